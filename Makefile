@@ -1,0 +1,72 @@
+# Everything runs in an environment of its own, made from the hashed lock files.
+# A machine needs Python 3.11 to 3.13 and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+BENCH := .venv-bench
+
+.PHONY: help demo test lint format types bench prove promises lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+		|| { echo "Truespan needs Python 3.11 to 3.13; set PYTHON=python3.x"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: $(BIN)/python lock/runtime.txt pyproject.toml
+	@echo "installing Truespan and what it needs ..."
+	$(INSTALL) --require-hashes -r lock/runtime.txt
+	$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime lock/dev.txt
+	@echo "installing the development tools ..."
+	$(INSTALL) --require-hashes -r lock/dev.txt
+	@touch $@
+
+demo: $(VENV)/.runtime ## ingest a mystery, ask questions, break things and see them caught
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev ## run all tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev ## check format and rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev ## check the types
+	$(BIN)/pyright
+
+format: $(VENV)/.dev ## put the code into its format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# The peers we measure against live apart, so that nothing of theirs can be leant on by accident.
+$(BENCH)/.installed: lock/bench.txt pyproject.toml
+	@echo "installing Truespan and its peers for measuring ..."
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes -r lock/bench.txt
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation -e .
+	@touch $@
+
+bench: $(BENCH)/.installed ## measure against peers; BENCH_OPTIONS=--full for all of SciFact
+	$(BENCH)/bin/python -m bench $(BENCH_OPTIONS)
+
+promises: $(VENV)/.dev ## write the proofs found in the tests into tests/promises.toml
+	$(BIN)/python -m tests.promises --write
+
+lock: ## renew the lock files (needs uv)
+	for set in runtime dev bench; do \
+		uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+			--no-header --no-annotate --quiet --upgrade pyproject.toml --group build \
+			$$([ $$set = runtime ] || echo --group $$set) -o lock/$$set.txt; \
+	done
+
+clean: ## remove the environments, the demo library and the measurements
+	rm -rf $(VENV) $(BENCH) bench/results demo-library .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,146 @@
+"""The demo: ingest a mystery, ask three questions, then break things and see them caught.
+
+It leaves a library in ./demo-library that can be used further with the `truespan` command.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import apsw
+from rich.console import Console
+from rich.rule import Rule
+
+import truespan
+from truespan.doors.cli.progress import progress_bar
+from truespan.doors.cli.show import print_search, show_ingest, show_repairs, show_worlds
+from truespan.errors import WorldNotFound
+from truespan.library import Library, World
+from truespan.model.bundle import Passage
+from truespan.model.chunk import Point
+from truespan.model.ids import hash_text
+
+BOOK = Path(__file__).with_name("the-glass-ferry.md")
+LIBRARY = Path("demo-library")
+QUESTIONS = (
+    "Which hook at the inn holds the spare key to the tide gauge hut?",
+    "What kind of collar was the dead man wearing?",
+    "What was found in the pocket of Roake's coat?",
+)
+
+console = Console(highlight=False)
+
+
+def main() -> None:
+    """Run the demo from start to end."""
+    with truespan.open(LIBRARY, create=True) as library:
+        world = ingest(library)
+        passages = [ask(world, question) for question in QUESTIONS]
+        stale, damaged = distinct(passages)
+        put_old_point_back(library, world, stale)
+        flip_a_byte(damaged)
+        heading("Now an old point is put back, and a byte of stored text flipped")
+        for question, broken in zip(QUESTIONS, passages, strict=True):
+            if broken.chunk_id in (stale.chunk_id, damaged.chunk_id):
+                ask(world, question)
+        heading("truespan repair")
+        console.print(show_worlds([(record, world.status()) for record in library.worlds()]))
+        console.print(show_repairs({world.name: world.repair()}))
+        heading("And once more: everything is back, verified")
+        for question in QUESTIONS:
+            ask(world, question, quietly=True)
+        verdict(library)
+    console.print(
+        f"\nThe library stays in ./{LIBRARY}. Go on with, for instance:\n"
+        f'  .venv/bin/truespan search "Who was on the jetty?" -L {LIBRARY} -w mysteries -k 3\n'
+        f"  .venv/bin/truespan status -L {LIBRARY} -w mysteries"
+    )
+
+
+def ingest(library: Library) -> World:
+    """Carry the novella into a world; the second time there is nothing to do."""
+    heading("Ingesting The Glass Ferry, a mystery in nine chapters")
+    try:
+        world = library.world("mysteries")
+    except WorldNotFound:
+        world = library.create_world("mysteries")
+    with progress_bar(hidden=False) as on_progress:
+        report = world.ingest(str(BOOK), kind="book", on_progress=on_progress)
+    console.print(show_ingest(report))
+    return world
+
+
+def ask(world: World, question: str, *, quietly: bool = False) -> Passage:
+    """Ask one question and show the two best passages; return the best."""
+    if not quietly:
+        heading(question)
+    result = world.search(question, top_k=2, floor=0.3)
+    if quietly:
+        best = result.results[0]
+        console.print(f"✓ {best.score:.3f}  {best.chapter}: {question}")
+    else:
+        print_search(result)
+    return result.results[0]
+
+
+def distinct(passages: list[Passage]) -> tuple[Passage, Passage]:
+    """Return two different passages to damage."""
+    first = passages[0]
+    second = next(passage for passage in passages if passage.chunk_id != first.chunk_id)
+    return first, second
+
+
+def put_old_point_back(library: Library, world: World, passage: Passage) -> None:
+    """Do to the index what a lost deletion does: a point of older text under a current id."""
+    parts = library._parts
+    older = f"{passage.text} So it said in an earlier draft."
+    parts.index.upsert(
+        world._scope(),  # type: ignore[arg-type]
+        [
+            Point(
+                chunk_id=passage.chunk_id,
+                vector=parts.embedder.embed_documents([older])[0],
+                text_hash=hash_text(older),
+                document=passage.document,
+                pos_start=passage.first_sid,
+                pos_end=passage.last_sid,
+                pos_reach=passage.last_sid,
+                kind=passage.kind,
+                chapter=passage.chapter,
+                section=passage.section,
+            )
+        ],
+    )
+
+
+def flip_a_byte(passage: Passage) -> None:
+    """Do to the store what a failing disk does."""
+    connection = apsw.Connection(str(LIBRARY / "store.db"))
+    damaged = bytearray(passage.text.encode())
+    damaged[len(damaged) // 2] ^= 1
+    connection.execute(
+        "UPDATE chunks SET text = CAST(? AS TEXT) WHERE text_hash = ?",
+        (bytes(damaged), passage.receipt.text_hash),
+    )
+    connection.close()
+
+
+def verdict(library: Library) -> None:
+    """Let the doctor compare every chunk with its point."""
+    plan = library.doctor(["mysteries"])["mysteries"]
+    console.print(
+        f"doctor: {plan.checked_chunks} chunks and {plan.checked_points} points compared, "
+        f"{'nothing to do' if plan.healthy else plan.counts()}"
+    )
+    if not plan.healthy:
+        sys.exit(1)
+
+
+def heading(text: str) -> None:
+    console.print()
+    console.print(Rule(text, align="left"))
+
+
+if __name__ == "__main__":
+    main()

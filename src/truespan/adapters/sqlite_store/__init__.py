@@ -1,0 +1,33 @@
+"""The trusted store on SQLite.
+
+Owns: the library's database file, its schema and migrations, transactions.
+Does not own: the meaning of what it keeps; vectors' nearness; files of the index.
+Must hold: one commit is all or nothing; several processes may read and write at once; every
+statement that touches a world is bound to the world of its scope; text is read as bytes, so that
+damage cannot hide behind a failed decoding.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from truespan.adapters.sqlite_store.cache import SqliteQueryCache
+from truespan.adapters.sqlite_store.chunks import SqliteChunks
+from truespan.adapters.sqlite_store.connection import Connections, migrate
+from truespan.adapters.sqlite_store.documents import SqliteDocuments
+from truespan.adapters.sqlite_store.worlds import SqliteWorlds
+from truespan.ports import Clock
+
+
+class SqliteStore(SqliteWorlds, SqliteDocuments, SqliteChunks, SqliteQueryCache):
+    """Everything that is believed, in one file."""
+
+    def __init__(self, path: Path, clock: Clock, *, reserve: int) -> None:
+        super().__init__()
+        self._clock = clock
+        self._connections = Connections(path, reserve=reserve)
+        migrate(self._connections)
+
+    def close(self) -> None:
+        """Close the file in every thread."""
+        self._connections.close()

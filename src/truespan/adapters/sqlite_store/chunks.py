@@ -1,0 +1,389 @@
+"""Chunks in SQLite: as retrieval reads them, as repair mends them, as the index holds them."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.sqlite_store.documents import revision_key, tally
+from truespan.adapters.sqlite_store.worlds import touch_world, world_key
+from truespan.model.chunk import (
+    ChunkKind,
+    ChunkRecord,
+    ChunkState,
+    DocumentLabel,
+    PendingChunk,
+    StoredChunk,
+    Vector,
+)
+from truespan.model.document import RevisionRef
+from truespan.model.ids import ChunkId, TextHash, hash_bytes
+from truespan.model.scope import Scope, Unlimited, World, admits
+from truespan.model.trail import Flaw, FlawKind, Repair
+from truespan.ports import Clock
+
+_PAGE = 512
+
+_READ = """
+    SELECT s.chunk_id, s.state, r.state, d.deleted_at, d.number, d.doc_id, r.name, r.title,
+      r.number, s.position, s.start, s.finish, s.first_sid, s.last_sid, s.kind, s.tokens,
+      CAST(c.text AS BLOB), c.text_hash, c.overlap_text, c.chapter, c.section
+    FROM states s
+    JOIN revisions r ON r.key = s.revision
+    JOIN documents d ON d.key = r.document
+    LEFT JOIN chunks c
+      ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
+    WHERE s.chunk_id IN ({marks}) AND s.generation = ?
+      AND +s.world = (SELECT key FROM worlds WHERE id = ?)
+"""
+# The plus keeps the planner from walking the whole world instead of looking up the ids.
+
+_POINTS = """
+    SELECT s.chunk_id, d.number, r.number, s.position, s.text_hash, v.vector,
+      s.first_sid, s.last_sid, s.reach, s.kind, r.title, c.chapter, c.section, c.text_hash, {text}
+    FROM states s
+    JOIN revisions r ON r.key = s.revision
+    JOIN documents d ON d.key = r.document
+    LEFT JOIN chunks c
+      ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
+    LEFT JOIN vectors v
+      ON v.world = s.world AND v.profile_id = ? AND v.text_hash = s.text_hash
+"""
+
+_PENDING_PAGE = """
+    WHERE s.revision = ? AND s.generation = ? AND s.state = 'pending'
+      AND s.position > ? ORDER BY s.position LIMIT ?
+"""
+
+
+class SqliteChunks:
+    """The part of the store that knows chunks and their states."""
+
+    _connections: Connections
+    _clock: Clock
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[Any, ...], int] = {}
+        self._counts_lock = threading.Lock()
+
+    def embedded_count(self, scope: Scope, world: World) -> int:
+        """Return how many chunks of the revisions readers see are embedded, within the scope.
+
+        A count is remembered until the world changes, which the caller has just read.
+        """
+        asked = (world.id, world.changes, scope.generation.number, scope.documents)
+        known = self._counts.get(asked)
+        if known is None:
+            known = self._embedded_count(scope)
+            with self._counts_lock:
+                if len(self._counts) > 256:
+                    self._counts.clear()
+                self._counts[asked] = known
+        return known
+
+    def _embedded_count(self, scope: Scope) -> int:
+        rows = self._connections.query(
+            """SELECT d.number, t.embedded FROM documents d
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN tallies t ON t.revision = r.key AND t.generation = ?
+               WHERE d.world = (SELECT key FROM worlds WHERE id = ?) AND d.deleted_at IS NULL""",
+            (scope.generation.number, scope.world),
+        )
+        return sum(embedded for number, embedded in rows if admits(scope.documents, number))
+
+    def read_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
+        """Return what is known of each id inside the scope, in one consistent read."""
+        sql = _READ.format(marks=",".join("?" * len(ids)))
+        rows = self._connections.query(sql, (*ids, scope.generation.number, scope.world))
+        unlimited = isinstance(scope.documents, Unlimited)
+        return {
+            row[0]: _record(row) for row in rows if unlimited or admits(scope.documents, row[4])
+        }
+
+    def pending(
+        self, scope: Scope, revision: RevisionRef, *, after: int, limit: int
+    ) -> list[PendingChunk]:
+        """Return chunks of a revision that are not embedded, with vectors already kept.
+
+        Text is read only where there is no vector yet, and only believed after its hash.
+        """
+        with self._connections.reading() as connection:
+            key = revision_key(connection, world_key(connection, scope), revision)
+            rows = fetch(
+                connection,
+                _POINTS.format(text="CASE WHEN v.vector IS NULL THEN CAST(c.text AS BLOB) END")
+                + _PENDING_PAGE,
+                (scope.profile.id, key, scope.generation.number, after, limit),
+            )
+        broken = [row[0] for row in rows if not _is_whole(row)]
+        if not broken:
+            return [_pending(row) for row in rows]
+        for chunk in broken:
+            self.rebuild_chunk(scope, ChunkId(chunk))
+        return self.pending(scope, revision, after=after, limit=limit)
+
+    def expected(self, scope: Scope) -> Iterator[list[PendingChunk]]:
+        """Give every embedded chunk of every revision that is not retired, with its vector."""
+        generation = scope.generation.number
+        revisions = self._connections.query(
+            """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+               WHERE r.state <> 'retired' AND d.world = (SELECT key FROM worlds WHERE id = ?)
+               ORDER BY r.key""",
+            (scope.world,),
+        )
+        for (key,) in revisions:
+            after = -1
+            while rows := self._connections.query(
+                _POINTS.format(text="NULL")
+                + """ WHERE s.revision = ? AND s.generation = ? AND s.state = 'embedded'
+                      AND s.position > ? ORDER BY s.position LIMIT ?""",
+                (scope.profile.id, key, generation, after, _PAGE),
+            ):
+                yield [_pending(row) for row in rows]
+                after = rows[-1][3]
+
+    def unfinished(self, scope: Scope) -> list[RevisionRef]:
+        """Return the revisions readers see that have pending chunks."""
+        rows = self._connections.query(
+            """SELECT d.number, r.number FROM documents d
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN tallies t ON t.revision = r.key AND t.generation = ?
+               WHERE d.world = (SELECT key FROM worlds WHERE id = ?)
+                 AND t.chunks > t.embedded + t.quarantined ORDER BY 1, 2""",
+            (scope.generation.number, scope.world),
+        )
+        return [RevisionRef(*row) for row in rows]
+
+    def mark_pending(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        """Ask for these chunks to be written to the index again."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            for chunk in ids:
+                _set_state(connection, world, chunk, ChunkState.PENDING, None)
+            touch_world(connection, world)
+
+    def record_flaws(self, scope: Scope, flaws: Sequence[Flaw]) -> None:
+        """Mark what retrieval found broken, and queue its repair, in one commit."""
+        if all(self._is_recorded(scope, flaw) for flaw in flaws):
+            return
+        now = self._clock.now()
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            for flaw in flaws:
+                _record_flaw(connection, scope, world, flaw, now)
+            touch_world(connection, world)
+
+    def _is_recorded(self, scope: Scope, flaw: Flaw) -> bool:
+        return bool(
+            self._connections.query(
+                """SELECT 1 FROM repairs WHERE generation = ? AND chunk_id = ? AND kind = ?
+                   AND point_hash = ? AND world = (SELECT key FROM worlds WHERE id = ?)""",
+                (
+                    scope.generation.number,
+                    flaw.chunk_id,
+                    flaw.kind.value,
+                    flaw.point_hash,
+                    scope.world,
+                ),
+            )
+        )
+
+    def repairs(self, scope: Scope) -> list[Repair]:
+        """Return the repairs that were queued and not done, oldest first."""
+        rows = self._connections.query(
+            """SELECT number, kind, chunk_id, point_hash, row_hash FROM repairs
+               WHERE generation = ? AND world = (SELECT key FROM worlds WHERE id = ?)
+               ORDER BY number""",
+            (scope.generation.number, scope.world),
+        )
+        return [
+            Repair(number, Flaw(FlawKind(kind), ChunkId(chunk), TextHash(point), row))
+            for number, kind, chunk, point, row in rows
+        ]
+
+    def finish_repairs(self, scope: Scope, numbers: Sequence[int]) -> None:
+        """Forget repairs that are done."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            connection.executemany(
+                "DELETE FROM repairs WHERE number = ? AND world = ?",
+                [(number, world) for number in numbers],
+            )
+
+    def rebuild_chunk(self, scope: Scope, chunk_id: ChunkId) -> bool:
+        """Restore a chunk row from canonical text if that gives the recorded hash, else quarantine
+        it; say whether it was restored."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            restored = _rebuild(connection, world, chunk_id)
+            if restored is False:
+                _set_state(connection, world, chunk_id, ChunkState.QUARANTINED, "damaged_text")
+            touch_world(connection, world)
+        return restored is True
+
+    def damaged_chunks(self, scope: Scope) -> list[ChunkId]:
+        """Return chunks of the revisions readers see whose row is missing or damaged."""
+        rows = self._connections.current().execute(
+            """SELECT s.chunk_id, CAST(c.text AS BLOB), c.text_hash FROM states s
+               JOIN revisions r ON r.key = s.revision AND r.state = 'active'
+               LEFT JOIN chunks c ON c.revision = s.revision
+                 AND c.generation = s.generation AND c.position = s.position
+               WHERE s.world = (SELECT key FROM worlds WHERE id = ?) AND s.generation = ?
+                 AND s.state <> 'quarantined'""",
+            (scope.world, scope.generation.number),
+        )
+        with self._connections.mapped_errors():
+            return [
+                ChunkId(chunk)
+                for chunk, data, recorded in rows
+                if data is None or hash_bytes(data) != recorded
+            ]
+
+
+def _record(row: tuple) -> ChunkRecord:
+    chunk, state, revision_state, deleted_at = row[:4]
+    label, data = row[4:9], row[16]
+    stored = None
+    if data is not None:
+        index, start, end, first, last, kind, tokens = row[9:16]
+        text_hash, overlap, chapter, section = row[17:]
+        stored = StoredChunk(
+            chunk_id=ChunkId(chunk),
+            index=index,
+            start=start,
+            end=end,
+            first_sid=first,
+            last_sid=last,
+            kind=ChunkKind(kind),
+            data=data,
+            text_hash=TextHash(text_hash),
+            overlap_text=overlap,
+            tokens=tokens,
+            chapter=chapter,
+            section=section,
+        )
+    live = revision_state == "active" and deleted_at is None
+    return ChunkRecord(ChunkState(state), live, DocumentLabel(*label), stored)
+
+
+def _is_whole(row: tuple) -> bool:
+    """Say whether a pending chunk can be embedded: its row is there, and its bytes, where they are
+    needed, are the ones that were recorded."""
+    recorded, data = row[13:15]
+    return recorded is not None and (data is None or hash_bytes(data) == row[4])
+
+
+def _pending(row: tuple) -> PendingChunk:
+    chunk, document, revision, index, text_hash, vector = row[:6]
+    first, last, reach, kind, title, chapter, section, _, data = row[6:]
+    return PendingChunk(
+        chunk_id=ChunkId(chunk),
+        document=document,
+        revision=revision,
+        index=index,
+        text_hash=TextHash(text_hash),
+        text="" if data is None else data.decode(),
+        vector=None if vector is None else Vector(vector),
+        first_sid=first,
+        last_sid=last,
+        reach=reach,
+        kind=ChunkKind(kind),
+        chapter=chapter or title,
+        section=section or chapter or title,
+    )
+
+
+def _record_flaw(
+    connection: apsw.Connection, scope: Scope, world: int, flaw: Flaw, now: float
+) -> None:
+    if flaw.kind in (FlawKind.STALE, FlawKind.MISSING):
+        _set_state(connection, world, flaw.chunk_id, ChunkState.PENDING, flaw.kind.value)
+    if flaw.kind is FlawKind.STALE:
+        connection.execute(
+            "UPDATE states SET text_hash = ? WHERE chunk_id = ? AND world = ?",
+            (flaw.row_hash, flaw.chunk_id, world),
+        )
+    connection.execute(
+        """INSERT OR IGNORE INTO repairs
+             (world, generation, chunk_id, kind, point_hash, row_hash, queued_at)
+           VALUES (?, ?, ?, ?, ?, ?, ?)""",
+        (
+            world,
+            scope.generation.number,
+            flaw.chunk_id,
+            flaw.kind.value,
+            flaw.point_hash,
+            flaw.row_hash,
+            now,
+        ),
+    )
+
+
+def _set_state(
+    connection: apsw.Connection,
+    world: int,
+    chunk_id: ChunkId,
+    state: ChunkState,
+    warning: str | None,
+) -> None:
+    rows = fetch(
+        connection,
+        """UPDATE states SET state = ?, warning = ? WHERE chunk_id = ? AND world = ?
+           RETURNING revision, generation""",
+        (state.value, warning, chunk_id, world),
+    )
+    for revision, generation in rows:
+        tally(connection, revision, generation)
+
+
+def _rebuild(connection: apsw.Connection, world: int, chunk_id: ChunkId) -> bool | None:
+    """Write a chunk row again from canonical text; False when that does not give its hash, None
+    when there is no such chunk."""
+    rows = fetch(
+        connection,
+        """SELECT s.revision, s.generation, s.position, s.context_start, s.start, s.finish,
+             s.text_hash, CAST(r.text AS BLOB), r.text_hash
+           FROM states s JOIN revisions r ON r.key = s.revision
+           WHERE s.chunk_id = ? AND s.world = ?""",
+        (chunk_id, world),
+    )
+    if not rows:
+        return None
+    revision, generation, position, context, start, finish, recorded, data, data_hash = rows[0]
+    if hash_bytes(data) != data_hash:
+        return False
+    source = data.decode()
+    text = source[start:finish]
+    if hash_bytes(text.encode()) != recorded:
+        return False
+    ends = fetch(
+        connection,
+        """SELECT min(finish, ?2) - ?1 FROM sentences
+           WHERE revision = ?3 AND finish > ?1 AND start < ?2 ORDER BY sid""",
+        (start, finish, revision),
+    )
+    places = fetch(
+        connection,
+        """SELECT chapter, section FROM places WHERE revision = ? AND start <= ?
+           ORDER BY start DESC LIMIT 1""",
+        (revision, start),
+    )
+    connection.execute(
+        "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            revision,
+            generation,
+            position,
+            text,
+            recorded,
+            source[context:start],
+            array("I", [end for (end,) in ends]).tobytes(),
+            *(places[0] if places else (None, None)),
+        ),
+    )
+    return True

@@ -1,0 +1,399 @@
+"""Documents and revisions in SQLite: staged, flipped, retired, purged."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.sqlite_store.worlds import touch_world, world_key
+from truespan.errors import DocumentNotFound, StoreDamaged
+from truespan.model.chunk import PendingChunk, Vector
+from truespan.model.document import Document, Draft, OutlineEntry, RevisionRef
+from truespan.model.ids import ChunkId, TextHash, chunk_id, hash_bytes, hash_text
+from truespan.model.scope import Scope, Unlimited
+from truespan.model.source import DocumentKind
+from truespan.ports import Clock
+
+_LISTED = """
+    SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.chunking,
+      a.number, s.number, r.source_hash, r.recipe,
+      coalesce(t.chunks, 0), coalesce(t.embedded, 0), coalesce(t.quarantined, 0),
+      r.characters, r.sentences
+    FROM documents d
+    LEFT JOIN revisions a ON a.document = d.key AND a.state = 'active'
+    LEFT JOIN revisions s ON s.document = d.key AND s.state = 'staged'
+    JOIN revisions r ON r.key = coalesce(s.key, a.key)
+    LEFT JOIN tallies t ON t.revision = r.key AND t.generation = ?
+    WHERE d.world = ? AND d.deleted_at IS NULL ORDER BY d.number
+"""
+
+_INSERT_REVISION = """
+    INSERT INTO revisions (document, number, state, name, path, kind, title, language,
+      language_declared, version, chunking, source_hash, recipe, text, text_hash, characters,
+      sentences, created_at)
+    VALUES (:document, :number, :state, :name, :path, :kind, :title, :language,
+      :language_declared, :version, :chunking, :source_hash, :recipe, :text, :text_hash,
+      :characters, :sentences, :created_at)
+    RETURNING key
+"""
+
+
+class SqliteDocuments:
+    """The part of the store that knows documents and revisions."""
+
+    _connections: Connections
+    _clock: Clock
+
+    def documents(self, scope: Scope) -> list[Document]:
+        """Return every document that is not deleted, by number."""
+        with self._connections.reading() as connection:
+            key = world_key(connection, scope)
+            rows = fetch(connection, _LISTED, (scope.generation.number, key))
+        listed = [_document_row(row) for row in rows]
+        if isinstance(scope.documents, Unlimited):
+            return listed
+        return [document for document in listed if document.number in scope.documents]
+
+    def stage(self, scope: Scope, drafts: Sequence[Draft]) -> list[RevisionRef]:
+        """Write revisions with all their rows, invisible to readers, in one commit."""
+        now = self._clock.now()
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            return [_stage(connection, scope, world, draft, now) for draft in drafts]
+
+    def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
+        """Commit vectors, so that what was paid for survives whatever comes next."""
+        profile = scope.profile.id
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            connection.executemany(
+                # Only for text that is still there: another run may have replaced and purged it.
+                """INSERT OR REPLACE INTO vectors SELECT ?1, ?2, ?3, ?4
+                   WHERE EXISTS (SELECT 1 FROM states WHERE world = ?1 AND text_hash = ?3)""",
+                [(world, profile, key, vector) for key, vector in vectors.items()],
+            )
+
+    def mark_embedded(self, scope: Scope, chunks: Sequence[PendingChunk]) -> None:
+        """Record that the flushed index holds these chunks, unless they have changed since."""
+        generation = scope.generation.number
+        by_revision: dict[RevisionRef, list[PendingChunk]] = {}
+        for chunk in chunks:
+            ref = RevisionRef(chunk.document, chunk.revision)
+            by_revision.setdefault(ref, []).append(chunk)
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            for ref, marked in by_revision.items():
+                key = revision_key(connection, world, ref)
+                connection.executemany(
+                    """UPDATE states SET state = 'embedded', warning = NULL
+                       WHERE revision = ? AND generation = ? AND position = ?
+                         AND text_hash = ? AND state = 'pending'""",
+                    [(key, generation, chunk.index, chunk.text_hash) for chunk in marked],
+                )
+                if key is not None:
+                    tally(connection, key, generation)
+            touch_world(connection, world)
+
+    def flip(self, scope: Scope, revisions: Sequence[RevisionRef]) -> list[RevisionRef]:
+        """Make fully embedded staged revisions the ones readers see; return those that were."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            flipped = [ref for ref in revisions if _flip(connection, scope, world, ref)]
+            touch_world(connection, world)
+        return flipped
+
+    def relabel(self, scope: Scope, document: int, *, language: str, version: str) -> None:
+        """Change the labels of a document that decide neither its text nor its chunks."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            connection.execute(
+                """UPDATE revisions SET language = ?, version = ?
+                   WHERE state IN ('active', 'staged') AND document =
+                   (SELECT key FROM documents WHERE world = ? AND number = ?)""",
+                (language, version, world, document),
+            )
+            touch_world(connection, world)
+
+    def tombstone(self, scope: Scope, document: int) -> None:
+        """Hide a document from every reader at once."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            connection.execute(
+                """UPDATE documents SET deleted_at = ?
+                   WHERE world = ? AND number = ? AND deleted_at IS NULL""",
+                (self._clock.now(), world, document),
+            )
+            if not connection.changes():
+                raise DocumentNotFound(str(document))
+            connection.execute(
+                """UPDATE revisions SET state = 'retired' WHERE document =
+                   (SELECT key FROM documents WHERE world = ? AND number = ?)""",
+                (world, document),
+            )
+            touch_world(connection, world)
+
+    def retired(self, scope: Scope) -> list[RevisionRef]:
+        """Return revisions that no reader sees any more but whose points and rows remain."""
+        rows = self._connections.query(
+            """SELECT d.number, r.number FROM revisions r JOIN documents d ON d.key = r.document
+               WHERE r.state = 'retired' AND d.world = (SELECT key FROM worlds WHERE id = ?)
+               ORDER BY 1, 2""",
+            (scope.world,),
+        )
+        return [RevisionRef(*row) for row in rows]
+
+    def chunk_ids(self, scope: Scope, revision: RevisionRef) -> list[ChunkId]:
+        """Return the ids of all chunks of a revision."""
+        with self._connections.reading() as connection:
+            key = revision_key(connection, world_key(connection, scope), revision)
+            rows = fetch(
+                connection,
+                "SELECT chunk_id FROM states WHERE revision = ? AND generation = ?",
+                (key, scope.generation.number),
+            )
+        return [ChunkId(row[0]) for row in rows]
+
+    def purge(self, scope: Scope, revision: RevisionRef) -> None:
+        """Remove a retired revision's rows and the vectors that nothing else needs."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            key = revision_key(connection, world, revision, state="retired")
+            if key is not None:
+                _purge(connection, world, key)
+                # A search that found its points before and looks for its rows now must be told.
+                touch_world(connection, world)
+
+    def outline(self, scope: Scope, document: int) -> list[OutlineEntry]:
+        """Return where the chapters and sections of the revision readers see begin."""
+        rows = self._connections.query(
+            """SELECT (SELECT coalesce(min(sid), 0) FROM sentences s
+                       WHERE s.revision = p.revision AND s.start >= p.start),
+                 p.start, p.chapter, p.section
+               FROM places p
+               JOIN revisions r ON r.key = p.revision AND r.state = 'active'
+               JOIN documents d ON d.key = r.document
+               WHERE d.number = ? AND d.world = (SELECT key FROM worlds WHERE id = ?)
+               ORDER BY p.start""",
+            (document, scope.world),
+        )
+        return [OutlineEntry(*row) for row in rows]
+
+    def canonical_text(self, scope: Scope, document: int) -> str:
+        """Return the text of the revision readers see, checked against its hash."""
+        rows = self._connections.query(
+            """SELECT CAST(r.text AS BLOB), r.text_hash
+               FROM revisions r JOIN documents d ON d.key = r.document AND r.state = 'active'
+               WHERE d.number = ? AND d.world = (SELECT key FROM worlds WHERE id = ?)""",
+            (document, scope.world),
+        )
+        if not rows:
+            raise DocumentNotFound(str(document))
+        data, recorded = rows[0]
+        if hash_bytes(data) != recorded:
+            raise StoreDamaged(f"The text of document {document} does not match its hash.")
+        return data.decode()
+
+
+def _document_row(row: tuple[Any, ...]) -> Document:
+    number, doc_id, name, path, kind, *rest = row
+    return Document(number, doc_id, name, path, DocumentKind(kind), *rest)
+
+
+def revision_key(
+    connection: apsw.Connection, world: int, ref: RevisionRef, *, state: str | None = None
+) -> int | None:
+    """Return the number that a revision's rows carry; None when it is gone."""
+    rows = fetch(
+        connection,
+        """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+           WHERE d.world = ? AND d.number = ? AND r.number = ?
+             AND r.state = coalesce(?, r.state)""",
+        (world, ref.document, ref.revision, state),
+    )
+    return rows[0][0] if rows else None
+
+
+def tally(connection: apsw.Connection, revision: int, generation: int) -> None:
+    """Count a revision's states again, in the transaction that changed them."""
+    connection.execute(
+        """INSERT OR REPLACE INTO tallies
+           SELECT ?1, ?2, count(*), count(*) FILTER (WHERE state = 'embedded'),
+             count(*) FILTER (WHERE state = 'quarantined')
+           FROM states WHERE revision = ?1 AND generation = ?2""",
+        (revision, generation),
+    )
+
+
+def _stage(
+    connection: apsw.Connection, scope: Scope, world: int, draft: Draft, now: float
+) -> RevisionRef:
+    document, number, revision = _document(connection, world, draft.doc_id, now)
+    connection.execute(
+        "UPDATE revisions SET state = 'retired' WHERE document = ? AND state = 'staged'",
+        (document,),
+    )
+    text = draft.canonical.text
+    row = {
+        "document": document,
+        "number": revision,
+        "state": "staged",
+        "name": draft.name,
+        "path": draft.path,
+        "kind": draft.kind.value,
+        "title": draft.title,
+        "language": draft.language,
+        "language_declared": int(draft.language_declared),
+        "version": draft.version,
+        "chunking": draft.chunking,
+        "source_hash": draft.source_hash,
+        "recipe": draft.recipe,
+        "text": text,
+        "text_hash": hash_text(text),
+        "characters": len(text),
+        "sentences": len(draft.sentences),
+        "created_at": now,
+    }
+    key = fetch(connection, _INSERT_REVISION, row)[0][0]
+    places = zip(draft.canonical.starts, draft.canonical.places, strict=True)
+    connection.executemany(
+        "INSERT INTO places VALUES (?, ?, ?, ?)",
+        [(key, start, place.chapter, place.section) for start, place in places],
+    )
+    connection.executemany(
+        "INSERT INTO sentences VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (key, sid, start, end, measured.tokens, measured.digest)
+            for measured in draft.sentences
+            for sid, start, end in (measured.sentence,)
+        ],
+    )
+    _write_chunks(connection, scope, world, draft, RevisionRef(number, revision), key)
+    return RevisionRef(number, revision)
+
+
+def _document(
+    connection: apsw.Connection, world: int, doc_id: str, now: float
+) -> tuple[int, int, int]:
+    """Return a document's key, its number and its next revision, making the row if need be."""
+    rows = fetch(
+        connection,
+        """UPDATE documents SET next_revision = next_revision + 1
+           WHERE world = ? AND doc_id = ? AND deleted_at IS NULL
+           RETURNING key, number, next_revision - 1""",
+        (world, doc_id),
+    )
+    if rows:
+        return rows[0]
+    number = fetch(
+        connection,
+        "UPDATE worlds SET next_document = next_document + 1 WHERE key = ? "
+        "RETURNING next_document - 1",
+        (world,),
+    )[0][0]
+    key = fetch(
+        connection,
+        """INSERT INTO documents (world, number, doc_id, next_revision, created_at)
+           VALUES (?, ?, ?, 2, ?) RETURNING key""",
+        (world, number, doc_id, now),
+    )[0][0]
+    return key, number, 1
+
+
+def _write_chunks(
+    connection: apsw.Connection,
+    scope: Scope,
+    world: int,
+    draft: Draft,
+    ref: RevisionRef,
+    key: int,
+) -> None:
+    generation = scope.generation.number
+    connection.executemany(
+        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                key,
+                generation,
+                chunk.index,
+                chunk.text,
+                chunk.text_hash,
+                chunk.overlap_text,
+                array("I", chunk.sentence_ends).tobytes(),
+                chunk.chapter,
+                chunk.section,
+            )
+            for chunk in draft.chunks
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', NULL)",
+        [
+            (
+                key,
+                generation,
+                chunk.index,
+                world,
+                chunk_id(scope.world, generation, ref.document, ref.revision, chunk.index),
+                chunk.kind.value,
+                chunk.start - len(chunk.overlap_text),
+                chunk.start,
+                chunk.end,
+                chunk.first_sid,
+                chunk.last_sid,
+                chunk.reach,
+                chunk.tokens,
+                chunk.text_hash,
+            )
+            for chunk in draft.chunks
+        ],
+    )
+    tally(connection, key, generation)
+
+
+def _flip(connection: apsw.Connection, scope: Scope, world: int, ref: RevisionRef) -> bool:
+    """Flip one revision if it is still staged, its document is there, and nothing is pending."""
+    key = revision_key(connection, world, ref, state="staged")
+    if key is None:
+        return False
+    unfinished = fetch(
+        connection,
+        "SELECT 1 FROM states WHERE revision = ? AND generation = ? AND state = 'pending' LIMIT 1",
+        (key, scope.generation.number),
+    )
+    if unfinished:
+        return False
+    connection.execute(
+        """UPDATE revisions SET state = 'retired' WHERE state = 'active' AND document =
+           (SELECT document FROM revisions WHERE key = ?)""",
+        (key,),
+    )
+    connection.execute("UPDATE revisions SET state = 'active' WHERE key = ?", (key,))
+    return True
+
+
+def _purge(connection: apsw.Connection, world: int, key: int) -> None:
+    connection.execute(
+        """DELETE FROM vectors WHERE world = ?1
+           AND text_hash IN (SELECT text_hash FROM states WHERE revision = ?2)
+           AND NOT EXISTS (SELECT 1 FROM states s WHERE s.world = ?1
+             AND s.text_hash = vectors.text_hash AND s.revision <> ?2)""",
+        (world, key),
+    )
+    connection.execute(
+        """DELETE FROM repairs WHERE world = ?
+           AND chunk_id IN (SELECT chunk_id FROM states WHERE revision = ?)""",
+        (world, key),
+    )
+    connection.execute("DELETE FROM states WHERE revision = ?", (key,))
+    document = fetch(connection, "DELETE FROM revisions WHERE key = ? RETURNING document", (key,))[
+        0
+    ][0]
+    connection.execute(
+        """DELETE FROM documents WHERE key = ?1 AND deleted_at IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM revisions WHERE document = ?1)""",
+        (document,),
+    )

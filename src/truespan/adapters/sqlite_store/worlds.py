@@ -1,0 +1,155 @@
+"""Worlds and generations in SQLite."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from uuid import uuid4
+
+import apsw
+
+from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.errors import WorldExists, WorldNotFound
+from truespan.model.document import WorldStatus
+from truespan.model.ids import WorldId
+from truespan.model.profile import Distance, EmbeddingProfile
+from truespan.model.scope import Authority, Generation, Scope, Verb, World
+from truespan.ports import Clock
+
+_WORLD = """
+    SELECT w.id, w.name, w.changes, g.number, g.profile
+    FROM worlds w LEFT JOIN generations g ON g.world = w.key AND g.number = w.generation
+"""
+
+
+class SqliteWorlds:
+    """The part of the store that knows worlds."""
+
+    _connections: Connections
+    _clock: Clock
+
+    def create_world(self, authority: Authority, name: str) -> World:
+        """Make an empty world; it gets its generation with its first document."""
+        world = WorldId(str(uuid4()))
+        if not authority.may(Verb.ADMINISTER, world):
+            raise WorldNotFound(name)
+        try:
+            with self._connections.writing() as connection:
+                connection.execute(
+                    "INSERT INTO worlds (id, name, created_at) VALUES (?, ?, ?)",
+                    (world, name, self._clock.now()),
+                )
+        except apsw.ConstraintError as error:
+            raise WorldExists(name) from error
+        return World(world, name, None, 0)
+
+    def worlds(self, authority: Authority) -> list[World]:
+        """Return the worlds this authority may read, by name."""
+        rows = self._connections.query(_WORLD + " ORDER BY w.name")
+        found = [_world(row) for row in rows]
+        return [world for world in found if authority.may(Verb.READ, world.id)]
+
+    def find_world(self, authority: Authority, reference: str) -> World | None:
+        """Return the world with this id or name; None when it is absent or foreign."""
+        rows = self._connections.query(
+            _WORLD + " WHERE w.id = ? OR w.name = ? ORDER BY w.id = ? DESC LIMIT 1",
+            (reference, reference, reference),
+        )
+        world = _world(rows[0]) if rows else None
+        return world if world and authority.may(Verb.READ, world.id) else None
+
+    def begin_generation(
+        self, authority: Authority, world: WorldId, profile: EmbeddingProfile
+    ) -> World:
+        """Lock `profile` to the world's first generation, unless it has one already."""
+        if not authority.may(Verb.WRITE, world):
+            raise WorldNotFound(world)
+        with self._connections.writing() as connection:
+            row = fetch(connection, "SELECT key, generation FROM worlds WHERE id = ?", (world,))
+            if not row:
+                raise WorldNotFound(world)
+            if row[0][1] is None:
+                connection.execute(
+                    "INSERT INTO generations VALUES (?, 1, ?, ?, ?)",
+                    (row[0][0], profile.id, json.dumps(asdict(profile)), self._clock.now()),
+                )
+                connection.execute(
+                    "UPDATE worlds SET generation = 1, changes = changes + 1 WHERE key = ?",
+                    (row[0][0],),
+                )
+        found = self.find_world(authority, world)
+        if found is None:
+            raise WorldNotFound(world)
+        return found
+
+    def status(self, scope: Scope) -> WorldStatus:
+        """Count what the world holds."""
+        with self._connections.reading() as connection:
+            key = world_key(connection, scope)
+            generation = scope.generation.number
+            documents, chunks, embedded, quarantined = fetch(
+                connection,
+                """SELECT count(*), coalesce(sum(t.chunks), 0), coalesce(sum(t.embedded), 0),
+                     coalesce(sum(t.quarantined), 0)
+                   FROM documents d
+                   JOIN revisions r ON r.document = d.key AND r.state = 'active'
+                   LEFT JOIN tallies t ON t.revision = r.key AND t.generation = ?
+                   WHERE d.world = ? AND d.deleted_at IS NULL""",
+                (generation, key),
+            )[0]
+            repairs = _count(
+                connection,
+                "SELECT count(*) FROM repairs WHERE world = ? AND generation = ?",
+                (key, generation),
+            )
+            vectors = _count(connection, "SELECT count(*) FROM vectors WHERE world = ?", (key,))
+        return WorldStatus(
+            documents=documents,
+            chunks=chunks,
+            embedded=embedded,
+            pending=chunks - embedded - quarantined,
+            quarantined=quarantined,
+            repairs=repairs,
+            vectors=vectors,
+        )
+
+
+def world_key(connection: apsw.Connection, scope: Scope) -> int:
+    """Return the scope's world as the number that rows carry.
+
+    Raises:
+        WorldNotFound: it was deleted since the scope was made.
+    """
+    rows = fetch(connection, "SELECT key FROM worlds WHERE id = ?", (scope.world,))
+    if not rows:
+        raise WorldNotFound(scope.world)
+    return rows[0][0]
+
+
+def touch_world(connection: apsw.Connection, key: int) -> None:
+    """Record that something a reader of the world could see has changed."""
+    connection.execute("UPDATE worlds SET changes = changes + 1 WHERE key = ?", (key,))
+
+
+def _count(connection: apsw.Connection, sql: str, bindings: tuple[int, ...]) -> int:
+    return fetch(connection, sql, bindings)[0][0]
+
+
+_profiles: dict[str, EmbeddingProfile] = {}
+
+
+def _profile(stored: str) -> EmbeddingProfile:
+    """Return the profile spelled by `stored`; the text is read from the store every time, but equal
+    text need not be parsed twice."""
+    known = _profiles.get(stored)
+    if known is None:
+        fields = json.loads(stored)
+        known = EmbeddingProfile(**{**fields, "distance": Distance(fields["distance"])})
+        _profiles[stored] = known
+    return known
+
+
+def _world(row: tuple) -> World:
+    world, name, changes, number, profile = row
+    generation = Generation(number, _profile(profile)) if number is not None else None
+    return World(WorldId(world), name, generation, changes)

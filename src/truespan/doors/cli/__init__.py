@@ -1,0 +1,59 @@
+"""The command line: the library's twin, for people (rich text) and for scripts (`--json`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from truespan.errors import InternalError, Interrupted, InvalidSettings, TruespanError
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with the exit code of the table in `wire`."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(run(given))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; every error becomes one clear line and a code, never a traceback."""
+    from typer.exceptions import Abort, Exit, TyperException
+
+    from truespan.doors.cli.app import app
+
+    try:
+        code = app(arguments, standalone_mode=False, prog_name="truespan")
+        return code if isinstance(code, int) else 0
+    except Exit as leaving:
+        return leaving.exit_code
+    except TyperException as refusal:
+        return _report(InvalidSettings(str(refusal), advice="See 'truespan --help'."), arguments)
+    except (KeyboardInterrupt, Abort):
+        return _report(Interrupted(), arguments)
+    except BrokenPipeError:
+        # The reader of our output has gone, for instance `| head`. There is nobody to tell.
+        sys.stdout = None  # type: ignore[assignment]
+        return 0
+    except TruespanError as error:
+        return _report(error, arguments)
+    except Exception as error:
+        return _report(_unexpected(error), arguments)
+
+
+def _unexpected(error: Exception) -> InternalError:
+    from truespan.settings import debugging
+
+    if debugging():
+        import traceback
+
+        traceback.print_exception(error)
+    return InternalError(type(error).__name__)
+
+
+def _report(error: TruespanError, arguments: list[str]) -> int:
+    from truespan.doors.wire import problem, status_of, to_json
+
+    if "--json" in arguments:
+        sys.stdout.write(to_json({"error": problem(error)}) + "\n")
+    else:
+        sys.stderr.write(f"truespan: {error}\n")
+    return status_of(error).exit_code

@@ -1,0 +1,253 @@
+"""The commands. Each opens the library, calls its twin in the engine, and shows what came back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, to_json
+from truespan.errors import WorldExists
+
+if TYPE_CHECKING:
+    from truespan.library import Library, World
+
+app = typer.Typer(
+    name="truespan",
+    help="Turn a library of documents into context that can be trusted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+LibraryPath = Annotated[
+    Path | None,
+    typer.Option("--library", "-L", help="Folder of the library (or TRUESPAN_LIBRARY)."),
+]
+WorldName = Annotated[
+    str, typer.Option("--world", "-w", envvar="TRUESPAN_WORLD", help="Name or id of the world.")
+]
+AnyWorld = Annotated[
+    str | None, typer.Option("--world", "-w", help="Name or id of the world; all if left out.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        from truespan import __version__
+
+        _print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def init(
+    library: LibraryPath = None,
+    world: Annotated[str | None, typer.Option("--world", "-w", help="Make this world too.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a library, and a world in it. What is there already stays as it is."""
+    with _open(library, create=True) as opened:
+        if world is not None:
+            _make_world(opened, world)
+        result = {
+            "library": str(_folder(library).absolute()),
+            "worlds": [entry.name for entry in opened.worlds()],
+        }
+    if as_json:
+        _print(to_json(result))
+        return
+    worlds = ", ".join(result["worlds"]) or "none yet; add one with --world NAME"
+    _print(f"Library: {result['library']}\nWorlds: {worlds}")
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[str], typer.Argument(help="Files and folders.", metavar="PATH...")],
+    world: WorldName,
+    library: LibraryPath = None,
+    kind: Annotated[str | None, typer.Option(help="'document' (default) or 'book'.")] = None,
+    chunking: Annotated[
+        str | None, typer.Option(help="'window', 'sentences' or 'tokens'; by kind if left out.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title, if the file does not say.")] = None,
+    language: Annotated[str | None, typer.Option(help="Language code, 'en' if left out.")] = None,
+    version: Annotated[str | None, typer.Option(help="Your label, '1.0' if left out.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Carry files and folders into a world. Interrupted, the same command goes on."""
+    from truespan.doors.cli.progress import progress_bar
+    from truespan.doors.cli.show import show_ingest
+
+    with _open(library) as opened, progress_bar(hidden=as_json) as on_progress:
+        report = opened.world(world).ingest(
+            paths,
+            kind=kind,
+            chunking=chunking,
+            title=title,
+            language=language,
+            version=version,
+            on_progress=on_progress,
+        )
+    _print(to_json(report) if as_json else show_ingest(report))
+    return EXIT_PARTIAL if report.failures else 0
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    world: WorldName,
+    library: LibraryPath = None,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Most results.")] = 10,
+    floor: Annotated[float, typer.Option(help="Least similarity, 0.0 to 1.0.")] = 0.15,
+    context: Annotated[
+        bool, typer.Option("--context", help="Print only the text a model would be given.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the passages closest to a query, each verified as it is read."""
+    with _open(library) as opened:
+        result = opened.world(world).search(query, top_k=top_k, floor=floor)
+    if as_json:
+        _print(to_json(result))
+    elif context:
+        _print(result.context)
+    else:
+        from truespan.doors.cli.show import print_search
+
+        print_search(result)
+
+
+@app.command()
+def show(
+    reference: Annotated[str, typer.Argument(help="A document (number, id, file name) or chunk.")],
+    world: WorldName,
+    library: LibraryPath = None,
+    text: Annotated[bool, typer.Option("--text", help="Print the document's text.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a document or a chunk as the store holds it."""
+    from truespan.doors.cli.show import show_chunk, show_document
+
+    with _open(library) as opened:
+        chosen = opened.world(world)
+        if _is_chunk(reference):
+            record = chosen.chunk(reference)
+            _print(to_json(record) if as_json else show_chunk(record))
+            return
+        document = chosen.document(reference)
+        if text:
+            _print(chosen.text(reference))
+            return
+        outline = chosen.outline(reference)
+    result = {"document": document, "outline": outline}
+    _print(to_json(result) if as_json else show_document(document, outline))
+
+
+@app.command()
+def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson = False) -> None:
+    """Show the worlds of a library, or the documents of one world, in numbers."""
+    from truespan.doors.cli.show import show_world, show_worlds
+
+    with _open(library) as opened:
+        if world is not None:
+            chosen = opened.world(world)
+            numbers, documents = chosen.status(), chosen.documents()
+            result: Any = {"world": chosen.name, "status": numbers, "documents": documents}
+            _print(to_json(result) if as_json else show_world(chosen.name, numbers, documents))
+            return
+        listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]
+    result = [{"world": entry.name, "id": entry.id, "status": numbers} for entry, numbers in listed]
+    _print(to_json(result) if as_json else show_worlds(listed))
+
+
+@app.command()
+def delete(
+    reference: Annotated[str, typer.Argument(help="A document: number, id or file name.")],
+    world: WorldName,
+    library: LibraryPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a document with its text, its points and its vectors."""
+    with _open(library) as opened:
+        gone = opened.world(world).delete(reference)
+    result = {"deleted": gone.number, "doc_id": gone.doc_id, "name": gone.name}
+    _print(to_json(result) if as_json else f"Deleted document {gone.number}, {gone.name}.")
+
+
+@app.command()
+def repair(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson = False) -> None:
+    """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
+    from truespan.doors.cli.show import show_repairs
+
+    with _open(library) as opened:
+        reports = {chosen.name: chosen.repair() for chosen in _chosen(opened, world)}
+    _print(to_json(reports) if as_json else show_repairs(reports))
+
+
+@app.command()
+def doctor(
+    world: AnyWorld = None,
+    library: LibraryPath = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Do what the plan says.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Compare store and index both ways and show a plan; the store is what is believed."""
+    from truespan.doors.cli.progress import progress_bar
+    from truespan.doors.cli.show import plan_data, show_plans
+
+    with _open(library) as opened, progress_bar(hidden=as_json or not apply) as on_progress:
+        names = None if world is None else [opened.world(world).name]
+        plans = opened.doctor(names, apply=apply, on_progress=on_progress)
+    if as_json:
+        _print(to_json({"applied": apply, "worlds": plan_data(plans)}))
+    else:
+        _print(show_plans(plans, applied=apply))
+    healthy = all(plan.healthy for plan in plans.values())
+    return 0 if healthy or apply else EXIT_UNHEALTHY
+
+
+def _print(text: str) -> None:
+    typer.echo(text)
+
+
+def _folder(library: Path | None) -> Path:
+    from truespan.settings import default_library
+
+    return library or default_library()
+
+
+def _open(library: Path | None, *, create: bool = False) -> Library:
+    import truespan
+
+    return truespan.open(_folder(library), create=create)
+
+
+def _make_world(library: Library, name: str) -> None:
+    try:
+        library.create_world(name)
+    except WorldExists:
+        # Making what is there already is what running a set-up twice does.
+        return
+
+
+def _chosen(library: Library, world: str | None) -> list[World]:
+    if world is not None:
+        return [library.world(world)]
+    return [library.world(entry.id) for entry in library.worlds()]
+
+
+def _is_chunk(reference: str) -> bool:
+    from uuid import UUID
+
+    try:
+        return str(UUID(reference)) == reference.lower()
+    except ValueError:
+        return False

@@ -1,0 +1,203 @@
+"""How results look to a person at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from truespan.ingest.run import IngestReport
+from truespan.model.bundle import Passage, SearchResult
+from truespan.model.chunk import ChunkRecord
+from truespan.model.document import Document, OutlineEntry, WorldStatus
+from truespan.model.ids import hash_bytes
+from truespan.model.scope import World
+from truespan.upkeep.doctor import REMEDIES, Plan
+from truespan.upkeep.repair import RepairReport
+
+BAR_WIDTH = 12
+
+
+def print_search(result: SearchResult) -> None:
+    """Print passages with score, place and receipt, then how the answer came about."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for place, passage in enumerate(result.results, 1):
+        title = Text.assemble(
+            (f"{place}. ", "bold"), (_bar(passage.score), "green"), f" {passage.score:.3f}  "
+        )
+        title.append(_place(passage), "bold")
+        console.print(title)
+        console.print(Padding(Text(" ".join(passage.text.split())), (0, 0, 0, 3)))
+        console.print(Padding(Text(_receipt(passage), "dim"), (0, 0, 1, 3)))
+    for line in _account(result):
+        console.print(Text(line, "dim"))
+
+
+def _bar(score: float) -> str:
+    filled = round(score * BAR_WIDTH)
+    return "█" * filled + "░" * (BAR_WIDTH - filled)
+
+
+def _place(passage: Passage) -> str:
+    parts = list(dict.fromkeys((passage.title, passage.chapter, passage.section)))
+    return " › ".join(parts)
+
+
+def _receipt(passage: Passage) -> str:
+    receipt = passage.receipt
+    sentences = f"sentences {passage.first_sid}-{passage.last_sid}"
+    return (
+        f"✓ verified {receipt.text_hash[:12]}  {passage.source}, {sentences}, "
+        f"revision {receipt.revision}, chunk {passage.chunk_id}"
+    )
+
+
+def _account(result: SearchResult) -> list[str]:
+    funnel = result.funnel
+    lines = [
+        f"{funnel.in_scope} chunks in scope, {funnel.fetched} fetched at or above {result.floor:g},"
+        f" {funnel.verified} verified, {funnel.returned} shown ({result.processing_time_ms} ms)."
+    ]
+    lines += [f"Skipped: {entry.count} x {entry.code}." for entry in result.skipped]
+    lines += [f"Note: {notice.message}" for notice in result.warnings]
+    if not result.results and not result.warnings and result.requested_k:
+        lines.append(f"Nothing reached a similarity of {result.floor:g}.")
+    return lines
+
+
+def show_ingest(report: IngestReport) -> str:
+    """Say what a run did."""
+    lines = [
+        f"{len(report.ingested)} ingested, {report.unchanged} unchanged, "
+        f"{len(report.failures)} failed; {report.embedded} texts embedded, "
+        f"{report.reused} vectors reused."
+    ]
+    if not (report.ingested or report.unchanged or report.failures):
+        lines = ["Nothing to ingest was found there: text (.txt) and Markdown (.md) files are."]
+    lines += [f"failed: {failure.message}" for failure in report.failures]
+    return "\n".join(lines)
+
+
+def show_chunk(record: ChunkRecord) -> str:
+    """Show a chunk row and whether its bytes still match their hash."""
+    document, chunk = record.document, record.chunk
+    head = [
+        f"document {document.number} ({document.name}), revision {document.revision}",
+        f"state {record.state}, {'in force' if record.live else 'not in force'}",
+    ]
+    if chunk is None:
+        return "\n".join([*head, "The chunk row is missing; 'truespan repair' rebuilds it."])
+    intact = hash_bytes(chunk.data) == chunk.text_hash
+    verdict = "✓ bytes match their hash" if intact else "✗ bytes do not match their hash"
+    return "\n".join(
+        [
+            *head,
+            f"characters {chunk.start}-{chunk.end}, sentences {chunk.first_sid}-{chunk.last_sid}, "
+            f"{chunk.tokens} tokens",
+            f"{verdict} {chunk.text_hash}",
+            "",
+            chunk.data.decode(errors="replace") if intact else "(not shown)",
+        ]
+    )
+
+
+def show_document(document: Document, outline: Sequence[OutlineEntry]) -> str:
+    """Show what is known of a document, and its structure."""
+    lines = [
+        f"{document.title}  (document {document.number}, {document.doc_id})",
+        f"{document.kind}, version {document.version}, language {document.language}, "
+        f"revision {document.active or document.staged}",
+        f"{document.characters} characters, {document.sentences} sentences, "
+        f"{document.chunks} chunks by '{document.chunking}', {document.embedded} embedded",
+    ]
+    for entry in outline:
+        label = " › ".join(part for part in (entry.chapter, entry.section) if part)
+        lines.append(f"  from sentence {entry.first_sid:>5}  {label}")
+    return "\n".join(lines)
+
+
+def show_world(name: str, numbers: WorldStatus, documents: Sequence[Document]) -> str:
+    """Show one world and its documents."""
+    rows = [("no", "title", "kind", "rev", "chunks", "embedded", "file")]
+    rows += [
+        (
+            str(document.number),
+            document.title[:40],
+            document.kind.value,
+            str(document.active or "-"),
+            str(document.chunks),
+            str(document.embedded),
+            document.name,
+        )
+        for document in documents
+    ]
+    return "\n".join([_summary(name, numbers), "", *_table(rows)])
+
+
+def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:
+    """Show every world in one line each."""
+    if not listed:
+        return "No worlds yet. Make one with 'truespan init --world NAME'."
+    return "\n".join(_summary(world.name, numbers) for world, numbers in listed)
+
+
+def _summary(name: str, numbers: WorldStatus) -> str:
+    line = f"{name}: {numbers.documents} documents, {numbers.embedded} of {numbers.chunks} chunks"
+    line += " embedded"
+    for label, count in (
+        ("pending", numbers.pending),
+        ("quarantined", numbers.quarantined),
+        ("repairs queued", numbers.repairs),
+    ):
+        if count:
+            line += f", {count} {label}"
+    return line
+
+
+def show_repairs(reports: Mapping[str, RepairReport]) -> str:
+    """Say what repairs did in each world."""
+    return "\n".join(
+        f"{name}: {report.deleted_points} stale points deleted, {report.restored_texts} texts "
+        f"restored, {len(report.quarantined)} quarantined, {report.reembedded} points written"
+        for name, report in reports.items()
+    )
+
+
+def plan_data(plans: Mapping[str, Plan]) -> dict[str, Any]:
+    """Return plans as data."""
+    return {
+        name: {
+            "checked_chunks": plan.checked_chunks,
+            "checked_points": plan.checked_points,
+            "healthy": plan.healthy,
+            "findings": {finding.value: count for finding, count in plan.counts().items()},
+        }
+        for name, plan in plans.items()
+    }
+
+
+def show_plans(plans: Mapping[str, Plan], *, applied: bool) -> str:
+    """Show what was found in each world, and what is or would be done about it."""
+    lines: list[str] = []
+    for name, plan in plans.items():
+        lines.append(
+            f"{name}: {plan.checked_chunks} chunks and {plan.checked_points} points compared"
+        )
+        for finding, count in plan.counts().items():
+            lines.append(f"  {count} x {finding.value}: {REMEDIES[finding]}")
+        if plan.healthy:
+            lines.append("  nothing to do")
+    if any(not plan.healthy for plan in plans.values()):
+        lines.append("Done." if applied else "Run with --apply to do this.")
+    return "\n".join(lines)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

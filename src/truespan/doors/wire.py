@@ -1,0 +1,68 @@
+"""What leaves through a door: JSON shapes, and one table from errors to status codes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from truespan import errors
+
+
+class Status(NamedTuple):
+    """How one family of errors looks at each door."""
+
+    http: int
+    exit_code: int
+    mcp: int
+
+
+EXIT_PARTIAL = 6
+"""Some documents failed and the others were ingested."""
+EXIT_UNHEALTHY = 5
+"""The doctor found something and was not told to mend it."""
+
+_INVALID_PARAMS, _INTERNAL, _SERVER = -32602, -32603, -32000
+
+STATUS: dict[type[errors.TruespanError], Status] = {
+    errors.CallerError: Status(400, 2, _INVALID_PARAMS),
+    errors.WorldNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.DocumentNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.ChunkNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.WorldExists: Status(409, 2, _INVALID_PARAMS),
+    errors.SourceRefused: Status(422, 2, _INVALID_PARAMS),
+    errors.OperatorError: Status(500, 3, _SERVER),
+    errors.ProfileMismatch: Status(409, 3, _SERVER),
+    errors.StorageFull: Status(507, 3, _SERVER),
+    errors.ServiceError: Status(502, 4, _SERVER),
+    errors.ProviderUnavailable: Status(503, 4, _SERVER),
+    errors.IndexUnavailable: Status(503, 4, _SERVER),
+    errors.StoreBusy: Status(503, 4, _SERVER),
+    errors.DamageError: Status(500, 5, _SERVER),
+    errors.Interrupted: Status(503, 130, _SERVER),
+    errors.InternalError: Status(500, 1, _INTERNAL),
+    errors.TruespanError: Status(500, 1, _INTERNAL),
+}
+
+
+def status_of(error: errors.TruespanError) -> Status:
+    """Return the nearest entry of the table, going up the error's family."""
+    for kind in type(error).__mro__:
+        if kind in STATUS:
+            return STATUS[kind]
+    raise AssertionError("the root is in the table")
+
+
+def problem(error: errors.TruespanError) -> dict[str, Any]:
+    """Return an error as data."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "advice": error.advice,
+        "retryable": error.retryable,
+    }
+
+
+def to_json(value: Any) -> str:
+    """Return a value of the model as JSON text."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,301 @@
+"""Every error Truespan raises, in one tree. The family says who must act.
+
+    TruespanError
+    ├── CallerError              the request must change
+    │   ├── InvalidSettings        a number or flag is out of its range
+    │   ├── BlankQuery             there is nothing to search for
+    │   ├── QueryTooLong           more tokens than the embedding model reads
+    │   ├── WorldNotFound          absent, or not yours: the same answer
+    │   ├── WorldExists            that name is taken
+    │   ├── DocumentNotFound
+    │   ├── ChunkNotFound
+    │   └── SourceRefused          a file that cannot become a document
+    │       ├── SourceMissing
+    │       ├── SourceUnreadable
+    │       ├── SourceUnsupported
+    │       ├── SourceNotText
+    │       └── SourceEmpty
+    ├── OperatorError            settings or the installation must change
+    │   ├── InvalidConfiguration
+    │   ├── LibraryNotFound
+    │   ├── LibraryTooNew
+    │   ├── ModelUnavailable
+    │   ├── ProfileMismatch        another model than the one the world was built with
+    │   ├── IndexSchemaMismatch    the index holds vectors of another shape
+    │   └── StorageFull            free space fell below the reserve
+    ├── ServiceError             something we depend on failed
+    │   ├── ProviderUnavailable    the embedding provider did not answer; retryable
+    │   ├── ProviderRefused        it answered no
+    │   ├── ProviderBadReply       it answered with vectors that cannot be true
+    │   ├── IndexUnavailable       the index did not answer; retryable
+    │   ├── IndexRefused           the index answered no
+    │   └── StoreBusy              another process holds the store; retryable
+    ├── DamageError              our own files are not what we wrote
+    │   └── StoreDamaged
+    ├── Interrupted              stopped on request; the same command goes on
+    └── InternalError            a bug of ours
+
+Messages are built from typed arguments. They never hold document text, query text or keys.
+This module imports nothing.
+"""
+
+from __future__ import annotations
+
+
+class TruespanError(Exception):
+    """Root of all errors. `code` is stable; `advice` says what to do next."""
+
+    code = "internal_error"
+    retryable = False
+    advice = ""
+
+    def __init__(self, message: str, *, advice: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if advice is not None:
+            self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.advice}".strip()
+
+
+class CallerError(TruespanError):
+    """The request must change."""
+
+    code = "invalid_request"
+
+
+class InvalidSettings(CallerError):
+    """A retrieval setting has a wrong type or lies outside its range."""
+
+    code = "invalid_settings"
+
+
+class BlankQuery(CallerError):
+    code = "blank_query"
+
+    def __init__(self) -> None:
+        super().__init__("The query is empty.", advice="Ask for something in words.")
+
+
+class QueryTooLong(CallerError):
+    code = "query_too_long"
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        super().__init__(
+            f"The query has {tokens} tokens; the embedding model reads {limit}.",
+            advice="Shorten the query.",
+        )
+        self.tokens, self.limit = tokens, limit
+
+
+class WorldNotFound(CallerError):
+    code = "world_not_found"
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(
+            f"There is no world {reference!r} here.",
+            advice="'truespan status' lists the worlds; 'truespan init --world NAME' makes one.",
+        )
+
+
+class WorldExists(CallerError):
+    code = "world_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"A world named {name!r} exists already.", advice="Choose another name.")
+
+
+class DocumentNotFound(CallerError):
+    code = "document_not_found"
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(
+            f"There is no document {reference!r} in this world.",
+            advice="'truespan status --world NAME' lists its documents.",
+        )
+
+
+class ChunkNotFound(CallerError):
+    code = "chunk_not_found"
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"There is no chunk {reference!r} in this world.")
+
+
+class SourceRefused(CallerError):
+    """A source that cannot become a document."""
+
+    code = "source_refused"
+    reason = "cannot be read"
+
+    def __init__(self, name: str, *, advice: str | None = None) -> None:
+        super().__init__(f"{name}: {self.reason}.", advice=advice)
+        self.name = name
+
+
+class SourceMissing(SourceRefused):
+    code = "source_missing"
+    reason = "no such file or folder"
+
+
+class SourceUnreadable(SourceRefused):
+    code = "source_unreadable"
+    reason = "cannot be opened"
+
+
+class SourceUnsupported(SourceRefused):
+    code = "source_unsupported"
+    reason = "not a kind of file that can be ingested"
+    advice = "Text (.txt) and Markdown (.md) can."
+
+
+class SourceNotText(SourceRefused):
+    code = "source_not_text"
+    reason = "named like a text file, but its bytes are not text"
+    advice = "Save it as UTF-8 text."
+
+
+class SourceEmpty(SourceRefused):
+    code = "source_empty"
+    reason = "holds no text"
+
+
+class OperatorError(TruespanError):
+    """Settings or the installation must change."""
+
+    code = "operator_error"
+
+
+class InvalidConfiguration(OperatorError):
+    code = "invalid_configuration"
+
+
+class LibraryNotFound(OperatorError):
+    code = "library_not_found"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"There is no library at {path}.", advice="Make one with 'truespan init'.")
+
+
+class LibraryTooNew(OperatorError):
+    code = "library_too_new"
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(
+            f"The library has schema {found}; this version knows schemas up to {known}.",
+            advice="Update Truespan.",
+        )
+
+
+class ModelUnavailable(OperatorError):
+    code = "model_unavailable"
+
+
+class ProfileMismatch(OperatorError):
+    code = "profile_mismatch"
+
+    def __init__(self, built_with: str, configured: str) -> None:
+        super().__init__(
+            f"The world was built with {built_with}; the configured embedder is {configured}.",
+            advice="Configure the world's embedder, or build a new generation with this one.",
+        )
+
+
+class IndexSchemaMismatch(OperatorError):
+    code = "index_schema_mismatch"
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(
+            f"The index holds vectors of {found}; the world's profile needs {expected}.",
+            advice="'truespan doctor --apply' rebuilds the index from the store.",
+        )
+
+
+class StorageFull(OperatorError):
+    code = "storage_full"
+
+    def __init__(self, free: int, reserve: int) -> None:
+        super().__init__(
+            f"Only {free >> 20} MiB are free; {reserve >> 20} MiB are kept in reserve.",
+            advice="Free some space, then run the same command again.",
+        )
+        self.free, self.reserve = free, reserve
+
+
+class ServiceError(TruespanError):
+    """Something Truespan depends on failed."""
+
+    code = "service_error"
+
+
+class ProviderUnavailable(ServiceError):
+    """The embedding provider did not answer, or asked for a pause of `retry_after` seconds."""
+
+    code = "provider_unavailable"
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message, advice="Try again in a moment.")
+        self.retry_after = retry_after
+
+
+class ProviderRefused(ServiceError):
+    code = "provider_refused"
+
+
+class ProviderBadReply(ServiceError):
+    code = "provider_bad_reply"
+
+
+class IndexUnavailable(ServiceError):
+    code = "index_unavailable"
+    retryable = True
+    advice = "Try again; the index process is restarted on demand."
+
+
+class IndexRefused(ServiceError):
+    code = "index_refused"
+
+
+class StoreBusy(ServiceError):
+    code = "store_busy"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another process holds the store for writing.", advice="Try again in a moment."
+        )
+
+
+class DamageError(TruespanError):
+    """Our own files are not what we wrote."""
+
+    code = "damage"
+
+
+class StoreDamaged(DamageError):
+    code = "store_damaged"
+    advice = "Restore the library from a backup."
+
+
+class Interrupted(TruespanError):
+    code = "interrupted"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Stopped. What was done is kept.", advice="The same command goes on from here."
+        )
+
+
+class InternalError(TruespanError):
+    """An exception nobody foresaw; counted as a bug."""
+
+    code = "internal_error"
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"An unexpected {kind} occurred; this is a bug in Truespan.",
+            advice="Run again with TRUESPAN_DEBUG=1 to see where.",
+        )

@@ -1,0 +1,105 @@
+"""The `window` strategy: a number of characters, ended where reading would pause.
+
+The chunk ends at the last paragraph break of the window, else at the last end of a sentence, of a
+line or of a word. A paragraph or sentence counts past half of the window, a line or word past three
+tenths; without any of them the window is cut hard.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from truespan.ingest.cut_fit import widest
+from truespan.model.profile import ChunkingProfile, OverlapMode
+from truespan.model.text import CanonicalText, Sentence, Span, TokenMap
+
+_SENTENCE_ENDS = ("! ", "? ", ".\n", "!\n", "?\n")
+"""After ". ", which is looked for first because it is the most frequent."""
+_WORD = re.compile(r"\S")
+
+
+def cut_window(
+    canonical: CanonicalText,
+    sentences: Sequence[Sentence],
+    tokens: TokenMap,
+    profile: ChunkingProfile,
+    input_limit: int,
+) -> list[Span]:
+    """Return windows of `size` characters, each beginning `overlap` before the end of the last.
+
+    A window was looked at up to its end, and the chunk in it depends on the text going on there:
+    so its reach is the first sentence that ends behind the window.
+    """
+    text, size = canonical.text, profile.size
+    separate = profile.overlap_mode is OverlapMode.SEPARATE
+    shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
+    ends = [sentence.end for sentence in sentences]
+    spans = [
+        Span(start, end, max(start - beside, 0), bisect_right(ends, start + size))
+        for start, end in windows(text, 0, ends[-1], size, shared, tokens, input_limit)
+    ]
+    # White space at the very end goes with the last chunk as far as that has room.
+    last = spans[-1]
+    spans[-1] = last._replace(end=max(last.end, min(len(text), last.start + size)))
+    return spans
+
+
+def windows(
+    text: str, start: int, stop: int, size: int, overlap: int, tokens: TokenMap, limit: int
+) -> Iterator[tuple[int, int]]:
+    """Give the bounds of the chunks of `text[start:stop]`, which ends with a word.
+
+    A window of too many tokens is narrowed, and its overlap with it: otherwise the next one might
+    not get ahead. If that is narrowed so much that it holds nothing new, it goes without overlap.
+    Windows of nothing but white space are passed over.
+    """
+    covered = start
+    while start < stop:
+        bound = min(start + size, stop)
+        end, step = bound, overlap
+        if bound < stop:
+            end = _break(text, start, bound)
+        if tokens.count(start, end) > limit:
+            width = widest(lambda wide, at=start: tokens.count(at, at + wide), end - start, limit)
+            end, step = _break(text, start, start + width), overlap * width // size
+        if text[start].isspace() and text[start:end].isspace():
+            start = _next_word(text, start)
+        elif end <= covered:
+            start = covered
+        else:
+            yield start, end
+            covered = end
+            start = end - step if end < stop else stop
+
+
+def _break(text: str, start: int, stop: int) -> int:
+    """Return where the chunk of the window from `start` to `stop` ends."""
+    width = stop - start
+    half, third = start + width // 2 + 1, start + width * 3 // 10 + 1
+    end = text.rfind("\n\n", half - 2, stop) + 2
+    if end < half:
+        end = _sentence_break(text, half - 2, stop)
+    if end < half:
+        end = text.rfind("\n", third - 1, stop) + 1
+    if end < third:
+        end = text.rfind(" ", third - 1, stop) + 1
+    if end < third or (text[start].isspace() and text[start:end].isspace()):
+        return stop
+    return end
+
+
+def _sentence_break(text: str, start: int, stop: int) -> int:
+    """Return the offset behind the last sentence end and its white space, or 1 if there is none."""
+    rfind = text.rfind
+    last = rfind(". ", start, stop)
+    for mark in _SENTENCE_ENDS:
+        # Only what is later than the best so far matters.
+        last = max(last, rfind(mark, max(last, start), stop))
+    return last + 2
+
+
+def _next_word(text: str, start: int) -> int:
+    found = _WORD.search(text, start)
+    return found.start() if found else len(text)

@@ -1,0 +1,127 @@
+"""Sentences: numbered spans of canonical text, found by one segmenter.
+
+The segmenter is given a paragraph at a time. On longer texts it loses line ends between its own
+pieces, and in a paragraph of many sentences its time grows with their square.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import pairwise
+
+from truespan.model.text import CanonicalText, Sentence
+
+_RULES = 1
+"""Raised whenever this module would cut in another way with the same segmenter."""
+
+_GAP = re.compile(r"\n(?:[^\S\n]*\n)+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_STRETCH = 4000
+"""Characters given to the segmenter at once."""
+_UNSURE = 2
+"""Pieces at the end of a stretch that more text could still change."""
+
+_Segment = Callable[[str], list[str]]
+
+
+@cache
+def segmenter() -> str:
+    """Return the name of the segmenter and its rules; another name means another revision."""
+    from importlib.metadata import version
+
+    return f"sentencex-{version('sentencex')}/{_RULES}"
+
+
+def __getattr__(name: str) -> str:
+    # Made when asked for: to look up a version takes longer than to load all of this package.
+    if name == "SEGMENTER":
+        return segmenter()
+    raise AttributeError(name)
+
+
+def split_sentences(canonical: CanonicalText, language: str = "en") -> list[Sentence]:
+    """Return the sentences of a text in order, numbered from 0.
+
+    Each code point that is not white space lies in exactly one of them, none crosses the beginning
+    of a block, and a heading is one sentence: whoever has read it has read all that the label of
+    its chapter says.
+    """
+    segment = _segment_in(language)
+    found: list[Sentence] = []
+    for start, end, heading in _paragraphs(canonical):
+        pieces = (
+            [canonical.text[start:end]] if heading else _pieces(canonical.text, start, end, segment)
+        )
+        for piece in pieces:
+            if body := piece.strip():
+                first = start + piece.index(body[0])
+                found.append(Sentence(len(found), first, first + len(body)))
+            start += len(piece)
+    return found
+
+
+def _segment_in(language: str) -> _Segment:
+    """Return the segmenter for a language; one that it does not know is cut as a related one."""
+    import sentencex
+
+    # It is compiled and comes without types.
+    split: Callable[[str, str], list[str]] = sentencex.segment  # pyright: ignore[reportAttributeAccessIssue]
+    code = re.split("[-_]", language.lower(), maxsplit=1)[0] or "en"
+
+    def segment(text: str) -> list[str]:
+        try:
+            pieces = split(code, text)
+        except UnicodeEncodeError:
+            # It takes no surrogates. Clean text has none, and to cope is better than to fail.
+            pieces = split(code, _SURROGATE.sub("\ufffd", text))
+        return pieces if sum(map(len, pieces)) == len(text) else [text]
+
+    return segment
+
+
+def _paragraphs(canonical: CanonicalText) -> Iterator[tuple[int, int, bool]]:
+    """Give the bounds of each paragraph, and whether it is a heading, which is not taken apart."""
+    text, headings = canonical.text, _heading_starts(canonical)
+    for start, end in pairwise([*_edges(canonical), len(text)]):
+        if start in headings:
+            yield start, end, True
+            continue
+        for gap in _GAP.finditer(text, start, end):
+            yield start, gap.start(), False
+            start = gap.end()
+        if start < end:
+            yield start, end, False
+
+
+def _edges(canonical: CanonicalText) -> list[int]:
+    return sorted({0, *canonical.block_starts})
+
+
+def _heading_starts(canonical: CanonicalText) -> set[int]:
+    """Return where blocks begin whose text is the label of the place that begins there."""
+    edges = [*_edges(canonical), len(canonical.text)]
+    ends = dict(pairwise(edges))
+    return {
+        start
+        for start, place in zip(canonical.starts, canonical.places, strict=True)
+        if start in ends and _names(canonical.text[start : ends[start]], place)
+    }
+
+
+def _names(block: str, labels: tuple[str | None, ...]) -> bool:
+    heading = " ".join(block.split())
+    return any(label and f", {label}".endswith(f", {heading}") for label in labels)
+
+
+def _pieces(text: str, start: int, end: int, segment: _Segment) -> Iterator[str]:
+    """Give the sentences of a paragraph with the white space after them; they join back to it."""
+    width = _STRETCH
+    while end - start > width:
+        settled = segment(text[start : start + width])[:-_UNSURE]
+        yield from settled
+        start += sum(map(len, settled))
+        # A sentence longer than the stretch needs a longer one.
+        width = _STRETCH if settled else width * 2
+    yield from segment(text[start:end])

@@ -1,0 +1,44 @@
+"""Identifiers, and how the ones that must be reproducible are made."""
+
+from __future__ import annotations
+
+from hashlib import sha1, sha256
+from typing import NewType
+from uuid import UUID
+
+WorldId = NewType("WorldId", str)
+"""A UUID in its usual text form."""
+
+ChunkId = NewType("ChunkId", str)
+"""A UUIDv5 in its usual text form; also the id of the chunk's point in the index."""
+
+TextHash = NewType("TextHash", str)
+"""SHA-256 of UTF-8 text, in lower-case hexadecimal."""
+
+_NAMESPACE = UUID("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1").bytes
+
+
+def chunk_id(
+    world: WorldId, generation: int, document: int, revision: int, index: int, /
+) -> ChunkId:
+    """Return the UUIDv5 of one chunk: the same input gives the same id, everywhere and always.
+
+    World and generation are part of it, so equal documents in two worlds never share a point. The
+    name holds a UUID and four integers, so no two of them can spell the same name.
+    """
+    name = f"{world}:{generation}:{document}:{revision}:{index}"
+    digest = sha1(_NAMESPACE + name.encode(), usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(digest[16], 16) & 3]
+    return ChunkId(
+        f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
+    )
+
+
+def hash_text(text: str) -> TextHash:
+    """Return the text hash of `text`."""
+    return hash_bytes(text.encode())
+
+
+def hash_bytes(data: bytes) -> TextHash:
+    """Return the text hash of text given as its UTF-8 bytes."""
+    return TextHash(sha256(data).hexdigest())

@@ -1,0 +1,149 @@
+"""Text on its way in: blocks, canonical text, sentences, and tokens between two offsets."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class BlockKind(StrEnum):
+    """What a piece of a source is."""
+
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    LIST = "list"
+    TABLE = "table"
+    CODE = "code"
+    QUOTE = "quote"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a source in reading order, with its place in the source's structure."""
+
+    kind: BlockKind
+    text: str
+    chapter: str | None = None
+    section: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a loader made of a source: its blocks, and the title it declares, if any."""
+
+    blocks: tuple[Block, ...]
+    title: str | None = None
+
+
+class Place(NamedTuple):
+    """Where a span begins in the structure of its document."""
+
+    chapter: str | None
+    section: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalText:
+    """The cleaned text of one revision. `starts[i]` is where `places[i]` begins."""
+
+    text: str
+    starts: tuple[int, ...] = ()
+    places: tuple[Place, ...] = ()
+    block_starts: tuple[int, ...] = ()
+    """Where each block begins: no sentence crosses one."""
+
+    def place_at(self, offset: int) -> Place:
+        """Return the chapter and section that `offset` lies in."""
+        found = bisect_right(self.starts, offset) - 1
+        return self.places[found] if found >= 0 else Place(None, None)
+
+
+class Sentence(NamedTuple):
+    """A numbered span of canonical text without surrounding white space."""
+
+    sid: int
+    start: int
+    end: int
+
+
+class Span(NamedTuple):
+    """A span that becomes a chunk.
+
+    `context_start` is where the overlap kept beside the chunk begins; it equals `start` when there
+    is none. `reach` is the largest sid that decided a boundary of this span: a reader who has read
+    it would get the same span from the part read alone.
+    """
+
+    start: int
+    end: int
+    context_start: int
+    reach: int
+
+
+WHITE_SPACE = re.compile("[\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+"""What divides words for tokenizers. They drop the control characters that Python calls space."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMap:
+    """How many tokens lie between any two offsets of one text, without tokenizing it again.
+
+    `starts` are the offsets at which counting units begin, `totals[i]` the weight of the units
+    before unit i (one more entry than `starts`). `lone` matches the characters that stand alone for
+    the counter: counts add up on either side of one. A word that is cut is counted again by
+    `recount`.
+    """
+
+    text: str
+    starts: Sequence[int]
+    totals: Sequence[int]
+    recount: Callable[[str], int] = field(repr=False)
+    lone: re.Pattern[str] = field(default=WHITE_SPACE, repr=False)
+
+    @property
+    def total(self) -> int:
+        """Return the tokens of the whole text."""
+        return self.totals[-1]
+
+    def count(self, start: int, end: int) -> int:
+        """Return the exact number of tokens of `text[start:end]`."""
+        start, end = max(start, 0), min(end, len(self.text))
+        if start >= end:
+            return 0
+        inner_start = start if self._divides(start) else self._word_end(start, end)
+        inner_end = end if self._divides(end) else self._word_start(inner_start, end)
+        tokens = self._between(inner_start, inner_end)
+        if inner_start > start:
+            tokens += self.recount(self.text[start:inner_start])
+        if inner_end < end:
+            tokens += self.recount(self.text[inner_end:end])
+        return tokens
+
+    def bound(self, start: int, limit: int) -> int:
+        """Return the largest offset whose units from `start` on weigh at most `limit`."""
+        first = bisect_left(self.starts, start)
+        room = self.totals[first] + limit
+        last = bisect_right(self.totals, room) - 1
+        return self.starts[last] if last < len(self.starts) else len(self.text)
+
+    def _between(self, start: int, end: int) -> int:
+        starts = self.starts
+        return self.totals[bisect_left(starts, end)] - self.totals[bisect_left(starts, start)]
+
+    def _divides(self, offset: int) -> bool:
+        text, match = self.text, self.lone.match
+        return offset in (0, len(text)) or bool(match(text, offset - 1) or match(text, offset))
+
+    def _word_end(self, offset: int, stop: int) -> int:
+        found = self.lone.search(self.text, offset, stop)
+        return found.start() if found else stop
+
+    def _word_start(self, stop: int, offset: int) -> int:
+        match = self.lone.match
+        while offset > stop and not match(self.text, offset - 1):
+            offset -= 1
+        return offset

@@ -1,0 +1,63 @@
+"""The states a found chunk goes through, each with its own type, and what was lost on the way.
+
+    Hit ──verify──> Verified ──rank──> ranked list ──render──> context
+     └─────────────> Flaw (reported, repaired) or superseded (silent)
+
+A `Hit` has no text, so text that was never checked cannot be shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from truespan.model.chunk import DocumentLabel, StoredChunk
+from truespan.model.ids import ChunkId, TextHash
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What the index claims: this chunk, this close, when its text hashed to this."""
+
+    chunk_id: ChunkId
+    score: float
+    text_hash: TextHash
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A chunk whose stored text is, at this moment, the text that was embedded."""
+
+    chunk: StoredChunk
+    document: DocumentLabel
+    text: str
+    score: float
+
+
+class FlawKind(StrEnum):
+    """Why a hit could not be trusted."""
+
+    STALE = "stale_vector"
+    MISSING = "missing_chunk"
+    DAMAGED = "damaged_text"
+    ORPHAN = "orphan_point"
+    QUARANTINED = "quarantined_chunk"
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """A hit that was not shown. `point_hash` is what the index said, `row_hash` what the store
+    recorded; a repair acts only while both still hold."""
+
+    kind: FlawKind
+    chunk_id: ChunkId
+    point_hash: TextHash
+    row_hash: TextHash | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Work that a retrieval queued: `number` orders it."""
+
+    number: int
+    flaw: Flaw

@@ -1,0 +1,32 @@
+"""The order of results, which must not depend on the index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from truespan.model.trail import Hit, Verified
+from truespan.query.similarity import SCORE_DECIMALS
+
+
+def rank(found: Sequence[Verified], k: int) -> list[Verified]:
+    """Return the best `k`: by score at six decimals, then document number, then chunk index."""
+    return sorted(found, key=_order)[:k]
+
+
+def _order(found: Verified) -> tuple[float, int, int]:
+    return (-round(found.score, SCORE_DECIMALS), found.document.number, found.chunk.index)
+
+
+def complete_until(hits: Sequence[Hit], wanted: int, *, exhausted: bool) -> int | None:
+    """Return how many hits to look at so that the `wanted` best are among them, ties included.
+
+    None when the list ends amid equal scores and the index has more: which of them it happened to
+    return would then decide the result.
+    """
+    if len(hits) <= wanted:
+        return len(hits) if exhausted else None
+    last = round(hits[wanted - 1].score, SCORE_DECIMALS)
+    for place in range(wanted, len(hits)):
+        if round(hits[place].score, SCORE_DECIMALS) < last:
+            return place
+    return len(hits) if exhausted else None

@@ -1,0 +1,87 @@
+"""Applying what retrieval found: delete by comparison, restore from canonical text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.scope import Scope
+from truespan.model.trail import FlawKind, Repair
+from truespan.ports import TrustedStore, VectorIndex
+
+
+@dataclass(slots=True)
+class RepairReport:
+    """What repairs did. `reembedded` counts chunks whose points were written again."""
+
+    deleted_points: int = 0
+    restored_texts: int = 0
+    quarantined: list[ChunkId] = field(default_factory=list)
+    reembedded: int = 0
+
+
+def apply_repairs(store: TrustedStore, index: VectorIndex, scope: Scope) -> RepairReport:
+    """Do every queued repair of the scope's world; safe to run twice or in two processes.
+
+    Everything is looked at again first: between finding and mending, the chunk may have been
+    embedded anew, replaced or deleted.
+    """
+    report = RepairReport()
+    repairs = store.repairs(scope)
+    if not repairs:
+        return report
+    _restore_texts(store, scope, repairs, report)
+    _delete_points(store, index, scope, repairs, report)
+    store.finish_repairs(scope, [repair.number for repair in repairs])
+    return report
+
+
+def _restore_texts(
+    store: TrustedStore, scope: Scope, repairs: Sequence[Repair], report: RepairReport
+) -> None:
+    broken = {FlawKind.MISSING, FlawKind.DAMAGED}
+    for chunk_id in _ids(repairs, broken):
+        if store.rebuild_chunk(scope, chunk_id):
+            report.restored_texts += 1
+        else:
+            report.quarantined.append(chunk_id)
+
+
+def _delete_points(
+    store: TrustedStore,
+    index: VectorIndex,
+    scope: Scope,
+    repairs: Sequence[Repair],
+    report: RepairReport,
+) -> None:
+    wrong = [
+        repair.flaw
+        for repair in repairs
+        if repair.flaw.kind in (FlawKind.STALE, FlawKind.ORPHAN, FlawKind.QUARANTINED)
+    ]
+    quarantined = set(report.quarantined)
+    found = store.read_chunks(scope, [flaw.chunk_id for flaw in wrong]) if wrong else {}
+    stale: list[tuple[ChunkId, TextHash]] = []
+    for flaw in wrong:
+        record = found.get(flaw.chunk_id)
+        chunk = record.chunk if record else None
+        trusted = chunk is not None and chunk.text_hash == flaw.point_hash
+        if flaw.kind is FlawKind.QUARANTINED or not trusted:
+            stale.append((flaw.chunk_id, flaw.point_hash))
+    stale += [
+        (repair.flaw.chunk_id, repair.flaw.point_hash)
+        for repair in repairs
+        if repair.flaw.chunk_id in quarantined
+    ]
+    if stale:
+        index.prepare(scope)
+        index.delete_stale(scope, stale)
+        index.flush(scope)
+    report.deleted_points = len(stale)
+
+
+def _ids(repairs: Sequence[Repair], kinds: set[FlawKind]) -> list[ChunkId]:
+    return list(
+        dict.fromkeys(repair.flaw.chunk_id for repair in repairs if repair.flaw.kind in kinds)
+    )

@@ -1,0 +1,332 @@
+"""What every adapter of the port `VectorIndex` owes its callers, as one suite.
+
+A test module for an adapter derives a class from `IndexContract` and gives a fixture `index`. The
+index may be shared by all tests of the module: each makes its own worlds, as programs do.
+"""
+
+import math
+import struct
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from tests.promises import proves
+from truespan.errors import IndexRefused, IndexSchemaMismatch
+from truespan.model.chunk import ChunkKind, Point, Vector
+from truespan.model.ids import ChunkId, WorldId, chunk_id, hash_text
+from truespan.model.profile import Distance, EmbeddingProfile
+from truespan.model.scope import OWNER, Generation, Scope
+from truespan.ports import VectorIndex
+
+COSINE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
+DOT = replace(COSINE, distance=Distance.DOT)
+EAST = (1.0, 0.0, 0.0, 0.0)
+NORTH = (0.0, 1.0, 0.0, 0.0)
+
+
+def vector(*numbers: float) -> Vector:
+    """Pack numbers as a vector."""
+    return Vector(struct.pack(f"<{len(numbers)}f", *numbers))
+
+
+def leaning(east: float) -> Vector:
+    """Make a unit vector whose cosine with EAST is the float32 nearest to `east`."""
+    return vector(east, math.sqrt(1 - east * east), 0, 0)
+
+
+def float32_below(number: float) -> float:
+    """Return the float32 next below a positive number."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", number))
+    return struct.unpack("<f", struct.pack("<I", bits - 1))[0]
+
+
+def new_scope(profile: EmbeddingProfile = COSINE, *, generation: int = 1) -> Scope:
+    """Make a scope over a world that nobody has used."""
+    return Scope(OWNER, WorldId(str(uuid4())), Generation(generation, profile))
+
+
+def point(scope: Scope, number: int, values: Vector, **changes: object) -> Point:
+    """Make chunk `number` of document 1 of the scope's world."""
+    made = Point(
+        chunk_id=chunk_id(scope.world, scope.generation.number, 1, 1, number),
+        vector=values,
+        text_hash=hash_text(f"text {number}"),
+        document=1,
+        pos_start=number,
+        pos_end=number,
+        pos_reach=number,
+        kind=ChunkKind.TEXT,
+        chapter="Chapter One",
+        section="Section",
+    )
+    return replace(made, **changes)
+
+
+def found(
+    index: VectorIndex, scope: Scope, values: Vector, **options: float | None
+) -> list[ChunkId]:
+    """Search without a floor unless told one, and return the ids."""
+    floor, limit = options.get("floor"), int(options.get("limit") or 100)
+    return [hit.chunk_id for hit in index.search(scope, values, limit=limit, floor=floor)]
+
+
+class IndexContract:
+    """The suite; `index` comes from the class that derives from it."""
+
+    @pytest.fixture
+    def scope(self, index: VectorIndex) -> Scope:
+        """A world of its own, prepared."""
+        scope = new_scope()
+        index.prepare(scope)
+        return scope
+
+    def test_hits_come_best_first_with_the_hash_they_were_embedded_with(self, index, scope):
+        points = [point(scope, number, leaning(number / 10)) for number in range(10)]
+        index.upsert(scope, points)
+
+        hits = index.search(scope, vector(*EAST), limit=3, floor=None)
+
+        assert [hit.chunk_id for hit in hits] == [
+            p.chunk_id for p in (points[9], points[8], points[7])
+        ]
+        assert [hit.text_hash for hit in hits] == [
+            p.text_hash for p in (points[9], points[8], points[7])
+        ]
+        assert [hit.score for hit in hits] == pytest.approx([0.9, 0.8, 0.7], abs=1e-6)
+
+    @proves("search.at-most-k")
+    def test_fewer_points_than_asked_for_are_no_error(self, index, scope):
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+
+        assert len(index.search(scope, vector(*EAST), limit=50, floor=None)) == 1
+
+    def test_a_world_without_points_has_no_hits(self, index, scope):
+        assert index.search(scope, vector(*EAST), limit=5, floor=None) == []
+        assert index.count(scope) == 0
+        assert list(index.scan(scope)) == []
+
+    def test_a_limit_of_nothing_finds_nothing(self, index, scope):
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+
+        assert index.search(scope, vector(*EAST), limit=0, floor=None) == []
+
+    def test_equal_scores_all_come_back_when_the_limit_allows(self, index, scope):
+        points = [point(scope, number, leaning(0.6)) for number in range(7)]
+        index.upsert(scope, points)
+
+        hits = index.search(scope, vector(*EAST), limit=7, floor=None)
+
+        assert {hit.chunk_id for hit in hits} == {p.chunk_id for p in points}
+        assert len({hit.score for hit in hits}) == 1
+
+    @proves("search.one-world", "search.non-interference")
+    def test_other_worlds_and_generations_are_never_found_nor_change_what_is(self, index, scope):
+        own = point(scope, 0, leaning(0.5))
+        index.upsert(scope, [own])
+        alone = index.search(scope, vector(*EAST), limit=10, floor=0.1)
+        for other in (new_scope(), replace(scope, generation=Generation(2, COSINE))):
+            index.upsert(other, [point(other, n, vector(*EAST)) for n in range(30)])
+
+        assert index.search(scope, vector(*EAST), limit=10, floor=0.1) == alone
+        assert [hit.chunk_id for hit in alone] == [own.chunk_id]
+        assert index.count(scope) == 1
+        assert [p.chunk_id for page in index.scan(scope) for p in page] == [own.chunk_id]
+
+    @proves("index.points-per-world")
+    def test_the_same_document_in_two_worlds_has_two_points(self, index, scope):
+        other = new_scope()
+        for each in (scope, other):
+            index.upsert(each, [point(each, 0, vector(*EAST))])
+
+        index.delete(other, [point(other, 0, vector(*EAST)).chunk_id])
+
+        assert (index.count(scope), index.count(other)) == (1, 0)
+
+    def test_documents_outside_the_scope_are_not_found(self, index, scope):
+        points = [point(scope, n, vector(*EAST), document=n) for n in range(5)]
+        index.upsert(scope, points)
+
+        ids = found(index, scope.narrow(documents=[1, 3]), vector(*EAST))
+
+        assert set(ids) == {points[1].chunk_id, points[3].chunk_id}
+
+    @proves("authority.empty-means-nothing")
+    def test_a_scope_without_documents_finds_nothing(self, index, scope):
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+
+        assert found(index, scope.narrow(documents=[]), vector(*EAST)) == []
+
+    @proves("search.floor-inclusive")
+    @pytest.mark.parametrize("floor", [0.0, 0.15, 0.3, 0.6, 0.9, 1.0])
+    def test_a_cosine_at_the_floor_is_kept_and_the_next_below_is_not(self, index, scope, floor):
+        at = point(scope, 0, leaning(floor))
+        below = point(scope, 1, leaning(float32_below(floor) if floor else -1e-6))
+        index.upsert(scope, [at, below])
+
+        assert found(index, scope, vector(*EAST), floor=floor) == [at.chunk_id]
+
+    @proves("search.floor-inclusive", "decision.normalised-similarity")
+    @pytest.mark.parametrize("floor", [0.5, 0.75, 1.0])
+    def test_a_dot_product_is_held_against_the_floor_on_the_same_scale(self, index, floor):
+        scope = new_scope(DOT)
+        index.prepare(scope)
+        raw = 2 * floor - 1
+        at = point(scope, 0, leaning(raw))
+        below = point(scope, 1, leaning(float32_below(raw) if raw else -1e-6))
+        index.upsert(scope, [at, below])
+
+        hits = index.search(scope, vector(*EAST), limit=5, floor=floor)
+
+        assert [(hit.chunk_id, hit.score) for hit in hits] == [(at.chunk_id, floor)]
+
+    @proves("decision.normalised-similarity")
+    def test_an_opposite_vector_scores_zero_as_a_dot_product(self, index):
+        scope = new_scope(DOT)
+        index.prepare(scope)
+        index.upsert(scope, [point(scope, 0, leaning(-1.0))])
+
+        [hit] = index.search(scope, vector(*EAST), limit=1, floor=0.0)
+
+        assert hit.score == 0.0
+
+    def test_writing_a_point_again_replaces_it(self, index, scope):
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+        index.upsert(scope, [point(scope, 0, vector(*NORTH), text_hash=hash_text("new"))])
+
+        [hit] = index.search(scope, vector(*NORTH), limit=5, floor=0.9)
+
+        assert hit.text_hash == hash_text("new")
+        assert index.count(scope) == 1
+
+    def test_deleted_points_are_gone_and_absent_ones_are_no_error(self, index, scope):
+        points = [point(scope, n, vector(*EAST)) for n in range(4)]
+        index.upsert(scope, points)
+
+        for _ in range(2):
+            index.delete(scope, [points[0].chunk_id, points[2].chunk_id])
+
+        assert set(found(index, scope, vector(*EAST))) == {points[1].chunk_id, points[3].chunk_id}
+
+    def test_deleting_nothing_deletes_nothing(self, index, scope):
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+
+        index.delete(scope, [])
+        index.delete_stale(scope, [])
+
+        assert index.count(scope) == 1
+
+    @proves("search.one-world")
+    def test_points_of_another_world_cannot_be_deleted(self, index, scope):
+        other = new_scope()
+        theirs = point(other, 0, vector(*EAST))
+        index.upsert(other, [theirs])
+
+        index.delete(scope, [theirs.chunk_id])
+        index.delete_stale(scope, [(theirs.chunk_id, theirs.text_hash)])
+        index.drop(scope)
+
+        assert index.count(other) == 1
+
+    @proves("repair.conditional")
+    def test_a_stale_point_goes_unless_it_was_embedded_anew(self, index, scope):
+        stale, renewed = (point(scope, n, vector(*EAST)) for n in range(2))
+        index.upsert(scope, [stale, renewed])
+        index.upsert(scope, [replace(renewed, text_hash=hash_text("new"))])
+
+        index.delete_stale(scope, [(p.chunk_id, p.text_hash) for p in (stale, renewed)])
+
+        assert found(index, scope, vector(*EAST)) == [renewed.chunk_id]
+
+    def test_a_scan_gives_every_point_once_with_its_vector_bit_for_bit(self, index, scope):
+        angles = [math.sin(n) for n in range(600)]
+        points = [point(scope, n, leaning(angle)) for n, angle in enumerate(angles)]
+        index.upsert(scope, points)
+
+        pages = list(index.scan(scope))
+        scanned = {p.chunk_id: (p.text_hash, p.vector) for page in pages for p in page}
+
+        assert len(pages) > 1
+        assert sum(map(len, pages)) == 600
+        assert scanned == {p.chunk_id: (p.text_hash, p.vector) for p in points}
+
+    def test_dropping_removes_the_world_and_generation_only(self, index, scope):
+        later = replace(scope, generation=Generation(2, COSINE))
+        for each in (scope, later):
+            index.upsert(each, [point(each, n, vector(*EAST)) for n in range(3)])
+
+        index.drop(scope)
+
+        assert (index.count(scope), index.count(later)) == (0, 3)
+
+    def test_flushing_returns_and_changes_nothing(self, index, scope):
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+
+        index.flush(scope)
+
+        assert index.count(scope) == 1
+
+    @proves("index.collection-per-model", "search.models-side-by-side", "search.locked-collection")
+    def test_each_profile_has_vectors_of_its_own(self, index, scope):
+        wide = replace(scope, generation=Generation(1, replace(COSINE, dimensions=6)))
+        index.prepare(wide)
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+        index.upsert(wide, [point(wide, 1, vector(1, 0, 0, 0, 0, 0))])
+
+        assert found(index, scope, vector(*EAST)) == [point(scope, 0, vector(*EAST)).chunk_id]
+        assert found(index, wide, vector(1, 0, 0, 0, 0, 0)) == [
+            point(wide, 1, vector(*EAST)).chunk_id
+        ]
+
+    @proves("search.collection-mismatch", "index.distance-agrees")
+    @pytest.mark.parametrize(
+        "other", [replace(COSINE, dimensions=5), DOT], ids=["size", "distance"]
+    )
+    def test_a_collection_of_another_shape_is_neither_prepared_nor_searched(
+        self, index, scope, other
+    ):
+        forged = replace(other)
+        vars(forged)["id"] = COSINE.id
+        wrong = replace(scope, generation=Generation(1, forged))
+
+        with pytest.raises(IndexSchemaMismatch):
+            index.search(wrong, vector(*[1.0] * other.dimensions), limit=1, floor=None)
+        with pytest.raises(IndexSchemaMismatch):
+            index.upsert(wrong, [point(wrong, 0, vector(*[1.0] * other.dimensions))])
+
+    def test_a_collection_that_was_never_made_is_not_an_empty_one(self, index):
+        unknown = new_scope(replace(COSINE, model=f"never made {uuid4()}"))
+
+        with pytest.raises(IndexRefused, match="doctor"):
+            index.search(unknown, vector(*EAST), limit=1, floor=None)
+        with pytest.raises(IndexRefused, match="doctor"):
+            index.count(unknown)
+
+    def test_preparing_again_keeps_the_points(self, index, scope):
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+
+        index.prepare(scope)
+
+        assert index.count(scope) == 1
+
+    @proves("search.query-vector-length")
+    def test_a_query_of_another_length_is_refused(self, index, scope):
+        with pytest.raises(IndexRefused):
+            index.search(scope, vector(1.0, 0.0), limit=1, floor=None)
+
+    def test_a_batch_with_one_vector_of_another_length_is_refused_whole(self, index, scope):
+        good, bad = point(scope, 0, vector(*EAST)), point(scope, 1, vector(1.0, 0.0))
+
+        with pytest.raises(IndexRefused):
+            index.upsert(scope, [good, bad])
+
+        assert index.count(scope) == 0
+
+    @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+    def test_a_query_that_is_not_finite_is_refused_instead_of_finding_nothing(
+        self, index, scope, number
+    ):
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+
+        with pytest.raises(IndexRefused):
+            index.search(scope, vector(number, 0.0, 0.0, 0.0), limit=1, floor=None)

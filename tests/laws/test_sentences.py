@@ -1,0 +1,118 @@
+"""Sentences: every word in exactly one, numbered, and none across a block."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.texts import ANYTHING, PROSE, document, often, sometimes
+from truespan.ingest import sentences
+from truespan.ingest.assemble import assemble
+from truespan.ingest.sentences import split_sentences
+from truespan.model.text import Block, BlockKind, CanonicalText
+
+BLOCKS = st.lists(
+    st.builds(Block, st.sampled_from(BlockKind), PROSE | ANYTHING, st.none() | st.just("Chapter")),
+    max_size=5,
+)
+
+
+def texts_of(canonical: CanonicalText, language: str = "en") -> list[str]:
+    """Return the text of each sentence."""
+    found = split_sentences(canonical, language)
+    return [canonical.text[sentence.start : sentence.end] for sentence in found]
+
+
+@often
+@given(BLOCKS, st.sampled_from(["en", "de", "ja", "hi", "en-GB", "xx", ""]))
+def test_each_word_lies_in_exactly_one_sentence(blocks: list[Block], language: str):
+    canonical = assemble(blocks)
+
+    found = split_sentences(canonical, language)
+
+    assert [sentence.sid for sentence in found] == list(range(len(found)))
+    assert all(one.end <= two.start for one, two in pairwise(found))
+    kept = "".join(canonical.text[sentence.start : sentence.end] for sentence in found)
+    assert "".join(kept.split()) == "".join(canonical.text.split())
+
+
+@often
+@given(BLOCKS)
+def test_no_sentence_begins_or_ends_with_white_space_or_crosses_a_block(blocks: list[Block]):
+    canonical = assemble(blocks)
+
+    for _, start, end in split_sentences(canonical):
+        assert canonical.text[start:end] == canonical.text[start:end].strip() != ""
+        assert not any(start < edge < end for edge in canonical.block_starts)
+
+
+@sometimes
+@given(st.text(max_size=60))
+def test_text_that_was_never_cleaned_is_borne(text: str):
+    kept = "".join(texts_of(CanonicalText(text)))
+
+    assert "".join(kept.split()) == "".join(text.split())
+
+
+def test_sentences_end_where_a_reader_would_say():
+    doc = document('Dr. Smith went\nhome. "Stop!" said he. Why?\n\nA new paragraph')
+
+    assert texts_of(doc.canonical) == [
+        "Dr. Smith went\nhome.",
+        '"Stop!" said he.',
+        "Why?",
+        "A new paragraph",
+    ]
+
+
+def test_a_long_document_keeps_its_offsets():
+    paragraphs = [
+        f"Paragraph {number} has one sentence. And then a second." for number in range(2000)
+    ]
+
+    found = texts_of(assemble([Block(BlockKind.PARAGRAPH, text) for text in paragraphs]))
+
+    assert found[::2] == [f"Paragraph {number} has one sentence." for number in range(2000)]
+    assert set(found[1::2]) == {"And then a second."}
+
+
+def test_a_paragraph_of_many_stretches_is_cut_as_short_ones_are():
+    text = " ".join(f"Sentence number {number} of Mr. Long ends here." for number in range(3000))
+
+    assert texts_of(CanonicalText(text)) == [
+        f"Sentence number {number} of Mr. Long ends here." for number in range(3000)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["no end in sight " * 40_000, "漢字です。" * 40_000, "😀" * 200_000, "“a. " * 50_000]
+)
+def test_enormous_paragraphs_are_borne(text: str):
+    assert "".join("".join(texts_of(CanonicalText(text))).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "label", ["Chapter 1. It was Mr. Hyde! Or was it?", "Part I, Chapter 1. Oh. No."]
+)
+def test_a_heading_is_one_sentence_so_that_its_label_is_never_ahead_of_it(label: str):
+    heading = label.removeprefix("Part I, ")
+    canonical = assemble(
+        [
+            Block(BlockKind.HEADING, heading.replace(" It", "\n\nIt"), label),
+            Block(BlockKind.PARAGRAPH, "One. Two went home.", label),
+        ]
+    )
+
+    assert texts_of(canonical) == [heading.replace(" It", "\n\nIt"), "One.", "Two went home."]
+
+
+def test_the_rows_of_a_table_are_sentences():
+    canonical = assemble([Block(BlockKind.TABLE, "name | age\nAda | 36\nBob | 7")])
+
+    assert texts_of(canonical) == ["name | age", "Ada | 36", "Bob | 7"]
+
+
+def test_the_segmenter_is_named_with_its_version():
+    assert sentences.SEGMENTER.startswith("sentencex-1.")
+    assert sentences.segmenter() == sentences.SEGMENTER

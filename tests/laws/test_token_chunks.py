@@ -1,0 +1,62 @@
+"""The `tokens` strategy: sizes and overlaps in tokens, and whole words."""
+
+import re
+from itertools import pairwise
+
+from hypothesis import given
+
+from tests.laws.texts import LIMITS, Document, count_words, documents, often, raw, token_profiles
+from tests.promises import proves
+from truespan.model.profile import (
+    ChunkingProfile,
+    Strategy,
+)
+
+
+@proves("chunking.profile-driven")
+@often
+@given(documents(), token_profiles(), LIMITS)
+def test_no_chunk_has_more_tokens_than_its_size(
+    doc: Document, profile: ChunkingProfile, limit: int
+):
+    for span in doc.cut(profile, limit):
+        content = doc.text[span.start : span.end]
+        assert count_words(content) <= min(profile.size, limit) or len(content.strip()) == 1
+
+
+@often
+@given(documents(), token_profiles())
+def test_no_word_is_cut_that_fits_a_chunk(doc: Document, profile: ChunkingProfile):
+    words = [found.span() for found in re.finditer(r"\S+", doc.text)]
+    # A cut word may count more than a whole one; then its beginning alone can be too much.
+    fitting = [
+        (start, end)
+        for start, end in words
+        if max(count_words(doc.text[start:stop]) for stop in range(start + 1, end + 1))
+        <= profile.size
+    ]
+
+    for span in doc.cut(profile):
+        assert not any(start < span.end < end for start, end in fitting)
+
+
+@often
+@given(documents(), token_profiles())
+def test_neighbours_share_at_most_the_overlap_in_tokens(doc: Document, profile: ChunkingProfile):
+    spans = doc.cut(profile)
+
+    for one, two in pairwise(spans):
+        assert count_words(doc.text[two.context_start : one.end]) <= profile.overlap
+
+
+def test_tokens_fill_chunks_of_short_words_exactly():
+    profile = ChunkingProfile("ten", Strategy.TOKENS, size=10, overlap=3)
+
+    spans = raw("ab " * 30 + "ab").cut(profile)
+
+    assert [(span.start // 3, -(-span.end // 3)) for span in spans] == [
+        (0, 10),
+        (7, 17),
+        (14, 24),
+        (21, 31),
+    ]

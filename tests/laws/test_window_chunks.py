@@ -1,0 +1,197 @@
+"""The `window` strategy: where a chunk ends, what neighbours share, and what is passed over."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.texts import LIMITS, Document, documents, measure, often, raw, window_profiles
+from tests.promises import proves
+from truespan.ingest.clean import clean
+from truespan.model.profile import (
+    WINDOW,
+    ChunkingProfile,
+    OverlapMode,
+)
+
+LETTERS = "abcdefgh"
+
+
+@st.composite
+def long_texts(draw: st.DrawFn) -> str:
+    """Make texts of several default windows, with breaks of each kind dense, rare or missing."""
+    breaks = draw(st.lists(st.sampled_from(["\n\n", ". ", "?\n", "\n", " ", ""]), min_size=1))
+    lengths = draw(st.lists(st.integers(1, 700), min_size=4, max_size=14))
+    return "".join(
+        LETTERS[place % 8] * length + breaks[place % len(breaks)]
+        for place, length in enumerate(lengths)
+    )
+
+
+def expected_end(text: str, start: int, size: int) -> int:
+    """Say in the plainest way where the window from `start` ends its chunk."""
+    window = text[start : start + size]
+    if start + size >= len(text):
+        return len(text)
+    kinds = [(r"\n\n", 0.5), (r"[.!?][ \n]", 0.5), (r"\n", 0.3), (r" ", 0.3)]
+    for pattern, share in kinds:
+        ends = [found.end(1) for found in re.finditer(f"(?=({pattern}))", window)]
+        accepted = [end for end in ends if end > share * size]
+        if accepted:
+            return start + accepted[-1]
+    return start + size
+
+
+@proves("chunking.break-priority", "chunking.break-thresholds", "chunking.hard-cut")
+@often
+@given(long_texts())
+def test_a_default_window_ends_at_the_best_break_that_counts(text: str):
+    doc = raw(clean(text).strip())
+
+    for span in doc.cut(WINDOW):
+        assert span.end == expected_end(doc.text, span.start, 1000)
+
+
+@often
+@given(documents(), window_profiles())
+def test_a_window_of_any_size_ends_at_the_best_break_that_counts(
+    doc: Document, profile: ChunkingProfile
+):
+    content = doc.text.rstrip()
+    for span in doc.cut(profile):
+        piece = doc.text[span.start : expected_end(content, span.start, profile.size)]
+        # A break that leaves nothing but white space is none.
+        if piece.strip() and span.end < len(content):
+            assert span.end == span.start + len(piece)
+
+
+@proves("chunking.default-size", "chunking.default-overlap", "chunking.no-gap")
+@often
+@given(long_texts())
+def test_default_windows_cover_the_text_and_share_exactly_200_characters(text: str):
+    doc = raw(clean(text).strip())
+
+    spans = doc.cut(WINDOW)
+
+    assert all(span.end - span.start <= 1000 for span in spans)
+    assert all(one.end - two.start == 200 for one, two in pairwise(spans))
+    assert (spans[0].start, spans[-1].end) == (0, len(doc.text))
+
+
+@proves("chunking.break-thresholds")
+@often
+@given(long_texts())
+def test_no_default_window_but_the_last_is_shorter_than_300_characters(text: str):
+    spans = raw(clean(text).strip()).cut(WINDOW)
+
+    assert all(span.end - span.start >= 300 for span in spans[:-1])
+
+
+@proves("chunking.no-gap")
+@often
+@given(documents(), window_profiles(), LIMITS)
+def test_windows_leave_no_gap_but_in_white_space_that_is_wider_than_they_are(
+    doc: Document, profile: ChunkingProfile, limit: int
+):
+    spans = doc.cut(profile, limit)
+    bounds = [0, *(bound for span in spans for bound in span[:2]), len(doc.text.rstrip())]
+
+    gaps = [doc.text[end:start] for end, start in zip(bounds[::2], bounds[1::2], strict=True)]
+
+    assert all(len(gap) < 1 or (gap.isspace() and _widest_gap(doc) >= profile.size) for gap in gaps)
+
+
+def _widest_gap(doc: Document) -> int:
+    return max(map(len, re.findall(r"\s+", doc.text)), default=0)
+
+
+@often
+@given(documents(), window_profiles(), LIMITS)
+def test_no_window_is_longer_than_its_size(doc: Document, profile: ChunkingProfile, limit: int):
+    assert all(span.end - span.start <= profile.size for span in doc.cut(profile, limit))
+
+
+@often
+@given(documents(), window_profiles())
+def test_windows_share_exactly_the_overlap_unless_they_skip_white_space(
+    doc: Document, profile: ChunkingProfile
+):
+    shared = profile.overlap if profile.overlap_mode is OverlapMode.SHARED else 0
+    beside = profile.overlap - shared
+
+    spans = doc.cut(profile)
+
+    for one, two in pairwise(spans):
+        assert one.end - two.start == shared or not doc.text[one.end - shared : two.start].strip()
+        assert two.context_start == max(0, two.start - beside)
+
+
+@proves("chunking.hard-cut")
+def test_text_without_any_break_is_cut_hard():
+    spans = raw("x" * 4000).cut(WINDOW)
+
+    assert [span[:2] for span in spans] == [
+        (0, 1000),
+        (800, 1800),
+        (1600, 2600),
+        (2400, 3400),
+        (3200, 4000),
+    ]
+
+
+@proves("chunking.break-priority")
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [("\n\n", ". "), ("\n\n", "\n"), ("! ", "\n"), ("?\n", "\n"), (".\n", " "), ("\n", " ")],
+)
+def test_a_better_break_wins_over_a_later_one(better: str, worse: str):
+    text = "x" * 600 + better + "y" * 200 + worse + "z" * 600
+
+    assert raw(text).cut(WINDOW)[0].end == 600 + len(better)
+
+
+@proves("chunking.break-thresholds")
+@pytest.mark.parametrize(
+    ("separator", "least"), [("\n\n", 501), (". ", 501), ("?\n", 501), ("\n", 301), (" ", 301)]
+)
+def test_a_break_counts_once_it_is_past_its_share_of_the_window(separator: str, least: int):
+    def first_end(length: int) -> int:
+        text = "x" * (length - len(separator)) + separator + "y" * 2000
+        return raw(text).cut(WINDOW)[0].end
+
+    assert first_end(least) == least
+    assert first_end(300) == 1000
+
+
+@proves("chunking.break-thresholds")
+def test_a_sentence_break_before_the_middle_gives_way_to_a_later_word():
+    text = "x" * 490 + ". " + "y" * 300 + " " + "z" * 2000
+
+    assert raw(text).cut(WINDOW)[0].end == 793
+
+
+def test_a_paragraph_break_before_the_middle_still_ends_a_line():
+    text = "x" * 400 + "\n\n" + "y" * 2000
+
+    assert raw(text).cut(WINDOW)[0].end == 402
+
+
+def test_white_space_wider_than_a_window_is_passed_over():
+    text = "a" * 10 + " " * 5000 + "b" * 10
+
+    spans = raw(text).cut(WINDOW)
+
+    assert [text[span.start : span.end].strip() for span in spans] == ["a" * 10, "b" * 10]
+
+
+def test_a_window_that_is_narrowed_by_tokens_keeps_its_share_of_overlap():
+    text = "漢" * 3000
+    tokens = measure(text)
+
+    spans = raw(text).cut(WINDOW, 510)
+
+    assert all(150 < span.end - span.start <= 170 for span in spans[:-1])
+    assert all(30 <= one.end - two.start <= 34 for one, two in pairwise(spans))
+    assert all(tokens.count(span.start, span.end) <= 510 for span in spans)

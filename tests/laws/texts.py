@@ -1,0 +1,157 @@
+"""Documents for the laws: texts of every kind, arbitrary sentences, and a counter of words."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from truespan.ingest.assemble import assemble
+from truespan.ingest.clean import clean
+from truespan.ingest.cut import cut
+from truespan.ingest.sentences import split_sentences
+from truespan.model.profile import ChunkingProfile, OverlapMode, Strategy
+from truespan.model.text import Block, BlockKind, CanonicalText, Place, Sentence, Span, TokenMap
+
+PLENTY = 10_000
+"""An input limit that no chunk of these tests comes near."""
+
+
+def weigh(word: str) -> int:
+    """Count a word as tokenizers do: a cut one may count more or less than the whole.
+
+    Long words and strange ones count their bytes, and some endings are known by heart.
+    """
+    if len(word) > 12 or not word.isascii():
+        return len(word.encode())
+    return 1 if word.endswith(("ing", "ed")) else 1 + len(word) // 3
+
+
+def count_words(text: str) -> int:
+    """Return the weight of all words of a text."""
+    return sum(map(weigh, text.split()))
+
+
+def measure(text: str, count: Callable[[str], int] = count_words) -> TokenMap:
+    """Make the token map of a text with one unit a word."""
+    words = list(re.finditer(r"\S+", text))
+    totals = list(accumulate((count(word[0]) for word in words), initial=0))
+    return TokenMap(text, [word.start() for word in words], totals, count)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text with its sentences, as the cutters get it."""
+
+    canonical: CanonicalText
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def text(self) -> str:
+        return self.canonical.text
+
+    def cut(self, profile: ChunkingProfile, limit: int = PLENTY) -> list[Span]:
+        """Cut it, counting its tokens afresh."""
+        return cut(self.canonical, self.sentences, measure(self.text), profile, limit)
+
+    def until(self, position: int) -> "Document":
+        """Return the document that ends with the sentence `position`."""
+        whole, end = self.canonical, self.sentences[position].end
+        places = [pair for pair in zip(whole.starts, whole.places, strict=True) if pair[0] < end]
+        canonical = CanonicalText(
+            whole.text[:end],
+            tuple(start for start, _ in places),
+            tuple(place for _, place in places),
+            tuple(start for start in whole.block_starts if start < end),
+        )
+        return Document(canonical, self.sentences[: position + 1])
+
+
+def divided(text: str, edges: Iterable[int]) -> tuple[Sentence, ...]:
+    """Number the pieces of a text between edges, without the white space around them."""
+    bounds = sorted({0, len(text), *(edge for edge in edges if 0 < edge < len(text))})
+    found: list[Sentence] = []
+    for start, end in pairwise(bounds):
+        piece = text[start:end]
+        if body := piece.strip():
+            first = start + piece.index(body[0])
+            found.append(Sentence(len(found), first, first + len(body)))
+    return tuple(found)
+
+
+def with_chapters(text: str, sentences: Sequence[Sentence], first: Iterable[int]) -> CanonicalText:
+    """Begin a chapter at each of the sentences `first`."""
+    sids = sorted({sid for sid in first if sid < len(sentences)})
+    starts = tuple(sentences[sid].start for sid in sids)
+    return CanonicalText(text, starts, tuple(Place(f"Chapter {sid}", None) for sid in sids))
+
+
+def document(text: str) -> Document:
+    """Make a document of one paragraph block after another, with the sentences that are found."""
+    blocks = [Block(BlockKind.PARAGRAPH, part) for part in text.split("\n\n")]
+    canonical = assemble(blocks)
+    return Document(canonical, tuple(split_sentences(canonical)))
+
+
+def raw(text: str) -> Document:
+    """Make a document of exactly this text, one sentence long."""
+    return Document(CanonicalText(text), divided(text, ()))
+
+
+_PLAIN_WORDS = ["a", "of", "I", "walking", "turned", "seven", "Mr.", "said:", '"No!"', "yes?"]
+_STRANGE_WORDS = ["incomprehensibilities", "x" * 30, "漢字です。これは文です。", "😀😀", "नमस्ते।"]
+WORDS = st.sampled_from(_PLAIN_WORDS + _STRANGE_WORDS)
+SPACES = st.sampled_from(
+    [" "] * 8 + ["\n", "\n\n", ". ", "! ", "? ", ".\n", "", "  ", "\u00a0", " " * 9]
+)
+PROSE = st.lists(st.tuples(WORDS, SPACES), max_size=60).map(
+    lambda pairs: "".join(word + space for word, space in pairs)
+)
+ANYTHING = st.text(st.characters(codec="utf-8"), max_size=120)
+TEXTS = st.one_of(PROSE, PROSE, st.text("ab. \n", max_size=150), ANYTHING)
+
+
+@st.composite
+def documents(draw: st.DrawFn, texts: st.SearchStrategy[str] = TEXTS) -> Document:
+    """Make documents whose sentences and chapters begin anywhere, not only where words do."""
+    text = clean(draw(texts))
+    edges = draw(st.lists(st.integers(1, max(1, len(text))), max_size=20))
+    sentences = divided(text, edges)
+    chapters = draw(st.lists(st.integers(0, 12), max_size=3))
+    return Document(with_chapters(text, sentences, chapters), sentences)
+
+
+MODES = st.sampled_from(OverlapMode)
+
+
+@st.composite
+def window_profiles(draw: st.DrawFn) -> ChunkingProfile:
+    size = draw(st.integers(1, 70))
+    overlap = draw(st.integers(0, max(0, (3 * size - 1) // 10)))
+    return ChunkingProfile("drawn", Strategy.WINDOW, size, overlap, draw(MODES))
+
+
+@st.composite
+def sentence_profiles(draw: st.DrawFn) -> ChunkingProfile:
+    size = draw(st.integers(1, 5))
+    pack = draw(st.none() | st.integers(1, 80))
+    overlap = draw(st.integers(0, size - 1))
+    return ChunkingProfile("drawn", Strategy.SENTENCES, size, overlap, draw(MODES), pack)
+
+
+@st.composite
+def token_profiles(draw: st.DrawFn) -> ChunkingProfile:
+    size = draw(st.integers(1, 25))
+    return ChunkingProfile(
+        "drawn", Strategy.TOKENS, size, draw(st.integers(0, size - 1)), draw(MODES)
+    )
+
+
+PROFILES = st.one_of(window_profiles(), sentence_profiles(), token_profiles())
+LIMITS = st.one_of(st.just(PLENTY), st.integers(4, 40))
+"""A limit of 4 holds the widest code point; a smaller one could hold nothing."""
+
+often = settings(max_examples=300, deadline=None)
+sometimes = settings(max_examples=80, deadline=None)

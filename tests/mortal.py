@@ -1,0 +1,94 @@
+"""A process that is killed just before its n-th durable step.
+
+Run as `python -m tests.mortal FOLDER WORLD ACTION STEP [PATH]`. It leaves with 0 when it came to
+its end before the step, and dies by SIGKILL otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.worlds import HandClock, WordCounter, WordEmbedder
+from truespan.adapters.edge_index import EdgeIndex
+from truespan.adapters.file_sources import FileSources
+from truespan.adapters.sqlite_store import SqliteStore
+from truespan.ingest.load import supported
+from truespan.library import Library, Parts
+
+DURABLE = {
+    "stage", "keep_vectors", "mark_embedded", "flip", "tombstone", "purge", "record_flaws",
+    "finish_repairs", "rebuild_chunk", "mark_pending", "upsert", "flush", "delete",
+    "delete_stale",
+}  # fmt: skip
+
+
+class Countdown:
+    """Counts durable steps over everything it is handed to, and ends the process at one."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def tick(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Mortal:
+    """A part of a library whose durable steps are counted."""
+
+    def __init__(self, inner: Any, countdown: Countdown) -> None:
+        self._inner = inner
+        self._countdown = countdown
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._inner, name)
+        if name not in DURABLE:
+            return member
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self._countdown.tick()
+            return member(*args, **kwargs)
+
+        return counted
+
+
+def library(folder: Path, step: int = 0) -> Library:
+    """Open a library on the real store and the real index, with the embedder of the tests."""
+    countdown = Countdown(step)
+    clock = HandClock()
+    return Library(
+        Parts(
+            store=Mortal(SqliteStore(folder / "store.db", clock, reserve=0), countdown),  # type: ignore[arg-type]
+            index=Mortal(EdgeIndex(folder / "index", reserve=0), countdown),  # type: ignore[arg-type]
+            embedder=WordEmbedder(),
+            counter=WordCounter(),
+            sources=FileSources(supported),
+            clock=clock,
+        )
+    )
+
+
+def main(arguments: list[str]) -> None:
+    folder, world, action, step = arguments[:4]
+    with library(Path(folder), int(step)) as opened:
+        chosen = opened.world(world)
+        match action:
+            case "ingest":
+                chosen.ingest(arguments[4])
+            case "delete":
+                chosen.delete("1")
+            case "repair":
+                chosen.repair()
+            case "search":
+                chosen.search("harbour by night", floor=0.0)
+            case "doctor":
+                opened.doctor([chosen.name], apply=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

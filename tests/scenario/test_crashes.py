@@ -1,0 +1,159 @@
+"""Killed before every durable step of every command, on the real store and the real index."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mortal import library
+from tests.promises import proves
+from tests.worlds import vector_of
+from truespan.library import Library, World
+from truespan.model.chunk import ChunkKind, Point
+from truespan.model.ids import ChunkId, hash_text
+
+MOST_STEPS = 40
+
+
+def story(word: str, sentences: int = 60) -> str:
+    return " ".join(f"Sentence {count} tells of the {word} by night." for count in range(sentences))
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("mortal")
+    with library(folder) as made:
+        made.folder = folder  # type: ignore[attr-defined]
+        yield made
+        made._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def killed_at(opened: Library, world: World, action: str, step: int, path: Path) -> bool:
+    """Run one command in a process of its own; say whether it was killed at the step."""
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "tests.mortal", str(opened.folder),  # type: ignore[attr-defined]
+            world.id, action, str(step), str(path),
+        ],
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+def prepared(opened: Library, name: str, tmp_path: Path) -> tuple[World, Path]:
+    path = tmp_path / f"{name}.txt"
+    path.write_text(story("harbour"))
+    world = opened.create_world(name)
+    world.ingest(str(path))
+    return world, path
+
+
+def shown(world: World) -> str:
+    result = world.search("by night", top_k=50, floor=0.0)
+    ordered = sorted(result.results, key=lambda passage: passage.index)
+    assert len({passage.receipt.revision for passage in ordered}) <= 1
+    assert [passage.index for passage in ordered] == list(range(len(ordered)))
+    return ordered[0].text[:40] if ordered else ""
+
+
+def assert_sound(opened: Library, world: World, documents: int) -> None:
+    assert opened.doctor([world.id])[world.id].counts() == {}
+    status = world.status()
+    assert (status.documents, status.pending, status.repairs) == (documents, 0, 0)
+    scope = world._scope()
+    assert scope is not None
+    assert opened._parts.index.count(scope) == status.embedded == status.chunks
+
+
+@proves("ingest.durability-order", "ingest.no-leftover-points", "ingest.no-duplicates")
+def test_a_replacement_killed_at_any_step_shows_old_or_new_and_is_finished_by_the_same_command(
+    opened: Library, tmp_path: Path
+) -> None:
+    step = 0
+    for step in range(1, MOST_STEPS):
+        world, path = prepared(opened, f"replace-{step}", tmp_path)
+        old = shown(world)
+        path.write_text(story("garden", 25))
+
+        killed = killed_at(opened, world, "ingest", step, path)
+        between = shown(world)
+        world.ingest(str(path))
+        new = shown(world)
+
+        assert between in (old, new)
+        assert old != new
+        assert_sound(opened, world, 1)
+        if not killed:
+            break
+    assert 6 < step < MOST_STEPS - 1
+
+
+@proves("ingest.delete-order")
+def test_a_deletion_killed_at_any_step_never_brings_the_document_back(
+    opened: Library, tmp_path: Path
+) -> None:
+    step = 0
+    for step in range(1, MOST_STEPS):
+        world, path = prepared(opened, f"delete-{step}", tmp_path)
+        killed = killed_at(opened, world, "delete", step, path)
+        gone = world.documents() == []
+        assert gone == (shown(world) == "")
+        if gone:
+            world.repair()
+        else:
+            world.delete("1")
+        assert_sound(opened, world, 0)
+        if not killed:
+            break
+    assert 3 < step < MOST_STEPS - 1
+
+
+@proves("repair.pending-resumes", "repair.conditional", "repair.idempotent")
+@pytest.mark.parametrize("action", ["search", "repair", "doctor"])
+def test_mending_killed_at_any_step_is_finished_by_the_next_one(
+    opened: Library, tmp_path: Path, action: str
+) -> None:
+    step = 0
+    for step in range(1, MOST_STEPS):
+        world, path = prepared(opened, f"{action}-{step}", tmp_path)
+        whole = shown(world)
+        break_it(opened, world)
+        if action == "repair":
+            world.search("harbour by night", floor=0.0)
+        killed = killed_at(opened, world, action, step, path)
+        world.search("harbour by night", top_k=50, floor=0.0)
+        world.repair()
+        assert shown(world) == whole
+        assert_sound(opened, world, 1)
+        if not killed:
+            break
+    assert step < MOST_STEPS - 1
+
+
+def break_it(opened: Library, world: World) -> None:
+    """Put an old point back under a current id, and flip a byte of a stored text."""
+    scope = world._scope()
+    assert scope is not None
+    first, second = (passage.chunk_id for passage in by_position(world)[:2])
+    old = "harbour by night, as it once was"
+    opened._parts.index.upsert(
+        scope,
+        [Point(ChunkId(first), vector_of(old), hash_text(old), 1, 0, 1, 1, ChunkKind.TEXT, "", "")],
+    )
+    opened._parts.store._connections.query(  # type: ignore[attr-defined]
+        """UPDATE chunks SET text = 'x' || substr(text, 2) WHERE (revision, position) =
+           (SELECT revision, position FROM states WHERE chunk_id = ?)""",
+        (second,),
+    )
+
+
+def by_position(world: World) -> list:
+    found = world.search("by night", top_k=50, floor=0.0).results
+    return sorted(found, key=lambda passage: passage.index)

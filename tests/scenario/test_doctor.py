@@ -1,0 +1,211 @@
+"""The doctor finds every difference between store and index, and mends it from the store."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.mortal import library
+from tests.promises import proves
+from tests.stories import assert_settled, story
+from tests.worlds import MemoryIndex, Place, place
+from truespan.errors import IndexRefused
+from truespan.library import Library, World
+from truespan.model.chunk import IndexedPoint, Point, Vector
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.scope import Scope
+from truespan.upkeep.doctor import Finding
+
+
+def flipped(vector: Vector, bit: int) -> Vector:
+    data = bytearray(vector)
+    data[bit // 8] ^= 1 << bit % 8
+    return Vector(bytes(data))
+
+
+def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None:
+    """Do one thing to the index that should not be."""
+    points = here.index._of(here.scope(world))
+    chunk: ChunkId = rng.choice(sorted(points))
+    point: Point = points[chunk]
+    match kind:
+        case Finding.MISSING_POINT:
+            del points[chunk]
+        case Finding.STALE_POINT:
+            point.text_hash = TextHash("f" * 64)
+        case Finding.CHANGED_VECTOR:
+            point.vector = flipped(point.vector, rng.randrange(len(point.vector) * 8))
+        case Finding.ORPHAN_POINT:
+            ghost = ChunkId(f"{rng.getrandbits(32):08x}-0000-5000-8000-000000000000")
+            points[ghost] = replace(point, chunk_id=ghost)
+        case Finding.DAMAGED_TEXT:
+            here.sql("UPDATE chunks SET text = text || '!' WHERE position = 0")
+
+
+@proves("index.scrub")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Finding.MISSING_POINT,
+        Finding.STALE_POINT,
+        Finding.CHANGED_VECTOR,
+        Finding.ORPHAN_POINT,
+        Finding.DAMAGED_TEXT,
+    ],
+)
+@pytest.mark.parametrize("seed", range(12))
+def test_each_kind_of_damage_is_found_and_mended_without_a_provider(
+    tmp_path: Path, kind: Finding, seed: int
+) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(90), b__txt=story(40, "garden"))
+    rng = random.Random(seed)
+    damage(here, world, kind, rng)
+    here.embedder.documents.clear()
+
+    plan = here.library.doctor()["world"]
+    untouched = here.library.doctor()["world"]
+    here.library.doctor(apply=True)
+
+    assert set(plan.counts()) == {kind}
+    assert plan.counts() == untouched.counts()
+    assert here.embedder.documents == []
+    assert_settled(here, world)
+    assert world.search("harbour", top_k=50, floor=0.0).skipped == ()
+
+
+@proves("index.scrub")
+def test_a_single_bit_of_any_number_is_noticed(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The harbour light.")
+    point = next(iter(here.index._of(here.scope(world)).values()))
+    whole = point.vector
+    for bit in range(0, len(whole) * 8, 7):
+        point.vector = flipped(whole, bit)
+        assert here.library.doctor()["world"].counts() == {Finding.CHANGED_VECTOR: 1}, bit
+    point.vector = Vector(array("f", [float("nan")] * 64).tobytes())
+    assert here.library.doctor()["world"].counts() == {Finding.CHANGED_VECTOR: 1}
+
+
+@proves("index.scrub")
+def test_a_point_that_is_there_twice_is_written_anew(tmp_path: Path) -> None:
+    class Stuttering(MemoryIndex):
+        stutter = True
+
+        def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
+            for page in super().scan(scope):
+                yield [*page, page[0]] if self.stutter else page
+
+        def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+            super().delete(scope, ids)
+            self.stutter = self.stutter and not ids
+
+    here = place(tmp_path, index=Stuttering())
+    world = here.world(a__txt="The harbour light.")
+
+    assert here.library.doctor(apply=True)["world"].counts() == {Finding.DUPLICATE_POINT: 1}
+
+    assert_settled(here, world)
+
+
+@proves("index.scrub")
+def test_points_of_work_in_progress_are_not_taken_for_orphans(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The harbour light.")
+    original = here.store.flip
+    here.store.flip = lambda *_: []  # type: ignore[method-assign]
+    world.ingest(here.write("world/a.txt", "The harbour wall."))
+    here.store.flip = original  # type: ignore[method-assign]
+
+    assert here.library.doctor()["world"].counts() == {}
+
+    world.ingest(str(here.folder / "files"))
+    assert_settled(here, world)
+
+
+@proves("index.scrub")
+def test_a_vector_that_was_lost_from_the_store_is_embedded_again(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The harbour light.")
+    here.sql("DELETE FROM vectors")
+
+    assert here.library.doctor(apply=True)["world"].counts() == {Finding.NO_VECTOR: 1}
+
+    assert_settled(here, world)
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Library]:
+    (tmp_path / "library").mkdir()
+    with library(tmp_path / "library") as opened:
+        yield opened
+        opened._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def filled(real: Library, tmp_path: Path) -> list[World]:
+    (tmp_path / "a.txt").write_text(story(120))
+    worlds = [real.create_world(name) for name in ("one", "two")]
+    for world in worlds:
+        world.ingest(str(tmp_path / "a.txt"))
+    return worlds
+
+
+@proves("index.scrub")
+@pytest.mark.parametrize("how", ["truncated", "garbled", "removed", "settings"])
+def test_index_files_that_were_destroyed_are_rebuilt_for_every_world_of_the_profile(
+    real: Library, tmp_path: Path, how: str
+) -> None:
+    worlds = filled(real, tmp_path)
+    before = [[p.text for p in w.search("harbour", floor=0.0).results] for w in worlds]
+    index = real._parts.index
+    index.retire()  # type: ignore[attr-defined]
+    destroy(tmp_path / "library" / "index", how)
+
+    if how != "removed":
+        with pytest.raises(IndexRefused):
+            worlds[0].search("harbour", floor=0.0)
+    plans = real.doctor(apply=True)
+
+    assert any(not plan.healthy for plan in plans.values())
+    assert all(plan.counts() == {} for plan in real.doctor().values())
+    after = [[p.text for p in w.search("harbour", floor=0.0).results] for w in worlds]
+    assert after == before
+
+
+def destroy(index: Path, how: str) -> None:
+    import shutil
+
+    [shard] = [path for path in index.iterdir() if (path / "edge_config.json").exists()]
+    if how == "removed":
+        shutil.rmtree(shard)
+    elif how == "settings":
+        (shard / "edge_config.json").write_text("{}")
+    else:
+        files = [path for path in (shard / "segments").rglob("*") if path.is_file()]
+        for path in files:
+            path.write_bytes(b"" if how == "truncated" else b"\xff" * max(path.stat().st_size, 8))
+
+
+@proves("search.text-from-store", "search.non-interference")
+def test_searching_the_rebuilt_index_gives_the_same_bytes_as_before(
+    real: Library, tmp_path: Path
+) -> None:
+    [world, other] = filled(real, tmp_path)
+
+    def bytes_of() -> list[object]:
+        found = [world.search(query, floor=0.0) for query in ("harbour", "night", "sentence 7")]
+        return [replace(result, processing_time_ms=0) for result in found]
+
+    before = bytes_of()
+    other.delete("1")
+    scope = world._scope()
+    assert scope is not None
+    real._parts.index.reset(scope)
+    real.doctor(apply=True)
+
+    assert bytes_of() == before

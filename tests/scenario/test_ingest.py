@@ -1,0 +1,200 @@
+"""The way in, as promised: nothing twice, nothing half, nothing left behind."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from uuid import UUID, uuid5
+
+import pytest
+
+from tests.promises import proves
+from tests.stories import assert_settled, assert_settled_vectors, story, texts
+from tests.worlds import WordEmbedder, place
+from truespan.model.chunk import Vector
+from truespan.model.ids import WorldId, chunk_id
+
+
+@proves("ingest.stable-point-ids", "index.points-per-world")
+def test_point_ids_are_the_uuid5_of_where_the_chunk_stands() -> None:
+    world = WorldId("3b5d6b0e-0000-4000-8000-000000000001")
+
+    one = chunk_id(world, 1, 2, 3, 4)
+
+    name = f"{world}:1:2:3:4"
+    namespace = UUID("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1")
+    assert one == str(uuid5(namespace, name)) == "a874baf6-316e-5611-b5c7-7672abf61efd"
+    assert UUID(one).version == 5
+    assert UUID(one).variant == "specified in RFC 4122"
+    others = {
+        chunk_id(WorldId("3b5d6b0e-0000-4000-8000-000000000002"), 1, 2, 3, 4),
+        chunk_id(world, 2, 2, 3, 4),
+        chunk_id(world, 1, 22, 3, 4),
+        chunk_id(world, 1, 2, 4, 4),
+        chunk_id(world, 1, 2, 3, 5),
+        chunk_id(world, 12, 3, 3, 4),
+    }
+    assert len(others | {one}) == 7
+
+
+@proves("ingest.no-duplicates")
+def test_ingesting_again_does_nothing(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=story(60), b__txt=story(5, "garden"))
+    points = set(here.points(world))
+    asked = here.embedder.calls
+    here.journal.clear()
+
+    report = world.ingest(str(here.folder / "files"))
+
+    assert (report.unchanged, report.ingested, report.embedded) == (2, [], 0)
+    assert here.embedder.calls == asked
+    assert set(here.points(world)) == points
+    writes = {"stage", "keep_vectors", "mark_embedded", "flip", "purge", "upsert", "flush"}
+    assert not [call for call in here.journal if call.split(".")[1] in writes]
+
+
+@proves("ingest.no-leftover-points")
+def test_a_shorter_version_leaves_no_point_behind(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(100))
+    before = len(here.points(world))
+
+    world.ingest(here.write("world/a.txt", story(3)))
+
+    assert before > 3
+    assert len(here.points(world)) == len(texts(here)) == 1
+    assert_settled(here, world)
+
+
+@proves("ingest.no-duplicates")
+def test_equal_text_is_embedded_once_in_a_world_and_never_shared_between_worlds(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(40), b__txt=story(40), c__txt=story(40))
+    assert len(here.embedder.documents) == len(set(here.embedder.documents))
+    asked = len(here.embedder.documents)
+
+    here.world("other", a__txt=story(40))
+
+    assert len(here.embedder.documents) == 2 * asked
+    assert_settled_vectors(here, world)
+
+
+@proves("ingest.durability-order")
+def test_rows_then_points_then_flush_then_state_then_flip(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    here.world(a__txt=story(30))
+
+    steps = ("stage", "keep_vectors", "upsert", "flush", "mark_embedded", "flip")
+    durable = [call.split(".")[1] for call in here.journal]
+    seen = [step for step in durable if step in steps]
+
+    assert [step for i, step in enumerate(seen) if i == 0 or seen[i - 1] != step] == list(steps)
+
+
+@proves("ingest.delete-order")
+def test_a_deleted_document_is_invisible_first_and_gone_last(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=story(30), b__txt=story(5, "garden"))
+    here.journal.clear()
+
+    world.delete("a.txt")
+
+    order = [call for call in here.journal if call.split(".")[1] in
+             ("tombstone", "delete", "flush", "purge")]  # fmt: skip
+    assert order == ["store.tombstone", "index.delete", "index.flush", "store.purge"]
+    assert [document.name for document in world.documents()] == ["b.txt"]
+    assert here.sql("SELECT count(*) FROM sentences s WHERE s.revision NOT IN "
+                    "(SELECT key FROM revisions)") == [(0,)]  # fmt: skip
+    assert_settled(here, world)
+
+
+@proves("ingest.delete-order")
+def test_a_tombstoned_document_is_out_of_sight_even_while_its_points_remain(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The harbour light.", b__txt="The harbour wall.")
+
+    here.store.tombstone(here.scope(world), 1)
+    result = world.search("harbour", floor=0.0)
+
+    assert len(here.points(world)) == 2
+    assert [passage.document for passage in result.results] == [2]
+    assert result.skipped == ()
+    assert [document.number for document in world.documents()] == [2]
+
+
+@proves("ingest.durability-order")
+def test_a_document_replaced_under_constant_reading_is_old_or_new_never_half_never_empty(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    versions = [f"{story(30, 'harbour')} Version {number} ends here." for number in range(12)]
+    world = here.world(a__txt=versions[0])
+    odd: list[object] = []
+    stop = threading.Event()
+    reads = [0]
+
+    def read() -> None:
+        while not stop.is_set():
+            result = world.search("harbour by night", top_k=50, floor=0.0)
+            revisions = {passage.receipt.revision for passage in result.results}
+            positions = sorted(passage.index for passage in result.results)
+            if len(revisions) != 1 or positions != list(range(len(positions))) or result.skipped:
+                odd.append((revisions, positions, result.skipped))
+            reads[0] += 1
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for version in versions[1:]:
+            world.ingest(here.write("world/a.txt", version))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+    assert reads[0] > 10
+    assert odd == []
+    assert_settled(here, world)
+
+
+@proves("embedding.vectors-checked")
+@pytest.mark.parametrize(
+    "bad",
+    [b"", b"\0" * 4 * 64, b"\0\0\xc0\x7f" * 64, b"\0\0\x80\x7f" * 64, b"\0\0\x80\x3f" * 63],
+    ids=["nothing", "zero", "NaN", "infinite", "short"],
+)
+def test_a_chunk_with_a_broken_vector_fails_and_the_others_stand(
+    tmp_path: Path, bad: bytes
+) -> None:
+    class Spoiled(WordEmbedder):
+        spoil = True
+
+        def embed_documents(self, texts: object) -> list[Vector]:
+            vectors = super().embed_documents(texts)  # type: ignore[arg-type]
+            return [
+                Vector(bad) if self.spoil and "POISON" in text else vector
+                for text, vector in zip(texts, vectors, strict=True)  # type: ignore[call-overload]
+            ]
+
+    embedder = Spoiled()
+    here = place(tmp_path, embedder=embedder)
+    world = here.library.create_world("world")
+    here.write("good.txt", "The harbour light.")
+    here.write("bad.txt", "The POISON harbour.")
+
+    report = world.ingest(str(here.folder / "files"))
+
+    assert report.ingested == ["good.txt"]
+    assert [(failure.name, failure.code) for failure in report.failures] == [
+        ("bad.txt", "provider_bad_reply")
+    ]
+    assert world.search("harbour", floor=0.0).context == "The harbour light."
+    embedder.spoil = False
+    assert world.ingest(str(here.folder / "files")).ingested == ["bad.txt"]
+    assert_settled(here, world)

@@ -1,0 +1,135 @@
+"""The index process dies or the disk is full: typed errors, and the same command goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mortal import library
+from tests.promises import proves
+from tests.stories import story
+from truespan.adapters import edge_channel
+from truespan.errors import IndexUnavailable, StorageFull
+from truespan.library import Library, World
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Library]:
+    (tmp_path / "library").mkdir()
+    with library(tmp_path / "library") as opened:
+        yield opened
+        opened._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def server(opened: Library) -> int:
+    return opened._parts.index._link.server  # type: ignore[attr-defined]
+
+
+def assert_sound(opened: Library, world: World) -> None:
+    assert opened.doctor([world.id])[world.id].counts() == {}
+    status = world.status()
+    assert status.embedded == status.chunks > 0
+
+
+@proves("ingest.durability-order", "errors.provider-or-index")
+@pytest.mark.parametrize("batch", [1, 2, 4])
+def test_an_ingest_outlives_the_index_process(real: Library, tmp_path: Path, batch: int) -> None:
+    world = real.create_world("world")
+    (tmp_path / "warm.txt").write_text("The harbour light.")
+    world.ingest(str(tmp_path / "warm.txt"))
+    (tmp_path / "long.txt").write_text(story(1500))
+    first = server(real)
+    asked = [0]
+
+    def kill_once() -> None:
+        asked[0] += 1
+        if asked[0] == batch:
+            os.kill(first, signal.SIGKILL)
+
+    real._parts.embedder.before = kill_once  # type: ignore[attr-defined]
+    report = world.ingest(str(tmp_path / "long.txt"))
+
+    assert report.ingested == ["long.txt"]
+    assert server(real) != first
+    documents = real._parts.embedder.documents  # type: ignore[attr-defined]
+    assert len(documents) == len(set(documents))
+    assert_sound(real, world)
+
+
+@proves("errors.provider-or-index", "errors.failure-changes-nothing")
+def test_a_search_that_loses_its_index_is_told_and_the_next_one_works(
+    real: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = real.create_world("world")
+    (tmp_path / "a.txt").write_text(story(60))
+    world.ingest(str(tmp_path / "a.txt"))
+    before = [passage.text for passage in world.search("harbour", floor=0.0).results]
+    receive = edge_channel.receive
+
+    def killed_first(*arguments: Any) -> bytes:
+        # The request is on its way and nobody is left to answer it.
+        monkeypatch.undo()
+        os.kill(server(real), signal.SIGKILL)
+        return receive(*arguments)
+
+    os.kill(server(real), signal.SIGSTOP)
+    monkeypatch.setattr(edge_channel, "receive", killed_first)
+    with pytest.raises(IndexUnavailable) as loss:
+        world.search("harbour", floor=0.0)
+
+    assert loss.value.retryable
+    assert [passage.text for passage in world.search("harbour", floor=0.0).results] == before
+    assert_sound(real, world)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    if mount is None or os.geteuid() != 0:
+        pytest.skip("LOUD: a full disk needs root and mount; not tried on this machine")
+    size = "size=160m"
+    mounted = subprocess.run([mount, "-t", "tmpfs", "-o", size, "tmpfs", str(disk)], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("LOUD: a tmpfs cannot be mounted here; a full disk was not tried")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+@proves("store.disk-reserve")
+def test_a_disk_that_fills_up_stops_the_ingest_and_loses_nothing(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    with library(small_disk) as opened:
+        world = opened.create_world("world")
+        (tmp_path / "first.txt").write_text(story(60))
+        world.ingest(str(tmp_path / "first.txt"))
+        before = [passage.text for passage in world.search("harbour", floor=0.0).results]
+        ballast = small_disk / "ballast"
+        free = shutil.disk_usage(small_disk).free
+        ballast.write_bytes(b"\0" * (free - 4 * MEBIBYTE))
+        rng = random.Random(5)
+        words = ["".join(rng.choices("abcdefghij", k=7)) for _ in range(900_000)]
+        (tmp_path / "big.txt").write_text(" ".join(words))
+
+        with pytest.raises((StorageFull, IndexUnavailable)) as refusal:
+            world.ingest(str(tmp_path / "big.txt"))
+        assert refusal.value.code in ("storage_full", "index_unavailable")
+
+        ballast.unlink()
+        assert [p.text for p in world.search("harbour", floor=0.0).results] == before
+        report = world.ingest(str(tmp_path / "big.txt"))
+        assert report.ingested == ["big.txt"]
+        assert_sound(opened, world)
+        opened._parts.index.retire()  # type: ignore[attr-defined]

@@ -1,0 +1,131 @@
+"""The query cache saves the provider call and nothing else."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import WORDS, HandClock, MemoryIndex, WordEmbedder, other_profile, place
+from truespan.model.ids import WorldId
+from truespan.query.vector import cache_key
+
+DAY = 24 * 3600
+TEXT = "The lamp went out at midnight."
+
+
+@proves("cache.younger-than-a-day")
+@pytest.mark.parametrize(
+    ("age", "calls"), [(0, 1), (1, 1), (DAY - 0.001, 1), (DAY, 2), (DAY + 1, 2), (3 * DAY, 2)]
+)
+def test_an_entry_is_used_while_strictly_younger_than_a_day(
+    tmp_path: Path, age: float, calls: int
+) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=TEXT)
+    world.search("lamp")
+
+    here.clock.time += age
+    world.search("lamp")
+
+    assert len(here.embedder.queries) == calls
+
+
+@proves("clock.jumps")
+def test_an_entry_dated_in_the_future_counts_as_expired(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=TEXT)
+    world.search("lamp")
+
+    here.clock.time -= 10
+    world.search("lamp")
+    world.search("lamp")
+
+    assert len(here.embedder.queries) == 2
+
+
+@proves("cache.younger-than-a-day", "cache.bit-identical")
+def test_the_cache_survives_a_restart_bit_for_bit(tmp_path: Path) -> None:
+    index = MemoryIndex()
+    here = place(tmp_path, index=index)
+    world = here.world(a__txt=TEXT)
+    asked: list[bytes] = []
+    original = index.search
+
+    def searching(scope: object, vector: bytes, **rest: object) -> object:
+        asked.append(vector)
+        return original(scope, vector, **rest)  # type: ignore[arg-type]
+
+    index.search = searching  # type: ignore[assignment]
+    world.search("lamp")
+    here.library.close()
+    again = place(tmp_path, index=index, clock=HandClock(here.clock.time + 5))
+    again.library.world("world").search("lamp")
+
+    assert again.embedder.queries == []
+    assert asked[0] == asked[1]
+
+
+@proves("cache.other-model-misses", "cache.key-model-and-text", "cache.complete-key")
+def test_every_part_of_the_key_matters() -> None:
+    world, other = WorldId("w"), WorldId("x")
+    keys = {
+        cache_key(world, "here", WORDS, "lamp"),
+        cache_key(other, "here", WORDS, "lamp"),
+        cache_key(world, "there", WORDS, "lamp"),
+        cache_key(world, "here", WORDS, "Lamp"),
+        *(
+            cache_key(world, "here", other_profile(**change), "lamp")
+            for change in (
+                {"provider": "p"},
+                {"model": "m"},
+                {"revision": "r"},
+                {"dimensions": 65},
+                {"query_mode": "q"},
+            )
+        ),
+    }
+
+    assert len(keys) == 9
+    assert all(len(key) == 64 for key in keys)
+
+
+@proves("cache.complete-key")
+def test_parts_cannot_be_shifted_into_each_other() -> None:
+    spellings = [
+        cache_key(WorldId("ab"), "c", other_profile(provider="d"), "e"),
+        cache_key(WorldId("a"), "bc", other_profile(provider="d"), "e"),
+        cache_key(WorldId("ab"), "", other_profile(provider="dc"), "e"),
+        cache_key(WorldId("ab"), "c", other_profile(provider="d", query_mode="querye"), ""),
+    ]
+
+    assert all(one != two for one, two in combinations(spellings, 2))
+
+
+@proves("cache.other-model-misses")
+def test_worlds_and_models_do_not_share_entries(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    one = here.world("one", a__txt=TEXT)
+    two = here.world("two", a__txt=TEXT)
+    one.search("lamp")
+    two.search("lamp")
+    wide = WordEmbedder(profile=other_profile(model="wide"))
+    third = place(tmp_path, embedder=wide).world("three", a__txt=TEXT)
+    third.search("lamp")
+
+    assert here.embedder.queries == ["lamp", "lamp"]
+    assert wide.queries == ["lamp"]
+
+
+@proves("cache.bit-identical")
+def test_a_cached_vector_that_was_damaged_is_not_used(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=TEXT)
+    world.search("lamp")
+    here.sql("UPDATE query_cache SET vector = zeroblob(256)")
+
+    assert world.search("lamp").results
+
+    assert here.embedder.queries == ["lamp", "lamp"]

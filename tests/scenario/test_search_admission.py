@@ -1,0 +1,323 @@
+"""What a search refuses, and how little it does before refusing."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import WORDS, MemoryIndex, WordEmbedder, other_profile, place
+from truespan.errors import (
+    BlankQuery,
+    IndexSchemaMismatch,
+    IndexUnavailable,
+    InvalidSettings,
+    ProfileMismatch,
+    ProviderBadReply,
+    ProviderUnavailable,
+    QueryTooLong,
+    WorldNotFound,
+)
+from truespan.model.chunk import Vector
+from truespan.model.scope import Authority, Scope, Verb
+
+TEXT = "The lamp went out at midnight. The key was on the seventh hook. Nobody saw the boat."
+
+
+@proves("settings.negative-top-k", "settings.before-metadata")
+def test_a_negative_top_k_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=TEXT)
+    here.journal.clear()
+
+    with pytest.raises(InvalidSettings) as refusal:
+        world.search("lamp", top_k=-1)
+
+    assert refusal.value.code == "invalid_settings"
+    assert here.journal == []
+
+
+@proves("settings.boolean-top-k", "settings.boolean-floor", "settings.malformed-numbers")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"top_k": True},
+        {"top_k": False},
+        {"top_k": 2.0},
+        {"top_k": 2.5},
+        {"top_k": "3"},
+        {"top_k": None},
+        {"top_k": Decimal(3)},
+        {"floor": True},
+        {"floor": False},
+        {"floor": float("nan")},
+        {"floor": float("inf")},
+        {"floor": float("-inf")},
+        {"floor": "0.5"},
+        {"floor": Decimal("0.5")},
+        {"floor": None},
+        {"query": 7},
+        {"query": None},
+    ],
+    ids=str,
+)
+def test_settings_of_a_wrong_type_are_refused_before_anything_is_read(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=TEXT)
+    here.journal.clear()
+
+    with pytest.raises(InvalidSettings):
+        world.search(**{"query": "lamp", **settings})
+
+    assert here.journal == []
+
+
+@proves("settings.floor-range")
+def test_the_floor_lies_between_zero_and_one_both_included(tmp_path: Path) -> None:
+    world = place(tmp_path).world(a__txt=TEXT)
+
+    for refused in (-0.0001, 1.0001, -1, 2):
+        with pytest.raises(InvalidSettings):
+            world.search("lamp", floor=refused)
+
+    assert world.search("lamp", floor=0.0).results
+    assert world.search("lamp", floor=1.0).results == ()
+
+
+@proves("search.world-required", "search.unknown-world", "search.zero-k-unknown-world")
+@pytest.mark.parametrize("top_k", [0, 5])
+def test_an_absent_world_is_an_error_before_provider_and_index(tmp_path: Path, top_k: int) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=TEXT)
+    here.sql("DELETE FROM worlds")
+    here.journal.clear()
+
+    with pytest.raises(WorldNotFound) as refusal:
+        world.search("lamp", top_k=top_k)
+
+    assert refusal.value.code == "world_not_found"
+    assert here.journal == ["store.find_world"]
+    for blank in ("", "   ", "*", "%"):
+        with pytest.raises(WorldNotFound):
+            here.library.world(blank)
+
+
+@proves("authority.only-narrows", "authority.empty-means-nothing")
+def test_a_foreign_world_gets_the_same_answer_as_an_absent_one(tmp_path: Path) -> None:
+    owner = place(tmp_path)
+    world = owner.world(a__txt=TEXT)
+    scope = owner.scope(world)
+    for worlds in (frozenset(), frozenset({"another"})):
+        stranger = Authority(worlds=worlds, verbs=frozenset(Verb))  # type: ignore[arg-type]
+        guest = place(tmp_path, authority=stranger).library
+        assert guest.worlds() == []
+        with pytest.raises(WorldNotFound) as foreign:
+            guest.world("world")
+        with pytest.raises(WorldNotFound) as absent:
+            guest.world("wo" + "rlt")
+        assert str(foreign.value).replace("world'", "'") == str(absent.value).replace("worlt'", "'")
+        with pytest.raises(WorldNotFound):
+            Scope(stranger, scope.world, scope.generation)
+    nothing = owner.library._authority.narrow(worlds=[], verbs=[])
+    assert nothing.narrow(worlds=[scope.world], verbs=list(Verb)) == nothing
+    assert scope.narrow(documents=[]).narrow(documents=[1]).documents == frozenset()
+
+
+@proves("search.zero-k-is-empty", "search.same-shape-when-empty")
+def test_zero_k_returns_the_normal_empty_shape_without_provider_or_index(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=TEXT)
+    full = world.search("lamp", floor=0.0)
+    here.journal.clear()
+
+    empty = world.search("lamp", top_k=0)
+
+    assert here.journal == ["store.find_world"]
+    assert empty.results == ()
+    assert empty.context == ""
+    assert {entry.name for entry in fields(empty)} == {entry.name for entry in fields(full)}
+    assert type(empty) is type(full)
+
+
+@proves("search.nothing-embedded", "search.same-shape-when-empty")
+def test_a_world_without_embedded_chunks_is_empty_with_a_warning_and_costs_nothing(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path, watched=True)
+    never = here.library.create_world("never")
+    emptied = here.world("emptied", a__txt=TEXT)
+    emptied.delete("1")
+    here.embedder.queries.clear()
+    here.journal.clear()
+
+    for world in (never, emptied):
+        result = world.search("lamp")
+        assert [notice.code for notice in result.warnings] == ["no_embedded_chunks"]
+        assert result.results == ()
+        assert result.effective_k == 0
+
+    assert here.embedder.queries == []
+    assert not [call for call in here.journal if call.startswith(("embedder.embed", "index"))]
+
+
+@proves("search.blank-query")
+@pytest.mark.parametrize("query", ["", " ", "\n\t  "])
+def test_a_blank_query_is_refused_after_the_world_and_before_the_provider(
+    tmp_path: Path, query: str
+) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=TEXT)
+    here.journal.clear()
+
+    with pytest.raises(BlankQuery) as refusal:
+        world.search(query)
+
+    assert refusal.value.code == "blank_query"
+    assert here.journal == ["store.find_world"]
+
+
+@proves("search.query-stripped", "embedding.separate-paths")
+def test_the_query_is_stripped_before_it_reaches_the_provider(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=TEXT)
+    documents = list(here.embedder.documents)
+
+    world.search("  lamp \n")
+    world.search("lamp")
+
+    assert here.embedder.queries == ["lamp"]
+    assert here.embedder.documents == documents
+
+
+@proves("embedding.query-by-locked-profile", "search.profile-from-store")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"provider": "other"},
+        {"model": "other"},
+        {"revision": "2"},
+        {"dimensions": 32},
+        {"query_mode": "other"},
+    ],
+    ids=str,
+)
+def test_an_embedder_other_than_the_locked_one_is_refused_before_any_search(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    place(tmp_path).world(a__txt=TEXT)
+    embedder = WordEmbedder(profile=other_profile(**change))
+    here = place(tmp_path, embedder=embedder, watched=True)
+    world = here.library.world("world")
+
+    with pytest.raises(ProfileMismatch) as refusal:
+        world.search("lamp")
+
+    assert refusal.value.code == "profile_mismatch"
+    assert embedder.calls == 0
+    assert not [call for call in here.journal if call.startswith("index")]
+    with pytest.raises(ProfileMismatch):
+        world.ingest(here.write("b.txt", TEXT))
+    assert embedder.calls == 0
+
+
+@proves("search.profile-from-store")
+def test_the_locked_profile_is_read_from_the_store_every_time(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=TEXT)
+    assert world.search("lamp", floor=0.0).results
+    here.sql("UPDATE generations SET profile = replace(profile, '\"words\"', '\"other\"')")
+
+    with pytest.raises(ProfileMismatch):
+        world.search("lamp", floor=0.0)
+
+
+@proves("search.query-vector-length", "embedding.vectors-checked")
+@pytest.mark.parametrize(
+    "reply",
+    [b"", b"\0" * 4 * 63, b"\0" * 4 * 64, b"\0\0\xc0\x7f" * 64, b"\0\0\x80\x7f" * 64],
+    ids=["nothing", "too short", "zero", "NaN", "infinite"],
+)
+def test_a_query_vector_that_cannot_be_true_never_reaches_the_index(
+    tmp_path: Path, reply: bytes
+) -> None:
+    class Broken(WordEmbedder):
+        def embed_query(self, text: str) -> Vector:
+            return Vector(reply)
+
+    here = place(tmp_path, embedder=Broken(), watched=True)
+    world = here.world(a__txt=TEXT)
+    here.journal.clear()
+
+    with pytest.raises(ProviderBadReply):
+        world.search("lamp")
+
+    assert "index.search" not in here.journal
+    assert here.sql("SELECT count(*) FROM query_cache") == [(0,)]
+
+
+@proves("errors.query-token-limit")
+def test_a_query_longer_than_the_model_reads_has_an_error_of_its_own(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=TEXT)
+    here.journal.clear()
+
+    with pytest.raises(QueryTooLong) as refusal:
+        world.search("lamp " * (WORDS.input_limit + 1))
+
+    assert refusal.value.code == "query_too_long"
+    assert here.embedder.queries == []
+    assert "index.search" not in here.journal
+    assert world.search("lamp " * WORDS.input_limit, floor=0.0).results
+
+
+@proves("errors.provider-or-index", "errors.failure-changes-nothing")
+def test_provider_and_index_failures_are_told_apart_and_change_nothing(tmp_path: Path) -> None:
+    class Down(MemoryIndex):
+        down = False
+
+        def search(self, *args: Any, **kwargs: Any) -> Any:
+            if self.down:
+                raise IndexUnavailable("The index did not answer.")
+            return super().search(*args, **kwargs)
+
+    index = Down()
+    here = place(tmp_path, index=index)
+    world = here.world(a__txt=TEXT)
+    before = here.sql("SELECT * FROM chunks"), here.sql("SELECT * FROM states")
+
+    def fail() -> None:
+        raise ProviderUnavailable("The provider did not answer.")
+
+    here.embedder.before = fail
+    with pytest.raises(ProviderUnavailable) as provider:
+        world.search("lamp")
+    here.embedder.before = None
+    index.down = True
+    with pytest.raises(IndexUnavailable) as vectors:
+        world.search("lamp")
+
+    assert provider.value.code != vectors.value.code
+    assert provider.value.retryable
+    assert vectors.value.retryable
+    assert (here.sql("SELECT * FROM chunks"), here.sql("SELECT * FROM states")) == before
+
+
+@proves("search.collection-mismatch")
+def test_an_index_of_another_shape_is_an_error_and_never_an_empty_result(tmp_path: Path) -> None:
+    class Misshapen(MemoryIndex):
+        def search(self, *args: Any, **kwargs: Any) -> Any:
+            raise IndexSchemaMismatch("64, cosine", "32, dot")
+
+    here = place(tmp_path, index=Misshapen())
+    world = here.world(a__txt=TEXT)
+
+    with pytest.raises(IndexSchemaMismatch) as refusal:
+        world.search("lamp")
+
+    assert refusal.value.code == "index_schema_mismatch"

@@ -1,0 +1,341 @@
+"""What a search finds, how it is ordered, and what the model is given of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import Lying, MemoryIndex, Place, place, similarity, vector_of
+from truespan.doors.wire import to_json
+from truespan.library import World
+from truespan.model.bundle import Passage, SearchResult
+from truespan.model.scope import Scope
+from truespan.model.trail import Hit
+
+HARBOUR = "The harbour light burned all night. The harbour master slept."
+GARDEN = "The garden was full of roses. A gardener cut the roses."
+STATION = "The station clock had stopped. The train was late."
+
+
+def three(here: Place, name: str = "world") -> World:
+    return here.world(name, a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
+
+
+def frozen(result: SearchResult) -> str:
+    """Return a response as bytes would travel, its time left out."""
+    return to_json(replace(result, processing_time_ms=0))
+
+
+@proves("search.one-world", "index.points-per-world")
+def test_only_the_asked_world_answers_even_when_documents_are_equal(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    one, two = three(here, "one"), three(here, "two")
+
+    found = [world.search("harbour roses clock", floor=0.0).results for world in (one, two)]
+
+    assert {passage.chunk_id for passage in found[0]} == set(here.points(one))
+    assert {passage.chunk_id for passage in found[1]} == set(here.points(two))
+    assert not set(here.points(one)) & set(here.points(two))
+
+
+@proves("search.one-world", "verify.every-point")
+def test_hits_of_another_world_are_not_shown_and_that_world_keeps_its_points(
+    tmp_path: Path,
+) -> None:
+    other: list[Hit] = []
+    index = Lying(lambda hits, scope: [*hits, *other])
+    here = place(tmp_path, index=index)
+    one, two = three(here, "one"), here.world("two", z__txt="Secret harbour of another world.")
+    theirs = next(iter(here.points(two).values()))
+    other.append(Hit(theirs.chunk_id, 0.99, theirs.text_hash))  # type: ignore[arg-type]
+
+    result = one.search("harbour", floor=0.0)
+    here.library.close()
+
+    assert "Secret" not in frozen(result)
+    assert theirs.chunk_id not in {passage.chunk_id for passage in result.results}
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("orphan_point", 1)]
+    assert theirs.chunk_id in here.points(two)
+
+
+@proves("search.non-interference")
+def test_other_worlds_do_not_change_a_single_byte_of_a_response(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    queries = ["harbour light", "roses", "clock train", "nothing of the sort"]
+    before = [frozen(world.search(query, floor=0.0)) for query in queries]
+
+    other = here.world("other", a__txt=HARBOUR * 3, b__txt="The harbour light. " * 40)
+    during = [frozen(world.search(query, floor=0.0)) for query in queries]
+    other.delete("1")
+    after = [frozen(world.search(query, floor=0.0)) for query in queries]
+
+    assert before == during == after
+
+
+@proves("search.context-is-text-only", "search.context-from-verified")
+def test_the_context_is_the_text_of_the_results_in_their_order(tmp_path: Path) -> None:
+    world = three(place(tmp_path))
+
+    result = world.search("roses harbour", floor=0.0)
+
+    assert result.context == "\n\n".join(passage.text for passage in result.results)
+
+
+@proves("search.context-is-text-only")
+def test_a_passage_that_overlaps_an_earlier_one_is_said_once(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    sentences = [f"Sentence number {count} speaks of whales and ships." for count in range(80)]
+    world = here.world(long__txt=" ".join(sentences))
+
+    result = world.search("whales and ships", top_k=50, floor=0.0)
+
+    assert len(result.results) > 3
+    for sentence in sentences:
+        assert result.context.count(sentence) <= 1
+    words = set(" ".join(sentences).split())
+    assert set(result.context.split()) <= words | {
+        piece for passage in result.results for piece in passage.text.split()
+    }
+
+
+@proves("search.context-is-text-only")
+def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(tmp_path: Path) -> None:
+    from truespan.query.render import render
+    from truespan.query.verify import verify
+
+    here = place(tmp_path)
+    world = three(here)
+    ids = list(here.points(world))
+    here.sql("UPDATE chunks SET overlap_text = 'BESIDE'")
+    records = here.store.read_chunks(here.scope(world), ids)
+    points = here.points(world)
+    hits = [Hit(i, 0.5, points[i].text_hash) for i in ids]  # type: ignore[arg-type]
+
+    shown = render(verify(hits, records).verified)
+    rich = world.search("harbour", floor=0.0)
+
+    assert "BESIDE" not in shown
+    assert "BESIDE" not in rich.context
+    assert {passage.overlap_text for passage in rich.results} == {"BESIDE"}
+
+
+@proves("search.rich-fields", "search.mergeable-results")
+def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+
+    passage = world.search("harbour light", floor=0.0).results[0]
+
+    assert {entry.name for entry in fields(Passage)} == {
+        "chunk_id", "score", "document", "doc_id", "source", "title", "chapter", "section",
+        "index", "start", "end", "first_sid", "last_sid", "kind", "text", "overlap_text",
+        "token_count", "receipt",
+    }  # fmt: skip
+    assert passage.source == "a.txt"
+    assert passage.text == HARBOUR
+    assert here.store.canonical_text(here.scope(world), 1)[passage.start : passage.end] == HARBOUR
+    assert passage.receipt.text_hash == here.points(world)[passage.chunk_id].text_hash
+    assert passage.receipt.revision == 1
+    again = world.search("harbour light", floor=0.0).results[0]
+    assert again == passage
+    assert str(here.folder) not in to_json(passage)
+
+
+@proves("search.text-from-store")
+def test_nothing_in_the_index_can_change_the_text_that_is_shown(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    before = frozen(world.search("harbour", floor=0.0))
+    scope = here.scope(world)
+    for point in here.index._of(scope).values():
+        point.chapter = point.section = "Invented text"
+
+    assert frozen(world.search("harbour", floor=0.0)) == before
+
+
+@proves("search.reads-only-hits", "verify.one-read")
+def test_only_rows_of_returned_points_are_read_and_each_once(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(**{f"d{number}__txt": f"{HARBOUR} {number}" for number in range(40)})
+    read: list[str] = []
+    returned: list[str] = []
+    store, index = here.library._parts.store, here.index
+    original_read, original_search = store.read_chunks, index.search
+
+    def reading(scope: Scope, ids: Any) -> Any:
+        read.extend(ids)
+        return original_read(scope, ids)
+
+    def searching(*args: Any, **kwargs: Any) -> Any:
+        hits = original_search(*args, **kwargs)
+        returned.extend(hit.chunk_id for hit in hits)
+        return hits
+
+    store.read_chunks, index.search = reading, searching  # type: ignore[method-assign]
+    result = world.search("harbour 7", top_k=3, floor=0.0)
+
+    assert len(result.results) == 3
+    assert len(read) == len(set(read))
+    assert set(read) <= set(returned)
+    assert len(read) < 40
+
+
+@proves("search.embedded-count", "search.k-clamped", "search.at-most-k")
+def test_k_is_clamped_to_the_chunks_that_are_embedded(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    assert world.search("harbour", top_k=2, floor=0.0).effective_k == 2
+
+    assert world.search("harbour", top_k=99, floor=0.0).effective_k == 3
+    here.store.mark_pending(here.scope(world), [next(iter(here.points(world)))])
+    clamped = world.search("harbour", top_k=99, floor=0.0)
+
+    assert clamped.effective_k == 2
+    assert clamped.funnel.in_scope == 2
+    assert len(clamped.results) <= 2
+    counted = here.sql(
+        """SELECT count(*) FROM states s JOIN revisions r ON r.key = s.revision
+           WHERE r.state = 'active' AND s.state = 'embedded'"""
+    )
+    assert counted == [(2,)]
+
+
+@proves("search.embedded-count")
+def test_staged_and_replaced_revisions_do_not_count(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    here.embedder.before = _interrupt
+    with pytest.raises(KeyError):
+        world.ingest(here.write("world/a.txt", "A staged text that never gets embedded. " * 90))
+    here.embedder.before = None
+
+    assert world.search("harbour", top_k=99, floor=0.0).funnel.in_scope == 3
+
+
+def _interrupt() -> None:
+    raise KeyError("planted")
+
+
+@proves("search.floor-in-request", "search.floor-inclusive")
+def test_the_floor_goes_into_the_request_and_equality_is_kept(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    asked: list[Any] = []
+    original = here.index.search
+
+    def searching(scope: Scope, vector: Any, *, limit: int, floor: Any) -> Any:
+        asked.append(floor)
+        return original(scope, vector, limit=limit, floor=floor)
+
+    here.index.search = searching
+    exact = similarity(vector_of("harbour light"), vector_of(HARBOUR))
+
+    kept = world.search("harbour light", floor=exact)
+    above = world.search("harbour light", floor=min(1.0, exact + 1e-5))
+
+    assert asked == [exact, min(1.0, exact + 1e-5)]
+    assert [passage.source for passage in kept.results] == ["a.txt"]
+    assert above.results == ()
+
+
+@proves("search.floor-inclusive", "search.at-most-k")
+def test_an_index_that_ignores_floor_and_limit_is_not_believed(tmp_path: Path) -> None:
+    def shameless(hits: list[Hit], scope: Scope) -> list[Hit]:
+        low = [Hit(hit.chunk_id, 0.1, hit.text_hash) for hit in hits]
+        odd = [Hit(hit.chunk_id, float("nan"), hit.text_hash) for hit in hits]
+        return [*odd, *hits, *hits, *low]
+
+    world = three(place(tmp_path, index=Lying(shameless)))
+
+    result = world.search("harbour light roses", top_k=2, floor=0.2)
+
+    assert len(result.results) <= 2
+    assert len({passage.chunk_id for passage in result.results}) == len(result.results)
+    assert all(passage.score >= 0.2 for passage in result.results)
+
+
+@proves("search.sorted")
+def test_results_are_ordered_by_score_then_document_then_chunk(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    same = "A repeated sentence about the sea."
+    world = here.world(
+        **{f"d{number}__txt": same for number in range(6)}, z__txt="sea sea repeated about"
+    )
+
+    result = world.search("repeated sentence about the sea", top_k=20, floor=0.0)
+
+    keys = [(-passage.score, passage.document, passage.index) for passage in result.results]
+    assert keys == sorted(keys)
+    assert [passage.document for passage in result.results if passage.text == same] == [
+        1, 2, 3, 4, 5, 6,
+    ]  # fmt: skip
+
+
+@proves("search.sorted", "search.non-interference")
+@pytest.mark.parametrize("top_k", [1, 3, 7, 20])
+def test_ties_at_the_limit_do_not_depend_on_the_order_of_the_index(
+    tmp_path: Path, top_k: int
+) -> None:
+    def backwards(hits: list[Hit], scope: Scope) -> list[Hit]:
+        return hits
+
+    answers = []
+    for order in (1, -1):
+        here = place(tmp_path / str(order), index=Lying(backwards))
+        world = here.world(**{f"d{number:02}__txt": "The same words." for number in range(30)})
+        scope = here.scope(world)
+        points = list(here.index._of(scope).items())[::order]
+        here.index.points[(scope.profile.id, scope.tenant)] = dict(points)
+        result = world.search("the same words", top_k=top_k, floor=0.0)
+        answers.append([passage.document for passage in result.results])
+
+    assert answers[0] == answers[1] == list(range(1, top_k + 1))
+
+
+@proves("search.never-ingests")
+def test_a_search_writes_no_points_and_no_chunks(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    before = here.sql("SELECT * FROM chunks"), here.sql("SELECT * FROM states")
+    here.index.calls.clear()
+
+    world.search("harbour", floor=0.0)
+    here.library.close()
+
+    assert set(here.index.calls) <= {"search", "close"}
+    again = place(tmp_path, index=here.index)
+    assert (again.sql("SELECT * FROM chunks"), again.sql("SELECT * FROM states")) == before
+
+
+@proves("search.locked-collection", "search.models-side-by-side", "index.collection-per-model")
+def test_two_models_live_side_by_side_and_each_world_uses_its_own(tmp_path: Path) -> None:
+    from tests.worlds import WordEmbedder, other_profile
+
+    index = MemoryIndex()
+    small = place(tmp_path, index=index)
+    first = three(small, "first")
+    wide = WordEmbedder(profile=other_profile(model="wide", dimensions=128))
+    big = place(tmp_path, index=index, embedder=wide)
+    second = three(big, "second")
+
+    assert first.search("harbour", floor=0.0).results
+    assert second.search("harbour", floor=0.0).results
+    assert {key[0] for key in index.points} == {
+        small.scope(first).profile.id, big.scope(second).profile.id,
+    }  # fmt: skip
+
+
+@proves("ingest.records-model")
+def test_what_a_world_was_embedded_with_is_on_record(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    three(here)
+
+    stored = json.loads(here.sql("SELECT profile FROM generations")[0][0])
+
+    assert (stored["provider"], stored["model"], stored["dimensions"]) == ("test", "words", 64)

@@ -1,0 +1,271 @@
+"""What cannot be trusted is skipped, reported and mended; the rest is shown all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import Lying, MemoryIndex, Place, place, vector_of
+from truespan.library import World
+from truespan.model.chunk import Point
+from truespan.model.ids import ChunkId, TextHash, hash_text
+from truespan.model.scope import Scope
+from truespan.model.trail import Hit
+
+TEXTS = {
+    "a__txt": "The harbour light burned all night.",
+    "b__txt": "The harbour wall was old and grey.",
+    "c__txt": "The harbour boats came home late.",
+}
+
+
+def build(tmp_path: Path, index: MemoryIndex | None = None) -> tuple[Place, World]:
+    here = place(tmp_path, index=index)
+    return here, here.world(**TEXTS)
+
+
+def chunk_of(here: Place, document: int) -> ChunkId:
+    rows = here.sql(
+        """SELECT s.chunk_id FROM states s JOIN revisions r ON r.key = s.revision
+           JOIN documents d ON d.key = r.document WHERE d.number = ? AND r.state = 'active'""",
+        document,
+    )
+    return ChunkId(rows[0][0])
+
+
+def state_of(here: Place, chunk: ChunkId) -> tuple[str, str | None, str]:
+    return here.sql("SELECT state, warning, text_hash FROM states WHERE chunk_id = ?", chunk)[0]
+
+
+def put_old_point_back(here: Place, world: World, chunk: ChunkId, text: str) -> None:
+    """Write a point of other text under a current id, as a lost deletion would leave it."""
+    point = here.index._of(here.scope(world))[chunk]
+    old = Point(
+        chunk, vector_of(text), hash_text(text), point.document, point.pos_start, point.pos_end,
+        point.pos_reach, point.kind, point.chapter, point.section,
+    )  # fmt: skip
+    here.index.upsert(here.scope(world), [old])
+
+
+def settle(here: Place) -> None:
+    """Wait for repairs in the background, as closing does."""
+    here.library._repairs.close()
+
+
+@proves("repair.stale-point", "verify.stale-never-shown", "verify.skips-reported")
+def test_a_stale_point_is_skipped_reported_and_deleted(tmp_path: Path) -> None:
+    here, world = build(tmp_path)
+    chunk = chunk_of(here, 1)
+    put_old_point_back(here, world, chunk, "harbour harbour of long ago")
+
+    result = world.search("harbour", floor=0.0)
+    settle(here)
+
+    assert "long ago" not in result.context
+    assert chunk not in {passage.chunk_id for passage in result.results}
+    assert len(result.results) == 2
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("stale_vector", 1)]
+    assert state_of(here, chunk) == ("pending", "stale_vector", hash_text(TEXTS["a__txt"]))
+    assert chunk not in here.points(world)
+    assert here.sql("SELECT count(*) FROM repairs") == [(0,)]
+
+
+@proves("repair.pending-resumes", "repair.text-unchanged")
+@pytest.mark.parametrize("way", ["repair", "ingest"])
+def test_a_pending_mark_is_all_that_resume_needs(tmp_path: Path, way: str) -> None:
+    here, world = build(tmp_path)
+    chunk = chunk_of(here, 1)
+    text = here.sql("SELECT text FROM chunks ORDER BY 1")
+    put_old_point_back(here, world, chunk, "harbour harbour of long ago")
+    world.search("harbour", floor=0.0)
+    settle(here)
+    here.embedder.documents.clear()
+    here.sql("DELETE FROM vectors")
+
+    if way == "repair":
+        assert world.repair().reembedded == 1
+    else:
+        world.ingest(str(here.folder / "files" / "world"))
+
+    assert here.embedder.documents == [TEXTS["a__txt"]]
+    assert chunk in {passage.chunk_id for passage in world.search("harbour", floor=0.0).results}
+    assert state_of(here, chunk)[:2] == ("embedded", None)
+    assert here.sql("SELECT text FROM chunks ORDER BY 1") == text
+
+
+@proves("repair.missing-chunk", "verify.missing-spares-others", "verify.stale-never-shown")
+def test_a_point_whose_chunk_row_is_gone_spares_the_others_and_comes_back(tmp_path: Path) -> None:
+    here, world = build(tmp_path)
+    chunk = chunk_of(here, 2)
+    whole = here.sql("SELECT * FROM chunks ORDER BY revision")
+    here.sql("DELETE FROM chunks WHERE text LIKE '%wall%'")
+
+    result = world.search("harbour", floor=0.0)
+
+    assert {passage.document for passage in result.results} == {1, 3}
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("missing_chunk", 1)]
+    assert state_of(here, chunk)[:2] == ("pending", "missing_chunk")
+    settle(here)
+    world.repair()
+    assert here.sql("SELECT * FROM chunks ORDER BY revision") == whole
+    assert len(world.search("harbour", floor=0.0).results) == 3
+
+
+@proves("verify.every-point", "verify.one-read", "repair.text-unchanged", "repair.conditional")
+@pytest.mark.parametrize("byte", [0, 5, -1])
+def test_damaged_text_is_never_shown_and_is_restored_from_canonical_text(
+    tmp_path: Path, byte: int
+) -> None:
+    here, world = build(tmp_path)
+    damaged = bytearray(TEXTS["c__txt"].encode())
+    damaged[byte] ^= 0xFF  # not even UTF-8 any more
+    here.sql("UPDATE chunks SET text = CAST(? AS TEXT) WHERE text LIKE '%boats%'", bytes(damaged))
+    here.embedder.documents.clear()
+
+    result = world.search("harbour", floor=0.0)
+
+    assert {passage.document for passage in result.results} == {1, 2}
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_text", 1)]
+    settle(here)
+    world.repair()
+    assert len(world.search("harbour", floor=0.0).results) == 3
+    assert here.embedder.documents == []
+    assert here.sql("SELECT count(*) FROM chunks WHERE text = ?", TEXTS["c__txt"]) == [(1,)]
+
+
+@proves("repair.conditional", "repair.text-unchanged")
+def test_text_that_cannot_be_restored_is_quarantined_and_never_embedded(tmp_path: Path) -> None:
+    here, world = build(tmp_path)
+    here.sql("UPDATE chunks SET text = 'forged' WHERE text LIKE '%boats%'")
+    here.sql("UPDATE revisions SET text = 'forged too' WHERE text LIKE '%boats%'")
+    here.embedder.documents.clear()
+    world.search("harbour", floor=0.0)
+    settle(here)
+
+    report = world.repair()
+    result = world.search("harbour", floor=0.0)
+
+    assert {passage.document for passage in result.results} == {1, 2}
+    assert "forged" not in result.context
+    assert here.embedder.documents == []
+    assert chunk_of(here, 3) not in here.points(world)
+    assert world.status().quarantined == 1
+    assert report.quarantined == [] or report.quarantined == [chunk_of(here, 3)]
+    world.ingest(str(here.folder / "files" / "world"))
+    assert len(world.search("harbour", floor=0.0).results) == 3
+    assert world.status().quarantined == 0
+
+
+@proves("verify.every-point", "verify.skips-reported")
+def test_an_orphan_point_is_deleted_and_told(tmp_path: Path) -> None:
+    here, world = build(tmp_path)
+    scope = here.scope(world)
+    template = next(iter(here.index._of(scope).values()))
+    orphan = ChunkId("00000000-0000-5000-8000-000000000000")
+    ghost = Point(
+        orphan, vector_of("harbour"), template.text_hash, 1, 0, 0, 0, template.kind, "", ""
+    )
+    here.index.upsert(scope, [ghost])
+
+    result = world.search("harbour", floor=0.0)
+    settle(here)
+
+    assert orphan not in {passage.chunk_id for passage in result.results}
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("orphan_point", 1)]
+    assert orphan not in here.points(world)
+
+
+@proves("repair.idempotent")
+def test_the_same_retrieval_twice_changes_state_at_most_once(tmp_path: Path) -> None:
+    class Immortal(MemoryIndex):
+        """An index that does not get round to deleting."""
+
+        def delete_stale(self, scope: Scope, stale: object) -> None:
+            raise _unavailable()
+
+    here, world = build(tmp_path, Immortal())
+    put_old_point_back(here, world, chunk_of(here, 1), "harbour harbour of long ago")
+
+    def snapshot() -> list[object]:
+        tables = ("states", "repairs", "tallies", "worlds")
+        return [here.sql(f"SELECT * FROM {table}") for table in tables]
+
+    world.search("harbour", floor=0.0)
+    settle(here)
+    once = snapshot()
+    world.search("harbour", floor=0.0)
+    settle(here)
+
+    assert snapshot() == once
+
+
+def _unavailable() -> Exception:
+    from truespan.errors import IndexUnavailable
+
+    return IndexUnavailable("The index did not answer.")
+
+
+@proves("repair.conditional")
+def test_a_point_embedded_anew_after_the_hash_was_read_is_not_deleted(tmp_path: Path) -> None:
+    class Late(MemoryIndex):
+        """The right point arrives just before the deletion of the stale one."""
+
+        def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
+            for chunk, _ in stale:
+                self._of(scope)[chunk] = right[chunk]
+            super().delete_stale(scope, stale)
+
+    right: dict[ChunkId, Point] = {}
+    here, world = build(tmp_path, Late())
+    chunk = chunk_of(here, 1)
+    right[chunk] = here.index._of(here.scope(world))[chunk]
+    put_old_point_back(here, world, chunk, "harbour harbour of long ago")
+
+    world.search("harbour", floor=0.0)
+    settle(here)
+
+    assert here.points(world)[chunk].text_hash == right[chunk].text_hash
+
+
+@proves("verify.every-point", "verify.stale-never-shown")
+@pytest.mark.parametrize("lie", ["wrong hash", "empty hash", "unknown id", "swapped hashes"])
+def test_an_index_that_lies_about_hashes_cannot_show_anything_wrong(
+    tmp_path: Path, lie: str
+) -> None:
+    def lies(hits: list[Hit], scope: Scope) -> list[Hit]:
+        if lie == "unknown id":
+            return [Hit(ChunkId(f"x{hit.chunk_id}"), hit.score, hit.text_hash) for hit in hits]
+        if lie == "swapped hashes":
+            hashes = [*(hit.text_hash for hit in hits[1:]), hits[0].text_hash]
+        else:
+            hashes = [TextHash("0" * 64 if lie == "wrong hash" else "")] * len(hits)
+        pairs = zip(hits, hashes, strict=True)
+        return [Hit(hit.chunk_id, hit.score, fake) for hit, fake in pairs]
+
+    _, world = build(tmp_path, Lying(lies))
+
+    result = world.search("harbour", floor=0.0)
+
+    assert result.results == ()
+    assert result.context == ""
+    assert sum(entry.count for entry in result.skipped) == 3
+
+
+@proves("errors.failure-changes-nothing")
+def test_a_search_that_cannot_record_its_findings_still_answers(tmp_path: Path) -> None:
+    from truespan.errors import StoreBusy
+
+    here, world = build(tmp_path)
+    put_old_point_back(here, world, chunk_of(here, 1), "harbour harbour of long ago")
+
+    def busy(*_: object) -> None:
+        raise StoreBusy
+
+    here.store.record_flaws = busy  # type: ignore[method-assign]
+    result = world.search("harbour", floor=0.0)
+
+    assert len(result.results) == 2
+    assert [notice.code for notice in result.warnings] == ["repair_not_recorded"]

@@ -1,0 +1,196 @@
+"""Batches, retries, concurrency and the checks on what a provider returns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.promises import proves
+from tests.worlds import HandClock, WordEmbedder, vector_of
+from truespan.errors import ProviderBadReply, ProviderRefused, ProviderUnavailable
+from truespan.ingest.embed import ATTEMPTS, CANARY, batches, embed_texts
+from truespan.model.chunk import Vector
+from truespan.model.ids import TextHash, hash_text
+from truespan.ports import EmbeddingLimits
+
+
+def hashed(texts: Sequence[str]) -> dict[TextHash, str]:
+    return {hash_text(text): text for text in texts}
+
+
+def embed(
+    embedder: WordEmbedder,
+    texts: Sequence[str],
+    clock: HandClock | None = None,
+    limits: EmbeddingLimits | None = None,
+) -> dict[TextHash, Vector]:
+    found: dict[TextHash, Vector] = {}
+    own = limits or EmbeddingLimits()
+    for batch in embed_texts(embedder, hashed(texts), own, clock or HandClock()):
+        found |= batch.vectors
+    return found
+
+
+@proves("embedding.batch-items", "embedding.batch-tokens", "embedding.oversized-item")
+@given(
+    st.lists(st.integers(0, 5000), max_size=300),
+    st.integers(1, 50),
+    st.integers(1, 2000),
+    st.booleans(),
+)
+def test_batches_keep_the_limits_the_order_and_every_text(
+    lengths: list[int], items: int, tokens: int, joint: bool
+) -> None:
+    texts = [(TextHash(str(place)), "x" * length) for place, length in enumerate(lengths)]
+    limits = EmbeddingLimits(items=items, tokens=tokens, joint=joint)
+
+    made = list(batches(texts, limits))
+
+    assert [item for batch in made for item in batch] == texts
+    for batch in made:
+        assert len(batch) <= items
+        estimate = sum(-(-len(text) // 4) for _, text in batch)
+        assert estimate <= tokens or len(batch) == 1
+
+
+@proves("embedding.batch-items", "embedding.batch-tokens")
+def test_the_default_limits_are_those_of_the_contract() -> None:
+    limits = EmbeddingLimits()
+
+    assert (limits.items, limits.tokens, limits.in_flight) == (2048, 100_000, 2)
+
+
+@proves("embedding.concurrency")
+@pytest.mark.parametrize("in_flight", [1, 2, 5])
+def test_no_more_requests_are_under_way_than_allowed(in_flight: int) -> None:
+    lock = threading.Lock()
+    running = [0, 0]
+    gate = threading.Barrier(in_flight)
+
+    class Slow(WordEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+            with lock:
+                running[0] += 1
+                running[1] = max(running)
+            gate.wait(timeout=30)
+            vectors = [vector_of(text) for text in texts]
+            with lock:
+                running[0] -= 1
+            return vectors
+
+    limits = EmbeddingLimits(items=1, in_flight=in_flight, joint=False)
+    texts = [f"text {number}" for number in range(in_flight * 4)]
+
+    found = embed(Slow(limits=limits), texts, limits=limits)
+
+    assert running[1] == in_flight
+    assert found == {hash_text(text): vector_of(text) for text in texts}
+
+
+@proves("embedding.concurrency", "embedding.batch-tokens")
+def test_the_tighter_of_the_operators_and_the_providers_limits_counts() -> None:
+    provider = EmbeddingLimits(items=10, tokens=50_000, in_flight=9)
+    operator = EmbeddingLimits(items=2048, tokens=7, in_flight=2)
+
+    both = provider.within(operator)
+
+    assert (both.items, both.tokens, both.in_flight) == (10, 7, 2)
+
+
+@proves("embedding.vector-per-input")
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_each_text_gets_its_own_vector(in_flight: int) -> None:
+    limits = EmbeddingLimits(items=4, in_flight=in_flight)
+    texts = [f"word{number} and more" for number in range(50)]
+
+    found = embed(WordEmbedder(limits=limits), texts)
+
+    assert found == {hash_text(text): vector_of(text) for text in texts}
+
+
+@proves("embedding.retries-transient-only")
+def test_what_may_pass_by_itself_is_tried_again_with_growing_pauses() -> None:
+    clock = HandClock()
+    failures = [ProviderUnavailable("down"), ProviderUnavailable("down", retry_after=7.0)]
+
+    def fail() -> None:
+        if failures:
+            raise failures.pop(0)
+
+    embedder = WordEmbedder(before=fail)
+
+    found = embed(embedder, ["one"], clock)
+
+    assert len(found) == 1
+    assert len(clock.slept) == 2
+    assert clock.slept[1] == 7.0
+    assert 0 < clock.slept[0] <= 1.0
+
+
+@proves("embedding.retries-transient-only")
+def test_a_refusal_is_final_at_once_and_a_lasting_outage_ends() -> None:
+    attempts: list[int] = []
+
+    def refuse() -> None:
+        attempts.append(1)
+        raise ProviderRefused("no")
+
+    with pytest.raises(ProviderRefused):
+        embed(WordEmbedder(before=refuse), ["one"])
+    assert len(attempts) == 1
+
+    def down() -> None:
+        attempts.append(1)
+        raise ProviderUnavailable("down")
+
+    attempts.clear()
+    with pytest.raises(ProviderUnavailable):
+        embed(WordEmbedder(before=down), ["one"])
+    assert len(attempts) == ATTEMPTS
+
+
+class Joint(WordEmbedder):
+    """A provider that answers a whole batch at once, and gets it wrong in a chosen way."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(limits=EmbeddingLimits(items=16, in_flight=1, joint=True))
+        self.fault = fault
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        vectors = super().embed_documents(texts)
+        if len(texts) == 1:
+            return vectors
+        match self.fault:
+            case "fewer":
+                return vectors[:-1]
+            case "more":
+                return [*vectors, vectors[0]]
+            case "reversed":
+                return vectors[::-1]
+            case "rotated":
+                return [*vectors[1:], vectors[0]]
+            case "all the same":
+                return [vectors[0]] * len(vectors)
+        return vectors
+
+
+@proves("embedding.count-and-canary", "embedding.vector-per-input")
+@pytest.mark.parametrize("fault", ["fewer", "more", "reversed", "rotated", "all the same"])
+def test_a_batch_that_comes_back_wrong_is_refused_whole(fault: str) -> None:
+    with pytest.raises(ProviderBadReply):
+        embed(Joint(fault), [f"word{number}" for number in range(10)])
+
+
+@proves("embedding.count-and-canary")
+def test_the_canary_travels_with_every_batch_and_is_not_kept() -> None:
+    embedder = Joint("none")
+
+    found = embed(embedder, [f"word{number}" for number in range(40)])
+
+    assert embedder.documents.count(CANARY) == 1 + 3
+    assert hash_text(CANARY) not in found
+    assert len(found) == 40

@@ -1,0 +1,155 @@
+"""Filters are made of typed values, always bound to one world, and mean the same everywhere."""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+import qdrant_edge
+
+from tests.promises import proves
+from truespan.adapters.qdrant_filter import (
+    AnyOf,
+    AtMost,
+    Condition,
+    Equals,
+    Field,
+    HasId,
+    build,
+    conditions,
+    names_tenant,
+    tenant,
+)
+from truespan.model.ids import WorldId
+from truespan.model.profile import Distance, EmbeddingProfile
+from truespan.model.scope import OWNER, Generation, Scope
+
+PROFILE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
+WORLD = WorldId(str(uuid4()))
+SCOPE = Scope(OWNER, WORLD, Generation(2, PROFILE))
+TENANT = Equals(Field.TENANT, f"{WORLD}.2")
+
+
+@proves("search.world-in-request")
+def test_every_scope_demands_its_world_and_generation():
+    assert conditions(SCOPE) == (TENANT,)
+    assert tenant(SCOPE) == TENANT
+
+
+def test_a_scope_over_some_documents_demands_one_of_them():
+    narrowed = SCOPE.narrow(documents=[9, 2, 5])
+
+    assert conditions(narrowed) == (TENANT, AnyOf(Field.DOCUMENT, (2, 5, 9)))
+
+
+@proves("authority.empty-means-nothing", "index.typed-filters")
+def test_a_scope_over_no_document_has_no_filter_at_all():
+    with pytest.raises(TypeError):
+        conditions(SCOPE.narrow(documents=[]))
+
+
+@proves("index.typed-filters")
+@pytest.mark.parametrize("value", [True, None, 1.5, b"x", ["x"], {"x": 1}, object()])
+def test_only_strings_and_whole_numbers_are_compared_with(value: Any):
+    with pytest.raises(TypeError):
+        Equals(Field.TENANT, value)
+    with pytest.raises(TypeError):
+        AnyOf(Field.DOCUMENT, (value,))
+
+
+@proves("index.typed-filters")
+@pytest.mark.parametrize("values", [(), (1, "1"), (1, True)])
+def test_choices_are_some_and_of_one_kind(values: Any):
+    with pytest.raises(TypeError):
+        AnyOf(Field.DOCUMENT, values)
+
+
+@proves("index.typed-filters")
+@pytest.mark.parametrize("value", [True, 1.0, "1", 2**53 + 1, -(2**53) - 1])
+def test_a_bound_is_a_whole_number_that_the_index_can_tell_from_its_neighbours(value: Any):
+    with pytest.raises(TypeError):
+        AtMost(Field.POS_START, value)
+
+
+@proves("index.typed-filters")
+@pytest.mark.parametrize("ids", [(), (1,), ("a", 1)])
+def test_points_are_named_by_strings(ids: Any):
+    with pytest.raises(TypeError):
+        HasId(ids)
+
+
+@proves("index.typed-filters")
+@pytest.mark.parametrize(
+    "message",
+    [
+        ["equals", "tenant", True],
+        ["equals", "no such field", "x"],
+        ["any_of", "document", []],
+        ["at_most", "pos_start", 1.5],
+        ["matches", "tenant", "x"],
+    ],
+)
+def test_a_condition_that_was_sent_is_checked_like_one_that_was_made(message: list[Any]):
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Condition)
+
+
+@proves("search.world-required")
+@pytest.mark.parametrize(
+    "where",
+    [
+        (),
+        (AnyOf(Field.DOCUMENT, (1,)),),
+        (Equals(Field.TENANT, ""),),
+        (Equals(Field.TENANT, 7),),
+        (Equals(Field.CHAPTER, f"{WORLD}.2"),),
+        (AnyOf(Field.TENANT, (f"{WORLD}.2",)),),
+    ],
+)
+def test_no_filter_is_built_that_is_not_bound_to_one_world(where: tuple[Condition, ...]):
+    assert not names_tenant(where)
+    with pytest.raises(ValueError, match="every world"):
+        build(where, qdrant_edge)
+
+
+ALL_KINDS = (
+    TENANT,
+    AnyOf(Field.DOCUMENT, (1, 2)),
+    AtMost(Field.POS_START, 41),
+    HasId(("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1",)),
+)
+
+
+def test_the_embedded_engine_gets_every_condition_in_its_own_classes():
+    world, documents, position, points = build(ALL_KINDS, qdrant_edge).must
+
+    assert (world.key, world.match.value) == ("tenant", f"{WORLD}.2")
+    assert (documents.key, documents.match.value) == ("document", [1, 2])
+    assert (position.key, position.range.lte, position.range.lt) == ("pos_start", 41, None)
+    assert {str(id) for id in points.point_ids} == set(ALL_KINDS[3].ids)
+
+
+def test_the_client_of_a_server_gets_every_condition_in_its_own_classes():
+    names = ["Filter", "FieldCondition", "MatchValue", "MatchAny", "Range", "HasIdCondition"]
+    models = SimpleNamespace(**{name: recorded(name) for name in names})
+
+    assert build(ALL_KINDS, models) == (
+        "Filter",
+        {
+            "must": [
+                (
+                    "FieldCondition",
+                    {"key": "tenant", "match": ("MatchValue", {"value": f"{WORLD}.2"})},
+                ),
+                ("FieldCondition", {"key": "document", "match": ("MatchAny", {"any": [1, 2]})}),
+                ("FieldCondition", {"key": "pos_start", "range": ("Range", {"lte": 41})}),
+                ("HasIdCondition", {"has_id": [*ALL_KINDS[3].ids]}),
+            ]
+        },
+    )
+
+
+def recorded(name: str):
+    """Stand for a class of the client library: keep its name and what it was given."""
+    return lambda **given: (name, given)

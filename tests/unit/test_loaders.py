@@ -1,0 +1,123 @@
+"""From bytes to text: which files are taken, how they are decoded, and what is refused."""
+
+import codecs
+
+import pytest
+
+from truespan.errors import SourceEmpty, SourceNotText, SourceUnsupported
+from truespan.ingest.load import load, supported
+
+SENTENCE = "Grüße – “quoted”, naïve € 漢字."
+
+
+def text_of(data: bytes, name: str = "note.txt") -> str:
+    """Return all the text that a source holds."""
+    return "\n\n".join(block.text for block in load(name, data).blocks)
+
+
+@pytest.mark.parametrize(
+    "name", ["a.txt", "a.text", "a.md", "a.markdown", "A.TXT", "dir/b.Md", "x.y.txt"]
+)
+def test_text_and_markdown_are_supported(name: str):
+    assert supported(name)
+    assert text_of(b"Hello there.", name) == "Hello there."
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a", "", ".txt", "a.txt.gz", "txt", "a.md/b"])
+def test_other_names_are_not_supported(name: str):
+    assert not supported(name)
+    with pytest.raises(SourceUnsupported):
+        load(name, b"Hello there.")
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [
+        (b"", "utf-8"),
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+        (codecs.BOM_UTF32_BE, "utf-32-be"),
+    ],
+)
+def test_unicode_is_decoded_with_or_without_its_mark(mark: bytes, encoding: str):
+    assert text_of(mark + SENTENCE.encode(encoding)) == SENTENCE
+
+
+def test_windows_1252_is_what_remains_when_it_is_no_unicode():
+    assert text_of("“Schöne Grüße” – it’s 5 €".encode("cp1252")) == "“Schöne Grüße” – it’s 5 €"
+
+
+def test_a_broken_byte_does_not_turn_unicode_into_gibberish():
+    data = SENTENCE.encode() + b" A broken \xe2 byte."
+
+    assert text_of(data) == SENTENCE + " A broken \ufffd byte."
+
+
+def test_quotes_that_someone_turned_into_control_characters_come_back():
+    damaged = "\x93It\x92s true,\x94 he said\x85"
+
+    assert text_of(damaged.encode()) == "“It’s true,” he said…"
+
+
+def test_a_next_line_character_alone_is_a_line_end():
+    assert text_of("one\x85two".encode()) == "one\ntwo"
+
+
+def test_a_stray_null_in_a_text_is_cleaned_away():
+    assert text_of(b"A long enough line with one \x00stray byte.").endswith("one stray byte.")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"%PDF-1.7 looks like text",
+        b"PK\x03\x04 an archive",
+        b"\x89PNG\r\n\x1a\n",
+        b"\x7fELF\x02\x01",
+        b"\x1f\x8b\x08\x00",
+        b"GIF89a and some words",
+        b"{\\rtf1 words}",
+        b"x" * 257 + b"ustar" + b"x" * 100,
+        b"a\x00b\x00c\x00",
+        bytes(range(256)),
+        b"\x80\x81\x8d\x8f",
+        b"caf\xe9 with a control \x01 character",
+        codecs.BOM_UTF16_LE + b"\x00\xd8\x41\x00",
+        codecs.BOM_UTF32_LE + b"odd",
+    ],
+)
+@pytest.mark.parametrize("name", ["note.txt", "note.md"])
+def test_bytes_that_are_no_text_are_refused(name: str, data: bytes):
+    with pytest.raises(SourceNotText):
+        load(name, data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b" \n\t\r\n ", codecs.BOM_UTF8, "\u200b\n\u2060".encode(), "\u3000".encode()],
+)
+@pytest.mark.parametrize("name", ["note.txt", "note.md"])
+def test_a_source_without_text_is_refused(name: str, data: bytes):
+    with pytest.raises(SourceEmpty):
+        load(name, data)
+
+
+def test_markdown_that_shows_nothing_is_refused():
+    with pytest.raises(SourceEmpty):
+        load("a.md", b"---\ntitle: Nothing\n---\n\n***\n\n[a]: http://example.org\n\n&#8203;\n")
+
+
+def test_a_refusal_names_the_file_and_not_its_folder():
+    with pytest.raises(SourceNotText) as refusal:
+        load("private/folder/note.txt", b"\x00\x01\x02")
+
+    assert refusal.value.name == "note.txt"
+    assert "private" not in str(refusal.value)
+
+
+def test_loading_twice_gives_the_same():
+    data = ("Chapter 1\n\nText.\n\n" * 5).encode()
+
+    assert load("a.txt", data) == load("a.txt", data)

@@ -1,0 +1,166 @@
+"""Markdown: what a page would show, as blocks with chapters and sections."""
+
+import pytest
+
+from truespan.ingest.load import load
+from truespan.ingest.load.markdown import load_markdown
+from truespan.model.text import Block, BlockKind, Loaded
+
+
+def texts_of(text: str) -> list[str]:
+    """Return the text of each block."""
+    return [block.text for block in load_markdown(text).blocks]
+
+
+def places_of(text: str) -> list[tuple[str | None, str | None]]:
+    """Return the place of each block."""
+    return [(block.chapter, block.section) for block in load_markdown(text).blocks]
+
+
+def test_inline_markup_is_removed_and_its_text_kept():
+    text = 'A *b* **c** `d  e` [f](http://x.y "t") ![g *h*](i.png) <http://j.k> \\* &amp; &copy;'
+
+    assert texts_of(text) == ["A b c d  e f g h http://j.k * & ©"]
+
+
+def test_line_breaks_within_a_paragraph_are_kept():
+    assert texts_of("soft\nhard  \nend\\\nlast") == ["soft\nhard\nend\nlast"]
+
+
+def test_html_is_text_like_any_other():
+    assert texts_of("<div>kept <b>all</b></div>\n\n<!-- even this -->") == [
+        "<div>kept <b>all</b></div>",
+        "<!-- even this -->",
+    ]
+
+
+def test_list_items_have_their_marks_and_are_indented_by_level():
+    nested = "- one\n  goes on\n- two\n  1. first\n  2. second\n\n     below it\n- three"
+    text = f"{nested}\n\n7. seven\n8. eight"
+
+    blocks = load_markdown(text).blocks
+
+    assert {block.kind for block in blocks} == {BlockKind.LIST}
+    assert [block.text for block in blocks] == [
+        "- one\n  goes on",
+        "- two",
+        "  1. first",
+        "  2. second",
+        "    below it",
+        "- three",
+        "7. seven",
+        "8. eight",
+    ]
+
+
+def test_code_is_kept_as_it_is():
+    blocks = load_markdown("```py\nif x:\n    *y* = `1`\n\n```\n\n    indented  text\n").blocks
+
+    assert [block.kind for block in blocks] == [BlockKind.CODE] * 2
+    assert [block.text for block in blocks] == ["if x:\n    *y* = `1`\n\n", "indented  text\n"]
+
+
+def test_tables_become_rows():
+    blocks = load_markdown("| name | *age* |\n|---|---|\n| Ada | 36 |\n| Bob | |").blocks
+
+    assert blocks == (Block(BlockKind.TABLE, "name | age\nAda | 36\nBob | "),)
+
+
+def test_quotes_keep_their_text_and_make_no_chapters():
+    text = "> # Not a heading\n>\n> said\n> she\n>\n> - item"
+
+    assert [(block.kind, block.text, block.chapter) for block in load_markdown(text).blocks] == [
+        (BlockKind.QUOTE, "Not a heading", None),
+        (BlockKind.QUOTE, "said\nshe", None),
+        (BlockKind.LIST, "- item", None),
+    ]
+
+
+def test_a_single_heading_of_level_1_that_comes_first_is_the_title():
+    loaded = load_markdown("# The *Title*\n\nintro\n\n## A\n\n### B\n\ntext\n\nC\n-\n\nmore")
+
+    assert loaded.title == "The Title"
+    assert [block.text for block in loaded.blocks if block.kind is BlockKind.HEADING] == [
+        "The Title",
+        "A",
+        "B",
+        "C",
+    ]
+    assert [(block.chapter, block.section) for block in loaded.blocks] == [
+        ("The Title", None),
+        ("The Title", None),
+        ("A", None),
+        ("A", "B"),
+        ("A", "B"),
+        ("C", None),
+        ("C", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("# A\n\n## B\n\nx\n\n# C", [("A", None), ("A", "B"), ("A", "B"), ("C", None)]),
+        ("x\n\n# A\n\n## B", [(None, None), ("A", None), ("A", "B")]),
+        ("## A\n\n#### B\n\n## C", [("A", None), ("A", "B"), ("C", None)]),
+        ("just text", [(None, None)]),
+    ],
+)
+def test_otherwise_the_highest_level_makes_the_chapters(
+    text: str, places: list[tuple[str | None, str | None]]
+):
+    assert places_of(text) == places
+    assert load_markdown(text).title is None
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("title: Plain words # a comment", "Plain words"),
+        ('title: "Quoted: with # signs"', "Quoted: with # signs"),
+        ("Title: 'single'", "single"),
+        ("title: [a, list]", None),
+        ("title: |", None),
+        ("title:", None),
+        ('title: "open', None),
+        ("subtitle: other", None),
+    ],
+)
+def test_front_matter_is_removed_and_its_title_used(line: str, title: str | None):
+    loaded = load_markdown(f"---\n# note\nauthor: A\n{line}\ntags: [x]\n---\n\nBody.\n")
+
+    assert loaded == Loaded((Block(BlockKind.PARAGRAPH, "Body."),), title)
+
+
+@pytest.mark.parametrize(
+    "text", ["---\n\nBody.\n\n---\n", "---\nBody text\n---\nMore", "x\n\n---\ntitle: y\n---"]
+)
+def test_rules_are_no_front_matter(text: str):
+    assert {"Body.", "Body text", "title: y"} & set(texts_of(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> " * 60 + "the secret",
+        "\n".join("  " * level + f"- level {level}" for level in range(40)) + " the secret",
+        "![" * 500 + "the secret" + "](x)" * 500,
+        "*" * 3000 + "the secret",
+        "[" * 3000 + "the secret",
+        "- " * 50 + "the secret",
+    ],
+)
+def test_nothing_is_lost_however_deep_it_lies(text: str):
+    assert "the secret" in "\n".join(texts_of(text))
+
+
+def test_a_file_the_parser_trips_over_is_loaded_as_plain_text(monkeypatch: pytest.MonkeyPatch):
+    def trip(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("markdown_it.MarkdownIt.parse", trip)
+
+    loaded = load("a.md", b"---\ntitle: T\n---\n# Heading\n\n*text*")
+
+    assert loaded.title == "T"
+    assert [block.text for block in loaded.blocks] == ["# Heading", "*text*"]

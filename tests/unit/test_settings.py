@@ -1,0 +1,86 @@
+"""Settings are read in one place and checked when a library is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from truespan.compose import open_library
+from truespan.errors import InvalidConfiguration, LibraryNotFound
+from truespan.settings import Settings, default_library, read_settings
+
+
+@proves("settings.bad-environment")
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"EMBEDDING_API_CONCURRENCY": "0"},
+        {"EMBEDDING_API_CONCURRENCY": "-2"},
+        {"EMBEDDING_API_CONCURRENCY": "two"},
+        {"EMBEDDING_API_CONCURRENCY": ""},
+        {"EMBEDDING_API_CONCURRENCY": "1.5"},
+        {"EMBEDDING_MAX_TOKENS_PER_BATCH": "0"},
+        {"EMBEDDING_MAX_TOKENS_PER_BATCH": "-1"},
+        {"EMBEDDING_MAX_TOKENS_PER_BATCH": "many"},
+        {"TRUESPAN_DISK_RESERVE_MIB": "-1"},
+        {"TRUESPAN_INDEX_IDLE_SECONDS": "0"},
+        {"TRUESPAN_NO_SUCH_THING": "1"},
+    ],
+    ids=str,
+)
+def test_a_wrong_value_fails_when_the_library_is_opened(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_library(tmp_path / "library", create=True).close()
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(InvalidConfiguration) as refusal:
+        open_library(tmp_path / "library")
+
+    assert refusal.value.code == "invalid_configuration"
+
+
+@proves("settings.bad-environment", "embedding.concurrency", "embedding.batch-tokens")
+def test_the_limits_of_the_environment_reach_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBEDDING_API_CONCURRENCY", "5")
+    monkeypatch.setenv("EMBEDDING_MAX_TOKENS_PER_BATCH", "1234")
+
+    with open_library(tmp_path / "library", create=True) as library:
+        limits = library._parts.limits
+
+    assert (limits.in_flight, limits.tokens) == (5, 1234)
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+    (tmp_path / "truespan.toml").write_text("disk_reserve_mib = 7\nindex_idle_seconds = 9\n")
+
+    settings = read_settings(tmp_path, {"TRUESPAN_DISK_RESERVE_MIB": "8"})
+
+    assert (settings.disk_reserve_mib, settings.index_idle_seconds) == (8, 9)
+    assert settings.embedding_api_concurrency == Settings().embedding_api_concurrency == 2
+    assert settings.embedding_max_tokens_per_batch == 100_000
+
+
+@pytest.mark.parametrize("text", ["disk_reserve_mib = 'x'", "unknown = 1", "not toml", "= 1"])
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "truespan.toml").write_text(text)
+
+    with pytest.raises(InvalidConfiguration):
+        read_settings(tmp_path, {})
+
+
+def test_a_library_is_only_made_when_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(LibraryNotFound):
+        open_library(tmp_path / "nowhere")
+
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_default_library_is_the_users_unless_named() -> None:
+    assert default_library({"TRUESPAN_LIBRARY": "/x"}) == Path("/x")
+    assert default_library({"XDG_DATA_HOME": "/data"}) == Path("/data/truespan")

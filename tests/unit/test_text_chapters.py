@@ -1,0 +1,253 @@
+"""Plain text: its paragraphs, and the chapters that its headings tell."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from truespan.ingest.load.text import load_text
+from truespan.model.text import Block, BlockKind
+
+PROSE = (
+    "It had rained since the morning, and nobody in the house could remember when it had\n"
+    "last been dry; the river stood in the garden, and the cat sat on the stairs and would\n"
+    "not be talked to."
+)
+
+
+def blocks_of(*paragraphs: str) -> tuple[Block, ...]:
+    """Load paragraphs that one blank line divides."""
+    return load_text("\n\n".join(paragraphs)).blocks
+
+
+def headings_of(*paragraphs: str) -> list[str]:
+    """Return the paragraphs that were taken for headings."""
+    return [block.text for block in blocks_of(*paragraphs) if block.kind is BlockKind.HEADING]
+
+
+def chapters_of(text: str) -> list[str | None]:
+    """Return the chapters in order, each where it begins."""
+    chapters = [block.chapter for block in load_text(text).blocks]
+    return [one for place, one in enumerate(chapters) if place == 0 or one != chapters[place - 1]]
+
+
+def test_paragraphs_are_kept_line_by_line():
+    text = "\n\n  First line\n\tsecond line  \n   \n\n\nNext.\n"
+
+    assert [block.text for block in load_text(text).blocks] == [
+        "  First line\n\tsecond line  ",
+        "Next.\n",
+    ]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Chapter 1",
+        "CHAPTER IV.",
+        "CHAPTER XLII. The Whiteness of the Whale",
+        "Chapter 3 COME AWAY, COME AWAY!",
+        "Chapter 12: On the stairs",
+        "Chapter Twenty-One",
+        "CHAPTER THE LAST",
+        "Part Two",
+        "PART II. _The Country of the Saints._",
+        "Book I",
+        "BOOK THE FIRST",
+        "Letter 1",
+        "Stave One",
+        "Kapitel 7",
+        "Глава 3",
+        "CHAPTER I\nThe Boy Who Lived Elsewhere",
+        "CHAPTER 56. Of the Less Erroneous Pictures of Whales, and the True\nPictures of Scenes.",
+        "Prologue",
+        "EPILOGUE",
+        "TRANSLATOR’S PREFACE",
+        "PREFACE TO THE SECOND EDITION",
+        "Epilogue: Years Later",
+        "Appendix B",
+    ],
+)
+def test_a_heading_that_stands_alone_is_one(heading: str):
+    blocks = blocks_of(PROSE, heading, PROSE)
+
+    label = " ".join(heading.split())
+    assert [block.kind for block in blocks] == ["paragraph", "heading", "paragraph"]
+    assert [block.chapter for block in blocks] == [None, label, label]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Part II, The Country of the Saints, deals much with the river.",
+        "Chapter and verse.",
+        "Chapter 3 of the book describes a flood.",
+        "Part of the garden was under water.",
+        "Book one, please.",
+        "Part one of it was over.",
+        "Letters came.",
+        "Introduction of the railways",
+        "Conclusion of the speech was met with silence.",
+        "I.",
+        "I. A Fast-Fish belongs to the party fast to it.",
+        "IV",
+        "chapter mix",
+        "CHAPTER I\nIt was a dark night, and he said so.\nNobody listened to him, and it rained.",
+        "Prefaces are dull.",
+        f"Chapter 1. {PROSE}",
+        "12",
+        "TOM!",
+    ],
+)
+def test_what_only_looks_like_a_heading_is_none(line: str):
+    assert headings_of(PROSE, line, PROSE) == []
+
+
+def test_a_heading_within_a_paragraph_is_none():
+    assert headings_of(f"{PROSE}\nCHAPTER I\n{PROSE}") == []
+
+
+def test_a_title_below_a_bare_heading_belongs_to_it():
+    blocks = blocks_of("CHAPTER I", "Down the River", PROSE)
+
+    assert blocks[0].text == "CHAPTER I\n\nDown the River"
+    assert [block.chapter for block in blocks] == ["CHAPTER I Down the River"] * 2
+
+
+@pytest.mark.parametrize(
+    "first", ["TOM!", "No answer.", "“MY DEAR MR PIP:--", "the river", "(A letter)"]
+)
+def test_the_first_words_of_a_chapter_are_not_its_title(first: str):
+    assert [block.chapter for block in blocks_of("CHAPTER I", first, PROSE)] == ["CHAPTER I"] * 3
+
+
+def test_chapters_within_parts_carry_the_part_in_their_label():
+    first = ["PART I. THE RIVER", "CHAPTER I", PROSE, "CHAPTER II", PROSE]
+    text = "\n\n".join([*first, "PART II", "CHAPTER I", PROSE, "EPILOGUE", PROSE])
+
+    assert chapters_of(text) == [
+        "PART I. THE RIVER",
+        "PART I, CHAPTER I",
+        "PART I, CHAPTER II",
+        "PART II",
+        "PART II, CHAPTER I",
+        "EPILOGUE",
+    ]
+
+
+def test_parts_within_books_are_nested_as_they_come():
+    first = ["BOOK ONE", "PART I", "CHAPTER I", PROSE, "PART II", "CHAPTER I", PROSE]
+    text = "\n\n".join([*first, "BOOK TWO", "CHAPTER I", PROSE])
+
+    assert chapters_of(text)[2::2] == [
+        "BOOK ONE, PART I, CHAPTER I",
+        "BOOK ONE, PART II, CHAPTER I",
+        "BOOK TWO, CHAPTER I",
+    ]
+
+
+def test_roman_numbers_below_an_epilogue_are_its_sections():
+    blocks = blocks_of("EPILOGUE", "I", PROSE, "II", PROSE, "IV", PROSE)
+
+    assert [block.chapter for block in blocks] == ["EPILOGUE"] * 7
+    assert [block.section for block in blocks] == [None, "I", "I", "II", "II", "II", "II"]
+
+
+def test_roman_numbers_without_chapters_are_the_chapters():
+    text = f"PREFACE\n\n{PROSE}\n\n\nI.\nTHE RIVER\n\n{PROSE}\n\nII. THE HILL.\n\n{PROSE}"
+
+    assert chapters_of(text) == ["PREFACE", "I. THE RIVER", "II. THE HILL."]
+
+
+def test_a_list_of_chapters_is_body_text():
+    entries = [f"Chapter {number} THE {name}" for number, name in enumerate(["RIVER", "HILL"], 1)]
+    body = [entries[0], PROSE, entries[1], PROSE]
+
+    assert headings_of("Contents:", *entries, *body) == entries
+
+
+def test_a_list_of_chapters_without_a_title_ends_where_it_begins_again():
+    entries = ["CHAPTER I. The River", "CHAPTER II. The Hill", "CHAPTER III. The Sea"]
+
+    text = "\n\n".join([*entries, entries[0], PROSE, entries[1], PROSE, entries[2], PROSE])
+
+    assert chapters_of(text) == entries
+
+
+def test_a_list_of_parts_and_chapters_may_repeat_numbers():
+    entries = ["PART I", "CHAPTER I", "CHAPTER II", "PART II", "CHAPTER I"]
+
+    assert headings_of("CONTENTS", *entries, "PART I", "CHAPTER I", PROSE) == [
+        "PART I",
+        "CHAPTER I",
+    ]
+
+
+def test_entries_of_one_paragraph_are_no_heading():
+    entries = "CHAPTER I. The River\nCHAPTER II. The Hill\nCHAPTER III. The Sea"
+
+    assert headings_of("CONTENTS", entries, "CHAPTER I. The River", PROSE) == [
+        "CHAPTER I. The River"
+    ]
+    assert headings_of(entries, PROSE) == []
+
+
+def test_a_preface_after_the_lists_is_a_heading_of_its_own():
+    lists = [
+        "CONTENTS",
+        "CHAPTER I. Rain--Floods\nand Cats",
+        "EPILOGUE",
+        "ILLUSTRATIONS",
+        "The Cat",
+        "Jim",
+    ]
+    text = (
+        "\n\n".join(lists)
+        + f"\n\n\n\n\nPREFACE\n\n{PROSE}\n\nCHAPTER I\n\n{PROSE}\n\nJim\n\n{PROSE}"
+    )
+
+    assert chapters_of(text) == [None, "PREFACE", "CHAPTER I"]
+
+
+def test_an_entry_of_many_lines_does_not_end_the_list():
+    entry = (
+        "CHAPTER I. Rain--Rain again--The River is told to leave--It does\n" + "--More Rain" * 12
+    )
+
+    assert headings_of("CONTENTS", entry, "CHAPTER II. The Sun", "CHAPTER I", PROSE) == [
+        "CHAPTER I"
+    ]
+
+
+def test_a_list_announces_headings_that_have_no_number():
+    lists = [
+        "CONTENTS",
+        "ETYMOLOGY.",
+        "EXTRACTS (Supplied by a Librarian) . . . 7",
+        "CHAPTER 1. Rain",
+    ]
+
+    found = headings_of(
+        *lists, PROSE, "ETYMOLOGY. (By an Usher.)", PROSE, "EXTRACTS.", PROSE, "Extracts", PROSE
+    )
+
+    assert found == ["ETYMOLOGY. (By an Usher.)", "EXTRACTS."]
+
+
+HEADINGS = (
+    "Contents|PART I|PART II|CHAPTER I|CHAPTER II|CHAPTER III. Rain|I|II|III|EPILOGUE|PREFACE"
+)
+LINES = st.sampled_from(
+    [*HEADINGS.split("|"), "The River", "“No.”", "Rain.", "It was late.", PROSE, PROSE]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(LINES, st.integers(2, 6)), min_size=1, max_size=14))
+def test_no_label_depends_on_what_follows(lines: list[tuple[str, int]]):
+    whole = load_text("".join("\n" * gap + line for line, gap in lines)).blocks
+
+    for count in range(1, len(lines)):
+        begun = load_text("".join("\n" * gap + line for line, gap in lines[:count])).blocks
+        # The last block may still be growing: a title may come to stand below it.
+        settled = begun[:-1] if begun[-1].text != whole[len(begun) - 1].text else begun
+        assert settled == whole[: len(settled)]

@@ -1,0 +1,291 @@
+"""Worlds to break: small libraries whose index can lie and whose clock is moved by hand."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from truespan.adapters.file_sources import FileSources
+from truespan.adapters.sqlite_store import SqliteStore
+from truespan.ingest.load import supported
+from truespan.library import Library, Parts, World
+from truespan.model.chunk import IndexedPoint, Point, Vector
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.profile import Distance, EmbeddingProfile
+from truespan.model.scope import OWNER, Authority, Scope, admits
+from truespan.model.text import TokenMap
+from truespan.model.trail import Hit
+from truespan.ports import EmbeddingLimits, TrustedStore, VectorIndex
+
+WORDS = EmbeddingProfile(
+    provider="test",
+    model="words",
+    revision="1",
+    dimensions=64,
+    distance=Distance.COSINE,
+    document_mode="document",
+    query_mode="query",
+    input_limit=400,
+)
+
+
+def vector_of(text: str, dimensions: int = 64) -> Vector:
+    """Return a unit vector in which each word has a direction: texts that share words are close."""
+    numbers = [0.0] * dimensions
+    for word in re.findall(r"\w+", text.lower()) or ["(none)"]:
+        digest = sha256(word.encode()).digest()
+        numbers[int.from_bytes(digest[:4], "big") % dimensions] += 1.0
+        numbers[int.from_bytes(digest[4:8], "big") % dimensions] += 0.5
+    norm = math.sqrt(sum(number * number for number in numbers))
+    return Vector(array("f", [number / norm for number in numbers]).tobytes())
+
+
+@dataclass
+class WordEmbedder:
+    """A provider that answers from the words alone, and remembers what it was asked."""
+
+    profile: EmbeddingProfile = WORDS
+    endpoint: str = "test"
+    limits: EmbeddingLimits = field(
+        default_factory=lambda: EmbeddingLimits(items=16, in_flight=1, joint=False)
+    )
+    documents: list[str] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
+    before: Callable[[], None] | None = None
+    """Called ahead of every request; may raise."""
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        if self.before:
+            self.before()
+        self.documents.extend(texts)
+        return [vector_of(text, self.profile.dimensions) for text in texts]
+
+    def embed_query(self, text: str) -> Vector:
+        if self.before:
+            self.before()
+        self.queries.append(text)
+        return vector_of(text, self.profile.dimensions)
+
+    def count_query(self, text: str) -> int:
+        return len(text.split())
+
+    @property
+    def calls(self) -> int:
+        return len(self.documents) + len(self.queries)
+
+
+class WordCounter:
+    """Counts white-space separated words."""
+
+    name = "words-1"
+
+    def measure(self, text: str) -> TokenMap:
+        starts = [found.start() for found in re.finditer(r"\S+", text)]
+        return TokenMap(text, starts, range(len(starts) + 1), self.count)
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+
+@dataclass
+class HandClock:
+    """A clock that is moved by hand and never waits."""
+
+    time: float = 1_000_000.0
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+class MemoryIndex:
+    """An exact index in memory. It answers as the real one does: the contract suite says so."""
+
+    def __init__(self) -> None:
+        self.points: dict[tuple[str, str], dict[ChunkId, Point]] = {}
+        self.calls: list[str] = []
+
+    def _of(self, scope: Scope) -> dict[ChunkId, Point]:
+        return self.points.setdefault((scope.profile.id, scope.tenant), {})
+
+    def prepare(self, scope: Scope) -> None:
+        self.calls.append("prepare")
+
+    def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        self.calls.append("upsert")
+        self._of(scope).update({point.chunk_id: point for point in points})
+
+    def flush(self, scope: Scope) -> None:
+        self.calls.append("flush")
+
+    def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        self.calls.append("delete")
+        for chunk_id in ids:
+            self._of(scope).pop(chunk_id, None)
+
+    def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
+        self.calls.append("delete_stale")
+        for chunk_id, text_hash in stale:
+            point = self._of(scope).get(chunk_id)
+            if point is not None and point.text_hash == text_hash:
+                del self._of(scope)[chunk_id]
+
+    def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
+        self.calls.append("search")
+        hits = [
+            Hit(point.chunk_id, similarity(vector, point.vector), point.text_hash)
+            for point in self._of(scope).values()
+            if admits(scope.documents, point.document)
+        ]
+        kept = [hit for hit in hits if floor is None or hit.score >= floor - 1e-7]
+        return sorted(kept, key=lambda hit: -hit.score)[:limit]
+
+    def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
+        points = list(self._of(scope).values())
+        for start in range(0, len(points), 100):
+            yield [
+                IndexedPoint(point.chunk_id, point.text_hash, point.vector)
+                for point in points[start : start + 100]
+            ]
+
+    def count(self, scope: Scope) -> int:
+        return len(self._of(scope))
+
+    def drop(self, scope: Scope) -> None:
+        self._of(scope).clear()
+
+    def reset(self, scope: Scope) -> None:
+        for key in [key for key in self.points if key[0] == scope.profile.id]:
+            del self.points[key]
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+def similarity(one: Vector, other: Vector) -> float:
+    """Return the cosine of two unit vectors as an index would give it, in float32."""
+    return array("f", [sum(map(float.__mul__, array("f", one), array("f", other)))])[0]
+
+
+class Lying(MemoryIndex):
+    """An index that adds to, drops from or distorts what it found."""
+
+    def __init__(self, lie: Callable[[list[Hit], Scope], list[Hit]]) -> None:
+        super().__init__()
+        self.lie = lie
+
+    def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
+        return self.lie(super().search(scope, vector, limit=limit, floor=floor), scope)
+
+
+class Watched:
+    """Anything, with the names of the calls made to it written down in order."""
+
+    def __init__(self, inner: Any, journal: list[str], label: str) -> None:
+        self._inner = inner
+        self._journal = journal
+        self._label = label
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._inner, name)
+        if not callable(member):
+            return member
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self._journal.append(f"{self._label}.{name}")
+            return member(*args, **kwargs)
+
+        return watched
+
+
+@dataclass
+class Place:
+    """A library on a folder, with every part at hand."""
+
+    folder: Path
+    index: Any
+    embedder: WordEmbedder
+    clock: HandClock
+    store: SqliteStore
+    library: Library
+    journal: list[str]
+
+    def write(self, name: str, text: str) -> str:
+        """Put a file beside the library and return its path."""
+        path = self.folder / "files" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def world(self, name: str = "world", **files: str) -> World:
+        """Make a world holding these files (`__` in a name stands for a dot)."""
+        world = self.library.create_world(name)
+        paths = [
+            self.write(f"{name}/{file.replace('__', '.')}", text) for file, text in files.items()
+        ]
+        if paths:
+            world.ingest(paths)
+        return world
+
+    def scope(self, world: World) -> Scope:
+        scope = world._scope()
+        assert scope is not None
+        return scope
+
+    def sql(self, statement: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        """Look at or damage the store behind everybody's back."""
+        return self.store._connections.query(statement, bindings)
+
+    def points(self, world: World) -> dict[ChunkId, IndexedPoint]:
+        scope = self.scope(world)
+        return {point.chunk_id: point for page in self.index.scan(scope) for point in page}
+
+
+def place(
+    folder: Path,
+    *,
+    index: VectorIndex | None = None,
+    embedder: WordEmbedder | None = None,
+    clock: HandClock | None = None,
+    authority: Authority = OWNER,
+    watched: bool = False,
+) -> Place:
+    """Make (or open again) a library in a folder, in memory where the index is concerned."""
+    folder.mkdir(parents=True, exist_ok=True)
+    journal: list[str] = []
+    own_index = index or MemoryIndex()
+    own_embedder = embedder or WordEmbedder()
+    own_clock = clock or HandClock()
+    store = SqliteStore(folder / "store.db", own_clock, reserve=0)
+
+    def watch(inner: Any, label: str) -> Any:
+        return Watched(inner, journal, label) if watched else inner
+
+    seen_store: TrustedStore = watch(store, "store")
+    parts = Parts(
+        store=seen_store,
+        index=watch(own_index, "index"),
+        embedder=watch(own_embedder, "embedder"),
+        counter=WordCounter(),
+        sources=FileSources(supported),
+        clock=own_clock,
+    )
+    library = Library(parts, authority)
+    return Place(folder, own_index, own_embedder, own_clock, store, library, journal)
+
+
+def other_profile(**changes: Any) -> EmbeddingProfile:
+    """Return the test profile with something changed."""
+    return replace(WORDS, **changes)
