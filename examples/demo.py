@@ -9,13 +9,21 @@ import sys
 from pathlib import Path
 
 import apsw
+from rich.columns import Columns
 from rich.console import Console
+from rich.panel import Panel
 from rich.rule import Rule
+from rich.text import Text
 
 import truespan
 from truespan.doors.cli.progress import progress_bar
-from truespan.doors.cli.show import print_search, show_ingest, show_repairs, show_worlds
-from truespan.errors import WorldNotFound
+from truespan.doors.cli.show import (
+    print_bundle,
+    print_search,
+    show_ingest,
+    show_repairs,
+    show_worlds,
+)
 from truespan.library import Library, World
 from truespan.model.bundle import Passage
 from truespan.model.chunk import Point
@@ -51,6 +59,8 @@ def main() -> None:
         for question in QUESTIONS:
             ask(world, question, quietly=True)
         verdict(library)
+        read_along(world)
+        explain_selection(world)
     console.print(
         f"\nThe library stays in ./{LIBRARY}. Go on with, for instance:\n"
         f'  .venv/bin/truespan search "Who was on the jetty?" -L {LIBRARY} -w mysteries -k 3\n'
@@ -61,10 +71,7 @@ def main() -> None:
 def ingest(library: Library) -> World:
     """Carry the novella into a world; the second time there is nothing to do."""
     heading("Ingesting The Glass Ferry, a mystery in nine chapters")
-    try:
-        world = library.world("mysteries")
-    except WorldNotFound:
-        world = library.create_world("mysteries")
+    world = library.world("mysteries", create=True)
     with progress_bar(hidden=False) as on_progress:
         report = world.ingest(str(BOOK), kind="book", on_progress=on_progress)
     console.print(show_ingest(report))
@@ -135,6 +142,44 @@ def verdict(library: Library) -> None:
     )
     if not plan.healthy:
         sys.exit(1)
+
+
+def read_along(world: World) -> None:
+    """Ask the same question at three places of the book, side by side."""
+    heading("Who did it? Asked after chapter two, in the middle, and at the end")
+    reader = world.reader("ann")
+    columns = []
+    for through in ("2", "5", "9"):
+        place = reader.set(BOOK.name, through_chapter=through)
+        bundle = reader.retrieve("Who did it, and who confessed to the murder?", top_k=1)
+        best = bundle.retrieved_chunks[0]
+        columns.append(
+            Panel(
+                Text.assemble(
+                    (f"read to sentence {place.sid}:\n", "dim"),
+                    (f"{short(place.last_sentence or '', 90)}\n\n", "italic"),
+                    (f"{best.chapter} ({best.relevance_score:.3f})\n", "bold"),
+                    short(best.content, 330),
+                ),
+                title=short(place.chapter or "", 24),
+                width=max(console.width // 3 - 1, 30),
+            )
+        )
+    console.print(Columns(columns))
+
+
+def explain_selection(world: World) -> None:
+    """Ask about a passage that somebody marked."""
+    selection = "a stiff white collar fresh from the iron"
+    heading(f"About a selection: “{selection}”")
+    bundle = world.retrieve("Why does the collar matter?", selected_text=selection, top_k=2)
+    print_bundle(bundle)
+
+
+def short(text: str, length: int) -> str:
+    """Return the beginning of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[:length]} ..."
 
 
 def heading(text: str) -> None:

@@ -17,7 +17,8 @@ from truespan.adapters.edge_index import EdgeIndex
 from truespan.adapters.file_sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.ingest.load import supported
-from truespan.library import Library, Parts
+from truespan.library import Library
+from truespan.parts import Parts
 
 DURABLE = {
     "stage", "keep_vectors", "mark_embedded", "flip", "tombstone", "purge", "record_flaws",

@@ -14,13 +14,14 @@ from typing import Any
 from truespan.adapters.file_sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.ingest.load import supported
-from truespan.library import Library, Parts, World
+from truespan.library import Library, World
 from truespan.model.chunk import IndexedPoint, Point, Vector
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.profile import Distance, EmbeddingProfile
 from truespan.model.scope import OWNER, Authority, Scope, admits
 from truespan.model.text import TokenMap
 from truespan.model.trail import Hit
+from truespan.parts import Parts
 from truespan.ports import EmbeddingLimits, TrustedStore, VectorIndex
 
 WORDS = EmbeddingProfile(
@@ -120,8 +121,11 @@ class MemoryIndex:
     def _of(self, scope: Scope) -> dict[ChunkId, Point]:
         return self.points.setdefault((scope.profile.id, scope.tenant), {})
 
-    def prepare(self, scope: Scope) -> None:
+    def prepare(self, scope: Scope) -> bool:
         self.calls.append("prepare")
+        return not any(
+            points for (profile, _), points in self.points.items() if profile == scope.profile.id
+        )
 
     def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         self.calls.append("upsert")
@@ -147,7 +151,7 @@ class MemoryIndex:
         hits = [
             Hit(point.chunk_id, similarity(vector, point.vector), point.text_hash)
             for point in self._of(scope).values()
-            if admits(scope.documents, point.document)
+            if _within(point, scope)
         ]
         kept = [hit for hit in hits if floor is None or hit.score >= floor - 1e-7]
         return sorted(kept, key=lambda hit: -hit.score)[:limit]
@@ -172,6 +176,16 @@ class MemoryIndex:
 
     def close(self) -> None:
         self.calls.append("close")
+
+
+def _within(point: Point, scope: Scope) -> bool:
+    position = scope.position
+    return (
+        admits(scope.documents, point.document)
+        and scope.chapter in (None, point.chapter.casefold())
+        and scope.section in (None, point.section.casefold())
+        and (position is None or (point.pos_start <= position and point.pos_reach <= position))
+    )
 
 
 def similarity(one: Vector, other: Vector) -> float:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from truespan.library import Library, World
+    from truespan.model.scope import Authority
     from truespan.ports import Embedder, TokenCounter
 
 __version__ = "0.1.0"
@@ -34,16 +35,26 @@ def open(
     create: bool = False,
     embedder: Embedder | None = None,
     counter: TokenCounter | None = None,
+    authority: Authority | None = None,
 ) -> Library:
     """Open the library in a folder; with `create`, make it if it is not there.
+
+    With an `authority`, what is opened can do what that allows, and no more; without, everything.
 
     Raises:
         LibraryNotFound: there is none, and it was not to be made.
         InvalidConfiguration: a setting is wrong.
     """
     from truespan.compose import open_library
+    from truespan.model.scope import OWNER
 
-    return open_library(path, create=create, embedder=embedder, counter=counter)
+    return open_library(
+        path,
+        create=create,
+        embedder=embedder,
+        counter=counter,
+        authority=OWNER if authority is None else authority,
+    )
 
 
 def __getattr__(name: str) -> object:

@@ -9,6 +9,10 @@
     │   ├── WorldExists            that name is taken
     │   ├── DocumentNotFound
     │   ├── ChunkNotFound
+    │   ├── NotAllowed             this caller may not do that here
+    │   ├── PassageNotFound        a passage that should stand in a document does not
+    │   ├── PassageAmbiguous       it stands there more than once
+    │   ├── ScopeViolation         nothing found is related to the selected text
     │   └── SourceRefused          a file that cannot become a document
     │       ├── SourceMissing
     │       ├── SourceUnreadable
@@ -123,6 +127,43 @@ class ChunkNotFound(CallerError):
         super().__init__(f"There is no chunk {reference!r} in this world.")
 
 
+class NotAllowed(CallerError):
+    code = "not_allowed"
+
+    def __init__(self, verb: str) -> None:
+        super().__init__(f"This caller may not {verb} here.")
+
+
+class PassageNotFound(CallerError):
+    code = "passage_not_found"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No such passage stands in this document.",
+            advice="Give a few more words, exactly as they stand in the text.",
+        )
+
+
+class PassageAmbiguous(CallerError):
+    code = "passage_ambiguous"
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"This passage stands in the document {count} times.",
+            advice="Give a longer passage.",
+        )
+
+
+class ScopeViolation(CallerError):
+    code = "scope_violation"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing that answers the query is related to the selected text.",
+            advice="Select another passage, or ask without a selection.",
+        )
+
+
 class SourceRefused(CallerError):
     """A source that cannot become a document."""
 
@@ -234,9 +275,12 @@ class ProviderUnavailable(ServiceError):
 
     code = "provider_unavailable"
     retryable = True
+    advice = "Try again in a moment."
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        super().__init__(message, advice="Try again in a moment.")
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, advice: str | None = None
+    ) -> None:
+        super().__init__(message, advice=advice)
         self.retry_after = retry_after
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
@@ -12,46 +12,38 @@ from truespan.errors import (
     DocumentNotFound,
     Interrupted,
     InvalidSettings,
+    NotAllowed,
     ProfileMismatch,
     WorldNotFound,
 )
+from truespan.ingest.parts import parts as split_parts
 from truespan.ingest.run import Ingestion, IngestReport, Progress
-from truespan.model.bundle import SearchResult
+from truespan.model.bundle import ContextBundle, Reason, SearchResult
 from truespan.model.chunk import ChunkRecord
 from truespan.model.document import Document, OutlineEntry, WorldStatus
 from truespan.model.ids import ChunkId
-from truespan.model.request import DEFAULT_FLOOR, DEFAULT_TOP_K, SearchRequest
+from truespan.model.request import (
+    DEFAULT_FLOOR,
+    DEFAULT_TOP_K,
+    RETRIEVAL_TOP_K,
+    RetrievalRequest,
+    SearchRequest,
+)
 from truespan.model.scope import OWNER, Authority, Scope, Verb
 from truespan.model.scope import World as WorldRecord
 from truespan.model.source import Declared, DocumentKind
-from truespan.ports import (
-    Clock,
-    Embedder,
-    EmbeddingLimits,
-    SourceFinder,
-    TokenCounter,
-    TrustedStore,
-    VectorIndex,
-)
+from truespan.parts import Parts
+from truespan.query.retrieve import Retriever
 from truespan.query.search import Searcher
+from truespan.reader import Reader
 from truespan.upkeep.background import BackgroundRepairs
 from truespan.upkeep.doctor import Plan, apply_plan, examine
 from truespan.upkeep.repair import RepairReport, apply_repairs
 
 OnProgress = Callable[[Progress], None]
 
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a library is composed of."""
-
-    store: TrustedStore
-    index: VectorIndex
-    embedder: Embedder
-    counter: TokenCounter
-    sources: SourceFinder
-    clock: Clock
-    limits: EmbeddingLimits = field(default_factory=EmbeddingLimits)
+INSTRUCTION_ROOM = 32
+"""Tokens left free for a model's query instruction when a long selection is cut into parts."""
 
 
 class Library:
@@ -74,13 +66,18 @@ class Library:
         record = self._parts.store.create_world(self._authority, name.strip())
         return World(self, record.id)
 
-    def world(self, reference: str) -> World:
-        """Return the world with this id or name.
+    def world(self, reference: str, *, create: bool = False) -> World:
+        """Return the world with this id or name; with `create`, make it if it is not there.
 
         Raises:
             WorldNotFound: it is absent, or not for this authority.
         """
-        return World(self, self._record(reference).id)
+        try:
+            return World(self, self._record(reference).id)
+        except WorldNotFound:
+            if not create:
+                raise
+            return self.create_world(reference)
 
     def worlds(self) -> list[WorldRecord]:
         """Return what is known of every world, by name."""
@@ -88,7 +85,7 @@ class Library:
 
     def doctor(
         self,
-        worlds: Iterable[str] | None = None,
+        worlds: str | Iterable[str] | None = None,
         *,
         apply: bool = False,
         on_progress: OnProgress | None = None,
@@ -98,7 +95,8 @@ class Library:
         Vectors are kept in the store, so this needs no provider. An index that cannot be read at
         all is shared by every world of its profile: then all of those are rebuilt.
         """
-        names = [world.name for world in self.worlds()] if worlds is None else list(worlds)
+        chosen = [worlds] if isinstance(worlds, str) else worlds
+        names = [world.name for world in self.worlds()] if chosen is None else list(chosen)
         plans = {name: self.world(name)._examine() for name in names}
         if apply:
             if any(plan.unreadable for plan in plans.values()):
@@ -118,8 +116,7 @@ class Library:
         for name, plan in plans.items():
             scope = self.world(name)._scope()
             if plan.unreadable and scope is not None and scope.profile.id not in reset:
-                for world in self.worlds():
-                    self.world(world.name)._mark_all_pending(scope.profile.id)
+                self._parts.store.forget_index(scope)
                 self._parts.index.reset(scope)
                 reset.add(scope.profile.id)
 
@@ -180,15 +177,75 @@ class World:
         )
         return searcher.search(self._authority, self.id, request)
 
+    def retrieve(
+        self,
+        query: str | None = None,
+        *,
+        selected_text: str | None = None,
+        top_k: int = RETRIEVAL_TOP_K,
+        chapter_filter: str | None = None,
+        section_filter: str | None = None,
+        language_constraint: str | None = "en",
+        version_constraint: str | None = "1.0",
+        documents: Sequence[str] | None = None,
+        tags: Sequence[str] = (),
+        near_misses: bool = False,
+    ) -> ContextBundle:
+        """Return context for a query, a selection or both, within the token budget.
+
+        A failure of provider, index or store is a bundle with the status `error`.
+
+        Raises:
+            InvalidSettings: before anything is read.
+            BlankQuery, QueryTooLong: before the provider is asked.
+        """
+        request = RetrievalRequest(
+            query=query,
+            selected_text=selected_text,
+            top_k=top_k,
+            chapter_filter=chapter_filter,
+            section_filter=section_filter,
+            language_constraint=language_constraint,
+            version_constraint=version_constraint,
+            documents=None if documents is None else tuple(documents),
+            tags=tuple(tags),
+        )
+        retriever = self._retriever()
+        return retriever.retrieve(self._authority, self.id, request, near_misses=near_misses)
+
+    def why_not(self, chunk_id: str, query: str, **settings: Any) -> Reason:
+        """Say why a chunk is not among what `retrieve` returns for the same arguments."""
+        request = RetrievalRequest(query=query, **settings)
+        return self._retriever().why_not(self._authority, self.id, request, ChunkId(chunk_id))
+
+    def reader(self, name: str) -> Reader:
+        """Return the reader of this name; whoever has no position yet can read nothing."""
+        if not isinstance(name, str) or not name.strip() or len(name) > 200:
+            raise InvalidSettings("A reader needs a name of 1 to 200 characters.")
+        return Reader(self, self._parts, self._library._repairs.submit, name.strip())
+
+    def _retriever(self) -> Retriever:
+        parts = self._parts
+        limit = parts.embedder.profile.input_limit
+        return Retriever(
+            parts.store,
+            parts.index,
+            parts.embedder,
+            parts.clock,
+            self._library._repairs.submit,
+            lambda text: split_parts(text, parts.counter, limit - INSTRUCTION_ROOM),
+        )
+
     def ingest(
         self,
-        paths: Sequence[str] | str,
+        paths: str | PurePath | Sequence[str | PurePath],
         *,
         kind: str | None = None,
         title: str | None = None,
         language: str | None = None,
         version: str | None = None,
         chunking: str | None = None,
+        tags: Sequence[str] | None = None,
         on_progress: OnProgress | None = None,
     ) -> IngestReport:
         """Carry files and folders into the world; what is there and unchanged costs nothing.
@@ -198,9 +255,9 @@ class World:
             ProfileMismatch: the configured embedder is not the one the world was built with.
             Interrupted: stopped by Ctrl-C; the same call goes on.
         """
-        declared = _declared(kind, title, language, version, chunking)
-        given = [paths] if isinstance(paths, str) else list(paths)
-        sources = self._parts.sources.find(given, declared)
+        declared = _declared(kind, title, language, version, chunking, tags)
+        given = [paths] if isinstance(paths, str | PurePath) else paths
+        sources = self._parts.sources.find([str(path) for path in given], declared)
         ingestion = self._ingestion(self._writing_scope(), on_progress)
         try:
             return ingestion.run(sources)
@@ -209,16 +266,16 @@ class World:
 
     def documents(self) -> list[Document]:
         """Return the world's documents, by number."""
-        scope = self._scope()
+        scope = self._readable()
         return self._parts.store.documents(scope) if scope else []
 
-    def document(self, reference: str) -> Document:
+    def document(self, reference: str | int) -> Document:
         """Return the document with this number, doc id, or file name if only one has it.
 
         Raises:
             DocumentNotFound: no document, or more than one, answers to it.
         """
-        documents = self.documents()
+        documents, reference = self.documents(), str(reference)
         for exact in (
             [found for found in documents if str(found.number) == reference],
             [found for found in documents if found.doc_id == reference],
@@ -231,7 +288,7 @@ class World:
     def text(self, reference: str) -> str:
         """Return the canonical text of a document, checked against its hash."""
         document = self.document(reference)
-        scope = self._scope()
+        scope = self._readable()
         if scope is None:
             raise DocumentNotFound(reference)
         return self._parts.store.canonical_text(scope, document.number)
@@ -239,7 +296,7 @@ class World:
     def outline(self, reference: str) -> list[OutlineEntry]:
         """Return where the chapters and sections of a document begin."""
         document = self.document(reference)
-        scope = self._scope()
+        scope = self._readable()
         return self._parts.store.outline(scope, document.number) if scope else []
 
     def chunk(self, chunk_id: str) -> ChunkRecord:
@@ -248,7 +305,7 @@ class World:
         Raises:
             ChunkNotFound: nothing, or nothing in this world.
         """
-        scope = self._scope()
+        scope = self._readable()
         found = self._parts.store.read_chunks(scope, [ChunkId(chunk_id)]) if scope else {}
         if chunk_id not in found:
             raise ChunkNotFound(chunk_id)
@@ -264,7 +321,7 @@ class World:
 
     def repair(self, on_progress: OnProgress | None = None) -> RepairReport:
         """Apply queued repairs and embed what they left pending."""
-        scope = self._scope()
+        scope = self._readable()
         if scope is None:
             return RepairReport()
         report = apply_repairs(self._parts.store, self._parts.index, scope)
@@ -273,11 +330,11 @@ class World:
 
     def status(self) -> WorldStatus:
         """Return the world in numbers."""
-        scope = self._scope()
+        scope = self._readable()
         return self._parts.store.status(scope) if scope else WorldStatus(0, 0, 0, 0, 0, 0, 0)
 
     def _examine(self) -> Plan:
-        scope = self._scope()
+        scope = self._readable()
         return examine(self._parts.store, self._parts.index, scope) if scope else Plan()
 
     def _apply(self, plan: Plan, on_progress: OnProgress | None) -> None:
@@ -287,12 +344,6 @@ class World:
         apply_plan(plan, self._parts.store, self._parts.index, scope)
         apply_repairs(self._parts.store, self._parts.index, scope)
         self._finish(scope, on_progress)
-
-    def _mark_all_pending(self, profile_id: str) -> None:
-        scope = self._scope()
-        if scope is not None and scope.profile.id == profile_id:
-            for page in list(self._parts.store.expected(scope)):
-                self._parts.store.mark_pending(scope, [chunk.chunk_id for chunk in page])
 
     def _finish(self, scope: Scope, on_progress: OnProgress | None) -> int:
         ingestion = self._ingestion(scope, on_progress)
@@ -316,6 +367,18 @@ class World:
             scope=scope,
             on_progress=on_progress,
         )
+
+    def _readable(self) -> Scope | None:
+        """Return the scope of the whole world for a caller who may read all of it."""
+        scope = self._scope()
+        if scope is not None and not self._authority.may(Verb.READ, scope.world):
+            raise NotAllowed("read without a reader")
+        return scope
+
+    @property
+    def authority(self) -> Authority:
+        """Return who is asking."""
+        return self._authority
 
     def _scope(self) -> Scope | None:
         """Return the scope of the whole world; None while it has no generation."""
@@ -345,6 +408,7 @@ def _declared(
     language: str | None,
     version: str | None,
     chunking: str | None,
+    tags: Sequence[str] | None,
 ) -> Declared:
     try:
         chosen = DocumentKind(kind) if kind is not None else None
@@ -361,4 +425,8 @@ def _declared(
     for label, value in texts.items():
         if value is not None and (not isinstance(value, str) or not value.strip()):
             raise InvalidSettings(f"The {label} must be text, and not blank.")
-    return Declared(kind=chosen, **texts)
+    if tags is None:
+        return Declared(kind=chosen, **texts)
+    if isinstance(tags, str) or not all(isinstance(tag, str) and tag.strip() for tag in tags):
+        raise InvalidSettings("Tags must be a list of words.")
+    return Declared(kind=chosen, tags=tuple(sorted(set(tags))), **texts)

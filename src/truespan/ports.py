@@ -18,9 +18,17 @@ from truespan.model.chunk import (
     Point,
     Vector,
 )
-from truespan.model.document import Document, Draft, OutlineEntry, RevisionRef, WorldStatus
+from truespan.model.document import (
+    Document,
+    Draft,
+    OutlineEntry,
+    RevisionRef,
+    ShelfEntry,
+    WorldStatus,
+)
 from truespan.model.ids import ChunkId, TextHash, WorldId
 from truespan.model.profile import EmbeddingProfile
+from truespan.model.reading import Anchor, Position, StoredSentence, TailChunk
 from truespan.model.scope import Authority, Scope, World
 from truespan.model.source import Declared, Source
 from truespan.model.text import TokenMap
@@ -119,8 +127,11 @@ class Embedder(Protocol):
 class VectorIndex(Protocol):
     """Finds likely chunks. Believed about closeness, never about text."""
 
-    def prepare(self, scope: Scope) -> None:
+    def prepare(self, scope: Scope) -> bool:
         """Make sure the collection of the scope's profile exists, with its payload indexes.
+
+        Says whether it was found or made empty: then the store must not believe that it holds
+        anything. Asked again by the same caller, it may answer False without looking.
 
         Raises:
             IndexSchemaMismatch: it exists with another size or distance.
@@ -237,7 +248,9 @@ class DocumentStore(Protocol):
         """Make fully embedded staged revisions the ones readers see; return those that were."""
         ...
 
-    def relabel(self, scope: Scope, document: int, *, language: str, version: str) -> None:
+    def relabel(
+        self, scope: Scope, document: int, *, language: str, version: str, tags: Sequence[str]
+    ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks."""
         ...
 
@@ -261,6 +274,12 @@ class DocumentStore(Protocol):
         """Return where the chapters and sections of the revision readers see begin."""
         ...
 
+    def sentences_across(
+        self, scope: Scope, document: int, start: int, end: int
+    ) -> tuple[int, int]:
+        """Return the first and last sentence that a span of the revision in force touches."""
+        ...
+
     def canonical_text(self, scope: Scope, document: int) -> str:
         """Return the text of the revision readers see.
 
@@ -272,6 +291,10 @@ class DocumentStore(Protocol):
 
 class ChunkStore(Protocol):
     """Chunks as retrieval and repair see them."""
+
+    def shelf(self, scope: Scope, world: World) -> tuple[ShelfEntry, ...]:
+        """Return the labels of every document in force, by number."""
+        ...
 
     def embedded_count(self, scope: Scope, world: World) -> int:
         """Return how many chunks of the revisions readers see are embedded, within the scope."""
@@ -303,11 +326,74 @@ class ChunkStore(Protocol):
         pages; text is left out."""
         ...
 
+    def forget_index(self, scope: Scope) -> None:
+        """Mark every chunk pending that the index of the scope's profile held, in every world that
+        shares it: the index was lost, and they are only on record."""
+        ...
+
     def mark_pending(self, scope: Scope, ids: Sequence[ChunkId]) -> None: ...
 
     def damaged_chunks(self, scope: Scope) -> list[ChunkId]:
         """Return chunks of the revisions readers see whose row is missing or whose bytes do not
         match their hash."""
+        ...
+
+
+class ReaderStore(Protocol):
+    """Readers and positions, and what reading needs of a revision's sentences."""
+
+    def set_position(
+        self, scope: Scope, reader: str, revision: RevisionRef, sid: int, *, current: bool
+    ) -> None:
+        """Record the last sentence read of a revision that readers see."""
+        ...
+
+    def positions(self, scope: Scope, reader: str) -> list[Position]:
+        """Return every position of a reader in documents that are in force, by number."""
+        ...
+
+    def sentences(
+        self, scope: Scope, revision: RevisionRef, first: int, last: int
+    ) -> list[StoredSentence]: ...
+
+    def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
+        """Return the last sentence that begins at or before `offset`; -1 before the first."""
+        ...
+
+    def text_between(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> str:
+        """Return a part of a revision's text. The caller checks it sentence by sentence."""
+        ...
+
+    def places_until(self, scope: Scope, revision: RevisionRef, offset: int) -> list[OutlineEntry]:
+        """Return the chapters and sections of a revision that begin before `offset`."""
+        ...
+
+    def anchor(
+        self, scope: Scope, revision: RevisionRef, position: int, *, at_sentence: bool
+    ) -> Anchor | None:
+        """Return the last stored chunk that nothing past `position` decided."""
+        ...
+
+    def whole_chunks(self, scope: Scope, revision: RevisionRef, position: int) -> int:
+        """Return how many embedded chunks nothing past `position` decided."""
+        ...
+
+    def whole_marks(
+        self, scope: Scope, revision: RevisionRef, position: int
+    ) -> list[tuple[int, int, int, TextHash]]:
+        """Return first and last sentence, start and hash of each chunk `whole_chunks` counts."""
+        ...
+
+    def tail(self, scope: Scope, revision: RevisionRef, sid: int) -> list[TailChunk] | None:
+        """Return the chunks kept for a position; None when it was not asked from yet."""
+        ...
+
+    def keep_tail(
+        self, scope: Scope, revision: RevisionRef, sid: int, chunks: Sequence[TailChunk]
+    ) -> None: ...
+
+    def vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
+        """Return the vectors that are kept for texts of the world."""
         ...
 
 
@@ -319,7 +405,7 @@ class QueryCache(Protocol):
     def cache_query(self, scope: Scope, key: str, vector: Vector, *, now: float) -> None: ...
 
 
-class TrustedStore(WorldStore, DocumentStore, ChunkStore, QueryCache, Protocol):
+class TrustedStore(WorldStore, DocumentStore, ChunkStore, ReaderStore, QueryCache, Protocol):
     """Holds all that is believed. Several processes may use it at once."""
 
     def close(self) -> None: ...

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from truespan.errors import InvalidConfiguration
 
@@ -34,6 +35,12 @@ class Settings:
     """Threads of the local embedder; 0 means one for each core."""
     embedding_api_concurrency: int = 2
     embedding_max_tokens_per_batch: int = 100_000
+    embedding_provider: str = "local"
+    """Who embeds: the model on this machine, or one that Ollama serves."""
+    ollama_base_url: str = "http://127.0.0.1:11434"
+    ollama_model: str = "BAAI/bge-base-en-v1.5"
+    ollama_dimensions: int = 0
+    """To how many dimensions Ollama is asked to shorten vectors; 0 leaves them as they are."""
 
     @property
     def disk_reserve(self) -> int:
@@ -47,10 +54,15 @@ _LEAST = {
     "embedding_threads": 0,
     "embedding_api_concurrency": 1,
     "embedding_max_tokens_per_batch": 1,
+    "ollama_dimensions": 0,
 }
+_CHOICES = {"embedding_provider": ("local", "ollama")}
+_ADDRESSES = {"ollama_base_url"}
+_REQUIRED = {"ollama_model"}
 _SEED_NAMES = {
     "EMBEDDING_API_CONCURRENCY": "embedding_api_concurrency",
     "EMBEDDING_MAX_TOKENS_PER_BATCH": "embedding_max_tokens_per_batch",
+    "OLLAMA_BASE_URL": "ollama_base_url",
 }
 _ELSEWHERE = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"}
 """Variables that the command line reads through `default_library` and its options."""
@@ -107,20 +119,20 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
     """Return settings given as variables; a misspelt one is an error, not a silence."""
-    found: dict[str, Any] = {}
-    for name, value in variables.items():
-        if name in _SEED_NAMES:
-            found[_SEED_NAMES[name]] = value
-        elif name.startswith(PREFIX) and name not in _ELSEWHERE:
-            found[name.removeprefix(PREFIX).lower()] = value
-    return found
+    shared = {
+        setting: variables[name] for name, setting in _SEED_NAMES.items() if name in variables
+    }
+    # Other programs may read the shared names too, so our own spelling wins over them.
+    return shared | {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and name not in _ELSEWHERE
+    }
 
 
 def _checked(name: str, value: Any) -> Any:
     if name not in _LEAST:
-        if not isinstance(value, str):
-            raise InvalidConfiguration(f"The setting {name} must be text.")
-        return value
+        return _checked_text(name, value)
     try:
         number = int(value) if isinstance(value, str) else value
     except ValueError:
@@ -130,3 +142,26 @@ def _checked(name: str, value: Any) -> Any:
             f"The setting {name} must be a whole number of at least {_LEAST[name]}."
         )
     return number
+
+
+def _checked_text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidConfiguration(f"The setting {name} must be text.")
+    choices = _CHOICES.get(name)
+    if choices is not None and value not in choices:
+        raise InvalidConfiguration(f"The setting {name} must be one of: {', '.join(choices)}.")
+    if name in _ADDRESSES and not _is_web_address(value):
+        # The value is not repeated: it may hold a password.
+        raise InvalidConfiguration(f"The setting {name} must be an http:// or https:// address.")
+    if name in _REQUIRED and not value.strip():
+        raise InvalidConfiguration(f"The setting {name} must not be blank.")
+    return value
+
+
+def _is_web_address(value: str) -> bool:
+    """Say whether a value has an allowed scheme and a host; its adapter checks the rest of it."""
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)

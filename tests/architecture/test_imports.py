@@ -17,14 +17,28 @@ ALLOWED = {
     "ports": {"errors", "model"},
     "ingest": {"errors", "model", "ports", "ingest"},
     "query": {"errors", "model", "ports", "query"},
+    "reading": {"errors", "model", "ports", "ingest", "query", "reading"},
     "upkeep": {"errors", "model", "ports", "upkeep"},
-    "library": {"errors", "model", "ports", "ingest", "query", "upkeep"},
+    "parts": {"ports"},
+    "reader": {"errors", "model", "parts", "reading"},
+    "library": {"errors", "model", "parts", "ingest", "query", "upkeep", "reader"},
     "adapters": {"errors", "model", "ports", "adapters"},
     "settings": {"errors"},
-    "compose": {"errors", "ports", "library", "adapters", "settings", "ingest"},
-    "doors": {"errors", "model", "ingest", "upkeep", "library", "settings", "doors", "truespan"},
+    "compose": {"parts", "errors", "model", "ports", "library", "adapters", "settings", "ingest"},
+    "doors": {
+        "errors",
+        "model",
+        "ingest",
+        "reading",
+        "upkeep",
+        "library",
+        "reader",
+        "settings",
+        "doors",
+        "truespan",
+    },
     "__main__": {"doors"},
-    "truespan": {"truespan", "errors", "library", "ports", "compose"},
+    "truespan": {"truespan", "errors", "model", "library", "ports", "compose"},
 }
 """Which parts of the package each part may import. `truespan` is the package's own `__init__`."""
 
@@ -38,6 +52,7 @@ THIRD_PARTY = {
     "typer": "doors/cli/",
     "click": "doors/cli/",
     "rich": "doors/cli/",
+    "mcp": "doors/mcp/",
     "msgspec": "",
     "numpy": "",
 }
@@ -45,7 +60,7 @@ THIRD_PARTY = {
 
 WORLDLY = {"os", "time", "random", "datetime", "secrets", "socket", "subprocess", "pathlib.Path"}
 """Ways to touch the outside, closed to the parts that are pure. A `PurePath` is only a name."""
-PURE = ("model/", "query/", "ingest/", "upkeep/", "ports.py", "errors.py", "library.py")
+PURE = ("model/", "query/", "ingest/", "reading/", "upkeep/", "ports.py", "errors.py", "library.py")
 
 
 def modules() -> list[Path]:

@@ -80,7 +80,7 @@ def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
     assert out == found["context"] + "\n"
 
     assert "bytes match" in terminal("show", chunk, "-w", "w")[1]
-    assert "1 chunks" in terminal("show", "keys.md", "-w", "w")[1]
+    assert "1 chunk by" in terminal("show", "keys.md", "-w", "w")[1]
     assert KEYS in terminal("show", "keys.md", "-w", "w", "--text")[1]
     assert "2 documents" in terminal("status")[1]
     assert "keys.md" in terminal("status", "-w", "w")[1]
@@ -140,6 +140,8 @@ def test_bad_input_gets_one_clear_line_its_code_and_changes_nothing(terminal: Te
         assert err.count("\n") == 1, arguments
         assert "Traceback" not in err
     code, out, _ = terminal("ingest", str(binary), "-w", "w")
+    assert (code, "not text" in out) == (2, True)
+    code, out, _ = terminal("ingest", str(terminal.files), "-w", "w")
     assert (code, "not text" in out) == (6, True)
     assert terminal.json("status", "-w", "w") == before
 

@@ -25,6 +25,10 @@ from truespan.model.profile import SENTENCES, WINDOW, ChunkingProfile, OverlapMo
 from truespan.model.text import CanonicalText, Place, Sentence
 
 _CUT_WITHIN_WORDS = Document(CanonicalText("000¡\n¡0"), divided("000¡\n¡0", [6]))
+# The beginning of this word counts more than the whole, and it is made of several sentences.
+_WITHIN_A_WORD = Document(
+    CanonicalText("abcdefing zzzzzzzzz"), divided("abcdefing zzzzzzzzz", [2, 6, 9])
+)
 
 
 def assert_reach_is_enough(doc: Document, profile: ChunkingProfile, limit: int) -> None:
@@ -46,6 +50,7 @@ def test_windows_depend_on_nothing_beyond_their_reach(
 
 @often
 @given(documents(), sentence_profiles(), LIMITS)
+@example(_WITHIN_A_WORD, ChunkingProfile("four", Strategy.SENTENCES, 4, 0), 2)
 def test_chunks_of_sentences_depend_on_nothing_beyond_their_reach(
     doc: Document, profile: ChunkingProfile, limit: int
 ):

@@ -113,6 +113,12 @@ def test_the_rows_of_a_table_are_sentences():
     assert texts_of(canonical) == ["name | age", "Ada | 36", "Bob | 7"]
 
 
+def test_a_segmenter_that_loses_characters_is_not_believed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sentencex.segment", lambda language, text: text.split())
+
+    assert texts_of(CanonicalText("One two. Three four.")) == ["One two. Three four."]
+
+
 def test_the_segmenter_is_named_with_its_version():
     assert sentences.SEGMENTER.startswith("sentencex-1.")
     assert sentences.segmenter() == sentences.SEGMENTER

@@ -7,10 +7,7 @@ from hypothesis import given
 
 from tests.laws.texts import LIMITS, Document, count_words, documents, often, raw, token_profiles
 from tests.promises import proves
-from truespan.model.profile import (
-    ChunkingProfile,
-    Strategy,
-)
+from truespan.model.profile import ChunkingProfile, OverlapMode, Strategy
 
 
 @proves("chunking.profile-driven")
@@ -60,3 +57,17 @@ def test_tokens_fill_chunks_of_short_words_exactly():
         (14, 24),
         (21, 31),
     ]
+
+
+def test_in_separate_mode_the_overlap_stands_beside():
+    profile = ChunkingProfile("ten", Strategy.TOKENS, 10, 3, OverlapMode.SEPARATE)
+    doc = raw("ab " * 24 + "ab")
+
+    spans = doc.cut(profile)
+
+    assert [doc.text[span.start : span.end].split() for span in spans] == [
+        ["ab"] * 10,
+        ["ab"] * 10,
+        ["ab"] * 5,
+    ]
+    assert [doc.text[span.context_start : span.start] for span in spans] == ["", *["ab ab ab "] * 2]

@@ -186,6 +186,10 @@ def test_white_space_wider_than_a_window_is_passed_over():
     assert [text[span.start : span.end].strip() for span in spans] == ["a" * 10, "b" * 10]
 
 
+def test_white_space_at_the_end_goes_with_the_last_window():
+    assert [span[:2] for span in raw("some words \n \n").cut(WINDOW)] == [(0, 14)]
+
+
 def test_a_window_that_is_narrowed_by_tokens_keeps_its_share_of_overlap():
     text = "漢" * 3000
     tokens = measure(text)

@@ -209,3 +209,31 @@ def test_searching_the_rebuilt_index_gives_the_same_bytes_as_before(
     real.doctor(apply=True)
 
     assert bytes_of() == before
+
+
+@proves("index.scrub", "search.nothing-embedded")
+def test_a_lost_index_is_never_taken_for_an_empty_world(real: Library, tmp_path: Path) -> None:
+    import shutil
+
+    worlds = filled(real, tmp_path)
+    real._parts.index.retire()  # type: ignore[attr-defined]
+    shutil.rmtree(tmp_path / "library" / "index")
+
+    with pytest.raises(IndexRefused):
+        worlds[0].search("harbour", floor=0.0)
+    plan = real.doctor("one")["one"]
+    assert plan.counts() == {Finding.UNREADABLE_INDEX: 1}
+    with pytest.raises(IndexRefused):
+        worlds[0].search("harbour", floor=0.0)
+
+    (tmp_path / "b.txt").write_text(story(5, "garden"))
+    worlds[0].ingest(str(tmp_path / "b.txt"))
+    assert worlds[0].status().pending > 0
+    assert {p.source for p in worlds[0].search("harbour", floor=0.0).results} == {"b.txt"}
+    lost = worlds[1].search("harbour", floor=0.0)
+    assert [notice.code for notice in lost.warnings] == ["no_embedded_chunks"]
+
+    worlds[0].ingest(str(tmp_path / "a.txt"))
+    worlds[1].repair()
+    assert all(plan.counts() == {} for plan in real.doctor().values())
+    assert len(worlds[1].search("harbour", floor=0.0).results) > 0

@@ -10,7 +10,6 @@ from tests.stories import assert_settled, once, story
 from tests.worlds import MemoryIndex, place, vector_of
 from truespan.errors import (
     Interrupted,
-    InvalidConfiguration,
     InvalidSettings,
     ProviderRefused,
     SourceMissing,
@@ -115,7 +114,7 @@ def test_a_missing_path_changes_nothing(tmp_path: Path) -> None:
         ({"kind": "novel"}, InvalidSettings),
         ({"title": "  "}, InvalidSettings),
         ({"version": 2}, InvalidSettings),
-        ({"chunking": "pages"}, InvalidConfiguration),
+        ({"chunking": "pages"}, InvalidSettings),
     ],
     ids=str,
 )

@@ -100,13 +100,14 @@ def test_a_single_heading_of_level_1_that_comes_first_is_the_title():
 @pytest.mark.parametrize(
     ("text", "places"),
     [
-        ("# A\n\n## B\n\nx\n\n# C", [("A", None), ("A", "B"), ("A", "B"), ("C", None)]),
+        ("# A\n\n## B\n\nx\n\n# C", [("A", None), ("B", None), ("B", None), ("C", None)]),
         ("x\n\n# A\n\n## B", [(None, None), ("A", None), ("A", "B")]),
         ("## A\n\n#### B\n\n## C", [("A", None), ("A", "B"), ("C", None)]),
+        ("## A\n\n# B\n\n## C", [("A", None), ("B", None), ("B", "C")]),
         ("just text", [(None, None)]),
     ],
 )
-def test_otherwise_the_highest_level_makes_the_chapters(
+def test_otherwise_the_highest_level_so_far_makes_the_chapters(
     text: str, places: list[tuple[str | None, str | None]]
 ):
     assert places_of(text) == places

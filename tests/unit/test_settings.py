@@ -27,6 +27,22 @@ from truespan.settings import Settings, default_library, read_settings
         {"TRUESPAN_DISK_RESERVE_MIB": "-1"},
         {"TRUESPAN_INDEX_IDLE_SECONDS": "0"},
         {"TRUESPAN_NO_SUCH_THING": "1"},
+        {"TRUESPAN_EMBEDDING_PROVIDER": "oracle"},
+        {"TRUESPAN_EMBEDDING_PROVIDER": ""},
+        {"TRUESPAN_EMBEDDING_PROVIDER": "Ollama"},
+        {"OLLAMA_BASE_URL": "127.0.0.1:11434"},
+        {"OLLAMA_BASE_URL": "localhost:11434"},
+        {"OLLAMA_BASE_URL": "ftp://127.0.0.1"},
+        {"OLLAMA_BASE_URL": "file:///etc/passwd"},
+        {"OLLAMA_BASE_URL": "http://"},
+        {"OLLAMA_BASE_URL": "http://[::1"},
+        {"OLLAMA_BASE_URL": ""},
+        {"TRUESPAN_OLLAMA_BASE_URL": "ws://127.0.0.1"},
+        {"TRUESPAN_EMBEDDING_PROVIDER": "ollama", "OLLAMA_BASE_URL": "http://a:b@127.0.0.1"},
+        {"TRUESPAN_EMBEDDING_PROVIDER": "ollama", "OLLAMA_BASE_URL": "http://127.0.0.1?a=b"},
+        {"TRUESPAN_OLLAMA_MODEL": " "},
+        {"TRUESPAN_OLLAMA_DIMENSIONS": "-1"},
+        {"TRUESPAN_OLLAMA_DIMENSIONS": "all"},
     ],
     ids=str,
 )
@@ -64,6 +80,44 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_pa
     assert (settings.disk_reserve_mib, settings.index_idle_seconds) == (8, 9)
     assert settings.embedding_api_concurrency == Settings().embedding_api_concurrency == 2
     assert settings.embedding_max_tokens_per_batch == 100_000
+
+
+@proves("ollama.configurable")
+def test_a_library_embeds_on_this_machine_unless_told_otherwise(tmp_path: Path) -> None:
+    settings = read_settings(tmp_path, {})
+
+    assert settings.embedding_provider == "local"
+    assert settings.ollama_base_url == "http://127.0.0.1:11434"
+    assert settings.ollama_model == "BAAI/bge-base-en-v1.5"
+    assert settings.ollama_dimensions == 0
+
+
+@proves("ollama.configurable")
+def test_ollama_is_configured_by_file_or_environment(tmp_path: Path) -> None:
+    lines = ["embedding_provider = 'ollama'", "ollama_model = 'bge-m3'", "ollama_dimensions = 256"]
+    (tmp_path / "truespan.toml").write_text("\n".join(lines))
+
+    settings = read_settings(tmp_path, {"OLLAMA_BASE_URL": "https://models.example/ollama"})
+
+    assert (settings.embedding_provider, settings.ollama_model) == ("ollama", "bge-m3")
+    assert settings.ollama_base_url == "https://models.example/ollama"
+    assert settings.ollama_dimensions == 256
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_our_own_spelling_of_a_variable_wins_over_the_shared_one(
+    tmp_path: Path, order: int
+) -> None:
+    both = [("OLLAMA_BASE_URL", "http://shared"), ("TRUESPAN_OLLAMA_BASE_URL", "http://own")]
+
+    assert read_settings(tmp_path, dict(both[::order])).ollama_base_url == "http://own"
+
+
+def test_a_wrong_address_is_not_repeated_in_the_refusal(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        read_settings(tmp_path, {"OLLAMA_BASE_URL": "ftp://user:password@host"})
+
+    assert "password" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("text", ["disk_reserve_mib = 'x'", "unknown = 1", "not toml", "= 1"])

@@ -24,6 +24,7 @@ from truespan.adapters.edge_wire import (
     Done,
     Flush,
     Prepare,
+    Prepared,
     Reply,
     Request,
     Reset,
@@ -78,6 +79,8 @@ class Collections:
                 return self._shard(collection).search(request)
             case Scan(collection):
                 return self._shard(collection).scan(request)
+            case Prepare(collection):
+                return Prepared(self._prepare(collection))
             case Count(collection, where):
                 return Counted(self._shard(collection).count(where))
             case _:
@@ -95,8 +98,6 @@ class Collections:
                 self._shard(collection).delete(where)
             case DeleteStale(collection):
                 self._shard(collection).delete_stale(request)
-            case Prepare(collection):
-                self._prepare(collection)
             case Reset(collection):
                 self._reset(collection)
             case _:
@@ -113,10 +114,13 @@ class Collections:
         shard = self._open[collection.name] = Shard(path, collection)
         return shard
 
-    def _prepare(self, collection: Collection) -> None:
+    def _prepare(self, collection: Collection) -> bool:
+        """Make the collection ready; say whether it is empty."""
         if not self._path(collection).is_dir():
             self._create(collection)
-        self._shard(collection).prepare()
+        shard = self._shard(collection)
+        shard.prepare()
+        return shard.is_empty()
 
     def _create(self, collection: Collection) -> None:
         path = self._path(collection)

@@ -20,6 +20,7 @@ from truespan.adapters.edge_wire import (
     Found,
     Page,
     Prepare,
+    Prepared,
     Reply,
     Request,
     Reset,
@@ -73,15 +74,17 @@ class EdgeIndex:
         )
         self._prepared: set[tuple[int, str]] = set()
 
-    def prepare(self, scope: Scope) -> None:
-        """Make sure the profile's collection and its payload indexes exist.
+    def prepare(self, scope: Scope) -> bool:
+        """Make sure the profile's collection and its payload indexes exist; say if it is empty.
 
         Asks each index process once: what it has prepared stays prepared.
         """
         profile = scope.profile.id
-        if (self._link.server, profile) not in self._prepared:
-            self._ask(Prepare(_collection(scope)), Done)
-            self._prepared.add((self._link.server, profile))
+        if (self._link.server, profile) in self._prepared:
+            return False
+        reply = self._ask(Prepare(_collection(scope)), Prepared)
+        self._prepared.add((self._link.server, profile))
+        return reply.empty
 
     def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         """Write points in slices; the first is written only if there is room for all."""
@@ -125,7 +128,10 @@ class EdgeIndex:
         ]
 
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
-        """Give every point of the world and generation, page by page."""
+        """Give every point of the world and generation, page by page.
+
+        Vectors come back bit for bit if their length is one; the index scales others to that.
+        """
         start: str | None = None
         while True:
             request = Scan(_collection(scope), (tenant(scope),), start, _POINTS_PER_PAGE)
@@ -152,7 +158,7 @@ class EdgeIndex:
         self._ask(Reset(_collection(scope)), Done)
 
     def retire(self) -> None:
-        """End the shared process cleanly; whoever asks next starts another."""
+        """Ask the shared process, if it runs, to end cleanly; whoever asks next starts another."""
         if self._link.has_process():
             self._ask(Retire(), Done)
         self.close()

@@ -48,7 +48,9 @@ _FIRST_CLIENT_SECONDS = 10.0
 _HANDSHAKE_SECONDS = 5.0
 _FAREWELL_SECONDS = 5.0
 _TAKEOVER_SECONDS = 20.0
+_LONGEST_WAIT = 3600.0
 _PAUSE = 0.01
+_ERRORS_LOGGED = 1000
 _RETIRED = b"\0"
 
 
@@ -75,6 +77,11 @@ class Activity:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
 
+    def close(self) -> None:
+        """Put the bell away."""
+        self._bell.close()
+        self._ear.close()
+
     @contextmanager
     def request(self) -> Iterator[bool]:
         """Count a request while it runs; gives False when it must not be begun any more."""
@@ -100,7 +107,7 @@ class Activity:
         """Return, with the reason, once there is nothing more to do."""
         while (left := self._left()) > 0:
             # Looked at again after each idle time, since the first request brings the end nearer.
-            self._ear.settimeout(min(left, max(self._idle_seconds, _PAUSE)))
+            self._ear.settimeout(min(left, max(self._idle_seconds, _PAUSE), _LONGEST_WAIT))
             with suppress(TimeoutError):
                 return "retired" if self._ear.recv(1) == _RETIRED else "signal"
         return "idle"
@@ -118,12 +125,13 @@ class Activity:
 class EdgeProcess:
     """Listens, gives each connection a thread, and answers."""
 
-    def __init__(self, folder: Path, idle_seconds: float) -> None:
+    def __init__(self, folder: Path, activity: Activity) -> None:
         self._folder = folder
         self._identity = edge_channel.identity(folder)
         self._key = edge_channel.key_of(folder)
         self._collections = Collections(folder)
-        self._activity = Activity(idle_seconds)
+        self._activity = activity
+        self._errors = 0
         self._threads: dict[Connection, threading.Thread] = {}
         self._lock = threading.Lock()
 
@@ -197,7 +205,7 @@ class EdgeProcess:
         reply = self._greet(edge_channel.receive(connection))
         connection.send_bytes(encode(reply))
         while isinstance(reply, Welcome):
-            connection.send_bytes(encode(self._answer(edge_channel.receive(connection))))
+            connection.send_bytes(encode(self.answer(edge_channel.receive(connection))))
 
     def _greet(self, message: bytes) -> Reply:
         with self._activity.request() as admitted:
@@ -214,7 +222,8 @@ class EdgeProcess:
             )
         return Welcome(os.getpid())
 
-    def _answer(self, message: bytes) -> Reply:
+    def answer(self, message: bytes) -> Reply:
+        """Return the reply to a request; once the process is ending, nothing is begun any more."""
         with self._activity.request() as admitted:
             if not admitted:
                 return Retiring()
@@ -238,7 +247,9 @@ class EdgeProcess:
                 return self._collections.answer(request)
 
     def _note(self, error: TruespanError) -> None:
-        log(f"{error.code}: {error.message}")
+        self._errors += 1
+        if self._errors <= _ERRORS_LOGGED:  # a client that tries for ever must not fill the disk
+            log(f"{error.code}: {error.message}")
         if isinstance(error, EnginePanicked):
             # A fresh process reads from disk what this one can no longer vouch for.
             self._activity.end()
@@ -253,7 +264,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if _taken_over(lock, folder):
             edge_channel.withdraw(folder)
-            EdgeProcess(folder, idle_seconds).run()
+            EdgeProcess(folder, Activity(idle_seconds)).run()
     except OSError as error:
         log(f"cannot serve: {type(error).__name__}: {error.strerror}")
         return 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import qdrant_edge as edge
@@ -104,6 +103,11 @@ class Shard:
         """Add the payload indexes that are missing."""
         with edge_errors("make its payload indexes"):
             _add_indexes(self._edge)
+
+    def is_empty(self) -> bool:
+        """Say whether there is no point of any world."""
+        with edge_errors("describe itself"):
+            return self._edge.info().points_count == 0
 
     def upsert(self, request: Upsert) -> None:
         """Write all points of the request, or none."""
@@ -214,8 +218,7 @@ def _hash(point: edge.ScoredPoint | edge.Record) -> str | None:
 def _numbers(vector: bytes, size: int) -> list[float]:
     if len(vector) != 4 * size:
         raise IndexRefused(f"A vector has {len(vector)} bytes instead of {4 * size}.")
-    # Edge takes any sequence; making a list of it first would cost more than it saves.
-    return cast("list[float]", numbers_of(vector))
+    return numbers_of(vector).tolist()
 
 
 def _bytes(vector: object) -> bytes:

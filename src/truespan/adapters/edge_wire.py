@@ -20,7 +20,7 @@ from truespan.errors import (
     TruespanError,
 )
 
-VERSION = 1
+VERSION = 2
 """Changes whenever a message does. `Hello` and `Welcome` stay as they are in every version."""
 
 LARGEST_MESSAGE = 256 << 20
@@ -140,6 +140,12 @@ class Done(Struct, tag=True, array_like=True):
     pass
 
 
+class Prepared(Struct, tag=True, array_like=True):
+    """The collection is ready; `empty` when it holds no point of any world."""
+
+    empty: bool
+
+
 class Found(Struct, tag=True, array_like=True):
     """Id, raw score and text hash of each hit, best first."""
 
@@ -181,7 +187,17 @@ class Unavailable(Struct, tag=True, array_like=True):
 
 
 Reply: TypeAlias = (
-    Welcome | Done | Found | Page | Counted | Retiring | Mismatch | Full | Refused | Unavailable
+    Welcome
+    | Done
+    | Prepared
+    | Found
+    | Page
+    | Counted
+    | Retiring
+    | Mismatch
+    | Full
+    | Refused
+    | Unavailable
 )
 
 encode = msgspec.msgpack.Encoder().encode

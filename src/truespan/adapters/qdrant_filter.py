@@ -93,9 +93,18 @@ def conditions(scope: Scope) -> tuple[Condition, ...]:
     # Imported here because the index process builds filters and never sees a scope.
     from truespan.model.scope import UNLIMITED
 
-    if scope.documents is UNLIMITED:
-        return (tenant(scope),)
-    return (tenant(scope), AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
+    demanded: list[Condition] = [tenant(scope)]
+    if scope.documents is not UNLIMITED:
+        demanded.append(AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
+    if scope.chapter is not None:
+        demanded.append(Equals(Field.CHAPTER, scope.chapter))
+    if scope.section is not None:
+        demanded.append(Equals(Field.SECTION, scope.section))
+    if scope.position is not None:
+        # The first is what the reader has begun; the second, stricter, what nothing unread decided.
+        demanded.append(AtMost(Field.POS_START, scope.position))
+        demanded.append(AtMost(Field.POS_REACH, scope.position))
+    return tuple(demanded)
 
 
 def names_tenant(where: Iterable[Condition]) -> bool:

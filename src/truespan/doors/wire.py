@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from truespan import errors
+
+if TYPE_CHECKING:
+    from truespan.model.bundle import ContextBundle
 
 
 class Status(NamedTuple):
@@ -15,10 +18,12 @@ class Status(NamedTuple):
     mcp: int
 
 
+EXIT_REFUSED = 2
+"""Nothing of what was given could be ingested."""
 EXIT_PARTIAL = 6
 """Some documents failed and the others were ingested."""
 EXIT_UNHEALTHY = 5
-"""The doctor found something and was not told to mend it."""
+"""The doctor found something that is not mended."""
 
 _INVALID_PARAMS, _INTERNAL, _SERVER = -32602, -32603, -32000
 
@@ -27,6 +32,10 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.WorldNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.DocumentNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.ChunkNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.NotAllowed: Status(403, 2, _INVALID_PARAMS),
+    errors.PassageNotFound: Status(422, 2, _INVALID_PARAMS),
+    errors.PassageAmbiguous: Status(422, 2, _INVALID_PARAMS),
+    errors.ScopeViolation: Status(422, 2, _INVALID_PARAMS),
     errors.WorldExists: Status(409, 2, _INVALID_PARAMS),
     errors.SourceRefused: Status(422, 2, _INVALID_PARAMS),
     errors.OperatorError: Status(500, 3, _SERVER),
@@ -49,6 +58,24 @@ def status_of(error: errors.TruespanError) -> Status:
         if kind in STATUS:
             return STATUS[kind]
     raise AssertionError("the root is in the table")
+
+
+def exit_code_of_bundle(bundle: ContextBundle) -> int:
+    """Return the exit code of a bundle: that of its error, or 0."""
+    if bundle.error is None:
+        return 0
+    kind = _kind_of(bundle.error.code)
+    return status_of(kind.__new__(kind)).exit_code
+
+
+def _kind_of(code: str) -> type[errors.TruespanError]:
+    """Return the error that has this code."""
+    kinds: list[type[errors.TruespanError]] = [errors.TruespanError]
+    for kind in kinds:
+        if kind.code == code and kind is not errors.TruespanError:
+            return kind
+        kinds.extend(kind.__subclasses__())
+    return errors.TruespanError
 
 
 def problem(error: errors.TruespanError) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from hashlib import sha256
 
 import numpy as np
 
-from truespan.errors import InvalidConfiguration, SourceEmpty
+from truespan.errors import InvalidSettings, SourceEmpty
 from truespan.ingest.assemble import assemble
 from truespan.ingest.clean import CLEANING_VERSION
 from truespan.ingest.cut import cut
 from truespan.ingest.load import LOADER_VERSION, load
-from truespan.ingest.sentences import SEGMENTER, split_sentences
+from truespan.ingest.sentences import segmenter, split_sentences
 from truespan.model.chunk import CutChunk
 from truespan.model.document import Draft, MeasuredSentence
 from truespan.model.ids import hash_text
@@ -33,7 +33,7 @@ def chunking_for(declared: Declared) -> ChunkingProfile:
         try:
             return STANDARD_CHUNKING[declared.chunking]
         except KeyError:
-            raise InvalidConfiguration(
+            raise InvalidSettings(
                 f"There is no chunking profile {declared.chunking!r}.",
                 advice=f"Choose one of {', '.join(STANDARD_CHUNKING)}.",
             ) from None
@@ -48,11 +48,11 @@ def recipe_of(declared: Declared, counter: TokenCounter, input_limit: int) -> st
     steps = {
         "cleaning": CLEANING_VERSION,
         "loader": LOADER_VERSION,
-        "segmenter": SEGMENTER,
+        "segmenter": segmenter(),
         "chunking": asdict(chunking_for(declared)),
         "counter": counter.name,
         "input_limit": input_limit,
-        "kind": declared.kind,
+        "kind": declared.kind or DocumentKind.DOCUMENT,
         "title": declared.title,
     }
     return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
@@ -84,6 +84,8 @@ def draft(
         language=declared.language or DEFAULT_LANGUAGE,
         language_declared=declared.language is not None,
         version=declared.version or DEFAULT_VERSION,
+        declared_title=declared.title,
+        tags=declared.tags or (),
         chunking=chunking.name,
         source_hash=source_hash,
         recipe=recipe_of(declared, counter, input_limit),

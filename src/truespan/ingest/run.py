@@ -8,7 +8,7 @@ flipped into sight. Wherever it stops, running it again goes on from what is the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
 
@@ -142,7 +142,7 @@ class Ingestion:
         retired = self._store.retired(self._scope)
         if not retired:
             return
-        self._index.prepare(self._scope)
+        self._prepare()
         for ref in retired:
             self._index.delete(self._scope, self._store.chunk_ids(self._scope, ref))
         self._index.flush(self._scope)
@@ -151,6 +151,8 @@ class Ingestion:
 
     def _take(self, group: _Group, source: Source, known: Document | None) -> None:
         """Add one source to the group, unless nothing about it has changed."""
+        if known is not None:
+            source = replace(source, declared=source.declared.or_else(known.declared))
         data = self._sources.read(source)
         source_hash = sha256(data).hexdigest()
         recipe = self._recipe(source.declared)
@@ -174,8 +176,11 @@ class Ingestion:
     def _take_known(self, group: _Group, source: Source, known: Document) -> None:
         language = source.declared.language or DEFAULT_LANGUAGE
         version = source.declared.version or DEFAULT_VERSION
-        if (known.language, known.version) != (language, version):
-            self._store.relabel(self._scope, known.number, language=language, version=version)
+        tags = source.declared.tags or ()
+        if (known.language, known.version, known.tags) != (language, version, tags):
+            self._store.relabel(
+                self._scope, known.number, language=language, version=version, tags=tags
+            )
         revision = known.staged or known.active
         if revision is None or (known.staged is None and known.embedded == known.chunks):
             self.report.unchanged += 1
@@ -224,7 +229,7 @@ class Ingestion:
         self._show("")
 
     def _write(self, group: _Group) -> None:
-        self._index.prepare(self._scope)
+        self._prepare()
         written: list[PendingChunk] = []
         for chunks in _sliced(self._pending(group.refs), SLICE_CHUNKS):
             vectors = self._vectors(chunks, group)
@@ -243,6 +248,15 @@ class Ingestion:
         self.report.ingested.extend(group.names[ref] for ref in flipped if ref in group.names)
         self._withdraw_lost(group.refs, written)
         self.clear_retired()
+
+    def _prepare(self) -> None:
+        """Make sure there is an index.
+
+        An empty one holds nothing of what the store says it holds. That is marked, so that nobody
+        takes the emptiness for an answer.
+        """
+        if self._index.prepare(self._scope):
+            self._store.forget_index(self._scope)
 
     def _withdraw_lost(self, refs: Sequence[RevisionRef], written: Sequence[PendingChunk]) -> None:
         """Delete the points of revisions that somebody else replaced and purged meanwhile."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from truespan.model.chunk import ChunkKind
 from truespan.model.ids import ChunkId, TextHash, WorldId
@@ -82,3 +83,134 @@ class SearchResult:
     skipped: tuple[Skipped, ...]
     warnings: tuple[Notice, ...]
     processing_time_ms: int
+
+
+class WhyNot(StrEnum):
+    """Why a chunk is not among the results, in the order in which it is asked."""
+
+    RETURNED = "returned"
+    ABSENT = "absent"
+    NOT_EMBEDDED = "not_embedded"
+    NOT_TRUSTED = "not_trusted"
+    FILTERED = "filtered_out"
+    BELOW_FLOOR = "below_floor"
+    UNRELATED = "unrelated_to_selection"
+    EXCLUDED = "excluded_kind"
+    DUPLICATE = "duplicate_passage"
+    OVER_BUDGET = "over_budget"
+    OUTRANKED = "outranked"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """The answer to 'why not this chunk?'. A score is given where there is one to tell."""
+
+    code: WhyNot
+    score: float | None = None
+
+
+class BundleStatus(StrEnum):
+    """How a retrieval ended."""
+
+    SUCCESS = "success"
+    PARTIAL = "partial"
+    NO_MATCHES = "no_matches"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedChunk:
+    """One chunk of a bundle; for a reader, what of it has been read."""
+
+    content: str
+    source_url: str
+    chapter: str
+    section: str
+    chunk_id: ChunkId
+    relevance_score: float
+    token_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNote:
+    """Where a retrieved chunk stands and what it was checked against; one for each, in order.
+
+    A reader's has no revision: a number that counts changes would tell of what lies ahead.
+    """
+
+    chunk_id: ChunkId
+    document: int
+    source: str
+    title: str
+    first_sid: int
+    last_sid: int
+    text_hash: TextHash
+    profile: str
+    generation: int
+    revision: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A chunk within the caller's rights that lay just below the floor."""
+
+    chunk_id: ChunkId
+    score: float
+    source: str
+    chapter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a selected text stands."""
+
+    document: int
+    source: str
+    chapter: str
+    section: str
+    first_sid: int
+    last_sid: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BundleMetadata:
+    """How a bundle came about."""
+
+    query_type: str
+    processing_time_ms: int
+    original_top_k: int
+    returned_count: int
+    trace: tuple[str, ...]
+    funnel: Funnel
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[Notice, ...]
+    near_misses: tuple[NearMiss, ...]
+    sources: tuple[SourceNote, ...]
+    located: tuple[Located, ...]
+    floor: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a bundle failed."""
+
+    code: str
+    message: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBundle:
+    """Context for a model: chunks by relevance, the text rendered from them, and the account.
+
+    `context` says nothing twice and holds text only; for a reader it is in reading order.
+    """
+
+    retrieved_chunks: tuple[RetrievedChunk, ...]
+    metadata: BundleMetadata
+    status: BundleStatus
+    total_tokens: int
+    context: str
+    error: Problem | None = None

@@ -58,6 +58,7 @@ class StoredChunk:
     end: int
     first_sid: int
     last_sid: int
+    reach: int
     kind: ChunkKind
     data: bytes
     text_hash: TextHash
@@ -75,6 +76,7 @@ class DocumentLabel:
     doc_id: str
     name: str
     title: str
+    declared_title: str | None
     revision: int
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from truespan.model.chunk import CutChunk
-from truespan.model.source import DocumentKind
+from truespan.model.source import Declared, DocumentKind
 from truespan.model.text import CanonicalText, Sentence
 
 
@@ -42,6 +42,8 @@ class Draft:
     language: str
     language_declared: bool
     version: str
+    declared_title: str | None
+    tags: tuple[str, ...]
     chunking: str
     source_hash: str
     recipe: str
@@ -62,17 +64,46 @@ class Document:
     title: str
     language: str
     version: str
+    tags: tuple[str, ...]
+    declared_title: str | None
+    language_declared: bool
     chunking: str
     active: int | None
     staged: int | None
     source_hash: str
     recipe: str
-    """Of the staged revision if there is one, else of the active one."""
+    """Labels, `source_hash` and `recipe` are of the staged revision, else of the active one."""
     chunks: int
     embedded: int
     quarantined: int
     characters: int
     sentences: int
+
+    @property
+    def declared(self) -> Declared:
+        """Return what was declared of the document when it was last taken in."""
+        return Declared(
+            kind=self.kind,
+            title=self.declared_title,
+            language=self.language if self.language_declared else None,
+            version=self.version,
+            chunking=self.chunking,
+            tags=self.tags,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShelfEntry:
+    """What filters need to know of a document in force."""
+
+    number: int
+    doc_id: str
+    name: str
+    language: str
+    language_declared: bool
+    version: str
+    tags: tuple[str, ...]
+    embedded: int
 
 
 @dataclass(frozen=True, slots=True)

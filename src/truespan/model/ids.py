@@ -26,7 +26,28 @@ def chunk_id(
     World and generation are part of it, so equal documents in two worlds never share a point. The
     name holds a UUID and four integers, so no two of them can spell the same name.
     """
-    name = f"{world}:{generation}:{document}:{revision}:{index}"
+    return _uuid5(f"{world}:{generation}:{document}:{revision}:{index}")
+
+
+def reader_chunk_id(
+    world: WorldId,
+    generation: int,
+    document: int,
+    first_sid: int,
+    last_sid: int,
+    part: int,
+    text_hash: TextHash,
+    /,
+) -> ChunkId:
+    """Return the id under which a reader knows a chunk: nothing unread is in it.
+
+    `part` tells the parts of one long sentence apart; the offset at which a part begins does.
+    """
+    place = f"{first_sid}:{last_sid}:{part}"
+    return _uuid5(f"{world}:{generation}:{document}:{place}:{text_hash}")
+
+
+def _uuid5(name: str) -> ChunkId:
     digest = sha1(_NAMESPACE + name.encode(), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]
     return ChunkId(

@@ -27,6 +27,9 @@ class Verb(StrEnum):
     """What an authority may do in its worlds."""
 
     READ = "read"
+    """Search and retrieve without a bound."""
+    FOLLOW = "follow"
+    """Retrieve as a reader, up to that reader's position."""
     WRITE = "write"
     ADMINISTER = "administer"
 
@@ -44,18 +47,42 @@ def admits(allowed: frozenset[T] | Unlimited, item: T) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Who asks: the worlds and verbs that a caller has been given."""
+    """Who asks: the worlds, verbs and readers that a caller has been given."""
 
     worlds: frozenset[WorldId] | Unlimited
     verbs: frozenset[Verb]
+    readers: frozenset[str] | Unlimited = UNLIMITED
+
+    def __post_init__(self) -> None:
+        # Whoever is bound to readers has no way around their positions.
+        if not isinstance(self.readers, Unlimited) and self.verbs - {Verb.FOLLOW}:
+            raise ValueError("an authority bound to readers can only follow them")
 
     def narrow(self, *, worlds: Iterable[WorldId], verbs: Iterable[Verb]) -> Authority:
         """Return an authority over at most these worlds and verbs."""
-        return Authority(narrowed(self.worlds, worlds), narrowed(self.verbs, verbs))
+        return replace(
+            self, worlds=narrowed(self.worlds, worlds), verbs=narrowed(self.verbs, verbs)
+        )
+
+    def as_reader(self, world: WorldId, reader: str) -> Authority:
+        """Return an authority that can only ask as this reader of this world."""
+        return Authority(
+            worlds=narrowed(self.worlds, [world]),
+            verbs=narrowed(self.verbs, [Verb.FOLLOW]),
+            readers=narrowed(self.readers, [reader]),
+        )
 
     def may(self, verb: Verb, world: WorldId) -> bool:
         """Say whether `verb` is allowed in `world`."""
         return verb in self.verbs and admits(self.worlds, world)
+
+    def may_follow(self, reader: str, world: WorldId) -> bool:
+        """Say whether this authority may ask as `reader`."""
+        return self.may(Verb.FOLLOW, world) and admits(self.readers, reader)
+
+    def sees(self, world: WorldId) -> bool:
+        """Say whether the world exists for this authority."""
+        return bool(self.verbs) and admits(self.worlds, world)
 
 
 OWNER: Final = Authority(worlds=UNLIMITED, verbs=frozenset(Verb))
@@ -87,6 +114,10 @@ class Scope:
     world: WorldId
     generation: Generation
     documents: frozenset[int] | Unlimited = UNLIMITED
+    chapter: str | None = None
+    section: str | None = None
+    position: int | None = None
+    """The last sentence a reader has read of the one document in scope; None for no reader."""
 
     def __post_init__(self) -> None:
         # A scope outside its authority must not exist at all, whoever builds it. The answer is the
@@ -104,6 +135,25 @@ class Scope:
         """Return the locked embedding profile."""
         return self.generation.profile
 
-    def narrow(self, *, documents: Iterable[int]) -> Scope:
-        """Return this scope restricted to at most these documents."""
-        return replace(self, documents=narrowed(self.documents, documents))
+    def narrow(
+        self,
+        *,
+        documents: Iterable[int] | None = None,
+        chapter: str | None = None,
+        section: str | None = None,
+    ) -> Scope:
+        """Return this scope restricted to at most these documents and this place.
+
+        Chapter and section are compared without regard to case.
+        """
+        return replace(
+            self,
+            documents=self.documents if documents is None else narrowed(self.documents, documents),
+            chapter=self.chapter if chapter is None else chapter.casefold(),
+            section=self.section if section is None else section.casefold(),
+        )
+
+    def for_reader(self, document: int, position: int) -> Scope:
+        """Return this scope restricted to what a reader at `position` has read of a document."""
+        bound = position if self.position is None else min(position, self.position)
+        return replace(self.narrow(documents=[document]), position=bound)

@@ -22,6 +22,18 @@ class Declared:
     language: str | None = None
     version: str | None = None
     chunking: str | None = None
+    tags: tuple[str, ...] | None = None
+
+    def or_else(self, earlier: Declared) -> Declared:
+        """Return what is declared now, and where nothing is, what was declared before."""
+        return Declared(
+            kind=self.kind or earlier.kind,
+            title=self.title or earlier.title,
+            language=self.language or earlier.language,
+            version=self.version or earlier.version,
+            chunking=self.chunking or earlier.chunking,
+            tags=earlier.tags if self.tags is None else self.tags,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The states a found chunk goes through, each with its own type, and what was lost on the way.
 
-    Hit ──verify──> Verified ──rank──> ranked list ──render──> context
+    Hit ──verify──> Verified ──reveal──> Visible ──rank, pack──> bundle
      └─────────────> Flaw (reported, repaired) or superseded (silent)
 
 A `Hit` has no text, so text that was never checked cannot be shown.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from truespan.model.chunk import DocumentLabel, StoredChunk
+from truespan.model.chunk import ChunkKind, DocumentLabel, StoredChunk
 from truespan.model.ids import ChunkId, TextHash
 
 
@@ -31,6 +31,32 @@ class Verified:
     chunk: StoredChunk
     document: DocumentLabel
     text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """What of a verified chunk this caller may see: all of it, or the sentences that were read.
+
+    Only this can be packed into a bundle. `revision` is None where a reader must not see it.
+    """
+
+    chunk_id: ChunkId
+    document: int
+    source: str
+    title: str
+    revision: int | None
+    index: int
+    start: int
+    end: int
+    first_sid: int
+    last_sid: int
+    chapter: str
+    section: str
+    kind: ChunkKind
+    text: str
+    text_hash: TextHash
+    tokens: int
     score: float
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from truespan.model.trail import Hit, Verified
+from truespan.model.trail import Hit, Verified, Visible
 from truespan.query.similarity import SCORE_DECIMALS
 
 
 def rank(found: Sequence[Verified], k: int) -> list[Verified]:
     """Return the best `k`: by score at six decimals, then document number, then chunk index."""
-    return sorted(found, key=_order)[:k]
+    return sorted(found, key=lambda one: _order(one.score, one.document.number, one.chunk.index))[
+        :k
+    ]
 
 
-def _order(found: Verified) -> tuple[float, int, int]:
-    return (-round(found.score, SCORE_DECIMALS), found.document.number, found.chunk.index)
+def rank_visible(found: Iterable[Visible]) -> list[Visible]:
+    """Return visible chunks in the same order."""
+    return sorted(found, key=lambda one: _order(one.score, one.document, one.index))
+
+
+def _order(score: float, document: int, index: int) -> tuple[float, int, int]:
+    return (-round(score, SCORE_DECIMALS), document, index)
 
 
 def complete_until(hits: Sequence[Hit], wanted: int, *, exhausted: bool) -> int | None:

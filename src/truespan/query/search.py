@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from truespan.errors import BlankQuery, StorageFull, StoreBusy, WorldNotFound
-from truespan.model.bundle import Funnel, Notice, Passage, Receipt, SearchResult, Skipped
-from truespan.model.chunk import ChunkRecord, Vector
-from truespan.model.ids import ChunkId, WorldId
+from truespan.errors import BlankQuery, NotAllowed, WorldNotFound
+from truespan.model.bundle import Notice, Passage, Receipt, SearchResult
+from truespan.model.ids import WorldId
 from truespan.model.request import SearchRequest
-from truespan.model.scope import Authority, Scope, World
-from truespan.model.trail import Flaw, Hit, Verified
+from truespan.model.scope import Authority, Scope, Verb, World
+from truespan.model.trail import Verified
 from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
-from truespan.query.rank import complete_until, rank
+from truespan.query.gather import ATTEMPTS, Gathered, gather, signal
+from truespan.query.rank import rank
 from truespan.query.render import render
-from truespan.query.similarity import as_float32, shown
+from truespan.query.similarity import shown
 from truespan.query.vector import query_vector
-from truespan.query.verify import verify
-
-ATTEMPTS = 8
-"""How often a search is done again because the world changed under it."""
-SLACK = 8
-"""Hits asked for beyond k: enough to see the score fall in nearly every search."""
 
 NOTHING_EMBEDDED = Notice("no_embedded_chunks", "This world has no embedded chunks yet.")
-NOT_RECORDED = Notice(
-    "repair_not_recorded",
-    "Damage was found and skipped, but could not be recorded for repair just now.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +41,16 @@ class Searcher:
         world = self.store.find_world(authority, world_ref)
         if world is None:
             raise WorldNotFound(world_ref)
+        if not authority.may(Verb.READ, world.id):
+            raise NotAllowed("search without a reader")
         if request.top_k == 0:
             return _Answer(request, world.id).finished(self.clock.monotonic() - began)
         query = request.query.strip()
         if not query:
             raise BlankQuery
         answer = self._settled(authority, world, request, query)
-        if answer.flaws and answer.scope is not None:
-            self._signal(answer, answer.scope)
+        if answer.found.flaws and answer.scope is not None:
+            answer.warnings += signal(self.store, answer.scope, answer.found.flaws, self.on_flaws)
         return answer.finished(self.clock.monotonic() - began)
 
     def _settled(
@@ -96,52 +87,16 @@ class Searcher:
         vector = query_vector(
             scope, query, embedder=self.embedder, cache=self.store, clock=self.clock
         )
-        self._gather(answer, scope, vector)
-
-    def _gather(self, answer: _Answer, scope: Scope, vector: Vector) -> None:
-        """Fetch, past whatever has to be skipped, until k verified chunks and their ties are in."""
-        k, floor = answer.effective_k, answer.request.floor
-        records: dict[ChunkId, ChunkRecord] = {}
-        limit, wanted, seen = k + SLACK, k, -1
-        while True:
-            found = self.index.search(scope, vector, limit=limit, floor=floor)
-            hits = _admissible(found, floor)
-            # An index that pads its answers must not keep us asking: no new hit, no more to come.
-            exhausted = len(found) < limit or len(hits) == seen
-            seen = len(hits)
-            length = complete_until(hits, wanted, exhausted=exhausted)
-            if length is not None:
-                fresh = [hit.chunk_id for hit in hits[:length] if hit.chunk_id not in records]
-                records.update(self.store.read_chunks(scope, fresh) if fresh else {})
-                verdict = verify(hits[:length], records)
-                answer.take(hits[:length], verdict.verified, verdict.flaws)
-                if len(verdict.verified) >= k or (exhausted and length == len(hits)):
-                    return
-                wanted = length + k - len(verdict.verified)
-            if length is None or wanted > len(hits):
-                limit = max(limit * 2, wanted + SLACK)
-
-    def _signal(self, answer: _Answer, scope: Scope) -> None:
-        """Commit the marks that a later repair goes by; the answer does not depend on it."""
-        try:
-            self.store.record_flaws(scope, answer.flaws)
-        except (StorageFull, StoreBusy):
-            answer.warnings.append(NOT_RECORDED)
-            return
-        self.on_flaws(scope)
-
-
-def _admissible(found: Sequence[Hit], floor: float) -> list[Hit]:
-    """Drop what an index that is wrong could add: scores below the floor, NaN, repeated ids.
-
-    The index was asked for exactly this; asking is not a guarantee.
-    """
-    least = as_float32(floor)
-    unique: dict[ChunkId, Hit] = {}
-    for hit in found:
-        if as_float32(hit.score) >= least:
-            unique.setdefault(hit.chunk_id, hit)
-    return sorted(unique.values(), key=lambda hit: -hit.score)
+        k = answer.effective_k
+        answer.found = gather(
+            self.store,
+            self.index,
+            scope,
+            vector,
+            k=k,
+            floor=answer.request.floor,
+            missing=lambda verified: k - len(verified),
+        )
 
 
 @dataclass(slots=True)
@@ -153,26 +108,21 @@ class _Answer:
     scope: Scope | None = None
     in_scope: int = 0
     effective_k: int = 0
-    fetched: int = 0
-    verified: list[Verified] = field(default_factory=list)
-    flaws: list[Flaw] = field(default_factory=list)
+    found: Gathered = field(default_factory=Gathered)
     warnings: list[Notice] = field(default_factory=list)
 
-    def take(self, hits: Sequence[Hit], verified: list[Verified], flaws: list[Flaw]) -> None:
-        self.fetched, self.verified, self.flaws = len(hits), verified, flaws
-
     def finished(self, seconds: float) -> SearchResult:
-        ranked = rank(self.verified, self.effective_k)
-        skipped = Counter(flaw.kind.value for flaw in self.flaws)
+        ranked = rank(self.found.verified, self.effective_k)
+        passages = tuple(_passage(found, self.scope) for found in ranked if self.scope)
         return SearchResult(
             world=self.world,
-            results=tuple(_passage(found, self.scope) for found in ranked if self.scope),
-            context=render(ranked),
+            results=passages,
+            context=render(passages),
             requested_k=self.request.top_k,
             effective_k=self.effective_k,
             floor=self.request.floor,
-            funnel=Funnel(self.in_scope, self.fetched, len(self.verified), len(ranked)),
-            skipped=tuple(Skipped(code, count) for code, count in sorted(skipped.items())),
+            funnel=self.found.funnel(self.in_scope, len(ranked)),
+            skipped=self.found.skipped(),
             warnings=tuple(self.warnings),
             processing_time_ms=int(seconds * 1000),
         )

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from array import array
+from math import inf
+from operator import mul
 from struct import pack, unpack
+
+from truespan.model.chunk import Vector
+from truespan.model.profile import Distance
 
 SCORE_DECIMALS = 6
 
 
 def as_float32(value: float) -> float:
     """Return the float32 number nearest to `value`: the one an index would compare with."""
-    return unpack("<f", pack("<f", value))[0]
+    try:
+        return unpack("<f", pack("<f", value))[0]
+    except OverflowError:
+        return inf if value > 0 else -inf
+
+
+def similarity_of(one: Vector, other: Vector, distance: Distance) -> float:
+    """Return the similarity of two unit vectors, as a function of these two alone.
+
+    Summed in double precision, one pair at a time: a faster product of many at once may round
+    differently depending on how many there are.
+    """
+    raw = sum(map(mul, array("f", one), array("f", other)))
+    return raw if distance is Distance.COSINE else (raw + 1) / 2
 
 
 def shown(score: float) -> float:

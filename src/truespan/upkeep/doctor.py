@@ -25,6 +25,7 @@ class Finding(StrEnum):
     ORPHAN_POINT = "orphan_point"
     NO_VECTOR = "no_vector_kept"
     PENDING = "pending_chunk"
+    QUARANTINED = "quarantined_chunk"
     RETIRED = "retired_revision"
     QUEUED_REPAIR = "queued_repair"
     UNREADABLE_INDEX = "unreadable_index"
@@ -39,6 +40,7 @@ REMEDIES = {
     Finding.ORPHAN_POINT: "delete the point",
     Finding.NO_VECTOR: "embed the chunk again",
     Finding.PENDING: "embed the chunk",
+    Finding.QUARANTINED: "ingest its source again: the stored text is lost",
     Finding.RETIRED: "delete its points and rows",
     Finding.QUEUED_REPAIR: "apply it",
     Finding.UNREADABLE_INDEX: "rebuild the whole index from kept vectors",
@@ -52,7 +54,8 @@ class Plan:
     checked_chunks: int = 0
     checked_points: int = 0
     found: dict[Finding, list[ChunkId]] = field(default_factory=dict)
-    pending: list[RevisionRef] = field(default_factory=list)
+    pending: int = 0
+    quarantined: int = 0
     retired: list[RevisionRef] = field(default_factory=list)
     repairs: int = 0
     unreadable: bool = False
@@ -65,7 +68,8 @@ class Plan:
         """Return how often each thing was found, the absent ones left out."""
         counts = {finding: len(ids) for finding, ids in self.found.items()}
         counts |= {
-            Finding.PENDING: len(self.pending),
+            Finding.PENDING: self.pending,
+            Finding.QUARANTINED: self.quarantined,
             Finding.RETIRED: len(self.retired),
             Finding.QUEUED_REPAIR: self.repairs,
             Finding.UNREADABLE_INDEX: int(self.unreadable),
@@ -83,15 +87,17 @@ def examine(store: TrustedStore, index: VectorIndex, scope: Scope) -> Plan:
 
     A search or a count that fails proves nothing about single points: only a whole scan does.
     """
+    status = store.status(scope)
     plan = Plan(
-        pending=store.unfinished(scope),
+        pending=status.pending,
+        quarantined=status.quarantined,
         retired=store.retired(scope),
-        repairs=len(store.repairs(scope)),
+        repairs=status.repairs,
     )
     for chunk_id in store.damaged_chunks(scope):
         plan.add(Finding.DAMAGED_TEXT, chunk_id)
     try:
-        index.prepare(scope)
+        # Not prepared first: looking must not make an empty index where one was lost.
         points = _scan(index, scope, plan)
     except (IndexRefused, IndexSchemaMismatch):
         plan.unreadable = True

@@ -15,11 +15,12 @@ from truespan.adapters.sqlite_store.cache import SqliteQueryCache
 from truespan.adapters.sqlite_store.chunks import SqliteChunks
 from truespan.adapters.sqlite_store.connection import Connections, migrate
 from truespan.adapters.sqlite_store.documents import SqliteDocuments
+from truespan.adapters.sqlite_store.readers import SqliteReaders
 from truespan.adapters.sqlite_store.worlds import SqliteWorlds
 from truespan.ports import Clock
 
 
-class SqliteStore(SqliteWorlds, SqliteDocuments, SqliteChunks, SqliteQueryCache):
+class SqliteStore(SqliteWorlds, SqliteDocuments, SqliteChunks, SqliteReaders, SqliteQueryCache):
     """Everything that is believed, in one file."""
 
     def __init__(self, path: Path, clock: Clock, *, reserve: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from truespan.model.chunk import (
     StoredChunk,
     Vector,
 )
-from truespan.model.document import RevisionRef
+from truespan.model.document import RevisionRef, ShelfEntry
 from truespan.model.ids import ChunkId, TextHash, hash_bytes
 from truespan.model.scope import Scope, Unlimited, World, admits
 from truespan.model.trail import Flaw, FlawKind, Repair
@@ -31,7 +32,8 @@ _PAGE = 512
 
 _READ = """
     SELECT s.chunk_id, s.state, r.state, d.deleted_at, d.number, d.doc_id, r.name, r.title,
-      r.number, s.position, s.start, s.finish, s.first_sid, s.last_sid, s.kind, s.tokens,
+      r.declared_title, r.number, s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach,
+      s.kind, s.tokens,
       CAST(c.text AS BLOB), c.text_hash, c.overlap_text, c.chapter, c.section
     FROM states s
     JOIN revisions r ON r.key = s.revision
@@ -68,33 +70,76 @@ class SqliteChunks:
     _clock: Clock
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[Any, ...], int] = {}
-        self._counts_lock = threading.Lock()
+        self._shelves: dict[tuple[Any, ...], tuple[ShelfEntry, ...]] = {}
+        self._shelves_lock = threading.Lock()
 
-    def embedded_count(self, scope: Scope, world: World) -> int:
-        """Return how many chunks of the revisions readers see are embedded, within the scope.
+    def shelf(self, scope: Scope, world: World) -> tuple[ShelfEntry, ...]:
+        """Return the labels of every document in force, by number.
 
-        A count is remembered until the world changes, which the caller has just read.
+        They are remembered until the world changes, which the caller has just read.
         """
-        asked = (world.id, world.changes, scope.generation.number, scope.documents)
-        known = self._counts.get(asked)
+        asked = (world.id, world.changes, scope.generation.number)
+        known = self._shelves.get(asked)
         if known is None:
-            known = self._embedded_count(scope)
-            with self._counts_lock:
-                if len(self._counts) > 256:
-                    self._counts.clear()
-                self._counts[asked] = known
+            known = self._shelf(scope)
+            with self._shelves_lock:
+                if len(self._shelves) > 64:
+                    self._shelves.clear()
+                self._shelves[asked] = known
         return known
 
-    def _embedded_count(self, scope: Scope) -> int:
+    def _shelf(self, scope: Scope) -> tuple[ShelfEntry, ...]:
         rows = self._connections.query(
-            """SELECT d.number, t.embedded FROM documents d
+            """SELECT d.number, d.doc_id, r.name, r.language, r.language_declared, r.version,
+                 r.tags, t.embedded
+               FROM documents d
                JOIN revisions r ON r.document = d.key AND r.state = 'active'
                JOIN tallies t ON t.revision = r.key AND t.generation = ?
-               WHERE d.world = (SELECT key FROM worlds WHERE id = ?) AND d.deleted_at IS NULL""",
+               WHERE d.world = (SELECT key FROM worlds WHERE id = ?) AND d.deleted_at IS NULL
+               ORDER BY d.number""",
             (scope.generation.number, scope.world),
         )
-        return sum(embedded for number, embedded in rows if admits(scope.documents, number))
+        return tuple(
+            ShelfEntry(
+                number,
+                doc_id,
+                name,
+                language,
+                bool(declared),
+                version,
+                tuple(json.loads(tags)),
+                count,
+            )
+            for number, doc_id, name, language, declared, version, tags, count in rows
+        )
+
+    def embedded_count(self, scope: Scope, world: World) -> int:
+        """Return how many chunks of the revisions readers see are embedded, within the scope."""
+        if scope.chapter is not None or scope.section is not None:
+            return self._placed_count(scope)
+        shelf = self.shelf(scope, world)
+        return sum(entry.embedded for entry in shelf if admits(scope.documents, entry.number))
+
+    def _placed_count(self, scope: Scope) -> int:
+        rows = self._connections.query(
+            """SELECT d.number, coalesce(c.chapter, r.title),
+                 coalesce(c.section, c.chapter, r.title), count(*)
+               FROM documents d
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN states s ON s.revision = r.key AND s.generation = ? AND s.state = 'embedded'
+               JOIN chunks c ON c.revision = s.revision AND c.generation = s.generation
+                 AND c.position = s.position
+               WHERE d.world = (SELECT key FROM worlds WHERE id = ?) AND d.deleted_at IS NULL
+               GROUP BY 1, 2, 3""",
+            (scope.generation.number, scope.world),
+        )
+        return sum(
+            count
+            for number, chapter, section, count in rows
+            if admits(scope.documents, number)
+            and scope.chapter in (None, chapter.casefold())
+            and scope.section in (None, section.casefold())
+        )
 
     def read_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
         """Return what is known of each id inside the scope, in one consistent read."""
@@ -158,6 +203,22 @@ class SqliteChunks:
             (scope.generation.number, scope.world),
         )
         return [RevisionRef(*row) for row in rows]
+
+    def forget_index(self, scope: Scope) -> None:
+        """Mark every chunk pending that the index of the scope's profile held."""
+        with self._connections.writing() as connection:
+            lost = fetch(
+                connection,
+                """UPDATE states SET state = 'pending', warning = 'index_lost'
+                   WHERE state = 'embedded' AND (world, generation) IN
+                     (SELECT world, number FROM generations WHERE profile_id = ?)
+                   RETURNING revision, generation, world""",
+                (scope.profile.id,),
+            )
+            for revision, generation in {row[:2] for row in lost}:
+                tally(connection, revision, generation)
+            for world in {row[2] for row in lost}:
+                touch_world(connection, world)
 
     def mark_pending(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
         """Ask for these chunks to be written to the index again."""
@@ -247,11 +308,11 @@ class SqliteChunks:
 
 def _record(row: tuple) -> ChunkRecord:
     chunk, state, revision_state, deleted_at = row[:4]
-    label, data = row[4:9], row[16]
+    label, data = row[4:10], row[18]
     stored = None
     if data is not None:
-        index, start, end, first, last, kind, tokens = row[9:16]
-        text_hash, overlap, chapter, section = row[17:]
+        index, start, end, first, last, reach, kind, tokens = row[10:18]
+        text_hash, overlap, chapter, section = row[19:]
         stored = StoredChunk(
             chunk_id=ChunkId(chunk),
             index=index,
@@ -259,6 +320,7 @@ def _record(row: tuple) -> ChunkRecord:
             end=end,
             first_sid=first,
             last_sid=last,
+            reach=reach,
             kind=ChunkKind(kind),
             data=data,
             text_hash=TextHash(text_hash),

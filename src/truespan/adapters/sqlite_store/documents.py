@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.sqlite_store.readers import reanchor
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.errors import DocumentNotFound, StoreDamaged
 from truespan.model.chunk import PendingChunk, Vector
@@ -19,9 +21,9 @@ from truespan.model.source import DocumentKind
 from truespan.ports import Clock
 
 _LISTED = """
-    SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.chunking,
-      a.number, s.number, r.source_hash, r.recipe,
-      coalesce(t.chunks, 0), coalesce(t.embedded, 0), coalesce(t.quarantined, 0),
+    SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.tags,
+      r.declared_title, r.language_declared, r.chunking, a.number, s.number, r.source_hash,
+      r.recipe, coalesce(t.chunks, 0), coalesce(t.embedded, 0), coalesce(t.quarantined, 0),
       r.characters, r.sentences
     FROM documents d
     LEFT JOIN revisions a ON a.document = d.key AND a.state = 'active'
@@ -33,11 +35,11 @@ _LISTED = """
 
 _INSERT_REVISION = """
     INSERT INTO revisions (document, number, state, name, path, kind, title, language,
-      language_declared, version, chunking, source_hash, recipe, text, text_hash, characters,
-      sentences, created_at)
+      language_declared, version, declared_title, tags, chunking, source_hash, recipe, text,
+      text_hash, characters, sentences, created_at)
     VALUES (:document, :number, :state, :name, :path, :kind, :title, :language,
-      :language_declared, :version, :chunking, :source_hash, :recipe, :text, :text_hash,
-      :characters, :sentences, :created_at)
+      :language_declared, :version, :declared_title, :tags, :chunking, :source_hash, :recipe,
+      :text, :text_hash, :characters, :sentences, :created_at)
     RETURNING key
 """
 
@@ -73,7 +75,8 @@ class SqliteDocuments:
             connection.executemany(
                 # Only for text that is still there: another run may have replaced and purged it.
                 """INSERT OR REPLACE INTO vectors SELECT ?1, ?2, ?3, ?4
-                   WHERE EXISTS (SELECT 1 FROM states WHERE world = ?1 AND text_hash = ?3)""",
+                   WHERE EXISTS (SELECT 1 FROM states WHERE world = ?1 AND text_hash = ?3)
+                     OR EXISTS (SELECT 1 FROM tails WHERE text_hash = ?3)""",
                 [(world, profile, key, vector) for key, vector in vectors.items()],
             )
 
@@ -106,15 +109,17 @@ class SqliteDocuments:
             touch_world(connection, world)
         return flipped
 
-    def relabel(self, scope: Scope, document: int, *, language: str, version: str) -> None:
+    def relabel(
+        self, scope: Scope, document: int, *, language: str, version: str, tags: Sequence[str]
+    ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks."""
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
             connection.execute(
-                """UPDATE revisions SET language = ?, version = ?
+                """UPDATE revisions SET language = ?, version = ?, tags = ?
                    WHERE state IN ('active', 'staged') AND document =
                    (SELECT key FROM documents WHERE world = ? AND number = ?)""",
-                (language, version, world, document),
+                (language, version, json.dumps(tags), world, document),
             )
             touch_world(connection, world)
 
@@ -182,6 +187,20 @@ class SqliteDocuments:
         )
         return [OutlineEntry(*row) for row in rows]
 
+    def sentences_across(
+        self, scope: Scope, document: int, start: int, end: int
+    ) -> tuple[int, int]:
+        """Return the first and last sentence that a span of the revision in force touches."""
+        rows = self._connections.query(
+            """SELECT coalesce(min(s.sid), -1), coalesce(max(s.sid), -1) FROM sentences s
+               WHERE s.revision = (SELECT r.key FROM revisions r
+                 JOIN documents d ON d.key = r.document AND r.state = 'active'
+                 WHERE d.number = ? AND d.world = (SELECT key FROM worlds WHERE id = ?))
+                 AND s.finish > ? AND s.start < ?""",
+            (document, scope.world, start, end),
+        )
+        return rows[0][0], rows[0][1]
+
     def canonical_text(self, scope: Scope, document: int) -> str:
         """Return the text of the revision readers see, checked against its hash."""
         rows = self._connections.query(
@@ -199,8 +218,9 @@ class SqliteDocuments:
 
 
 def _document_row(row: tuple[Any, ...]) -> Document:
-    number, doc_id, name, path, kind, *rest = row
-    return Document(number, doc_id, name, path, DocumentKind(kind), *rest)
+    number, doc_id, name, path, kind, title, language, version, tags, declared, said, *rest = row
+    labels = (title, language, version, tuple(json.loads(tags)), declared, bool(said))
+    return Document(number, doc_id, name, path, DocumentKind(kind), *labels, *rest)
 
 
 def revision_key(
@@ -248,6 +268,8 @@ def _stage(
         "language": draft.language,
         "language_declared": int(draft.language_declared),
         "version": draft.version,
+        "declared_title": draft.declared_title,
+        "tags": json.dumps(draft.tags),
         "chunking": draft.chunking,
         "source_hash": draft.source_hash,
         "recipe": draft.recipe,
@@ -366,6 +388,7 @@ def _flip(connection: apsw.Connection, scope: Scope, world: int, ref: RevisionRe
     )
     if unfinished:
         return False
+    reanchor(connection, key)
     connection.execute(
         """UPDATE revisions SET state = 'retired' WHERE state = 'active' AND document =
            (SELECT document FROM revisions WHERE key = ?)""",
@@ -378,9 +401,12 @@ def _flip(connection: apsw.Connection, scope: Scope, world: int, ref: RevisionRe
 def _purge(connection: apsw.Connection, world: int, key: int) -> None:
     connection.execute(
         """DELETE FROM vectors WHERE world = ?1
-           AND text_hash IN (SELECT text_hash FROM states WHERE revision = ?2)
+           AND text_hash IN (SELECT text_hash FROM states WHERE revision = ?2
+             UNION SELECT text_hash FROM tails WHERE revision = ?2)
            AND NOT EXISTS (SELECT 1 FROM states s WHERE s.world = ?1
-             AND s.text_hash = vectors.text_hash AND s.revision <> ?2)""",
+             AND s.text_hash = vectors.text_hash AND s.revision <> ?2)
+           AND NOT EXISTS (SELECT 1 FROM tails t
+             WHERE t.text_hash = vectors.text_hash AND t.revision <> ?2)""",
         (world, key),
     )
     connection.execute(

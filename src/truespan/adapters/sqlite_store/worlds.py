@@ -47,7 +47,7 @@ class SqliteWorlds:
         """Return the worlds this authority may read, by name."""
         rows = self._connections.query(_WORLD + " ORDER BY w.name")
         found = [_world(row) for row in rows]
-        return [world for world in found if authority.may(Verb.READ, world.id)]
+        return [world for world in found if authority.sees(world.id)]
 
     def find_world(self, authority: Authority, reference: str) -> World | None:
         """Return the world with this id or name; None when it is absent or foreign."""
@@ -56,7 +56,7 @@ class SqliteWorlds:
             (reference, reference, reference),
         )
         world = _world(rows[0]) if rows else None
-        return world if world and authority.may(Verb.READ, world.id) else None
+        return world if world and authority.sees(world.id) else None
 
     def begin_generation(
         self, authority: Authority, world: WorldId, profile: EmbeddingProfile

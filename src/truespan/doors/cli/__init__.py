@@ -11,14 +11,17 @@ from truespan.errors import InternalError, Interrupted, InvalidSettings, Truespa
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with the exit code of the table in `wire`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(run(given))
+    sys.exit(run(given or ["--help"]))
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; every error becomes one clear line and a code, never a traceback."""
     from typer.exceptions import Abort, Exit, TyperException
 
+    from truespan.doors.cli import reading
     from truespan.doors.cli.app import app
+
+    del reading  # Imported so that its commands are known.
 
     try:
         code = app(arguments, standalone_mode=False, prog_name="truespan")
@@ -26,7 +29,7 @@ def run(arguments: list[str]) -> int:
     except Exit as leaving:
         return leaving.exit_code
     except TyperException as refusal:
-        return _report(InvalidSettings(str(refusal), advice="See 'truespan --help'."), arguments)
+        return _report(_misuse(refusal), arguments)
     except (KeyboardInterrupt, Abort):
         return _report(Interrupted(), arguments)
     except BrokenPipeError:
@@ -37,6 +40,13 @@ def run(arguments: list[str]) -> int:
         return _report(error, arguments)
     except Exception as error:
         return _report(_unexpected(error), arguments)
+
+
+def _misuse(refusal: Exception) -> InvalidSettings:
+    """Return what is wrong with a command's arguments as an error of ours."""
+    explain = getattr(refusal, "format_message", None)
+    message = (explain() if explain else str(refusal)).strip().rstrip(".")
+    return InvalidSettings(f"{message}.", advice="See 'truespan --help'.")
 
 
 def _unexpected(error: Exception) -> InternalError:

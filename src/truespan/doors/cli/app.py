@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, to_json
+from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, EXIT_UNHEALTHY, to_json
 from truespan.errors import WorldExists
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _version(
     if version:
         from truespan import __version__
 
-        _print(__version__)
+        say(__version__)
         raise typer.Exit
 
 
@@ -54,7 +54,7 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Make a library, and a world in it. What is there already stays as it is."""
-    with _open(library, create=True) as opened:
+    with open_at(library, create=True) as opened:
         if world is not None:
             _make_world(opened, world)
         result = {
@@ -62,10 +62,10 @@ def init(
             "worlds": [entry.name for entry in opened.worlds()],
         }
     if as_json:
-        _print(to_json(result))
+        say(to_json(result))
         return
     worlds = ", ".join(result["worlds"]) or "none yet; add one with --world NAME"
-    _print(f"Library: {result['library']}\nWorlds: {worlds}")
+    say(f"Library: {result['library']}\nWorlds: {worlds}")
 
 
 @app.command()
@@ -77,16 +77,19 @@ def ingest(
     chunking: Annotated[
         str | None, typer.Option(help="'window', 'sentences' or 'tokens'; by kind if left out.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Title, if the file does not say.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title; that of the file if left out.")] = None,
     language: Annotated[str | None, typer.Option(help="Language code, 'en' if left out.")] = None,
     version: Annotated[str | None, typer.Option(help="Your label, '1.0' if left out.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A tag; may be given several times.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Carry files and folders into a world. Interrupted, the same command goes on."""
     from truespan.doors.cli.progress import progress_bar
     from truespan.doors.cli.show import show_ingest
 
-    with _open(library) as opened, progress_bar(hidden=as_json) as on_progress:
+    with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
         report = opened.world(world).ingest(
             paths,
             kind=kind,
@@ -94,10 +97,14 @@ def ingest(
             title=title,
             language=language,
             version=version,
+            tags=tag or None,
             on_progress=on_progress,
         )
-    _print(to_json(report) if as_json else show_ingest(report))
-    return EXIT_PARTIAL if report.failures else 0
+    say(to_json(report) if as_json else show_ingest(report))
+    if not report.failures:
+        return 0
+    done = report.ingested or report.unchanged
+    return EXIT_PARTIAL if done else EXIT_REFUSED
 
 
 @app.command()
@@ -113,12 +120,12 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
-    with _open(library) as opened:
+    with open_at(library) as opened:
         result = opened.world(world).search(query, top_k=top_k, floor=floor)
     if as_json:
-        _print(to_json(result))
+        say(to_json(result))
     elif context:
-        _print(result.context)
+        say(result.context)
     else:
         from truespan.doors.cli.show import print_search
 
@@ -134,21 +141,22 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a document or a chunk as the store holds it."""
-    from truespan.doors.cli.show import show_chunk, show_document
+    from truespan.doors.cli.show import chunk_data, show_chunk, show_document
 
-    with _open(library) as opened:
+    with open_at(library) as opened:
         chosen = opened.world(world)
         if _is_chunk(reference):
             record = chosen.chunk(reference)
-            _print(to_json(record) if as_json else show_chunk(record))
+            say(to_json(chunk_data(record)) if as_json else show_chunk(record))
             return
         document = chosen.document(reference)
         if text:
-            _print(chosen.text(reference))
+            whole = chosen.text(reference)
+            say(to_json({"document": document, "text": whole}) if as_json else whole)
             return
         outline = chosen.outline(reference)
     result = {"document": document, "outline": outline}
-    _print(to_json(result) if as_json else show_document(document, outline))
+    say(to_json(result) if as_json else show_document(document, outline))
 
 
 @app.command()
@@ -156,16 +164,20 @@ def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson 
     """Show the worlds of a library, or the documents of one world, in numbers."""
     from truespan.doors.cli.show import show_world, show_worlds
 
-    with _open(library) as opened:
+    with open_at(library) as opened:
         if world is not None:
             chosen = opened.world(world)
             numbers, documents = chosen.status(), chosen.documents()
             result: Any = {"world": chosen.name, "status": numbers, "documents": documents}
-            _print(to_json(result) if as_json else show_world(chosen.name, numbers, documents))
+            say(to_json(result) if as_json else show_world(chosen.name, numbers, documents))
             return
         listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]
-    result = [{"world": entry.name, "id": entry.id, "status": numbers} for entry, numbers in listed]
-    _print(to_json(result) if as_json else show_worlds(listed))
+    result = {
+        "worlds": [
+            {"world": entry.name, "id": entry.id, "status": numbers} for entry, numbers in listed
+        ]
+    }
+    say(to_json(result) if as_json else show_worlds(listed))
 
 
 @app.command()
@@ -176,10 +188,10 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Remove a document with its text, its points and its vectors."""
-    with _open(library) as opened:
+    with open_at(library) as opened:
         gone = opened.world(world).delete(reference)
     result = {"deleted": gone.number, "doc_id": gone.doc_id, "name": gone.name}
-    _print(to_json(result) if as_json else f"Deleted document {gone.number}, {gone.name}.")
+    say(to_json(result) if as_json else f"Deleted document {gone.number}, {gone.name}.")
 
 
 @app.command()
@@ -187,9 +199,9 @@ def repair(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson 
     """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
     from truespan.doors.cli.show import show_repairs
 
-    with _open(library) as opened:
+    with open_at(library) as opened:
         reports = {chosen.name: chosen.repair() for chosen in _chosen(opened, world)}
-    _print(to_json(reports) if as_json else show_repairs(reports))
+    say(to_json(reports) if as_json else show_repairs(reports))
 
 
 @app.command()
@@ -203,18 +215,19 @@ def doctor(
     from truespan.doors.cli.progress import progress_bar
     from truespan.doors.cli.show import plan_data, show_plans
 
-    with _open(library) as opened, progress_bar(hidden=as_json or not apply) as on_progress:
+    with open_at(library) as opened, progress_bar(hidden=as_json or not apply) as on_progress:
         names = None if world is None else [opened.world(world).name]
         plans = opened.doctor(names, apply=apply, on_progress=on_progress)
+        left = opened.doctor(names) if apply else plans
     if as_json:
-        _print(to_json({"applied": apply, "worlds": plan_data(plans)}))
+        say(to_json({"applied": apply, "worlds": plan_data(plans)}))
     else:
-        _print(show_plans(plans, applied=apply))
-    healthy = all(plan.healthy for plan in plans.values())
-    return 0 if healthy or apply else EXIT_UNHEALTHY
+        say(show_plans(plans, left if apply else None))
+    return 0 if all(plan.healthy for plan in left.values()) else EXIT_UNHEALTHY
 
 
-def _print(text: str) -> None:
+def say(text: str) -> None:
+    """Print to standard output."""
     typer.echo(text)
 
 
@@ -224,7 +237,8 @@ def _folder(library: Path | None) -> Path:
     return library or default_library()
 
 
-def _open(library: Path | None, *, create: bool = False) -> Library:
+def open_at(library: Path | None, *, create: bool = False) -> Library:
+    """Open the library that is named, or the default one."""
     import truespan
 
     return truespan.open(_folder(library), create=create)
@@ -251,3 +265,20 @@ def _is_chunk(reference: str) -> bool:
         return str(UUID(reference)) == reference.lower()
     except ValueError:
         return False
+
+
+@app.command()
+def mcp(
+    world: WorldName,
+    library: LibraryPath = None,
+    reader: Annotated[
+        str | None, typer.Option("--reader", "-r", help="Serve this reader, up to the position.")
+    ] = None,
+    owner: Annotated[
+        bool, typer.Option("--owner", help="Serve the owner, who sees whole documents.")
+    ] = False,
+) -> int:
+    """Serve a model over standard input and output (Model Context Protocol)."""
+    from truespan.doors.mcp.stdio import serve
+
+    return serve(_folder(library), world, reader=reader, owner=owner)

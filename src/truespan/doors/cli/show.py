@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from truespan.ingest.run import IngestReport
-from truespan.model.bundle import Passage, SearchResult
+from truespan.model.bundle import ContextBundle, Passage, SearchResult
 from truespan.model.chunk import ChunkRecord
 from truespan.model.document import Document, OutlineEntry, WorldStatus
 from truespan.model.ids import hash_bytes
 from truespan.model.scope import World
+from truespan.reading.positions import Whereabouts
 from truespan.upkeep.doctor import REMEDIES, Plan
 from truespan.upkeep.repair import RepairReport
 
@@ -34,6 +35,70 @@ def print_search(result: SearchResult) -> None:
         console.print(Padding(Text(_receipt(passage), "dim"), (0, 0, 1, 3)))
     for line in _account(result):
         console.print(Text(line, "dim"))
+
+
+def print_bundle(bundle: ContextBundle) -> None:
+    """Print a bundle's chunks with their places, then how it came about."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    notes = bundle.metadata.sources
+    for place, (chunk, note) in enumerate(zip(bundle.retrieved_chunks, notes, strict=True), 1):
+        title = Text.assemble(
+            (f"{place}. ", "bold"),
+            (_bar(chunk.relevance_score), "green"),
+            f" {chunk.relevance_score:.3f}  ",
+        )
+        labels = dict.fromkeys((note.title, chunk.chapter, chunk.section))
+        title.append(" › ".join(labels), "bold")
+        console.print(title)
+        console.print(Padding(Text(" ".join(chunk.content.split())), (0, 0, 0, 3)))
+        receipt = f"✓ verified {note.text_hash[:12]}  sentences {note.first_sid}-{note.last_sid}"
+        console.print(Padding(Text(f"{receipt}, {chunk.token_count} tokens", "dim"), (0, 0, 1, 3)))
+    for line in _bundle_account(bundle):
+        console.print(Text(line, "dim"))
+
+
+def _bundle_account(bundle: ContextBundle) -> list[str]:
+    metadata = bundle.metadata
+    funnel = metadata.funnel
+    lines = [
+        f"{bundle.status.value}: {funnel.in_scope} in scope, {funnel.fetched} fetched, "
+        f"{funnel.verified} verified, {funnel.returned} of {metadata.original_top_k} returned, "
+        f"{bundle.total_tokens} tokens ({metadata.processing_time_ms} ms)."
+    ]
+    lines += [f"Left out: {entry.count} x {entry.code}." for entry in metadata.skipped]
+    lines += [f"Note: {notice.message}" for notice in metadata.warnings]
+    lines += [
+        f"Near miss: {miss.score:.3f}  {miss.source}, {miss.chapter}"
+        for miss in metadata.near_misses
+    ]
+    lines += [
+        f"The selection stands in {found.source}, {found.chapter}, "
+        f"sentences {found.first_sid}-{found.last_sid}."
+        for found in metadata.located
+    ]
+    if bundle.error is not None:
+        lines.append(f"Failed: {bundle.error.message}")
+    return lines
+
+
+def show_whereabouts(found: Sequence[Whereabouts]) -> str:
+    """Show how far a reader has come: chapters reached, last sentence, nothing ahead."""
+    if not found:
+        return "No reading position is recorded, so nothing is readable."
+    lines: list[str] = []
+    for place in found:
+        mark = " (current)" if place.current else ""
+        if place.sid < 0:
+            lines.append(f"{place.title}{mark}: nothing read yet")
+            continue
+        chapter = f", {place.chapter}" if place.chapter else ""
+        lines.append(f"{place.title}{mark}: read to sentence {place.sid}{chapter}")
+        lines.append(f"  “{' '.join((place.last_sentence or '').split())}”")
+    return "\n".join(lines)
 
 
 def _bar(score: float) -> str:
@@ -63,7 +128,9 @@ def _account(result: SearchResult) -> list[str]:
     ]
     lines += [f"Skipped: {entry.count} x {entry.code}." for entry in result.skipped]
     lines += [f"Note: {notice.message}" for notice in result.warnings]
-    if not result.results and not result.warnings and result.requested_k:
+    if not result.requested_k:
+        return ["No results were asked for."]
+    if not result.results and not result.warnings:
         lines.append(f"Nothing reached a similarity of {result.floor:g}.")
     return lines
 
@@ -72,11 +139,11 @@ def show_ingest(report: IngestReport) -> str:
     """Say what a run did."""
     lines = [
         f"{len(report.ingested)} ingested, {report.unchanged} unchanged, "
-        f"{len(report.failures)} failed; {report.embedded} texts embedded, "
-        f"{report.reused} vectors reused."
+        f"{len(report.failures)} failed; {_counted(report.embedded, 'text')} embedded, "
+        f"{_counted(report.reused, 'vector')} reused."
     ]
     if not (report.ingested or report.unchanged or report.failures):
-        lines = ["Nothing to ingest was found there: text (.txt) and Markdown (.md) files are."]
+        lines = ["No text (.txt) or Markdown (.md) file was found there."]
     lines += [f"failed: {failure.message}" for failure in report.failures]
     return "\n".join(lines)
 
@@ -104,6 +171,23 @@ def show_chunk(record: ChunkRecord) -> str:
     )
 
 
+def chunk_data(record: ChunkRecord) -> dict[str, Any]:
+    """Return a chunk as data; damaged bytes are not given out as text."""
+    chunk = record.chunk
+    intact = chunk is not None and hash_bytes(chunk.data) == chunk.text_hash
+    shown: dict[str, Any] = {
+        "state": record.state,
+        "live": record.live,
+        "document": record.document,
+        "intact": intact,
+    }
+    if chunk is not None:
+        fields = ("chunk_id", "index", "start", "end", "first_sid", "last_sid", "kind")
+        shown |= {name: getattr(chunk, name) for name in (*fields, "tokens", "text_hash")}
+        shown["text"] = chunk.data.decode() if intact else None
+    return shown
+
+
 def show_document(document: Document, outline: Sequence[OutlineEntry]) -> str:
     """Show what is known of a document, and its structure."""
     lines = [
@@ -111,7 +195,8 @@ def show_document(document: Document, outline: Sequence[OutlineEntry]) -> str:
         f"{document.kind}, version {document.version}, language {document.language}, "
         f"revision {document.active or document.staged}",
         f"{document.characters} characters, {document.sentences} sentences, "
-        f"{document.chunks} chunks by '{document.chunking}', {document.embedded} embedded",
+        f"{_counted(document.chunks, 'chunk')} by '{document.chunking}', "
+        f"{document.embedded} embedded",
     ]
     for entry in outline:
         label = " › ".join(part for part in (entry.chapter, entry.section) if part)
@@ -145,8 +230,9 @@ def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:
 
 
 def _summary(name: str, numbers: WorldStatus) -> str:
-    line = f"{name}: {numbers.documents} documents, {numbers.embedded} of {numbers.chunks} chunks"
-    line += " embedded"
+    documents = _counted(numbers.documents, "document")
+    chunks = f"{numbers.embedded} of {_counted(numbers.chunks, 'chunk')}"
+    line = f"{name}: {documents}, {chunks} embedded"
     for label, count in (
         ("pending", numbers.pending),
         ("quarantined", numbers.quarantined),
@@ -179,20 +265,33 @@ def plan_data(plans: Mapping[str, Plan]) -> dict[str, Any]:
     }
 
 
-def show_plans(plans: Mapping[str, Plan], *, applied: bool) -> str:
-    """Show what was found in each world, and what is or would be done about it."""
+def show_plans(plans: Mapping[str, Plan], left: Mapping[str, Plan] | None) -> str:
+    """Show what was found and what is to be done about it; if that was done, what is left."""
     lines: list[str] = []
     for name, plan in plans.items():
         lines.append(
             f"{name}: {plan.checked_chunks} chunks and {plan.checked_points} points compared"
         )
-        for finding, count in plan.counts().items():
-            lines.append(f"  {count} x {finding.value}: {REMEDIES[finding]}")
+        lines += _findings(plan)
         if plan.healthy:
             lines.append("  nothing to do")
-    if any(not plan.healthy for plan in plans.values()):
-        lines.append("Done." if applied else "Run with --apply to do this.")
-    return "\n".join(lines)
+    if all(plan.healthy for plan in plans.values()):
+        return "\n".join(lines)
+    if left is None:
+        return "\n".join([*lines, "Run with --apply to do this."])
+    remaining = [line for plan in left.values() for line in _findings(plan)]
+    return "\n".join([*lines, *(["Done, but for:", *remaining] if remaining else ["Done."])])
+
+
+def _findings(plan: Plan) -> list[str]:
+    return [
+        f"  {count} x {finding.value}: {REMEDIES[finding]}"
+        for finding, count in plan.counts().items()
+    ]
+
+
+def _counted(count: int, one: str) -> str:
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -2,8 +2,8 @@
 
 Owns: which format a source has, how its bytes become text, its blocks and their chapters.
 Does not own: reading files, cleaning, offsets.
-Must hold: nothing a person would read is lost; whether a line is a heading is decided without
-looking past it, so that no label tells of what follows.
+Must hold: nothing a person would read is lost; a place is told from what stands before it, so that
+no label speaks of what follows (`markdown` names its one exception).
 """
 
 from __future__ import annotations
@@ -14,24 +14,18 @@ from pathlib import PurePath
 from truespan.errors import SourceEmpty, SourceNotText, SourceUnsupported
 from truespan.ingest.clean import clean
 from truespan.ingest.load.decode import decode
-from truespan.ingest.load.markdown import load_markdown
-from truespan.ingest.load.text import load_text
 from truespan.model.text import Loaded
 
 LOADER_VERSION = 1
 """Raised whenever a source would give other blocks."""
 
-_LOADERS: dict[str, Callable[[str], Loaded]] = {
-    ".txt": load_text,
-    ".text": load_text,
-    ".md": load_markdown,
-    ".markdown": load_markdown,
-}
+_TEXT = frozenset({".txt", ".text"})
+_MARKDOWN = frozenset({".md", ".markdown"})
 
 
 def supported(name: str) -> bool:
     """Say whether a file of this name has a loader."""
-    return _suffix(name) in _LOADERS
+    return _suffix(name) in _TEXT | _MARKDOWN
 
 
 def load(name: str, data: bytes) -> Loaded:
@@ -43,16 +37,14 @@ def load(name: str, data: bytes) -> Loaded:
         SourceEmpty: there is nothing but white space.
     """
     shown = PurePath(name).name
-    try:
-        loader = _LOADERS[_suffix(name)]
-    except KeyError:
-        raise SourceUnsupported(shown) from None
+    if not supported(name):
+        raise SourceUnsupported(shown)
     text = decode(data)
     if text is None:
         raise SourceNotText(shown)
     # Loaders see clean text, so that every line end is one to them. What they make of it is
     # cleaned again when it is assembled: an entity can stand for an invisible character.
-    loaded = loader(clean(text))
+    loaded = _loader(_suffix(name))(clean(text))
     if not any(clean(block.text).strip() for block in loaded.blocks):
         raise SourceEmpty(shown)
     return loaded
@@ -60,3 +52,14 @@ def load(name: str, data: bytes) -> Loaded:
 
 def _suffix(name: str) -> str:
     return PurePath(name).suffix.lower()
+
+
+def _loader(suffix: str) -> Callable[[str], Loaded]:
+    # Imported here, because most runs of the program load nothing.
+    if suffix in _MARKDOWN:
+        from truespan.ingest.load.markdown import load_markdown
+
+        return load_markdown
+    from truespan.ingest.load.text import load_text
+
+    return load_text

@@ -133,21 +133,21 @@ def is_prose(text: str) -> bool:
 
 def _numbered(text: str) -> Heading | None:
     found = _NUMBERED.match(text)
-    if not found or not (bare := _title_fits(found["rest"])):
+    if not found or (title := _title(found["rest"])) is None:
         return None
     kind, number = found["kind"].lower(), _value(found["number"])
     rank = Rank.PART if _PART.fullmatch(kind) else Rank.CHAPTER
     short = text[: found.end("number")]
-    return Heading(rank, kind, number, short, _one_line(text), bare is _BARE)
+    return Heading(rank, kind, number, short, _one_line(text), bare=not title)
 
 
 def _numeral(text: str) -> Heading | None:
     """A Roman number alone, or before a title in capitals: other ones number paragraphs."""
     found = _NUMERAL.match(text)
-    if not found or not (bare := _title_fits(found["rest"])) or not text.isupper():
+    if not found or (title := _title(found["rest"])) is None or not text.isupper():
         return None
     number = found["number"]
-    return Heading(Rank.NUMERAL, "", _value(number), number, _one_line(text), bare is _BARE)
+    return Heading(Rank.NUMERAL, "", _value(number), number, _one_line(text), bare=not title)
 
 
 def _named(text: str) -> Heading | None:
@@ -161,19 +161,16 @@ def _named(text: str) -> Heading | None:
     return Heading(Rank.NAMED, name, name, _one_line(text), _one_line(text), bare=False)
 
 
-_BARE, _TITLED = object(), object()
-
-
-def _title_fits(rest: str) -> object | None:
-    """Judge what follows a number: nothing, a title, or the rest of a sentence (None)."""
+def _title(rest: str) -> str | None:
+    """Return the title that follows a number, empty where none does; None if a sentence goes on."""
     separator = _SEPARATOR.match(rest)
     title = rest[separator.end() :] if separator else rest
-    if not title.strip():
-        return _BARE
     if separator and not title.startswith("\n"):
         first = title.lstrip().lstrip("_*\"'“‘")[:1]
-        return _TITLED if first and not first.islower() and first not in "(,;" else None
-    return _TITLED if title[:1].isspace() and title_like(title) else None
+        fits = not first.islower() and first not in ("(", ",", ";")
+    else:
+        fits = not title.strip() or (title[0].isspace() and title_like(title))
+    return title.strip() if fits else None
 
 
 def _is_list(text: str) -> bool:

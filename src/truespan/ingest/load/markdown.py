@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 20
 """Levels of nesting that are followed. The parser drops what lies deeper, without a word."""
+_LOWEST_LEVEL = 6
 
 _FRONT_MATTER = re.compile(
     r"---[^\S\n]*\n(?P<fields>(?:#.*\n|[^\S\n]*\n)*[\w-]+[^\S\n]*:(?:[^\S\n].*)?\n(?:.*\n)*?)"
@@ -167,21 +168,21 @@ def _plain(tokens: Iterable[Token]) -> str:
 
 
 def _with_places(pieces: Sequence[_Piece], title: str | None) -> Loaded:
-    """Give each piece its chapter and section.
+    """Give each piece its chapter and section, decided by nothing that follows it.
 
-    A document whose only heading of level 1 comes first has that for its title, and the next level
-    for its chapters; until the first of them the title is the chapter too. In other documents the
-    highest level makes the chapters. Every lower level makes sections.
+    A heading of level 1 that begins the document is taken for its title, and until the next heading
+    for the chapter too. After it the highest level so far makes chapters, lower ones sections. The
+    title itself is only that if no other heading of level 1 comes: it is a label of the whole.
     """
-    levels = [piece.level for piece in pieces if piece.level]
-    titled = bool(pieces) and pieces[0].level == 1 and levels.count(1) == 1
-    top = min(levels[titled:], default=1)
-    chapter = section = None
+    levels = [piece.level for piece in pieces]
+    top, chapter, section = _LOWEST_LEVEL, None, None
     blocks: list[Block] = []
     for place, piece in enumerate(pieces):
-        if piece.level and (piece.level <= top or (titled and not place)):
+        if piece.level and piece.level <= top:
             chapter, section = piece.text, None
+            top = top if place == 0 and piece.level == 1 else piece.level
         elif piece.level:
             section = piece.text
         blocks.append(Block(piece.kind, piece.text, chapter, section))
+    titled = levels[:1] == [1] and levels.count(1) == 1
     return Loaded(tuple(blocks), title or (pieces[0].text if titled else None))

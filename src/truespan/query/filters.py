@@ -1,0 +1,58 @@
+"""Which documents a request for context means, and whether a default left out all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from truespan.model.bundle import Notice
+from truespan.model.document import ShelfEntry
+from truespan.model.request import RetrievalRequest
+from truespan.model.scope import Scope
+
+DEFAULT_FILTER = Notice(
+    "default_filter_emptied_result",
+    "Every document in scope was left out by the default language 'en' or version '1.0'; "
+    "ask with null for any.",
+)
+
+
+def narrowed_scope(scope: Scope, shelf: Sequence[ShelfEntry], request: RetrievalRequest) -> Scope:
+    """Return the scope restricted to what the request names. All conditions hold together.
+
+    Language, version and tags belong to documents and are looked up in the store, so that a label
+    that was changed counts at once. They reach the index as document numbers.
+    """
+    wanted = [entry.number for entry in shelf if _matches(entry, request)]
+    everything = len(wanted) == len(shelf) and request.documents is None
+    return scope.narrow(
+        documents=None if everything else wanted,
+        chapter=request.chapter_filter,
+        section=request.section_filter,
+    )
+
+
+def defaults_left_nothing(shelf: Sequence[ShelfEntry], request: RetrievalRequest) -> bool:
+    """Say whether a default language or version is what left no document over."""
+    named = [entry for entry in shelf if _is_named(entry, request)]
+    defaults = RetrievalRequest(query="?")
+    suspects = (
+        request.language_constraint == defaults.language_constraint,
+        request.version_constraint == defaults.version_constraint,
+    )
+    return bool(named) and any(suspects) and not any(_matches(entry, request) for entry in named)
+
+
+def _matches(entry: ShelfEntry, request: RetrievalRequest) -> bool:
+    language, version = request.language_constraint, request.version_constraint
+    return (
+        _is_named(entry, request)
+        and (language is None or entry.language.casefold() == language.casefold())
+        and (version is None or entry.version == version)
+    )
+
+
+def _is_named(entry: ShelfEntry, request: RetrievalRequest) -> bool:
+    names = (str(entry.number), entry.doc_id, entry.name)
+    return (request.documents is None or any(name in request.documents for name in names)) and set(
+        request.tags
+    ) <= set(entry.tags)

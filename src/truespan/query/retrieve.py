@@ -1,0 +1,372 @@
+"""Retrieve: context for a query, a selection, or a query within a selection, in budget."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from truespan.errors import (
+    BlankQuery,
+    CallerError,
+    NotAllowed,
+    ScopeViolation,
+    TruespanError,
+    WorldNotFound,
+)
+from truespan.model.bundle import (
+    ContextBundle,
+    Located,
+    NearMiss,
+    Notice,
+    Reason,
+    WhyNot,
+)
+from truespan.model.chunk import ChunkState, Vector
+from truespan.model.document import ShelfEntry
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.request import MAX_CONTEXT_TOKENS, RELEVANCE_FLOOR, RetrievalRequest
+from truespan.model.scope import Authority, Scope, Verb, World, admits
+from truespan.model.trail import Hit, Verified, Visible
+from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
+from truespan.query.assemble import (
+    FILTERED,
+    RANKED,
+    SEARCHED,
+    VECTORIZED,
+    Account,
+    assemble,
+)
+from truespan.query.filters import DEFAULT_FILTER, defaults_left_nothing, narrowed_scope
+from truespan.query.gather import ATTEMPTS, gather, signal
+from truespan.query.locate import occurrences
+from truespan.query.pack import Packed, pack
+from truespan.query.rank import rank_visible
+from truespan.query.reveal import reveal
+from truespan.query.similarity import as_float32, shown, similarity_of
+from truespan.query.vector import query_vector
+from truespan.query.verify import verify
+
+NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
+MOST_NEAR_MISSES = 5
+MOST_SEARCHED_FOR_SELECTION = 50
+"""Documents in which a selection is looked for; the ones that were found in come first."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One way through the stages; a world that changes on the way makes another one necessary."""
+
+    account: Account
+    scope: Scope | None = None
+    packed: Packed = field(default_factory=Packed)
+
+
+@dataclass(frozen=True, slots=True)
+class Retriever:
+    """What a retrieval needs. `parts_of` cuts a long text where sentences end."""
+
+    store: TrustedStore
+    index: VectorIndex
+    embedder: Embedder
+    clock: Clock
+    on_flaws: Callable[[Scope], None]
+    parts_of: Callable[[str], list[str]]
+
+    def retrieve(
+        self,
+        authority: Authority,
+        world_ref: str,
+        request: RetrievalRequest,
+        *,
+        near_misses: bool = False,
+    ) -> ContextBundle:
+        """Return the one bundle that answers a request.
+
+        A failure of something we depend on is a bundle with the status `error`; a request that
+        cannot be answered at all raises.
+
+        Raises:
+            WorldNotFound, NotAllowed: before anything dearer.
+            BlankQuery, QueryTooLong: before the provider is asked.
+        """
+        began = self.clock.monotonic()
+        world = self.store.find_world(authority, world_ref)
+        if world is None:
+            raise WorldNotFound(world_ref)
+        if not authority.may(Verb.READ, world.id):
+            raise NotAllowed("retrieve without a reader")
+        _require_words(request)
+        attempt = _Attempt(_account(request))
+        failure: TruespanError | None = None
+        try:
+            self._settle(attempt, authority, world, request, near_misses)
+        except ScopeViolation as error:
+            failure = error
+        except CallerError:
+            raise
+        except TruespanError as error:
+            failure = error
+        return assemble(
+            attempt.account,
+            attempt.scope,
+            attempt.packed,
+            seconds=self.clock.monotonic() - began,
+            failure=failure,
+        )
+
+    def why_not(
+        self, authority: Authority, world_ref: str, request: RetrievalRequest, chunk_id: ChunkId
+    ) -> Reason:
+        """Say why a chunk is not among the results of a request.
+
+        Raises as `retrieve` does; here a failure of something we depend on raises as well.
+        """
+        world = self.store.find_world(authority, world_ref)
+        if world is None:
+            raise WorldNotFound(world_ref)
+        if not authority.may(Verb.READ, world.id):
+            raise NotAllowed("retrieve without a reader")
+        _require_words(request)
+        attempt = _Attempt(_account(request))
+        try:
+            self._settle(attempt, authority, world, request, False)
+        except ScopeViolation:
+            return Reason(WhyNot.UNRELATED)
+        packed = why_not_packed(attempt.packed, chunk_id)
+        if packed is not None or world.generation is None:
+            return packed or Reason(WhyNot.ABSENT)
+        whole = Scope(authority, world.id, world.generation)
+        return self._why_not_found(whole, attempt.scope or whole, request, chunk_id)
+
+    def _why_not_found(
+        self, whole: Scope, scope: Scope, request: RetrievalRequest, chunk_id: ChunkId
+    ) -> Reason:
+        record = self.store.read_chunks(whole, [chunk_id]).get(chunk_id)
+        if record is None or not record.live:
+            return Reason(WhyNot.ABSENT)
+        if record.state is not ChunkState.EMBEDDED or record.chunk is None:
+            return Reason(WhyNot.NOT_EMBEDDED)
+        hit = Hit(chunk_id, 0.0, record.chunk.text_hash)
+        verified = verify([hit], {chunk_id: record}).verified
+        if not verified:
+            return Reason(WhyNot.NOT_TRUSTED)
+        part = reveal(verified[0], whole)
+        if part is None or not _admitted(part, scope):
+            return Reason(WhyNot.FILTERED)
+        kept = self.store.vectors(whole, [part.text_hash]).get(part.text_hash)
+        if kept is None:
+            return Reason(WhyNot.NOT_EMBEDDED)
+        parts = self._part_vectors(scope, request.selected_text)
+        ranking = self._query_vector(scope, request.query) or _mean(parts)
+        score = similarity_of(ranking, kept, scope.profile.distance)
+        if as_float32(score) < as_float32(RELEVANCE_FLOOR):
+            return Reason(WhyNot.BELOW_FLOOR, shown(score))
+        if request.query is not None and parts and not self._related(scope, [part], parts, {}):
+            return Reason(WhyNot.UNRELATED, shown(score))
+        return Reason(WhyNot.OUTRANKED, shown(score))
+
+    def _settle(
+        self,
+        attempt: _Attempt,
+        authority: Authority,
+        world: World,
+        request: RetrievalRequest,
+        near_misses: bool,
+    ) -> None:
+        """Go through the stages until the world did not change meanwhile."""
+        for _ in range(ATTEMPTS):
+            attempt.account, attempt.packed = _account(request), Packed()
+            self._fill(attempt, authority, world, request, near_misses)
+            latest = self.store.find_world(authority, world.id)
+            if latest is None:
+                raise WorldNotFound(world.id)
+            if latest.changes == world.changes:
+                return
+            world = latest
+
+    def _fill(
+        self,
+        attempt: _Attempt,
+        authority: Authority,
+        world: World,
+        request: RetrievalRequest,
+        near_misses: bool,
+    ) -> None:
+        account = attempt.account
+        if world.generation is None:
+            account.warnings.append(NOTHING_EMBEDDED)
+            return
+        whole = Scope(authority, world.id, world.generation)
+        shelf = self.store.shelf(whole, world)
+        scope = attempt.scope = narrowed_scope(whole, shelf, request)
+        account.in_scope = self.store.embedded_count(scope, world)
+        if account.in_scope == 0:
+            emptied = defaults_left_nothing(shelf, request)
+            account.warnings.append(DEFAULT_FILTER if emptied else NOTHING_EMBEDDED)
+            return
+        parts = self._part_vectors(scope, request.selected_text)
+        ranking = self._query_vector(scope, request.query) or _mean(parts)
+        account.trace.append(VECTORIZED)
+        self._choose(attempt, scope, request, ranking, parts)
+        if near_misses or not attempt.packed.chosen:
+            account.near_misses = self._near_misses(scope, ranking)
+        if request.selected_text is not None:
+            readable = [entry for entry in shelf if admits(scope.documents, entry.number)]
+            documents = _looked_in(readable, attempt.packed)
+            account.located = tuple(self._located(scope, documents, request.selected_text))
+
+    def _choose(
+        self,
+        attempt: _Attempt,
+        scope: Scope,
+        request: RetrievalRequest,
+        ranking: Vector,
+        parts: Sequence[Vector],
+    ) -> None:
+        """Search, verify and pack, fetching on while candidates have to be passed over."""
+        account = attempt.account
+        k = min(request.top_k, account.in_scope)
+        scoped = parts if request.query is not None else ()
+        near: dict[TextHash, bool] = {}
+
+        def packed(verified: list[Verified]) -> Packed:
+            visible = (part for one in verified if (part := reveal(one, scope)))
+            related = self._related(scope, list(visible), scoped, near)
+            return pack(rank_visible(related), k=k, budget=MAX_CONTEXT_TOKENS)
+
+        found = gather(
+            self.store,
+            self.index,
+            scope,
+            ranking,
+            k=k,
+            floor=RELEVANCE_FLOOR,
+            missing=lambda verified: k - len(packed(verified).chosen),
+        )
+        account.trace += [SEARCHED, FILTERED, RANKED]
+        account.fetched = len(found.verified) + len(found.flaws)
+        account.verified = len(found.verified)
+        account.reached = account.fetched > 0
+        account.skipped = found.skipped()
+        if found.flaws:
+            account.warnings += signal(self.store, scope, found.flaws, self.on_flaws)
+        attempt.packed = packed(found.verified)
+        if scoped and found.verified and not any(near.values()):
+            raise ScopeViolation
+
+    def _related(
+        self,
+        scope: Scope,
+        visible: list[Visible],
+        parts: Sequence[Vector],
+        near: dict[TextHash, bool],
+    ) -> list[Visible]:
+        """Keep the chunks that are related to some part of the selection."""
+        if not parts:
+            return visible
+        unknown = [part.text_hash for part in visible if part.text_hash not in near]
+        kept = self.store.vectors(scope, unknown) if unknown else {}
+        distance = scope.profile.distance
+        for text_hash in unknown:
+            vector = kept.get(text_hash)
+            near[text_hash] = vector is not None and any(
+                similarity_of(vector, part, distance) >= RELEVANCE_FLOOR for part in parts
+            )
+        return [part for part in visible if near[part.text_hash]]
+
+    def _query_vector(self, scope: Scope, query: str | None) -> Vector | None:
+        if query is None:
+            return None
+        return query_vector(
+            scope, query.strip(), embedder=self.embedder, cache=self.store, clock=self.clock
+        )
+
+    def _part_vectors(self, scope: Scope, selection: str | None) -> list[Vector]:
+        if selection is None:
+            return []
+        return [
+            query_vector(scope, part, embedder=self.embedder, cache=self.store, clock=self.clock)
+            for part in self.parts_of(selection)
+        ]
+
+    def _near_misses(self, scope: Scope, ranking: Vector) -> tuple[NearMiss, ...]:
+        """Return the best verified chunks below the floor, inside the caller's rights."""
+        hits = self.index.search(scope, ranking, limit=64, floor=None)
+        below = [hit for hit in hits if hit.score < RELEVANCE_FLOOR][:MOST_NEAR_MISSES]
+        records = self.store.read_chunks(scope, [hit.chunk_id for hit in below]) if below else {}
+        verified = verify(below, records).verified
+        visible = (part for one in verified if (part := reveal(one, scope)))
+        return tuple(
+            NearMiss(part.chunk_id, shown(part.score), part.source, part.chapter)
+            for part in rank_visible(visible)
+        )
+
+    def _located(
+        self, scope: Scope, documents: Iterable[tuple[int, str]], selection: str
+    ) -> Iterable[Located]:
+        """Give the place of a selection in the first document that holds it."""
+        for number, name in documents:
+            text = self.store.canonical_text(scope, number)
+            found = next(occurrences(selection, text), None)
+            if found is not None:
+                yield self._place_of(scope, number, name, found)
+                return
+
+    def _place_of(self, scope: Scope, number: int, name: str, span: tuple[int, int]) -> Located:
+        outline = self.store.outline(scope, number)
+        before = [entry for entry in outline if entry.start <= span[0]]
+        chapter = (before[-1].chapter if before else None) or name
+        section = (before[-1].section if before else None) or chapter
+        first, last = self.store.sentences_across(scope, number, *span)
+        return Located(number, name, chapter, section, first, last, *span)
+
+
+def why_not_packed(packed: Packed, chunk_id: ChunkId) -> Reason | None:
+    """Return what packing had to say of a chunk; None when it never came that far."""
+    for part in packed.chosen:
+        if part.chunk_id == chunk_id:
+            return Reason(WhyNot.RETURNED, shown(part.score))
+    for code, parts in packed.left_out.items():
+        for part in parts:
+            if part.chunk_id == chunk_id:
+                return Reason(WhyNot(code), shown(part.score))
+    return None
+
+
+def _admitted(part: Visible, scope: Scope) -> bool:
+    return (
+        admits(scope.documents, part.document)
+        and scope.chapter in (None, part.chapter.casefold())
+        and scope.section in (None, part.section.casefold())
+    )
+
+
+def _looked_in(shelf: Sequence[ShelfEntry], packed: Packed) -> list[tuple[int, str]]:
+    """Return documents in the order in which a selection is looked for in them."""
+    likely = dict.fromkeys(part.document for part in packed.chosen)
+    names = {entry.number: entry.name for entry in shelf}
+    order = [*likely, *(number for number in names if number not in likely)]
+    return [(number, names[number]) for number in order[:MOST_SEARCHED_FOR_SELECTION]]
+
+
+def _account(request: RetrievalRequest) -> Account:
+    return Account(request.query_type, request.top_k, RELEVANCE_FLOOR)
+
+
+def _require_words(request: RetrievalRequest) -> None:
+    for text in (request.query, request.selected_text):
+        if text is not None and not text.strip():
+            raise BlankQuery
+
+
+def _mean(vectors: Sequence[Vector]) -> Vector:
+    """Return the normalised mean of unit vectors; of one, that one itself."""
+    if len(vectors) == 1:
+        return vectors[0]
+    sums = [
+        math.fsum(numbers) for numbers in zip(*(array("f", one) for one in vectors), strict=True)
+    ]
+    norm = math.sqrt(math.fsum(number * number for number in sums)) or 1.0
+    return Vector(array("f", [number / norm for number in sums]).tobytes())

@@ -1,0 +1,284 @@
+"""Retrieval for a reader: one book, up to the position, in reading order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from truespan.errors import (
+    BlankQuery,
+    CallerError,
+    DocumentNotFound,
+    NotAllowed,
+    TruespanError,
+    WorldNotFound,
+)
+from truespan.model.bundle import ContextBundle, Notice, Reason, WhyNot
+from truespan.model.chunk import ChunkKind, Vector
+from truespan.model.document import RevisionRef
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.reading import NOTHING_READ, Position, TailChunk
+from truespan.model.request import MAX_CONTEXT_TOKENS, ReadingRequest
+from truespan.model.scope import Authority, Scope, World
+from truespan.model.trail import Verified, Visible
+from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
+from truespan.query.assemble import FILTERED, RANKED, SEARCHED, VECTORIZED, Account, assemble
+from truespan.query.gather import ATTEMPTS, gather, signal
+from truespan.query.pack import Packed, pack
+from truespan.query.rank import rank_visible
+from truespan.query.retrieve import why_not_packed
+from truespan.query.reveal import reveal, seen_as
+from truespan.query.similarity import similarity_of
+from truespan.query.vector import query_vector
+from truespan.reading.tail import TailMaker
+
+NO_POSITION = Notice(
+    "no_reading_position", "No reading position is recorded, so nothing of this book is readable."
+)
+NOTHING_READ_YET = Notice("nothing_read", "Nothing of this book has been read yet.")
+
+
+@dataclass(slots=True)
+class _Attempt:
+    account: Account
+    scope: Scope | None = None
+    packed: Packed = field(default_factory=Packed)
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """What retrieval for a reader needs."""
+
+    store: TrustedStore
+    index: VectorIndex
+    embedder: Embedder
+    clock: Clock
+    tails: TailMaker
+    on_flaws: Callable[[Scope], None]
+
+    def retrieve(
+        self, authority: Authority, world_ref: str, reader: str, request: ReadingRequest
+    ) -> ContextBundle:
+        """Return what a reader's book has to say to a query, up to the recorded position.
+
+        Raises:
+            WorldNotFound, NotAllowed, DocumentNotFound: there is no such thing for this caller.
+            BlankQuery, QueryTooLong: before the provider is asked.
+        """
+        began = self.clock.monotonic()
+        world = self.store.find_world(authority, world_ref)
+        if world is None:
+            raise WorldNotFound(world_ref)
+        if not authority.may_follow(reader, world.id):
+            raise NotAllowed("read as this reader")
+        if not request.query.strip():
+            raise BlankQuery
+        attempt = _Attempt(_account(request))
+        failure: TruespanError | None = None
+        try:
+            self._settle(attempt, authority, world, reader, request)
+        except CallerError:
+            raise
+        except TruespanError as error:
+            failure = error
+        return assemble(
+            attempt.account,
+            attempt.scope,
+            attempt.packed,
+            seconds=self.clock.monotonic() - began,
+            failure=failure,
+        )
+
+    def why_not(
+        self,
+        authority: Authority,
+        world_ref: str,
+        reader: str,
+        request: ReadingRequest,
+        chunk_id: ChunkId,
+    ) -> Reason:
+        """Say why a chunk is not among a reader's results; an unread one is like an absent one."""
+        world = self.store.find_world(authority, world_ref)
+        if world is None:
+            raise WorldNotFound(world_ref)
+        if not authority.may_follow(reader, world.id):
+            raise NotAllowed("read as this reader")
+        attempt = _Attempt(_account(request))
+        self._settle(attempt, authority, world, reader, request)
+        packed = why_not_packed(attempt.packed, chunk_id)
+        scope = attempt.scope
+        if packed is not None or scope is None or scope.position is None:
+            return packed or Reason(WhyNot.ABSENT)
+        position = book_of(self.store.positions(scope, reader), request.book)
+        if position is None or position.sid != scope.position:
+            return Reason(WhyNot.ABSENT)
+        ref = RevisionRef(position.document, position.revision)
+        known = (
+            seen_as(scope, position.document, *mark)
+            for mark in self.store.whole_marks(scope, ref, position.sid)
+        )
+        return Reason(WhyNot.OUTRANKED if chunk_id in known else WhyNot.ABSENT)
+
+    def _settle(
+        self,
+        attempt: _Attempt,
+        authority: Authority,
+        world: World,
+        reader: str,
+        request: ReadingRequest,
+    ) -> None:
+        for _ in range(ATTEMPTS):
+            attempt.account, attempt.packed = _account(request), Packed()
+            self._fill(attempt, authority, world, reader, request)
+            latest = self.store.find_world(authority, world.id)
+            if latest is None:
+                raise WorldNotFound(world.id)
+            if latest.changes == world.changes:
+                return
+            world = latest
+
+    def _fill(
+        self,
+        attempt: _Attempt,
+        authority: Authority,
+        world: World,
+        reader: str,
+        request: ReadingRequest,
+    ) -> None:
+        account = attempt.account
+        if world.generation is None:
+            if request.book is not None:
+                raise DocumentNotFound(request.book)
+            account.warnings.append(NO_POSITION)
+            return
+        whole = Scope(authority, world.id, world.generation)
+        # The position is read here, once, before anything is asked of the index.
+        position = book_of(self.store.positions(whole, reader), request.book)
+        if position is None:
+            self._require_book(whole, world, request.book)
+            account.warnings.append(NO_POSITION)
+            return
+        scope = attempt.scope = whole.for_reader(position.document, position.sid)
+        if position.sid == NOTHING_READ:
+            account.warnings.append(NOTHING_READ_YET)
+            return
+        self._answer(attempt, scope, position, request)
+
+    def _answer(
+        self, attempt: _Attempt, scope: Scope, position: Position, request: ReadingRequest
+    ) -> None:
+        account = attempt.account
+        ref = RevisionRef(position.document, position.revision)
+        vector = query_vector(
+            scope, request.query.strip(), embedder=self.embedder, cache=self.store, clock=self.clock
+        )
+        account.trace.append(VECTORIZED)
+        tail = self.tails.tail(scope, ref, position.sid, position.chunking)
+        account.in_scope = self.store.whole_chunks(scope, ref, position.sid) + len(tail)
+        k = min(request.top_k, account.in_scope)
+        ending = [
+            _tail_part(
+                scope, position, chunk, similarity_of(vector, chunk.vector, scope.profile.distance)
+            )
+            for chunk in tail
+            if chunk.vector is not None
+        ]
+
+        scores: dict[TextHash, float] = {}
+
+        def packed(verified: Sequence[Verified]) -> Packed:
+            visible = [part for one in verified if (part := reveal(one, scope))]
+            scored = self._scored(scope, visible, vector, scores)
+            return pack(rank_visible([*scored, *ending]), k=k, budget=MAX_CONTEXT_TOKENS)
+
+        found = gather(
+            self.store,
+            self.index,
+            scope,
+            vector,
+            k=k,
+            floor=None,
+            missing=lambda verified: k - len(packed(verified).chosen),
+        )
+        account.trace += [SEARCHED, FILTERED, RANKED]
+        attempt.packed = packed(found.verified)
+        account.verified = sum(1 for one in found.verified if reveal(one, scope)) + len(ending)
+        account.fetched = account.verified + len(found.flaws)
+        account.reached = account.fetched > 0
+        account.skipped = found.skipped()
+        if found.flaws:
+            account.warnings += signal(self.store, scope, found.flaws, self.on_flaws)
+
+    def _scored(
+        self,
+        scope: Scope,
+        visible: list[Visible],
+        vector: Vector,
+        scores: dict[TextHash, float],
+    ) -> list[Visible]:
+        """Score chunks from their kept vectors, as the tail is scored: one routine for both."""
+        unknown = [part.text_hash for part in visible if part.text_hash not in scores]
+        kept = self.store.vectors(scope, unknown) if unknown else {}
+        for text_hash, found in kept.items():
+            scores[text_hash] = similarity_of(vector, found, scope.profile.distance)
+        return [
+            replace(part, score=scores[part.text_hash])
+            for part in visible
+            if part.text_hash in scores
+        ]
+
+    def _require_book(self, scope: Scope, world: World, book: str | None) -> None:
+        """Refuse a name that no document has; one that has no position is merely unreadable."""
+        if book is None:
+            return
+        names = {
+            name
+            for entry in self.store.shelf(scope, world)
+            for name in (str(entry.number), entry.doc_id, entry.name)
+        }
+        if book not in names:
+            raise DocumentNotFound(book)
+
+
+def book_of(positions: Sequence[Position], book: str | None) -> Position | None:
+    """Return the position in the named book, or in the current one when none is named."""
+    for position in positions:
+        if book is None and position.current:
+            return position
+        if book is not None and book in (str(position.document), position.doc_id, position.name):
+            return position
+    return None
+
+
+def _account(request: ReadingRequest) -> Account:
+    return Account("standard", request.top_k, None)
+
+
+def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float) -> Visible:
+    chapter = chunk.chapter or position.title
+    return Visible(
+        chunk_id=seen_as(
+            scope,
+            position.document,
+            chunk.first_sid,
+            chunk.last_sid,
+            chunk.start,
+            chunk.text_hash,
+        ),
+        document=position.document,
+        source=position.name,
+        title=position.title,
+        revision=None,
+        index=chunk.index,
+        start=chunk.start,
+        end=chunk.end,
+        first_sid=chunk.first_sid,
+        last_sid=chunk.last_sid,
+        chapter=chapter,
+        section=chunk.section or chapter,
+        kind=ChunkKind.TEXT,
+        text=chunk.text,
+        text_hash=chunk.text_hash,
+        tokens=chunk.tokens,
+        score=score,
+    )

@@ -1,0 +1,436 @@
+"""The pages are true: their examples run, their tables match the code, their links lead somewhere.
+
+A newcomer is played who first follows the README and then, from what that left behind, each other
+page by itself. Blocks of a page run in order. Of a `console` block the lines that begin with `$`
+are run and the lines below them must come out; a `text` block right after a `python` block is what
+that must print.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import truespan
+from truespan import errors
+from truespan.compose import open_library
+from truespan.doors.cli import run
+from truespan.doors.cli.app import app
+from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
+from truespan.ingest.run import IngestReport
+from truespan.model.bundle import Passage, SearchResult
+from truespan.model.profile import STANDARD_CHUNKING
+from truespan.model.trail import FlawKind
+from truespan.settings import Settings, read_settings
+from truespan.upkeep.doctor import Finding
+
+ROOT = Path(__file__).resolve().parents[2]
+README, CHANGELOG, DOCS = ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "docs"
+PAGES = [README, *sorted(DOCS.glob("*.md"))]
+
+CHECKED = {"python", "console", "sh", "text", "toml"}
+"""Kinds of blocks that something here looks at."""
+MENTIONED = {"make", "pip", "source"}
+"""Commands that a page may show although nobody runs them here."""
+SIMILARITY = r"\b[01]\.\d{3}\b"
+"""A score as the command line prints it; the last digits are those of a machine."""
+
+
+def each_page(*pages: Path) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", pages, ids=lambda page: page.name)
+
+
+# Reading a page
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block; `follows` says that it shows what the Python block before it prints."""
+
+    language: str
+    body: str
+    line: int
+    follows: bool
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
+    found: list[Block] = []
+    end = 0
+    for fence in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        directly = not text[end : fence.start()].strip()
+        follows = directly and bool(found) and found[-1].language == "python"
+        line = text.count("\n", 0, fence.start()) + 1
+        found.append(Block(fence[1], fence[2], line, follows and fence[1] == "text"))
+        end = fence.end()
+    return found
+
+
+def prose_of(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def sections_of(page: Path) -> dict[str, str]:
+    """Return what stands below each heading, up to the next one."""
+    parts = re.split(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def table_rows(text: str) -> list[list[str]]:
+    """Return the cells of a table, without its heading and without the marks of code."""
+    rows = [line.strip().strip("|").split("|") for line in text.splitlines() if line[:1] == "|"]
+    return [[cell.strip().strip("`") for cell in row] for row in rows[2:]]
+
+
+# Following a page
+
+
+class Newcomer:
+    """Follows pages in folders of their own, and notes what does not come out as they say."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._start = folder / README.name
+        self._start.mkdir()
+        shutil.copytree(ROOT / "examples", self._start / "examples")
+        self._at_readme = self._try(README, self._start)
+        end_index_process(self._start)
+
+    def follow(self, page: Path) -> list[str]:
+        """Return what is wrong with a page; all but the README begin where that ends."""
+        if page == README:
+            return self._at_readme
+        place = self._folder / page.name
+        shutil.copytree(self._start, place)
+        try:
+            return self._try(page, place)
+        finally:
+            end_index_process(place)
+
+    def _try(self, page: Path, place: Path) -> list[str]:
+        with contextlib.chdir(place), pytest.MonkeyPatch.context() as patch:
+            for name in os.environ:
+                if name.startswith(("TRUESPAN_", "EMBEDDING_", "OLLAMA_")):
+                    patch.delenv(name)
+            patch.setenv("XDG_DATA_HOME", str(place / "data"))
+            return Reading(page, patch).complaints()
+
+
+@dataclass
+class Reading:
+    """One page as it is being followed."""
+
+    page: Path
+    patch: pytest.MonkeyPatch
+
+    def complaints(self) -> list[str]:
+        namespace: dict[str, Any] = {"__name__": self.page.stem}
+        printed, found = "", []
+        for block in blocks_of(self.page):
+            if block.language == "python":
+                printed, wrong = self._python(block, namespace)
+                found += wrong
+            elif block.follows:
+                found += self._compared(block.line, block.body, printed)
+            elif block.language in ("console", "sh"):
+                found += self._console(block)
+        return found
+
+    def _python(self, block: Block, namespace: dict[str, Any]) -> tuple[str, list[str]]:
+        # Blank lines in front make the lines of a traceback those of the page.
+        source = "\n" * block.line + block.body
+        with captured() as output:
+            try:
+                code = compile(source, self.page.name, "exec", dont_inherit=True)
+                exec(code, namespace)
+            except Exception:
+                return output.getvalue(), [self._at(block.line, traceback.format_exc())]
+        return output.getvalue(), []
+
+    def _console(self, block: Block) -> list[str]:
+        found: list[str] = []
+        for command, shown in commands_in(block.body):
+            expected = re.search(r"\s# exit (\d+)$", command)
+            code, output = self._run(command)
+            wanted = int(expected[1]) if expected else 0
+            if code != wanted:
+                found.append(self._at(block.line, f"{command}: exit {code}\n{output}"))
+            found += self._compared(block.line, shown, output)
+        return found
+
+    def _run(self, command: str) -> tuple[int, str]:
+        """Run one line of a console block; truespan itself runs in this process."""
+        first, *rest = shlex.split(command, comments=True)
+        if first == "truespan":
+            with captured() as output:
+                return run(rest), output.getvalue()
+        if first == "export":
+            for assignment in rest:
+                self.patch.setenv(*assignment.split("=", 1))
+            return 0, ""
+        if first in ("echo", "mkdir"):
+            done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+            return done.returncode, done.stdout + done.stderr
+        return (0, "") if first in MENTIONED else (-1, "nobody here runs this command")
+
+    def _compared(self, line: int, shown: str, output: str) -> list[str]:
+        missing = first_missing(shown, output)
+        return [self._at(line, f"{missing!r} is not in\n{output}")] if missing else []
+
+    def _at(self, line: int, what: str) -> str:
+        return f"{self.page.name}, line {line}: {what}"
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[io.StringIO]:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        yield output
+
+
+def commands_in(body: str) -> list[tuple[str, str]]:
+    """Return each command of a console block with the output that is shown below it."""
+    _, *parts = re.split(r"^\$ ", "\n" + body, flags=re.MULTILINE)
+    return [(part.partition("\n")[0], part.partition("\n")[2]) for part in parts]
+
+
+def first_missing(shown: str, output: str) -> str | None:
+    """Return the first shown line that the output does not hold after the lines before it.
+
+    White space counts as one space, so that it does not matter where a terminal breaks lines. Three
+    dots stand for anything, and similarities need only be close.
+    """
+    real, place = " ".join(output.split()), 0
+    for line in shown.splitlines():
+        wanted = " ".join(line.split())
+        found = re.compile(pattern_of(wanted)).search(real, place)
+        if found is None or not close(re.findall(SIMILARITY, wanted), found.groups()):
+            return wanted
+        place = found.end()
+    return None
+
+
+def pattern_of(line: str) -> str:
+    parts = re.split(rf"(\.\.\.|{SIMILARITY})", line)
+    return "".join(
+        ".*?" if part == "..." else f"({SIMILARITY})" if number % 2 else re.escape(part)
+        for number, part in enumerate(parts)
+    )
+
+
+def close(shown: list[str], real: tuple[str, ...]) -> bool:
+    return all(abs(float(a) - float(b)) <= 0.02 for a, b in zip(shown, real, strict=True))
+
+
+def end_index_process(place: Path) -> None:
+    for store in place.glob("*/store.db"):
+        library = open_library(store.parent)
+        library._parts.index.retire()  # type: ignore[attr-defined]
+        library.close()
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
+    return Newcomer(tmp_path_factory.mktemp("pages"))
+
+
+@each_page(*PAGES)
+def test_what_a_page_shows_is_what_happens(page: Path, newcomer: Newcomer) -> None:
+    assert "\n\n".join(newcomer.follow(page)) == ""
+
+
+@each_page(*PAGES, CHANGELOG)
+def test_every_block_is_of_a_kind_that_is_checked(page: Path) -> None:
+    assert {block.language for block in blocks_of(page)} <= CHECKED
+    assert page.read_text("utf-8").count("```") == 2 * len(blocks_of(page))
+
+
+def test_output_that_differs_is_noticed() -> None:
+    real = "1. 0.697  Chapter One\n   “And who has\n   the key?”\n104 chunks (7 ms)."
+
+    assert first_missing("1. 0.700 Chapter One\n...\n104 chunks (... ms).", real) is None
+    assert first_missing("“And who has the key?”", real) is None
+    assert first_missing("1. 0.600 Chapter One", real) == "1. 0.600 Chapter One"
+    assert first_missing("105 chunks", real) == "105 chunks"
+    assert first_missing("104 chunks\n1. 0.697", real) == "1. 0.697"
+
+
+# Tables
+
+
+def test_the_settings_page_lists_every_setting_with_its_default() -> None:
+    preface = prose_of(DOCS / "settings.md").split("\n## ")[0]
+    listed = {row[0]: row[2].replace("empty", "") for row in table_rows(preface)}
+
+    assert listed == {entry.name: str(entry.default) for entry in fields(Settings)}
+
+
+def test_each_variable_of_the_settings_page_sets_its_setting(tmp_path: Path) -> None:
+    texts = {"embedding_provider": "ollama", "ollama_base_url": "http://localhost:1"}
+    for name, variable, _, least, _ in table_rows(prose_of(DOCS / "settings.md").split("\n## ")[0]):
+        values = [least, str(int(least) + 7)] if least else [texts.get(name, "another")]
+        for spelled in (variable, f"TRUESPAN_{name.upper()}"):
+            for value in values:
+                assert str(getattr(read_settings(tmp_path, {spelled: value}), name)) == value
+        if least:
+            with pytest.raises(errors.InvalidConfiguration):
+                read_settings(tmp_path, {variable: str(int(least) - 1)})
+
+
+def test_the_settings_page_names_every_other_variable_that_is_read() -> None:
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    read = set(re.findall(r'"((?:TRUESPAN|XDG)_[A-Z_]+[A-Z])"', source))
+
+    others = table_rows(sections_of(DOCS / "settings.md")["Other variables"])
+
+    assert {row[0] for row in others} == read
+
+
+@each_page(*PAGES)
+def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) -> None:
+    for block in blocks_of(page):
+        if block.language == "toml":
+            (tmp_path / "truespan.toml").write_text(block.body, encoding="utf-8")
+            settings = read_settings(tmp_path, {})
+            for name, value in tomllib.loads(block.body).items():
+                assert getattr(settings, name) == value
+
+
+def test_the_errors_page_lists_every_error_as_the_program_treats_it() -> None:
+    kinds: list[type[errors.TruespanError]] = [errors.TruespanError]
+    for kind in kinds:
+        kinds.extend(sub for sub in kind.__subclasses__() if sub.__module__ == errors.__name__)
+    expected = []
+    for kind in kinds[1:]:
+        status = status_of(kind.__new__(kind))
+        retryable = "yes" if kind.retryable else "no"
+        row = [kind.code, kind.__name__, retryable, str(status.exit_code), str(status.http)]
+        expected.append(row)
+
+    tables = [table_rows(text) for text in sections_of(DOCS / "errors.md").values()]
+    listed = [[*row[:2], *row[3:]] for rows in tables for row in rows]
+
+    assert sorted(listed) == sorted(expected)
+
+
+def test_the_command_line_page_lists_every_exit_code() -> None:
+    codes = {0, EXIT_PARTIAL, EXIT_UNHEALTHY} | {status.exit_code for status in STATUS.values()}
+
+    rows = table_rows(sections_of(DOCS / "command-line.md")["Exit codes"])
+
+    assert [int(row[0]) for row in rows] == sorted(codes)
+
+
+def test_the_command_line_page_has_every_command_with_its_options() -> None:
+    group: Any = typer.main.get_command(app)
+    known = {
+        name: {spelled for option in command.params for spelled in option.opts if spelled[0] == "-"}
+        for name, command in group.commands.items()
+    }
+    shared = {"-L", "-w"}
+
+    listed: dict[str, set[str]] = {}
+    for heading, text in sections_of(DOCS / "command-line.md").items():
+        for options in re.findall(r"^Options: (.*?)\.$", text, re.MULTILINE | re.DOTALL):
+            listed[heading] = set(re.findall(r"`(-[\w-]+)`", options)) | (shared & known[heading])
+
+    assert listed == known
+
+
+@pytest.mark.parametrize("kind", [IngestReport, SearchResult, Passage])
+def test_the_library_page_lists_every_member_of_what_is_returned(kind: type) -> None:
+    rows = table_rows(sections_of(DOCS / "library.md")[kind.__name__])
+
+    assert [row[0] for row in rows] == [entry.name for entry in fields(kind)]
+
+
+@pytest.mark.parametrize(("heading", "kinds"), [("Verifying", FlawKind), ("Doctor", Finding)])
+def test_every_kind_of_damage_is_explained(
+    heading: str, kinds: type[FlawKind] | type[Finding]
+) -> None:
+    rows = table_rows(sections_of(DOCS / "how-it-works.md")[heading])
+
+    assert sorted(row[0] for row in rows) == sorted(kind.value for kind in kinds)
+
+
+def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> None:
+    rows = table_rows(sections_of(DOCS / "chunking.md")["The three strategies"])
+
+    assert [(name, size, overlap) for name, _, size, overlap, _ in rows] == [
+        (profile.name, str(profile.size), str(profile.overlap))
+        for profile in STANDARD_CHUNKING.values()
+    ]
+
+
+# Words and links
+
+
+def anchors_of(page: Path) -> set[str]:
+    plain = [re.sub(r"[^\w\s-]", "", heading.lower()) for heading in sections_of(page)]
+    return {re.sub(r"\s", "-", heading) for heading in plain}
+
+
+def leads_somewhere(page: Path, target: str) -> bool:
+    name, _, anchor = target.partition("#")
+    place = (page.parent / name).resolve() if name else page
+    if not place.is_relative_to(ROOT) or not place.exists():
+        return False
+    return not anchor or anchor in anchors_of(place)
+
+
+@each_page(*PAGES, CHANGELOG)
+def test_links_within_the_project_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
+    inner = [target for target in targets if not re.match(r"[a-z]+:", target)]
+
+    assert [target for target in inner if not leads_somewhere(page, target)] == []
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    linked = set(re.findall(r"\]\((?:docs/)?([\w-]+\.md)\)", prose_of(README)))
+
+    assert {page.name for page in [*PAGES[1:], CHANGELOG]} <= linked
+
+
+def test_the_readme_opens_with_one_sentence_and_ten_lines_that_run() -> None:
+    opening = README.read_text("utf-8").split("```")[0].split("\n\n")[1]
+    first = blocks_of(README)[0]
+
+    assert re.fullmatch(r"[^.!?]+\.\s*", opening)
+    assert first.language == "python"
+    assert len([line for line in first.body.splitlines() if line.strip()]) <= 10
+
+
+@each_page(*PAGES)
+def test_no_page_counts_promises_by_hand(page: Path) -> None:
+    counted = r"\b\d+ (?:of \d+ )?(?:promises|statements|proved|open)\b|\bpromises: \d+"
+
+    assert re.findall(counted, prose_of(page)) == []
+
+
+@each_page(*PAGES, CHANGELOG)
+def test_no_page_names_a_place_on_a_machine_or_a_package_index(page: Path) -> None:
+    foreign = r"(?<![\w.~])/(?:work|tmp|home|root|Users|usr|opt|var)\b|[A-Z]:\\|pypi|pythonhosted"
+
+    assert re.findall(foreign, page.read_text("utf-8"), re.IGNORECASE) == []
+    assert "index-url" not in page.read_text("utf-8")
+
+
+def test_the_newest_change_is_this_version_with_its_date() -> None:
+    newest = next(heading for heading in sections_of(CHANGELOG) if heading[0].isdigit())
+
+    assert re.fullmatch(re.escape(truespan.__version__) + r" - \d{4}-\d\d-\d\d", newest)

@@ -1,0 +1,259 @@
+"""The client asks for exactly what a scope allows; the process refuses what asks for more."""
+
+import threading
+from collections.abc import Iterator
+from multiprocessing.connection import Listener
+from pathlib import Path
+
+import pytest
+
+from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope, point, vector
+from tests.promises import proves
+from truespan.adapters import edge_channel
+from truespan.adapters.edge_index import EdgeIndex
+from truespan.adapters.edge_link import EdgeLink
+from truespan.adapters.edge_wire import (
+    VERSION,
+    Collection,
+    Count,
+    Delete,
+    DeleteStale,
+    Done,
+    Found,
+    Hello,
+    Refused,
+    Request,
+    Scan,
+    Search,
+    Upsert,
+    Welcome,
+    decode_reply,
+    decode_request,
+    encode,
+)
+from truespan.adapters.file_lock import FileLock
+from truespan.adapters.qdrant_filter import AnyOf, AtMost, Equals, Field, HasId
+from truespan.errors import IndexRefused
+from truespan.model.ids import ChunkId
+
+COLLECTION = Collection(COSINE.id, 4, "cosine")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("library") / "index"
+
+
+@pytest.fixture(scope="module")
+def index(folder: Path) -> Iterator[EdgeIndex]:
+    index = EdgeIndex(folder, reserve=0, idle_seconds=60)
+    yield index
+    index.retire()
+
+
+# The requests
+
+
+class Recorder:
+    """Stands where the index process would, answers every request and keeps what it was sent."""
+
+    def __init__(self, folder: Path) -> None:
+        self.requests: list[Request] = []
+        self._key = edge_channel.key_of(folder)
+        self._lock = FileLock(folder / edge_channel.LOCK)
+        assert self._lock.acquire()
+        self._listener, address = edge_channel.listen(folder)
+        edge_channel.publish(folder, address)
+        self._thread = threading.Thread(target=self._serve, args=[self._listener])
+        self._thread.start()
+
+    def _serve(self, listener: Listener) -> None:
+        with listener.accept() as connection:
+            edge_channel.admit(connection, self._key, 5)
+            while True:
+                try:
+                    request = decode_request(edge_channel.receive(connection))
+                except EOFError:
+                    return
+                self.requests.append(request)
+                connection.send_bytes(encode(_reply(request)))
+
+    def stop(self) -> None:
+        """End after the client has closed its connection."""
+        self._thread.join()
+        self._listener.close()
+        self._lock.release()
+
+
+def _reply(request: Request) -> Welcome | Found | Done:
+    match request:
+        case Hello():
+            return Welcome(1)
+        case Search():
+            return Found([(f"at {raw}", raw, "hash") for raw in (0.9, 0.3, 0.25)])
+        case _:
+            return Done()
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Iterator[tuple[EdgeIndex, Recorder]]:
+    recorder, index = Recorder(tmp_path), EdgeIndex(tmp_path, reserve=1000)
+    yield index, recorder
+    index.close()
+    recorder.stop()
+
+
+@proves("search.world-in-request", "search.floor-in-request")
+def test_world_documents_and_floor_are_part_of_the_search_request(recorded):
+    index, recorder = recorded
+    scope = new_scope(generation=3).narrow(documents=[4, 2])
+
+    index.search(scope, vector(*EAST), limit=9, floor=0.3)
+
+    assert recorder.requests == [
+        Hello(VERSION, recorder.requests[0].folder),
+        Search(
+            COLLECTION,
+            (Equals(Field.TENANT, f"{scope.world}.3"), AnyOf(Field.DOCUMENT, (2, 4))),
+            vector(*EAST),
+            9,
+            float32_below(0.3),
+        ),
+    ]
+
+
+@proves("search.floor-inclusive")
+def test_a_hit_below_the_floor_is_dropped_although_the_index_gave_it(recorded):
+    index, _ = recorded
+
+    hits = index.search(new_scope(), vector(*EAST), limit=9, floor=0.3)
+
+    assert [hit.chunk_id for hit in hits] == ["at 0.9"]
+
+
+@proves("search.world-in-request")
+def test_every_write_and_deletion_names_its_world_and_generation(recorded):
+    index, recorder = recorded
+    scope = new_scope()
+    made = point(scope, 0, vector(*EAST))
+
+    index.upsert(scope, [made])
+    index.delete(scope, [made.chunk_id])
+    index.delete_stale(scope, [(made.chunk_id, made.text_hash)])
+    index.drop(scope)
+
+    upsert, *deletions = recorder.requests[1:]
+    tenant = Equals(Field.TENANT, f"{scope.world}.1")
+    assert upsert.tenant == tenant.value
+    assert deletions == [
+        Delete(COLLECTION, (tenant, HasId((made.chunk_id,)))),
+        DeleteStale(COLLECTION, (tenant,), [(made.chunk_id, made.text_hash)]),
+        Delete(COLLECTION, (tenant,)),
+    ]
+
+
+@proves("store.disk-reserve")
+def test_the_first_slice_of_a_large_batch_demands_room_for_all_of_it(recorded):
+    index, recorder = recorded
+    scope = new_scope()
+
+    index.upsert(scope, [point(scope, n, vector(*EAST)) for n in range(300)])
+
+    upserts = [request for request in recorder.requests if isinstance(request, Upsert)]
+    assert sum(len(upsert.points) for upsert in upserts) == 300
+    assert len(upserts) > 1
+    assert upserts[0].room >= 1000 + 300 * (16 + 64)
+    assert upserts[0].room > upserts[-1].room > 1000
+
+
+@proves("authority.empty-means-nothing", "search.zero-k-is-empty")
+def test_an_empty_scope_and_a_zero_limit_ask_nobody(tmp_path: Path):
+    index, scope = EdgeIndex(tmp_path / "index", reserve=0), new_scope()
+
+    assert index.search(scope.narrow(documents=[]), vector(*EAST), limit=5, floor=None) == []
+    assert index.search(scope, vector(*EAST), limit=0, floor=None) == []
+    assert not (tmp_path / "index").exists()
+
+
+# What the process refuses, whoever asks
+
+TENANT = Equals(Field.TENANT, "a world.1")
+UNBOUND = (AnyOf(Field.DOCUMENT, (1,)), AtMost(Field.POS_START, 3))
+
+
+@pytest.fixture(scope="module")
+def link(folder: Path, index: EdgeIndex) -> Iterator[EdgeLink]:
+    index.prepare(new_scope())
+    link = EdgeLink(folder, idle_seconds=60, start_timeout=30, request_timeout=30)
+    yield link
+    link.close()
+
+
+@proves("search.world-required")
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Search(COLLECTION, UNBOUND, vector(*EAST), 5, None),
+        Search(COLLECTION, (), vector(*EAST), 5, None),
+        Search(COLLECTION, (Equals(Field.TENANT, ""),), vector(*EAST), 5, None),
+        Search(COLLECTION, (Equals(Field.TENANT, 1),), vector(*EAST), 5, None),
+        Count(COLLECTION, UNBOUND),
+        Scan(COLLECTION, UNBOUND, None, 5),
+        Delete(COLLECTION, UNBOUND),
+        DeleteStale(COLLECTION, UNBOUND, [("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1", "hash")]),
+        Upsert(COLLECTION, "", [], 0),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_the_process_refuses_a_request_that_names_no_world(link: EdgeLink, request_: Request):
+    reply = link.ask(request_)
+
+    assert isinstance(reply, Refused)
+    assert "world" in reply.message
+
+
+@pytest.mark.parametrize("name", ["../outside", "", "0123456789abcde/", "0123456789ABCDEF"])
+def test_the_process_refuses_a_collection_whose_name_is_not_a_digest(link: EdgeLink, name: str):
+    reply = link.ask(Count(Collection(name, 4, "cosine"), (TENANT,)))
+
+    assert isinstance(reply, Refused)
+    assert "named" in reply.message
+
+
+def test_the_process_refuses_a_vector_of_another_length(link: EdgeLink):
+    assert isinstance(link.ask(Search(COLLECTION, (TENANT,), b"1234", 5, None)), Refused)
+
+
+def test_the_process_refuses_a_message_it_cannot_read_and_goes_on(folder: Path, link: EdgeLink):
+    address = edge_channel.published(folder)
+    assert address is not None
+    with edge_channel.connect(address, edge_channel.key_of(folder), 5) as connection:
+        connection.send_bytes(b"\xc1 not a message")
+        refused = edge_channel.receive(connection)
+
+    assert b"greeted" in refused
+    assert not isinstance(link.ask(Count(COLLECTION, (TENANT,))), Refused)
+
+
+def test_the_process_refuses_a_client_of_another_version(folder: Path, link: EdgeLink):
+    address = edge_channel.published(folder)
+    assert address is not None
+    with edge_channel.connect(address, edge_channel.key_of(folder), 5) as connection:
+        connection.send_bytes(encode(Hello(VERSION + 1, edge_channel.identity(folder))))
+        reply = decode_reply(edge_channel.receive(connection))
+
+    assert isinstance(reply, Refused)
+    assert "version" in reply.message
+
+
+@proves("errors.no-secrets")
+def test_an_error_of_the_engine_quotes_nothing_of_what_it_was_given(index: EdgeIndex, folder: Path):
+    scope = new_scope()
+    index.prepare(scope)
+    canary = "canary-2f9c"
+
+    with pytest.raises(IndexRefused) as refusal:
+        index.delete(scope, [ChunkId(canary)])
+
+    assert canary not in str(refusal.value)
+    assert canary not in (folder / edge_channel.LOG).read_text()

@@ -1,0 +1,97 @@
+"""A disk without room refuses writes in time, and when it is too late loses nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.index_contract import COSINE, EAST, point, vector
+from tests.index_folder import SCOPE, end_process, opened
+from tests.promises import proves
+from truespan.adapters.edge_index import EdgeIndex
+from truespan.adapters.edge_link import EdgeLink
+from truespan.adapters.edge_wire import Collection, Done, Upsert, WirePoint
+from truespan.errors import IndexRefused, IndexUnavailable, StorageFull
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 96 MiB, which only the super-user can make."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=96m,mode=700", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("a small disk can only be mounted by the super-user")
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this system does not let the super-user mount a small disk")
+    try:
+        yield disk
+        end_process(disk / "index")
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def fill(disk: Path, *, leave: int) -> Path:
+    """Write a file that leaves so many bytes free."""
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file:
+        while (free := shutil.disk_usage(disk).free) > leave:
+            file.write(bytes(min(MIB, free - leave)))
+            file.flush()
+    return ballast
+
+
+@proves("store.disk-reserve")
+def test_below_the_reserve_nothing_is_written_and_reading_goes_on(small_disk: Path):
+    folder = small_disk / "index"
+    index = EdgeIndex(folder, reserve=32 * MIB, idle_seconds=60)
+    index.prepare(SCOPE)
+    index.upsert(SCOPE, [point(SCOPE, 0, vector(*EAST))])
+    ballast = fill(small_disk, leave=31 * MIB)
+
+    with pytest.raises(StorageFull) as refusal:
+        index.upsert(SCOPE, [point(SCOPE, n, vector(*EAST)) for n in range(1, 300)])
+    while_full = index.count(SCOPE), len(index.search(SCOPE, vector(*EAST), limit=9, floor=0.5))
+    ballast.unlink()
+    index.upsert(SCOPE, [point(SCOPE, 1, vector(*EAST))])
+
+    assert refusal.value.reserve > 32 * MIB > refusal.value.free
+    assert while_full == (1, 1)
+    assert index.count(SCOPE) == 2
+
+
+@proves("errors.provider-or-index")
+def test_a_disk_that_is_really_full_loses_nothing_that_was_flushed(small_disk: Path):
+    folder = small_disk / "index"
+    index = opened(folder, points=500)
+    ballast = fill(small_disk, leave=MIB)
+
+    with pytest.raises((IndexUnavailable, IndexRefused)):
+        write_without_looking(folder, batches=200)
+    ballast.unlink()
+    end_process(folder)
+
+    kept = {p.chunk_id for page in index.scan(SCOPE) for p in page}
+    assert kept >= {point(SCOPE, n, vector(*EAST)).chunk_id for n in range(500)}
+
+
+def write_without_looking(folder: Path, *, batches: int) -> None:
+    """Write as a client would that demands no free space, until the index cannot."""
+    link = EdgeLink(folder, idle_seconds=60, start_timeout=30, request_timeout=30)
+    collection = Collection(COSINE.id, 4, "cosine")
+    for batch in range(batches):
+        points = [
+            WirePoint(made.chunk_id, made.vector, "h" * 64, 1, 0, 0, 0, "c" * 500, "s", "text")
+            for made in (point(SCOPE, 1000 + 64 * batch + n, vector(*EAST)) for n in range(64))
+        ]
+        reply = link.ask(Upsert(collection, SCOPE.tenant, points, 0))
+        if not isinstance(reply, Done):
+            raise IndexRefused("The index said so itself.")

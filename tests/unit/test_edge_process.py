@@ -1,0 +1,54 @@
+"""An index process that is about to end begins nothing more, and says so."""
+
+from contextlib import closing
+from multiprocessing import Pipe
+from pathlib import Path
+
+import pytest
+
+from truespan.adapters import edge_channel
+from truespan.adapters.edge_process import Activity, EdgeProcess
+from truespan.adapters.edge_wire import Collection, Prepare, Retiring, encode
+
+
+def test_a_request_that_comes_too_late_is_not_begun(tmp_path: Path):
+    with closing(Activity(idle_seconds=60)) as activity:
+        process = EdgeProcess(tmp_path, activity)
+        activity.end()
+
+        reply = process.answer(encode(Prepare(Collection("0123456789abcdef", 4, "cosine"))))
+
+    assert isinstance(reply, Retiring)
+    assert not (tmp_path / "0123456789abcdef").exists()
+
+
+def test_being_told_to_end_is_told_apart_from_being_idle():
+    with closing(Activity(idle_seconds=60)) as retired, closing(Activity(idle_seconds=0)) as idle:
+        retired.end()
+        with idle.request() as admitted:
+            assert admitted
+
+        assert (retired.wait(), idle.wait()) == ("retired", "idle")
+
+
+def test_an_idle_process_admits_nobody_once_it_has_decided_to_end():
+    with closing(Activity(idle_seconds=0)) as activity:
+        with activity.request():
+            pass
+        activity.wait()
+
+        with activity.request() as admitted:
+            assert not admitted
+
+
+@pytest.mark.skipif(edge_channel.WINDOWS, reason="pipes cannot be closed for one direction")
+def test_what_was_sent_before_the_end_is_read_and_what_comes_later_cannot_be_sent():
+    client, process = Pipe()
+    with client, process:
+        client.send_bytes(b"before")
+
+        edge_channel.refuse_more(process)
+
+        with pytest.raises(BrokenPipeError):
+            client.send_bytes(b"after")
+        assert process.recv_bytes() == b"before"

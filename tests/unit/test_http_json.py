@@ -1,0 +1,607 @@
+"""The HTTP client: all it waits for and takes in is bounded, and every failure has a name."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.promises import proves
+from tests.providers import Answer, Asked, Loopback, Raw, Reaction, drops
+from tests.worlds import HandClock
+from truespan.adapters.http_connection import Bounds, is_allowed, read_target
+from truespan.adapters.http_json import JsonClient, Reply, read_pause
+from truespan.errors import (
+    InvalidConfiguration,
+    ProviderBadReply,
+    ProviderRefused,
+    ProviderUnavailable,
+    ServiceError,
+)
+
+SECRET = "the-butler-did-it"
+NOW = 1_000_000.0
+
+
+class Echo(Loopback):
+    """Sends back what it was asked."""
+
+    def answer(self, asked: Asked) -> Reaction:
+        return Answer(content={"said": asked.body.decode()})
+
+
+class Said(msgspec.Struct):
+    said: str
+
+
+class TickingClock(HandClock):
+    """A clock on which every look at it takes a second."""
+
+    def monotonic(self) -> float:
+        self.time += 1.0
+        return self.time
+
+
+@pytest.fixture
+def server() -> Iterator[Echo]:
+    with Echo() as started:
+        yield started
+
+
+@pytest.fixture
+def client(server: Echo) -> Iterator[JsonClient]:
+    made = client_of(server)
+    yield made
+    made.close()
+
+
+def client_of(server: Loopback, **changes: Any) -> JsonClient:
+    given: dict[str, Any] = {"label": "Echo", "clock": HandClock(NOW)}
+    return JsonClient(server.url, **given | changes)
+
+
+def ask(client: JsonClient) -> Said:
+    """Ask with a secret in the body and in a header."""
+    reply = client.post("/path", {"text": SECRET}, headers={"Authorization": f"Bearer {SECRET}"})
+    return reply.read(Said)
+
+
+def refused(client: JsonClient, kind: type[ServiceError]) -> ServiceError:
+    """Return the error of a request; it names the host, and nothing of what was sent or came."""
+    with pytest.raises(kind) as caught:
+        ask(client)
+    error = caught.value
+    assert type(error) is kind
+    assert client.target.address in error.message
+    assert SECRET not in "".join(traceback.format_exception(error))
+    return error
+
+
+# Asking
+
+
+def test_a_request_is_json_and_its_reply_is_read_as_its_kind(
+    server: Echo, client: JsonClient
+) -> None:
+    said = ask(client).said
+
+    [asked] = server.asked
+    assert (asked.method, asked.path, said) == ("POST", "/path", asked.body.decode())
+    assert asked.content == {"text": SECRET}
+    assert asked.headers["content-type"] == asked.headers["accept"] == "application/json"
+    assert asked.headers["authorization"] == f"Bearer {SECRET}"
+    assert asked.headers["host"] == client.target.address
+
+
+def test_the_path_of_the_base_url_stands_before_every_path(server: Echo) -> None:
+    client = JsonClient(f"{server.url}/behind/a/proxy/", label="Echo", clock=HandClock())
+
+    client.get("/api/tags").read(Said)
+
+    assert [(asked.method, asked.path) for asked in server.asked] == [
+        ("GET", "/behind/a/proxy/api/tags")
+    ]
+
+
+@proves("http.outbound-urls")
+def test_no_proxy_of_the_environment_is_used(
+    server: Echo, client: JsonClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+    ask(client)
+
+    assert len(server.asked) == 1
+
+
+def test_a_header_that_cannot_be_sent_is_refused_without_being_quoted(client: JsonClient) -> None:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        client.get("/", headers={"Authorization": f"{SECRET}\nHost: elsewhere"})
+
+    assert SECRET not in "".join(traceback.format_exception(refusal.value))
+
+
+# Where a provider may be
+
+
+@proves("http.outbound-urls")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "127.0.0.1:11434",
+        "localhost:11434",
+        "file:///etc/passwd",
+        "ftp://host/",
+        "//host/",
+        "http://",
+        "http://:80/",
+        f"http://user:{SECRET}@host/",
+        f"http://host/?key={SECRET}",
+        "http://host/#part",
+        "http://ho st/",
+        "http://host/\r\nX: y",
+        "http://host:0/",
+        "http://host:99999/",
+        "http://host:port/",
+        "http://[::1/",
+        f"http://{'a' * 64}.example/",
+    ],
+)
+def test_only_plain_web_addresses_are_taken(url: str) -> None:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        read_target(url)
+
+    assert SECRET not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "spelled"),
+    [
+        ("http://127.0.0.1:11434", "http://127.0.0.1:11434"),
+        ("HTTP://LocalHost/", "http://localhost:80"),
+        ("https://example.org/ollama/", "https://example.org:443/ollama"),
+        ("http://[::1]:11434", "http://[::1]:11434"),
+    ],
+)
+def test_an_address_has_one_spelling(url: str, spelled: str) -> None:
+    assert read_target(url).url == spelled
+
+
+@proves("http.outbound-urls")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254",
+        "fe80::1%eth0",
+        "::ffff:169.254.169.254",
+        "0.0.0.0",
+        "::",
+        "224.0.0.1",
+        "ff02::1",
+        "255.255.255.255",
+        "240.0.0.1",
+    ],
+)
+def test_addresses_that_are_never_a_provider_s_are_not_allowed(address: str) -> None:
+    assert not is_allowed(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "::1", "10.0.0.7", "192.168.1.2", "fd00::7", "1.1.1.1", "64:ff9b::1"]
+)
+def test_addresses_where_providers_live_are_allowed(address: str) -> None:
+    assert is_allowed(address)
+
+
+def resolving_to(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: found)
+
+
+@proves("http.outbound-urls")
+def test_the_address_is_checked_at_every_connect(
+    server: Echo, client: JsonClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(client)
+    server.hang_up()
+    resolving_to("169.254.169.254", monkeypatch)
+
+    refused(client, ProviderRefused)
+
+    assert len(server.asked) == 1
+
+
+def test_a_name_that_leads_nowhere_may_be_tried_again(
+    client: JsonClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any, **named: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+
+    assert refused(client, ProviderUnavailable).retryable
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_the_next_address_of_a_name_is_tried_when_one_does_not_answer(
+    server: Echo, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = socket.create_server(("127.0.0.1", 0))
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("224.0.0.1", server.port)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", dead.getsockname()),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.port)),
+    ]
+    dead.close()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: found)
+    client = JsonClient(f"http://{host}:{server.port}", label="Echo", clock=HandClock())
+
+    assert ask(client).said
+
+
+@proves("http.outbound-urls")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed(server: Echo, client: JsonClient, status: int) -> None:
+    server.fault = lambda asked: Answer(status, {}, {"Location": f"{server.url}/{SECRET}"})
+
+    error = refused(client, ProviderRefused)
+
+    assert str(status) in error.message
+    assert len(server.asked) == 1
+
+
+# Statuses
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_failure_that_may_pass_is_retryable(
+    server: Echo, client: JsonClient, status: int
+) -> None:
+    server.fault = lambda asked: Answer(status, {"error": SECRET}, {"Retry-After": "7"})
+
+    error = refused(client, ProviderUnavailable)
+
+    assert isinstance(error, ProviderUnavailable)
+    assert error.retryable
+    assert error.retry_after == 7.0
+    assert str(status) in error.message
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 422, 451, 501, 505])
+def test_a_refusal_is_final(server: Echo, client: JsonClient, status: int) -> None:
+    server.fault = lambda asked: Answer(status, {"error": SECRET}, {"Retry-After": "7"})
+
+    error = refused(client, ProviderRefused)
+
+    assert not error.retryable
+    assert str(status) in error.message
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        ("7", 7.0),
+        (" 12 ", 12.0),
+        ("300", 300.0),
+        ("301", 300.0),
+        ("9" * 5000, 300.0),
+        (formatdate(NOW + 42, usegmt=True), 42.0),
+        (formatdate(NOW + 42).replace("-0000", "+0000"), 42.0),
+        (formatdate(NOW + 42), 42.0),
+        (formatdate(NOW - 42, usegmt=True), 0.0),
+        (formatdate(NOW + 9999, usegmt=True), 300.0),
+        ("", None),
+        ("-5", None),
+        ("1.5", None),
+        ("soon", None),
+        ("²", None),
+        ("Wed, 99 Foo 2026", None),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 300.0),
+        ("Fri, 31 Dec 99999 23:59:59 GMT", None),
+    ],
+)
+def test_a_pause_is_read_in_either_form_and_nonsense_is_ignored(
+    value: str, seconds: float | None
+) -> None:
+    assert read_pause(value, NOW) == seconds
+
+
+# Replies that cannot be used
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [
+        Answer(body=b""),
+        Answer(body=b'{"said": "the-butler-did-it'),
+        Answer(body=b'{"said": NaN}'),
+        Answer(body=b'{"said": null}'),
+        Answer(body=b"[]"),
+        Answer(body=b'{"said": "\xff"}'),
+        Answer(body=f"<html>{SECRET}</html>".encode(), content_type="text/html"),
+        Answer(body=b'{"said": "x"}', content_type="text/html"),
+        Raw([b"SSH-2.0-OpenSSH_9.6\r\n"]),
+        Raw([f"HTTP/1.1 {SECRET}\r\n\r\n".encode()]),
+        Raw([b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n"]),
+        Raw([b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000]),
+    ],
+    ids=[
+        "empty",
+        "broken",
+        "NaN",
+        "null",
+        "list",
+        "not UTF-8",
+        "HTML",
+        "said to be HTML",
+        "another protocol",
+        "no status",
+        "too many headers",
+        "too long a header",
+    ],
+)
+def test_a_reply_that_cannot_be_read_is_a_bad_one(
+    server: Echo, client: JsonClient, reaction: Reaction
+) -> None:
+    server.fault = lambda asked: reaction
+
+    refused(client, ProviderBadReply)
+
+
+def test_json_need_not_be_announced(server: Echo, client: JsonClient) -> None:
+    server.fault = lambda asked: Answer(body=b'{"said": "x", "more": 1}', content_type="")
+
+    assert ask(client) == Said("x")
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [
+        Answer(content={"said": SECRET}, cut=9),
+        Raw([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n12"]),
+        Raw(),
+    ],
+    ids=["shorter than declared", "in the middle of a piece", "before the first byte"],
+)
+def test_a_reply_that_breaks_off_may_be_asked_for_again(
+    server: Echo, client: JsonClient, reaction: Reaction
+) -> None:
+    server.fault = lambda asked: reaction
+
+    assert refused(client, ProviderUnavailable).retryable
+
+
+def declared(size: int) -> Raw:
+    return Raw([f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n".encode()])
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [
+        lambda: Answer(pieces=(b" " * (1 << 20) for _ in range(40))),
+        lambda: Answer(body=b" " * (33 << 20)),
+        lambda: declared(1 << 50),
+    ],
+    ids=["without a length", "with its length", "by its word alone"],
+)
+def test_a_reply_over_32_mebibytes_is_refused(
+    server: Echo, client: JsonClient, reaction: Callable[[], Reaction]
+) -> None:
+    server.fault = lambda asked: reaction()
+
+    assert "32 MiB" in refused(client, ProviderBadReply).message
+
+
+def test_a_reply_of_just_the_limit_is_taken(server: Echo) -> None:
+    client = client_of(server, bounds=Bounds(body_bytes=1000))
+    server.fault = lambda asked: Answer(body=b'{"said": "x"}'.ljust(1000))
+
+    assert ask(client) == Said("x")
+
+
+# Time
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"],
+    ids=["in the status", "in a header", "in the body"],
+)
+def test_a_reply_that_comes_drop_by_drop_ends_at_the_deadline(server: Echo, head: bytes) -> None:
+    server.fault = lambda asked: Raw(drops(head))
+
+    error = refused(client_of(server, clock=TickingClock()), ProviderUnavailable)
+
+    assert "in time" in error.message
+
+
+def test_a_server_that_says_nothing_is_given_up(server: Echo) -> None:
+    gate = threading.Event()
+    server.fault = lambda asked: (gate.wait(30) or True) and Answer()
+
+    error = refused(client_of(server, bounds=Bounds(read_seconds=0.05)), ProviderUnavailable)
+    gate.set()
+
+    assert "in time" in error.message
+    assert error.retryable
+
+
+def test_a_request_whose_time_is_over_is_not_sent(server: Echo) -> None:
+    refused(client_of(server, bounds=Bounds(total_seconds=0.0)), ProviderUnavailable)
+
+    assert server.asked == []
+
+
+# Connections
+
+
+def test_connections_are_kept_for_the_next_request_of_any_thread(
+    server: Echo, client: JsonClient
+) -> None:
+    for _ in range(3):
+        ask(client)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(ask, client).result()
+
+    assert len(server.asked) == 6
+    assert server.connections == 1
+
+
+def test_threads_that_ask_at_once_each_get_their_own_reply(
+    server: Echo, client: JsonClient
+) -> None:
+    def echoed(number: int) -> str:
+        return client.post("/", number).read(Said).said
+
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(echoed, range(200)))
+
+    assert replies == [str(number) for number in range(200)]
+
+
+def test_a_kept_connection_that_was_closed_meanwhile_is_replaced_in_silence(
+    server: Echo, client: JsonClient
+) -> None:
+    ask(client)
+    server.hang_up()
+
+    assert ask(client).said
+
+    assert server.connections == 2
+
+
+def test_only_one_new_connection_is_tried(server: Echo, client: JsonClient) -> None:
+    ask(client)
+    server.fault = lambda asked: Raw()
+
+    refused(client, ProviderUnavailable)
+
+    assert len(server.asked) == 3
+
+
+def test_a_reply_that_breaks_off_on_a_kept_connection_is_not_asked_for_twice(
+    server: Echo, client: JsonClient
+) -> None:
+    ask(client)
+    server.fault = lambda asked: Answer(content={"said": "x"}, cut=3)
+
+    refused(client, ProviderUnavailable)
+
+    assert len(server.asked) == 2
+
+
+def test_a_connection_is_not_used_again_after_a_failure(server: Echo, client: JsonClient) -> None:
+    server.fault = lambda asked: declared(1 << 50)
+    refused(client, ProviderBadReply)
+    server.fault = None
+
+    assert ask(client).said
+
+    assert server.connections == 2
+
+
+def test_a_connection_that_the_server_closes_after_its_reply_is_no_failure(
+    server: Echo, client: JsonClient
+) -> None:
+    server.fault = lambda asked: Answer(pieces=[b'{"said": ', b'"x"}'])
+
+    assert [ask(client).said for _ in range(3)] == ["x"] * 3
+
+    assert server.connections == 3
+
+
+def test_a_client_that_nobody_holds_leaves_no_open_connection(server: Echo) -> None:
+    client = client_of(server)
+    ask(client)
+
+    # An open socket that is only collected is a warning, and a warning is a failure here.
+    del client
+    gc.collect()
+
+
+def test_nobody_listening_is_said_with_what_to_do(server: Echo, client: JsonClient) -> None:
+    client = client_of(server, start_advice="Start it.")
+    ask(client)
+    server.stop()
+
+    error = refused(client, ProviderUnavailable)
+
+    assert error.retryable
+    assert error.advice == "Start it."
+
+
+# Encryption
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tool = shutil.which("openssl")
+    if tool is None:
+        pytest.skip("LOUD: no openssl on this machine; https was not tried")
+    path = tmp_path_factory.mktemp("tls") / "certificate.pem"
+    command = [
+        *(tool, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+        *("-nodes", "-days", "2", "-subj", "/CN=loopback", "-keyout", str(path)),
+        *("-out", str(path) + ".crt", "-addext", "subjectAltName=IP:127.0.0.1"),
+        *("-addext", "keyUsage=critical,digitalSignature,keyCertSign"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    with path.open("a") as both:
+        both.write(Path(str(path) + ".crt").read_text())
+    return path
+
+
+@pytest.fixture
+def encrypted(certificate: Path) -> Iterator[Echo]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with Echo(tls=context) as started:
+        yield started
+
+
+def test_a_trusted_certificate_is_accepted_and_its_connection_kept(
+    encrypted: Echo, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "SSL_CERT_FILE", f"{certificate}.crt")
+    client = client_of(encrypted)
+
+    assert ask(client).said
+    assert ask(client).said
+    assert encrypted.connections == 1
+    encrypted.hang_up()
+    assert ask(client).said
+
+
+def test_a_certificate_that_is_not_trusted_is_refused(encrypted: Echo) -> None:
+    error = refused(client_of(encrypted), ProviderRefused)
+
+    assert "certificate" in error.message
+    assert encrypted.asked == []
+
+
+def test_a_server_that_does_not_encrypt_gets_nothing_over_https(server: Echo) -> None:
+    client = JsonClient(server.url.replace("http:", "https:"), label="Echo", clock=HandClock())
+
+    refused(client, ProviderUnavailable)
+
+    assert server.asked == []
+
+
+def test_the_body_of_a_reply_is_not_part_of_how_it_prints() -> None:
+    assert SECRET not in repr(Reply("Echo", 200, SECRET.encode(), "", None))
