@@ -64,6 +64,11 @@ Reaction = Answer | Raw
 Fault = Callable[[Asked], Reaction | None]
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
+    """As many may knock at once as tests have threads; with the usual five some are turned away."""
+
+
 class Loopback:
     """A server on 127.0.0.1. Use it in a `with` statement."""
 
@@ -73,7 +78,7 @@ class Loopback:
         self.connections = 0
         """How many connections were ever opened."""
         self._open: set[socket.socket] = set()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _conversation(self))
+        self._server = _Server(("127.0.0.1", 0), _conversation(self))
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port: int = self._server.server_address[1]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import traceback
 from array import array
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -358,7 +360,15 @@ def test_another_build_of_the_same_name_is_another_profile(server: Ollama) -> No
 
 def test_threads_that_come_together_learn_the_profile_once(server: Ollama) -> None:
     embedder = embedder_of(server)
+    second = threading.Barrier(2)
 
+    def wait_for_another(asked: Asked) -> None:
+        # Nobody comes while one is learning, so this ends by its time-out.
+        if asked.path == "/api/tags":
+            with suppress(threading.BrokenBarrierError):
+                second.wait(timeout=0.2)
+
+    server.fault = wait_for_another
     with ThreadPoolExecutor(8) as pool:
         profiles = set(pool.map(lambda _: embedder.profile.id, range(8)))
 

@@ -7,9 +7,11 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.index_folder import wait_for_end
 from tests.mortal import library
 from tests.promises import proves
 from tests.stories import assert_settled, story
@@ -162,8 +164,7 @@ def test_index_files_that_were_destroyed_are_rebuilt_for_every_world_of_the_prof
 ) -> None:
     worlds = filled(real, tmp_path)
     before = [[p.text for p in w.search("harbour", floor=0.0).results] for w in worlds]
-    index = real._parts.index
-    index.retire()  # type: ignore[attr-defined]
+    end_index(real)
     destroy(tmp_path / "library" / "index", how)
 
     if how != "removed":
@@ -175,6 +176,13 @@ def test_index_files_that_were_destroyed_are_rebuilt_for_every_world_of_the_prof
     assert all(plan.counts() == {} for plan in real.doctor().values())
     after = [[p.text for p in w.search("harbour", floor=0.0).results] for w in worlds]
     assert after == before
+
+
+def end_index(real: Library) -> None:
+    """End the index process and wait until it has let go of its files."""
+    index: Any = real._parts.index
+    index.retire()
+    wait_for_end(index._link._folder)
 
 
 def destroy(index: Path, how: str) -> None:
@@ -216,7 +224,7 @@ def test_a_lost_index_is_never_taken_for_an_empty_world(real: Library, tmp_path:
     import shutil
 
     worlds = filled(real, tmp_path)
-    real._parts.index.retire()  # type: ignore[attr-defined]
+    end_index(real)
     shutil.rmtree(tmp_path / "library" / "index")
 
     with pytest.raises(IndexRefused):

@@ -57,6 +57,7 @@ _PLAIN = re.compile(
     "[\t\n -~\xa0-\xac\xae-\u034e\u0370-\u05ff\u1e00-\u200a\u2010-\u2027\u2030-\u205f\u2070-\u2fff"
     "\u3000-\u3163\u3190-\ud7ff\uff01-\uff9f\U0001f000-\U0001faff]*"
 )
+_PLAIN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
 _UNSEEN = re.compile(f"[{_INVISIBLE}]+")
 # What shapes the letters beside it is kept there and nowhere else: a joiner between two letters of
@@ -78,9 +79,15 @@ def clean(text: str) -> str:
     a marker can only come from a loader.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not _PLAIN.fullmatch(text):
+    if not _is_plain(text):
         text = _LINE_ENDS.sub("\n", text)
         text = _UNSEEN.sub("", text)
         text = _OUT_OF_PLACE.sub("", text)
     # Last, because taking out characters can bring the parts of a marker together.
     return text.replace(_MARKER, _ESCAPED_MARKER)
+
+
+def _is_plain(text: str) -> bool:
+    if text.isascii():
+        return not text.encode().translate(None, _PLAIN_ASCII)
+    return _PLAIN.fullmatch(text) is not None

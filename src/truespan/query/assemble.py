@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from truespan.errors import TruespanError
+from truespan.errors import CallerError, ScopeViolation, TruespanError
 from truespan.model.bundle import (
     BundleMetadata,
     BundleStatus,
@@ -21,6 +21,7 @@ from truespan.model.bundle import (
 )
 from truespan.model.scope import Scope
 from truespan.model.trail import Visible
+from truespan.ports import Clock
 from truespan.query.pack import Packed
 from truespan.query.render import render
 from truespan.query.similarity import shown
@@ -53,6 +54,42 @@ class Account:
     warnings: list[Notice] = field(default_factory=list)
     near_misses: tuple[NearMiss, ...] = ()
     located: tuple[Located, ...] = ()
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One way of a request through the stages, as far as it came."""
+
+    account: Account
+    scope: Scope | None = None
+    packed: Packed = field(default_factory=Packed)
+
+    def begin(self, account: Account) -> None:
+        """Forget what an earlier attempt found: the world has changed since."""
+        self.account, self.scope, self.packed = account, None, Packed()
+
+
+def bundled(attempt: Attempt, work: Callable[[], None], clock: Clock) -> ContextBundle:
+    """Do the work and make the one bundle of it, also when something we depend on failed.
+
+    A request that cannot be answered by anybody raises; only a violated selection is told in a
+    bundle, since it is a finding about the text and no mistake in the request.
+    """
+    began = clock.monotonic()
+    failure: TruespanError | None = None
+    try:
+        work()
+    except TruespanError as error:
+        if isinstance(error, CallerError) and not isinstance(error, ScopeViolation):
+            raise
+        failure = error
+    return assemble(
+        attempt.account,
+        attempt.scope,
+        attempt.packed,
+        seconds=clock.monotonic() - began,
+        failure=failure,
+    )
 
 
 def status_of(*, failed: bool, reached: bool, returned: int, expected: int) -> BundleStatus:

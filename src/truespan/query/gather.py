@@ -17,8 +17,6 @@ from truespan.query.rank import complete_until
 from truespan.query.similarity import as_float32
 from truespan.query.verify import verify
 
-ATTEMPTS = 8
-"""How often a request is carried out again because the world changed under it."""
 SLACK = 8
 """Hits asked for beyond k: enough to see the score fall in nearly every search."""
 

@@ -5,16 +5,9 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from truespan.errors import (
-    BlankQuery,
-    CallerError,
-    NotAllowed,
-    ScopeViolation,
-    TruespanError,
-    WorldNotFound,
-)
+from truespan.errors import BlankQuery, NotAllowed, ScopeViolation
 from truespan.model.bundle import (
     ContextBundle,
     Located,
@@ -36,14 +29,16 @@ from truespan.query.assemble import (
     SEARCHED,
     VECTORIZED,
     Account,
-    assemble,
+    Attempt,
+    bundled,
 )
 from truespan.query.filters import DEFAULT_FILTER, defaults_left_nothing, narrowed_scope
-from truespan.query.gather import ATTEMPTS, gather, signal
+from truespan.query.gather import gather, signal
 from truespan.query.locate import occurrences
 from truespan.query.pack import Packed, pack
 from truespan.query.rank import rank_visible
 from truespan.query.reveal import reveal
+from truespan.query.settle import existing, in_one_state
 from truespan.query.similarity import as_float32, shown, similarity_of
 from truespan.query.vector import query_vector
 from truespan.query.verify import verify
@@ -52,15 +47,6 @@ NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
 MOST_NEAR_MISSES = 5
 MOST_SEARCHED_FOR_SELECTION = 50
 """Documents in which a selection is looked for; the ones that were found in come first."""
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """One way through the stages; a world that changes on the way makes another one necessary."""
-
-    account: Account
-    scope: Scope | None = None
-    packed: Packed = field(default_factory=Packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,30 +77,20 @@ class Retriever:
             WorldNotFound, NotAllowed: before anything dearer.
             BlankQuery, QueryTooLong: before the provider is asked.
         """
-        began = self.clock.monotonic()
-        world = self.store.find_world(authority, world_ref)
-        if world is None:
-            raise WorldNotFound(world_ref)
+        world = self._admitted(authority, world_ref, request)
+        attempt = Attempt(_account(request))
+        return bundled(
+            attempt,
+            lambda: self._settle(attempt, authority, world, request, near_misses),
+            self.clock,
+        )
+
+    def _admitted(self, authority: Authority, world_ref: str, request: RetrievalRequest) -> World:
+        world = existing(self.store, authority, world_ref)
         if not authority.may(Verb.READ, world.id):
             raise NotAllowed("retrieve without a reader")
         _require_words(request)
-        attempt = _Attempt(_account(request))
-        failure: TruespanError | None = None
-        try:
-            self._settle(attempt, authority, world, request, near_misses)
-        except ScopeViolation as error:
-            failure = error
-        except CallerError:
-            raise
-        except TruespanError as error:
-            failure = error
-        return assemble(
-            attempt.account,
-            attempt.scope,
-            attempt.packed,
-            seconds=self.clock.monotonic() - began,
-            failure=failure,
-        )
+        return world
 
     def why_not(
         self, authority: Authority, world_ref: str, request: RetrievalRequest, chunk_id: ChunkId
@@ -123,13 +99,8 @@ class Retriever:
 
         Raises as `retrieve` does; here a failure of something we depend on raises as well.
         """
-        world = self.store.find_world(authority, world_ref)
-        if world is None:
-            raise WorldNotFound(world_ref)
-        if not authority.may(Verb.READ, world.id):
-            raise NotAllowed("retrieve without a reader")
-        _require_words(request)
-        attempt = _Attempt(_account(request))
+        world = self._admitted(authority, world_ref, request)
+        attempt = Attempt(_account(request))
         try:
             self._settle(attempt, authority, world, request, False)
         except ScopeViolation:
@@ -169,26 +140,21 @@ class Retriever:
 
     def _settle(
         self,
-        attempt: _Attempt,
+        attempt: Attempt,
         authority: Authority,
         world: World,
         request: RetrievalRequest,
         near_misses: bool,
     ) -> None:
-        """Go through the stages until the world did not change meanwhile."""
-        for _ in range(ATTEMPTS):
-            attempt.account, attempt.packed = _account(request), Packed()
-            self._fill(attempt, authority, world, request, near_misses)
-            latest = self.store.find_world(authority, world.id)
-            if latest is None:
-                raise WorldNotFound(world.id)
-            if latest.changes == world.changes:
-                return
-            world = latest
+        def once(latest: World) -> None:
+            attempt.begin(_account(request))
+            self._fill(attempt, authority, latest, request, near_misses)
+
+        in_one_state(self.store, authority, world, once)
 
     def _fill(
         self,
-        attempt: _Attempt,
+        attempt: Attempt,
         authority: Authority,
         world: World,
         request: RetrievalRequest,
@@ -219,7 +185,7 @@ class Retriever:
 
     def _choose(
         self,
-        attempt: _Attempt,
+        attempt: Attempt,
         scope: Scope,
         request: RetrievalRequest,
         ranking: Vector,

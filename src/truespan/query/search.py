@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from truespan.errors import BlankQuery, NotAllowed, WorldNotFound
+from truespan.errors import BlankQuery, NotAllowed
 from truespan.model.bundle import Notice, Passage, Receipt, SearchResult
 from truespan.model.ids import WorldId
 from truespan.model.request import SearchRequest
 from truespan.model.scope import Authority, Scope, Verb, World
 from truespan.model.trail import Verified
 from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
-from truespan.query.gather import ATTEMPTS, Gathered, gather, signal
+from truespan.query.gather import Gathered, gather, signal
 from truespan.query.rank import rank
 from truespan.query.render import render
+from truespan.query.settle import existing, in_one_state
 from truespan.query.similarity import shown
 from truespan.query.vector import query_vector
 
@@ -38,9 +39,7 @@ class Searcher:
         is to find, and only then the provider and the index.
         """
         began = self.clock.monotonic()
-        world = self.store.find_world(authority, world_ref)
-        if world is None:
-            raise WorldNotFound(world_ref)
+        world = existing(self.store, authority, world_ref)
         if not authority.may(Verb.READ, world.id):
             raise NotAllowed("search without a reader")
         if request.top_k == 0:
@@ -48,29 +47,21 @@ class Searcher:
         query = request.query.strip()
         if not query:
             raise BlankQuery
-        answer = self._settled(authority, world, request, query)
+        answer = in_one_state(
+            self.store,
+            authority,
+            world,
+            lambda latest: self._answer(authority, latest, request, query),
+        )
         if answer.found.flaws and answer.scope is not None:
             answer.warnings += signal(self.store, answer.scope, answer.found.flaws, self.on_flaws)
         return answer.finished(self.clock.monotonic() - began)
 
-    def _settled(
+    def _answer(
         self, authority: Authority, world: World, request: SearchRequest, query: str
     ) -> _Answer:
-        """Answer from one state of the world.
-
-        Index and store are two reads. A document that is replaced between them would be seen half
-        or not at all; the world's count of changes tells, and the search is done again.
-        """
         answer = _Answer(request, world.id)
-        for _ in range(ATTEMPTS):
-            answer = _Answer(request, world.id)
-            self._fill(answer, authority, world, query)
-            latest = self.store.find_world(authority, world.id)
-            if latest is None:
-                raise WorldNotFound(world.id)
-            if latest.changes == world.changes:
-                return answer
-            world = latest
+        self._fill(answer, authority, world, query)
         return answer
 
     def _fill(self, answer: _Answer, authority: Authority, world: World, query: str) -> None:

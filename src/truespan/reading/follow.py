@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from truespan.errors import (
-    BlankQuery,
-    CallerError,
-    DocumentNotFound,
-    NotAllowed,
-    TruespanError,
-    WorldNotFound,
-)
+from truespan.errors import BlankQuery, DocumentNotFound, NotAllowed
 from truespan.model.bundle import ContextBundle, Notice, Reason, WhyNot
 from truespan.model.chunk import ChunkKind, Vector
 from truespan.model.document import RevisionRef
@@ -22,12 +15,21 @@ from truespan.model.request import MAX_CONTEXT_TOKENS, ReadingRequest
 from truespan.model.scope import Authority, Scope, World
 from truespan.model.trail import Verified, Visible
 from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
-from truespan.query.assemble import FILTERED, RANKED, SEARCHED, VECTORIZED, Account, assemble
-from truespan.query.gather import ATTEMPTS, gather, signal
+from truespan.query.assemble import (
+    FILTERED,
+    RANKED,
+    SEARCHED,
+    VECTORIZED,
+    Account,
+    Attempt,
+    bundled,
+)
+from truespan.query.gather import gather, signal
 from truespan.query.pack import Packed, pack
 from truespan.query.rank import rank_visible
 from truespan.query.retrieve import why_not_packed
 from truespan.query.reveal import reveal, seen_as
+from truespan.query.settle import existing, in_one_state
 from truespan.query.similarity import similarity_of
 from truespan.query.vector import query_vector
 from truespan.reading.tail import TailMaker
@@ -36,13 +38,6 @@ NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing of this book is readable."
 )
 NOTHING_READ_YET = Notice("nothing_read", "Nothing of this book has been read yet.")
-
-
-@dataclass(slots=True)
-class _Attempt:
-    account: Account
-    scope: Scope | None = None
-    packed: Packed = field(default_factory=Packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +60,21 @@ class Follower:
             WorldNotFound, NotAllowed, DocumentNotFound: there is no such thing for this caller.
             BlankQuery, QueryTooLong: before the provider is asked.
         """
-        began = self.clock.monotonic()
-        world = self.store.find_world(authority, world_ref)
-        if world is None:
-            raise WorldNotFound(world_ref)
+        world = self._admitted(authority, world_ref, reader, request)
+        attempt = Attempt(_account(request))
+        return bundled(
+            attempt, lambda: self._settle(attempt, authority, world, reader, request), self.clock
+        )
+
+    def _admitted(
+        self, authority: Authority, world_ref: str, reader: str, request: ReadingRequest
+    ) -> World:
+        world = existing(self.store, authority, world_ref)
         if not authority.may_follow(reader, world.id):
             raise NotAllowed("read as this reader")
         if not request.query.strip():
             raise BlankQuery
-        attempt = _Attempt(_account(request))
-        failure: TruespanError | None = None
-        try:
-            self._settle(attempt, authority, world, reader, request)
-        except CallerError:
-            raise
-        except TruespanError as error:
-            failure = error
-        return assemble(
-            attempt.account,
-            attempt.scope,
-            attempt.packed,
-            seconds=self.clock.monotonic() - began,
-            failure=failure,
-        )
+        return world
 
     def why_not(
         self,
@@ -98,12 +85,8 @@ class Follower:
         chunk_id: ChunkId,
     ) -> Reason:
         """Say why a chunk is not among a reader's results; an unread one is like an absent one."""
-        world = self.store.find_world(authority, world_ref)
-        if world is None:
-            raise WorldNotFound(world_ref)
-        if not authority.may_follow(reader, world.id):
-            raise NotAllowed("read as this reader")
-        attempt = _Attempt(_account(request))
+        world = self._admitted(authority, world_ref, reader, request)
+        attempt = Attempt(_account(request))
         self._settle(attempt, authority, world, reader, request)
         packed = why_not_packed(attempt.packed, chunk_id)
         scope = attempt.scope
@@ -121,25 +104,21 @@ class Follower:
 
     def _settle(
         self,
-        attempt: _Attempt,
+        attempt: Attempt,
         authority: Authority,
         world: World,
         reader: str,
         request: ReadingRequest,
     ) -> None:
-        for _ in range(ATTEMPTS):
-            attempt.account, attempt.packed = _account(request), Packed()
-            self._fill(attempt, authority, world, reader, request)
-            latest = self.store.find_world(authority, world.id)
-            if latest is None:
-                raise WorldNotFound(world.id)
-            if latest.changes == world.changes:
-                return
-            world = latest
+        def once(latest: World) -> None:
+            attempt.begin(_account(request))
+            self._fill(attempt, authority, latest, reader, request)
+
+        in_one_state(self.store, authority, world, once)
 
     def _fill(
         self,
-        attempt: _Attempt,
+        attempt: Attempt,
         authority: Authority,
         world: World,
         reader: str,
@@ -165,7 +144,7 @@ class Follower:
         self._answer(attempt, scope, position, request)
 
     def _answer(
-        self, attempt: _Attempt, scope: Scope, position: Position, request: ReadingRequest
+        self, attempt: Attempt, scope: Scope, position: Position, request: ReadingRequest
     ) -> None:
         account = attempt.account
         ref = RevisionRef(position.document, position.revision)

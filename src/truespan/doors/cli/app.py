@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, EXIT_UNHEALTHY, to_json
-from truespan.errors import WorldExists
+from truespan.errors import InvalidSettings, WorldExists
 
 if TYPE_CHECKING:
     from truespan.library import Library, World
@@ -277,8 +277,17 @@ def mcp(
     owner: Annotated[
         bool, typer.Option("--owner", help="Serve the owner, who sees whole documents.")
     ] = False,
-) -> int:
+) -> None:
     """Serve a model over standard input and output (Model Context Protocol)."""
-    from truespan.doors.mcp.stdio import serve
+    # A server that sees whole documents must not come about by leaving something out.
+    if owner == (reader is not None):
+        raise InvalidSettings(
+            "Say for whom the server is: a reader, or the owner who sees whole documents.",
+            advice="Give '--reader NAME' or '--owner', one of the two.",
+        )
+    from truespan.doors.mcp.stdio import serve_owner, serve_reader
 
-    return serve(_folder(library), world, reader=reader, owner=owner)
+    if reader is None:
+        serve_owner(_folder(library), world)
+    else:
+        serve_reader(_folder(library), world, reader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -37,14 +38,17 @@ def make_server(role: Role, engine: Engine) -> Server[Any]:
         tool = tools.get(params.name)
         if tool is None:
             raise _no_such_tool()
-        return await engine.run(lambda subject: answer(tool, subject, params.arguments or {}))
+        try:
+            return await engine.run(partial(answer, tool, params.arguments or {}))
+        except TruespanError as error:
+            return _refusal(error)
 
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     return server
 
 
-def answer(tool: Tool, subject: Any, arguments: dict[str, Any]) -> Content:
+def answer(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
     """Run a tool and return its result; whatever goes wrong is a result as well."""
     try:
         found = tool.run(subject, read_arguments(tool.takes, arguments))

@@ -11,51 +11,62 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
-from truespan.doors.mcp.engine import Engine, open_for_owner, open_for_reader
-from truespan.errors import InvalidSettings
+from mcp.server.stdio import stdio_server
+
+from truespan.doors.mcp.engine import Engine, Opened, open_for_owner, open_for_reader
+from truespan.doors.mcp.server import make_server
+from truespan.doors.mcp.tools import OWNING, READING, Role
+from truespan.doors.wire import status_of
+from truespan.errors import InternalError, TruespanError
 
 SIGNALS = {signal.SIGTERM: 0, signal.SIGINT: 130}
 """What ends the process, and its exit code then."""
 
 
-def serve(folder: Path, world: str, *, reader: str | None, owner: bool) -> int:
-    """Serve one reader of a world or, if that is said, its owner, until the client leaves.
+def serve_reader(folder: Path, world: str, reader: str) -> None:
+    """Serve one reader of a world until the client leaves.
 
     Raises:
-        InvalidSettings: not exactly one of the two was said. A server that nobody bound to a
-            reader must not come about by leaving something out.
-        LibraryNotFound, InvalidConfiguration, WorldNotFound: before anything is served.
+        LibraryNotFound, InvalidConfiguration, WorldNotFound, InvalidSettings: it cannot be.
     """
-    if owner == (reader is not None):
-        raise InvalidSettings(
-            "Say for whom the server is: a reader, or the owner who sees whole documents.",
-            advice="Give '--reader NAME' or '--owner', one of the two.",
-        )
-    engine = (
-        open_for_owner(folder, world) if reader is None else open_for_reader(folder, world, reader)
-    )
-    # The SDK takes a second to import. A wrong name is told before that.
-    from truespan.doors.mcp.server import make_server
-    from truespan.doors.mcp.tools import OWNING, READING
+    _serve(READING, partial(open_for_reader, folder, world, reader))
 
+
+def serve_owner(folder: Path, world: str) -> None:
+    """Serve the owner of a world until the client leaves.
+
+    Raises:
+        LibraryNotFound, InvalidConfiguration, WorldNotFound: it cannot be.
+    """
+    _serve(OWNING, partial(open_for_owner, folder, world))
+
+
+def _serve(role: Role, opening: Callable[[], Opened]) -> None:
     _quiet_logs()
+    engine = Engine(opening)
     try:
-        asyncio.run(_talk(make_server(OWNING if owner else READING, engine), engine))
+        asyncio.run(_talk(role, engine))
     except* BrokenPipeError:
         pass  # The client has gone; there is nobody to tell.
-    finally:
-        if not engine.close():
-            _end(0)
-    return 0
+    if not engine.close():
+        _end(0)
+    if error := engine.opening.exception():
+        raise error
 
 
-async def _talk(server: Any, engine: Engine) -> None:
-    from mcp.server.stdio import stdio_server
-
-    _end_on_signals(engine)
+async def _talk(role: Role, engine: Engine) -> None:
+    loop = asyncio.get_running_loop()
+    for number, code in SIGNALS.items():
+        with contextlib.suppress(NotImplementedError):  # Windows ends processes without asking.
+            loop.add_signal_handler(number, _leave, engine, code)
+    asyncio.wrap_future(engine.opening).add_done_callback(_require)
+    server = make_server(role, engine)
     async with stdio_server() as (incoming, outgoing):
         # The SDK moves the descriptors out of the way of stray output. What Python has buffered
         # would still come out at the end, when they are back.
@@ -63,23 +74,26 @@ async def _talk(server: Any, engine: Engine) -> None:
             await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def _end_on_signals(engine: Engine) -> None:
-    """End in order on a signal.
+def _leave(engine: Engine, code: int) -> NoReturn:
+    """End on a signal: let go of the library, then go.
 
-    The SDK waits for input on a thread that cannot be interrupted, so there is no other way out
-    than to close the library and leave.
+    The SDK waits for input on a thread that cannot be interrupted, so there is no way out through
+    the event loop.
     """
-
-    def leave(code: int) -> None:
-        engine.close()
-        _end(code)
-
-    for number, code in SIGNALS.items():
-        with contextlib.suppress(NotImplementedError):  # Windows ends processes without asking.
-            asyncio.get_running_loop().add_signal_handler(number, leave, code)
+    engine.close()
+    _end(code)
 
 
-def _end(code: int) -> None:
+def _require(opening: Future[Opened] | asyncio.Future[Opened]) -> None:
+    """End with a clear line if the library could not be opened: there is nothing to serve."""
+    if opening.cancelled() or (failure := opening.exception()) is None:
+        return
+    error = failure if isinstance(failure, TruespanError) else InternalError(type(failure).__name__)
+    sys.stderr.write(f"truespan: {error}\n")
+    _end(status_of(error).exit_code)
+
+
+def _end(code: int) -> NoReturn:
     """End at once, whatever other threads wait for. What was committed stays."""
     sys.stderr.flush()
     os._exit(code)
@@ -89,6 +103,7 @@ class _Outline(logging.Formatter):
     """Shows the fixed words of a record: its arguments and exceptions may quote a document."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return a record's words without what was filled in."""
         return f"{record.levelname.lower()}: {record.name}: {record.msg}"
 
 

@@ -24,6 +24,7 @@ from truespan.ingest.load.headings import (
     recognise,
 )
 
+_LONG, _LONG_LINE = 240, 60
 _WIDE_GAP = 3
 """Blank lines that set off what follows a list from its entries."""
 
@@ -69,6 +70,9 @@ class Outline:
 
     def enter(self, paragraph: str, *, blank_lines: int) -> Heading | None:
         """Take the next paragraph; return the heading it is, or None for body text."""
+        if self._contents is None and _is_plainly_prose(paragraph):
+            self._previous = None
+            return None
         found = recognise(paragraph)
         if self._within_contents(found, paragraph, blank_lines):
             found = None
@@ -165,3 +169,11 @@ class Outline:
         if heading.rank is Rank.PART:
             self._parts[heading.kind] = heading.short
         return outer
+
+
+def _is_plainly_prose(paragraph: str) -> bool:
+    """Say at a glance that a paragraph is body text, as nearly all are.
+
+    It is too long for a heading or a title, and its first line too long to announce a list.
+    """
+    return len(paragraph) > _LONG and not 0 <= paragraph.find("\n", 0, _LONG_LINE) < _LONG_LINE

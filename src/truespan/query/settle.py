@@ -1,0 +1,45 @@
+"""One request, one state of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from truespan.errors import WorldNotFound
+from truespan.model.scope import Authority, World
+from truespan.ports import WorldStore
+
+ATTEMPTS = 8
+"""How often a request is carried out again because the world changed under it."""
+
+T = TypeVar("T")
+
+
+def existing(store: WorldStore, authority: Authority, reference: str) -> World:
+    """Return the world a request names.
+
+    Raises:
+        WorldNotFound: it is absent, or does not exist for this authority: the same answer.
+    """
+    world = store.find_world(authority, reference)
+    if world is None:
+        raise WorldNotFound(reference)
+    return world
+
+
+def in_one_state(
+    store: WorldStore, authority: Authority, world: World, attempt: Callable[[World], T]
+) -> T:
+    """Return what `attempt` makes of a world that did not change meanwhile.
+
+    Index and store are two reads. A document that is replaced between them would be seen half or
+    not at all; the world's count of changes tells, and the request is carried out again.
+    """
+    outcome = attempt(world)
+    for _ in range(ATTEMPTS):
+        latest = existing(store, authority, world.id)
+        if latest.changes == world.changes:
+            break
+        world = latest
+        outcome = attempt(world)
+    return outcome
