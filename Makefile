@@ -58,6 +58,10 @@ $(BENCH)/.installed: lock/bench.txt pyproject.toml
 bench: $(BENCH)/.installed ## measure against peers; BENCH_OPTIONS=--full for all of SciFact
 	$(BENCH)/bin/python -m bench $(BENCH_OPTIONS)
 
+MINUTES ?= 60
+prove: $(VENV)/.dev ## compare 200,000 answers to readers before and after their books change ahead
+	$(BIN)/python -m tests.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
+
 promises: $(VENV)/.dev ## write the proofs found in the tests into tests/promises.toml
 	$(BIN)/python -m tests.promises --write
 

@@ -8,13 +8,15 @@ chunks that cutting the read part from scratch would give.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.books import FORMS, Writer, canaries, first_seen, joined
+from tests.books import FORMS, Writer, canaries, joined
 from tests.mortal import Countdown, Mortal
 from tests.worlds import Place, WordCounter, WordEmbedder, other_profile, place
 from truespan.doors.wire import to_json
@@ -29,6 +31,7 @@ from truespan.model.request import MAX_CONTEXT_TOKENS
 from truespan.model.text import CanonicalText, Sentence
 from truespan.model.text import Place as Label
 from truespan.ports import TokenCounter
+from truespan.reader import Reader
 
 CHUNKINGS = tuple(STANDARD_CHUNKING)
 
@@ -108,9 +111,9 @@ def stored(here: Place, world: World, number: int) -> Stored:
 
 def common(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the last sentence up to which two books are equal; -1 when they begin differently."""
-    for place, (left, right) in enumerate(zip(one, other, strict=False)):
+    for sid, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
-            return place - 1
+            return sid - 1
     return min(len(one), len(other)) - 1
 
 
@@ -193,6 +196,8 @@ class Trial:
         self.writer = Writer(self.rng, self.form, longest=2500)
         self.title = self.rng.choice([None, "A Declared Title"])
         self.counts = Counts()
+        self.questions: list[Question] = []
+        self.ids: list[str] = []
         self.name = f"book.{self.form}"
 
     def run(self, replacements: int = 4, positions: int = 12) -> Counts:
@@ -201,12 +206,12 @@ class Trial:
         self._ingest(self.here.library, self._with_end(beginning))
         book = self._book()
         self.questions = self._questions(book)
-        before = self._before(book, beginning)
-        first = self._answers(self._placed(book, before, positions), book)
-        for change in self._changes(beginning, replacements):
-            change_name = next(change)
-            next(change, None)
-            first = self._compared(first, book, change_name)
+        chosen = self._placed(self._settled_by(book, beginning), positions)
+        self.ids = self._known_ids(chosen[-1])
+        first = self._answers(chosen, book)
+        for name, change in self._changes(beginning, replacements):
+            change()
+            first = self._compared(first, book, name)
         self.here.library.close()
         return self.counts
 
@@ -237,12 +242,11 @@ class Trial:
     def _book(self) -> Stored:
         return stored(self.here, self.world, 1)
 
-    def _before(self, book: Stored, beginning: str) -> int:
-        """Return the last sentence that the beginning settles, whatever comes after it."""
+    def _settled_by(self, book: Stored, beginning: str) -> int:
+        """Return the last sentence before the first one that is not of the beginning."""
         known = canaries(beginning)
-        within = [sid for sid, text in enumerate(book.texts) if canaries(text) <= known]
-        ahead = [sid for sid, text in enumerate(book.texts) if canaries(text) - known]
-        return min([*ahead, len(book.texts)]) - 1 if within else -1
+        ahead = (sid for sid, text in enumerate(book.texts) if canaries(text) - known)
+        return next(ahead, len(book.texts)) - 1
 
     def _questions(self, book: Stored) -> list[Question]:
         texts = book.texts
@@ -258,38 +262,50 @@ class Trial:
 
     # Readers and what they get
 
-    def _placed(self, book: Stored, last: int, count: int) -> list[int]:
+    def _placed(self, last: int, count: int) -> list[int]:
         """Put a reader at each of some positions, most of them near the end of what is common."""
         near = [sid for sid in range(last - 3, last + 1) if sid >= 0]
         others = self.rng.sample(range(last + 1), min(count, last + 1))
         chosen = sorted({*near, *others, -1})
         for sid in chosen:
-            self.world.reader(f"at {sid}").set(self.name, sid=sid)
+            self._reader(sid).set(self.name, sid=sid)
         self.counts.positions += len(chosen)
         return chosen
 
-    def _answers(self, positions: Sequence[int], book: Stored) -> dict[tuple[int, str], str]:
-        seen = first_seen(book.texts)
-        return {
-            (sid, label): answer
-            for sid in positions
-            for label, answer in self._asked(sid, book, seen)
-        }
+    def _reader(self, sid: int) -> Reader:
+        return self.world.reader(f"at {sid}")
 
-    def _asked(
-        self, sid: int, book: Stored, seen: dict[str, int]
-    ) -> Iterator[tuple[str, str]]:
-        reader = self.world.reader(f"at {sid}")
+    def _known_ids(self, sid: int) -> list[str]:
+        """Return ids of chunks that the reader who came farthest knows, and one of the owner's."""
+        known = self._reader(sid).retrieve("the lamp").metadata.sources
+        owners = list(self.here.points(self.world))
+        return [*(note.chunk_id for note in known[-2:]), owners[-1]]
+
+    def _answers(self, positions: Sequence[int], book: Stored) -> dict[tuple[int, str], str]:
+        answers: dict[tuple[int, str], str] = {}
+        for sid in positions:
+            read = canaries(book.until(sid).text) if sid >= 0 else set()
+            for label, answer in self._asked(sid, book):
+                ahead = canaries(answer) - read
+                self._expect(not ahead, f"{sid}, {label}: {ahead} lie ahead")
+                answers[sid, label] = answer
+            if sid >= 0:
+                self._check_tail(sid, book)
+        return answers
+
+    def _asked(self, sid: int, book: Stored) -> Iterator[tuple[str, str]]:
+        """Ask everything that a reader can be asked."""
+        reader = self._reader(sid)
         for question in self.questions:
             bundle = reader.retrieve(question.query, top_k=question.top_k)
             self._check_bundle(bundle, sid, book)
             yield f"retrieve {question}", frozen(bundle)
         yield "where", to_json(reader.where())
         yield "books", to_json(reader.books())
-        if sid >= 0:
-            self._check_tail(sid, book)
-        for found in seen:
-            pass
+        for chunk in self.ids:
+            question = self.questions[0]
+            reason = reader.why_not(chunk, question.query, top_k=question.top_k)
+            yield f"why not {chunk}", to_json(reason)
 
     def _compared(
         self, first: dict[tuple[int, str], str], book: Stored, change: str
@@ -300,53 +316,44 @@ class Trial:
         positions = sorted({sid for sid, _ in first})
         kept = []
         for sid in positions:
-            found = self.world.reader(f"at {sid}").where().sid
+            found = self._reader(sid).where().sid
             self._expect(found == min(sid, last), f"{change}: {sid} became {found}, not {last}")
             if found == sid and (sid < 0 or now.until(sid).text == book.until(sid).text):
                 kept.append(sid)
         again = self._answers(kept, now)
         for key, answer in again.items():
             self.counts.comparisons += 1
-            self._expect(answer == first[key], f"{change}: {key}\n{_difference(first[key], answer)}")
+            self._expect(
+                answer == first[key], f"{change}: {key}\n{_difference(first[key], answer)}"
+            )
         return {key: first[key] for key in again}
 
     # What may happen ahead
 
-    def _changes(self, beginning: str, replacements: int) -> Iterator[Iterator[str]]:
-        yield self._another_world(beginning)
+    def _changes(
+        self, beginning: str, replacements: int
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
+        """Give the changes one after the other, each with its name."""
+        yield "another world", lambda: self._add_world(self._with_end(beginning))
         for _ in range(replacements):
-            text = self._with_end(beginning)
-            yield self._half_replaced(text)
-            yield self._replaced(text)
-        yield self._another_document(beginning)
-        yield self._world_changed()
+            text, step = self._with_end(beginning), self.rng.randint(2, 7)
+            yield f"stopped before step {step}", partial(self._half_replace, text, step)
+            yield "replaced", partial(self._ingest, self.here.library, text)
+        yield "another document", lambda: self._add_document(self._with_end(beginning))
+        other = self.here.library.world("other")
+        yield "the other world emptied", lambda: other.delete("1") and None
 
-    def _another_world(self, beginning: str) -> Iterator[str]:
-        yield "another world"
+    def _add_world(self, text: str) -> None:
         other = self.here.library.create_world("other")
-        other.ingest(self.here.write(f"other/{self.name}", self._with_end(beginning)), kind="book")
+        other.ingest(self.here.write(f"other/{self.name}", text), kind="book")
         other.reader("at 0").set(self.name, sid=0)
 
-    def _half_replaced(self, text: str) -> Iterator[str]:
-        step = self.rng.randint(2, 7)
-        yield f"stopped before step {step}"
-        try:
+    def _half_replace(self, text: str, step: int) -> None:
+        with suppress(Stopped):
             self._ingest(stopped_at(self.here, step), text)
-        except Stopped:
-            pass
 
-    def _replaced(self, text: str) -> Iterator[str]:
-        yield "replaced"
-        self._ingest(self.here.library, text)
-
-    def _another_document(self, beginning: str) -> Iterator[str]:
-        yield "another document"
-        text = self._with_end(beginning)
+    def _add_document(self, text: str) -> None:
         self.world.ingest(self.here.write(f"world/other.{self.form}", text), kind="book")
-
-    def _world_changed(self) -> Iterator[str]:
-        yield "the other world emptied"
-        self.here.library.world("other").delete("1")
 
     # What every answer is held against
 
@@ -362,8 +369,6 @@ class Trial:
         self._expect(bundle.total_tokens == total <= MAX_CONTEXT_TOKENS, f"{sid}: {total} tokens")
         pieces = bundle.context.split("\n\n") if bundle.context else []
         self._expect(all(piece in read for piece in pieces), f"{sid}: the context says too much")
-        ahead = canaries(frozen(bundle)) - canaries(read)
-        self._expect(not ahead, f"{sid}: {ahead} lie ahead")
 
     def _check_tail(self, sid: int, book: Stored) -> None:
         self.counts.tails += 1
@@ -383,6 +388,3 @@ def _difference(one: str, other: str) -> str:
     pairs = zip(one.split("\n"), other.split("\n"), strict=False)
     lines = [f"  - {left}\n  + {right}" for left, right in pairs if left != right]
     return "\n".join(lines[:6]) or f"  {len(one)} and {len(other)} characters"
-
-
-__all__ = ["asdict"]

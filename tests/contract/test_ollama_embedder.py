@@ -387,22 +387,45 @@ def test_what_could_not_be_learnt_is_asked_for_again(server: Ollama) -> None:
     assert embedder.profile.dimensions == 64
 
 
-@pytest.mark.parametrize("path", ["/api/tags", "/api/show", "/api/embed"])
 @pytest.mark.parametrize(
-    "content",
-    [None, {}, {"models": None}, {"models": [{}], "model_info": 7, "embeddings": [[]]}],
-    ids=["null", "nothing", "no models", "of another shape"],
+    ("path", "content"),
+    [
+        ("/api/tags", None),
+        ("/api/tags", {}),
+        ("/api/tags", {"models": None}),
+        ("/api/tags", {"models": [{"name": DEFAULT_MODEL}]}),
+        ("/api/show", None),
+        ("/api/show", {"model_info": 7}),
+        ("/api/embed", None),
+        ("/api/embed", {}),
+        ("/api/embed", {"embeddings": [0.1]}),
+    ],
 )
 def test_nothing_is_learnt_from_a_reply_of_another_shape(
     server: Ollama, path: str, content: Any
 ) -> None:
     server.fault = lambda asked: Answer(content=content) if asked.path == path else None
-    if path == "/api/show" and content in ({}, {"models": None}):
-        assert embedder_of(server).profile.input_limit == 510
-        return
 
     with pytest.raises(ProviderBadReply):
         assert embedder_of(server).profile
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"model_info": None, "parameters": None},
+        {"model_info": {"bert.context_length": "512"}},
+        {"model_info": {"bert.context_length": 0}},
+        {"model_info": {"bert.context_length": True}},
+    ],
+)
+def test_a_model_of_which_little_is_shown_is_taken_for_a_small_one(
+    server: Ollama, content: Any
+) -> None:
+    server.fault = lambda asked: Answer(content=content) if asked.path == "/api/show" else None
+
+    assert embedder_of(server).profile.input_limit == 510
 
 
 @pytest.mark.parametrize("vector", [[], [0.0] * 64, [1e-9] * 64])

@@ -66,8 +66,8 @@ class _Tags(msgspec.Struct):
 
 
 class _Shown(msgspec.Struct):
-    model_info: dict[str, Any] = {}
-    parameters: str = ""
+    model_info: dict[str, Any] | None = None
+    parameters: str | None = None
 
 
 class _Embedded(msgspec.Struct):
@@ -282,7 +282,7 @@ class OllamaEmbedder:
             query_mode=manner.query_mode,
             input_limit=max(room, 1),
         )
-        counted = shown.model_info.get("tokenizer.ggml.model") == "bert"
+        counted = (shown.model_info or {}).get("tokenizer.ggml.model") == "bert"
         return _Known(profile, manner, counted)
 
     def _show(self, name: str) -> _Shown:
@@ -329,10 +329,10 @@ def _context(shown: _Shown) -> int:
     """Return how many tokens the model reads, special ones included."""
     lengths = [
         value
-        for key, value in shown.model_info.items()
+        for key, value in (shown.model_info or {}).items()
         if key.endswith(".context_length") and type(value) is int and value > 0
     ]
-    stated = re.search(r"^num_ctx\s+(\d{1,9})\s*$", shown.parameters, re.MULTILINE)
+    stated = re.search(r"^num_ctx\s+(\d{1,9})\s*$", shown.parameters or "", re.MULTILINE)
     given = int(stated[1]) if stated else _USUAL_CONTEXT
     return min([*lengths, given]) if lengths else _LEAST_CONTEXT
 

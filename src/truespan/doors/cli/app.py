@@ -277,7 +277,7 @@ def mcp(
     owner: Annotated[
         bool, typer.Option("--owner", help="Serve the owner, who sees whole documents.")
     ] = False,
-) -> None:
+) -> int:
     """Serve a model over standard input and output (Model Context Protocol)."""
     # A server that sees whole documents must not come about by leaving something out.
     if owner == (reader is not None):
@@ -288,6 +288,5 @@ def mcp(
     from truespan.doors.mcp.stdio import serve_owner, serve_reader
 
     if reader is None:
-        serve_owner(_folder(library), world)
-    else:
-        serve_reader(_folder(library), world, reader)
+        return serve_owner(_folder(library), world)
+    return serve_reader(_folder(library), world, reader)

@@ -28,6 +28,7 @@ Content = dict[str, Any]
 def make_server(role: Role, engine: Engine) -> Server[Any]:
     """Return a server that has a role's tools and nothing else."""
     server: Server[Any] = Server("truespan", version=__version__, instructions=role.instructions)
+    server.middleware.clear()
     tools = {tool.name: tool for tool in role.tools}
     listed = {"tools": [tool.declared() for tool in role.tools]}
 

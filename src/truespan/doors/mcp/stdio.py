@@ -1,7 +1,4 @@
-"""The server process: standard input and output carry the protocol, everything else goes to stderr.
-
-It ends when its input ends, as the protocol asks of it, and on a signal.
-"""
+"""The server process that a client starts: it ends when its input ends, and on a signal."""
 
 from __future__ import annotations
 
@@ -12,91 +9,68 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
-
-from mcp.server.stdio import stdio_server
 
 from truespan.doors.mcp.engine import Engine, Opened, open_for_owner, open_for_reader
+from truespan.doors.mcp.pipes import Incoming, Outgoing, standard_pipes
 from truespan.doors.mcp.server import make_server
 from truespan.doors.mcp.tools import OWNING, READING, Role
-from truespan.doors.wire import status_of
-from truespan.errors import InternalError, TruespanError
 
 SIGNALS = {signal.SIGTERM: 0, signal.SIGINT: 130}
 """What ends the process, and its exit code then."""
 
 
-def serve_reader(folder: Path, world: str, reader: str) -> None:
-    """Serve one reader of a world until the client leaves.
+def serve_reader(folder: Path, world: str, reader: str) -> int:
+    """Serve one reader of a world until the client leaves, and return the exit code.
 
     Raises:
         LibraryNotFound, InvalidConfiguration, WorldNotFound, InvalidSettings: it cannot be.
     """
-    _serve(READING, partial(open_for_reader, folder, world, reader))
+    return _serve(READING, partial(open_for_reader, folder, world, reader))
 
 
-def serve_owner(folder: Path, world: str) -> None:
-    """Serve the owner of a world until the client leaves.
+def serve_owner(folder: Path, world: str) -> int:
+    """Serve the owner of a world until the client leaves, and return the exit code.
 
     Raises:
         LibraryNotFound, InvalidConfiguration, WorldNotFound: it cannot be.
     """
-    _serve(OWNING, partial(open_for_owner, folder, world))
+    return _serve(OWNING, partial(open_for_owner, folder, world))
 
 
-def _serve(role: Role, opening: Callable[[], Opened]) -> None:
+def _serve(role: Role, opening: Callable[[], Opened]) -> int:
     _quiet_logs()
     engine = Engine(opening)
-    try:
-        asyncio.run(_talk(role, engine))
-    except* BrokenPipeError:
-        pass  # The client has gone; there is nobody to tell.
+    with standard_pipes() as (source, target):
+        code = asyncio.run(_talk(role, engine, source, target))
     if not engine.close():
-        _end(0)
+        # A call is still at work and cannot be interrupted. What was committed stays.
+        sys.stderr.flush()
+        os._exit(code)
     if error := engine.opening.exception():
         raise error
+    return code
 
 
-async def _talk(role: Role, engine: Engine) -> None:
-    loop = asyncio.get_running_loop()
+async def _talk(role: Role, engine: Engine, source: int, target: int) -> int:
+    """Serve until the client leaves, a signal comes, or the library turns out not to open."""
+    codes: list[int] = []
+    incoming = Incoming(source)
+    outgoing = Outgoing(target, on_broken=incoming.end)
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        incoming.end()
+
     for number, code in SIGNALS.items():
         with contextlib.suppress(NotImplementedError):  # Windows ends processes without asking.
-            loop.add_signal_handler(number, _leave, engine, code)
-    asyncio.wrap_future(engine.opening).add_done_callback(_require)
+            asyncio.get_running_loop().add_signal_handler(number, leave, code)
+    engine.opening.add_done_callback(lambda opening: opening.exception() and incoming.end())
+    incoming.begin(outgoing)
     server = make_server(role, engine)
-    async with stdio_server() as (incoming, outgoing):
-        # The SDK moves the descriptors out of the way of stray output. What Python has buffered
-        # would still come out at the end, when they are back.
-        with contextlib.redirect_stdout(sys.stderr):
-            await server.run(incoming, outgoing, server.create_initialization_options())
-
-
-def _leave(engine: Engine, code: int) -> NoReturn:
-    """End on a signal: let go of the library, then go.
-
-    The SDK waits for input on a thread that cannot be interrupted, so there is no way out through
-    the event loop.
-    """
-    engine.close()
-    _end(code)
-
-
-def _require(opening: Future[Opened] | asyncio.Future[Opened]) -> None:
-    """End with a clear line if the library could not be opened: there is nothing to serve."""
-    if opening.cancelled() or (failure := opening.exception()) is None:
-        return
-    error = failure if isinstance(failure, TruespanError) else InternalError(type(failure).__name__)
-    sys.stderr.write(f"truespan: {error}\n")
-    _end(status_of(error).exit_code)
-
-
-def _end(code: int) -> NoReturn:
-    """End at once, whatever other threads wait for. What was committed stays."""
-    sys.stderr.flush()
-    os._exit(code)
+    await server.run(incoming, outgoing, server.create_initialization_options())
+    return codes[0] if codes else 0
 
 
 class _Outline(logging.Formatter):

@@ -1,0 +1,252 @@
+"""Chapter, section, language, version, documents and tags: what a retrieval leaves out, and how."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import MemoryIndex, Place, place
+from truespan.adapters.qdrant_filter import AnyOf, Equals, Field, conditions
+from truespan.errors import InvalidSettings
+from truespan.library import World
+from truespan.model.bundle import BundleStatus, ContextBundle
+from truespan.model.scope import UNLIMITED, Scope
+
+ONE = (
+    "# Lamps\n\n## One\n\nThe lamp is red.\n\n### Above\n\nThe lamp is high.\n\n"
+    "## Two\n\nThe lamp is old.\n"
+)
+TWO = "# Boats\n\n## One\n\nThe lamp of the boat.\n\n## STRASSE\n\nThe lamp of the road.\n"
+
+
+class Watching(MemoryIndex):
+    """An index that keeps the scopes it was asked with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scopes: list[Scope] = []
+
+    def search(self, scope: Scope, *args: Any, **settings: Any) -> Any:
+        self.scopes.append(scope)
+        return super().search(scope, *args, **settings)
+
+
+def shelved(here: Place) -> World:
+    """Return a world of four documents that differ in every label."""
+    world = here.library.create_world("world")
+    labels = [
+        ("one.md", ONE, {"language": "en", "version": "1.0", "tags": ["light", "red"]}),
+        ("two.md", TWO, {"language": "en", "version": "2.0", "tags": ["light"]}),
+        ("three.txt", "The lamp is French.", {"language": "fr", "version": "1.0"}),
+        ("four.txt", "The lamp is late.", {"language": "fr", "version": "2.0", "tags": ["red"]}),
+    ]
+    for name, text, declared in labels:
+        world.ingest(here.write(name, text), chunking="sentences", **declared)
+    return world
+
+
+def asked(world: World, **settings: Any) -> ContextBundle:
+    wide: dict[str, Any] = {"language_constraint": None, "version_constraint": None, "top_k": 20}
+    return world.retrieve("the lamp", **{**wide, **settings})
+
+
+def contents(bundle: ContextBundle) -> set[str]:
+    return {chunk.content.rpartition("\n")[2] for chunk in bundle.retrieved_chunks}
+
+
+def sources(bundle: ContextBundle) -> set[str]:
+    return {note.source for note in bundle.metadata.sources}
+
+
+@proves("request.chapter-filter", "request.section-filter")
+@pytest.mark.parametrize(
+    ("settings", "places"),
+    [
+        ({"chapter_filter": "One"}, {("One", "One")}),
+        ({"chapter_filter": "oNE"}, {("One", "One")}),
+        ({"chapter_filter": "Two"}, {("Two", "Two")}),
+        ({"chapter_filter": "straße"}, {("STRASSE", "STRASSE")}),
+        ({"chapter_filter": "three.txt"}, {("three.txt", "three.txt")}),
+        ({"chapter_filter": "On"}, set()),
+        ({"chapter_filter": "One "}, set()),
+        ({"chapter_filter": "O%"}, set()),
+        ({"section_filter": "two"}, {("Two", "Two")}),
+        ({"section_filter": "One", "chapter_filter": "Two"}, set()),
+        ({"section_filter": "one", "chapter_filter": "ONE"}, {("One", "One")}),
+    ],
+)
+def test_chapter_and_section_match_whole_and_without_regard_to_case(
+    tmp_path: Path, settings: dict[str, str], places: set[tuple[str, str]]
+) -> None:
+    bundle = asked(shelved(place(tmp_path)), **settings)
+
+    assert {(chunk.chapter, chunk.section) for chunk in bundle.retrieved_chunks} == places
+    assert bundle.status is (BundleStatus.SUCCESS if places else BundleStatus.NO_MATCHES)
+
+
+@proves("request.language-constraint", "request.version-constraint")
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, {"one.md", "two.md", "three.txt", "four.txt"}),
+        ({"language_constraint": "en"}, {"one.md", "two.md"}),
+        ({"language_constraint": "FR"}, {"three.txt", "four.txt"}),
+        ({"language_constraint": "f"}, set()),
+        ({"version_constraint": "1.0"}, {"one.md", "three.txt"}),
+        ({"version_constraint": "2.0"}, {"two.md", "four.txt"}),
+        ({"version_constraint": "2"}, set()),
+        ({"documents": ["two.md", "4"]}, {"two.md", "four.txt"}),
+        ({"documents": []}, set()),
+        ({"documents": ["absent.md"]}, set()),
+        ({"tags": ["light"]}, {"one.md", "two.md"}),
+        ({"tags": ["light", "red"]}, {"one.md"}),
+        ({"tags": ["li"]}, set()),
+    ],
+)
+def test_labels_of_documents_match_whole_and_null_means_any(
+    tmp_path: Path, settings: dict[str, Any], names: set[str]
+) -> None:
+    bundle = asked(shelved(place(tmp_path)), **settings)
+
+    assert sources(bundle) == names
+
+
+@proves("request.language-constraint", "request.version-constraint")
+def test_without_a_word_a_retrieval_speaks_english_of_the_first_version(tmp_path: Path) -> None:
+    bundle = shelved(place(tmp_path)).retrieve("the lamp", top_k=20)
+
+    assert sources(bundle) == {"one.md"}
+
+
+@proves("request.constraints-combine")
+def test_constraints_combine_with_and(tmp_path: Path) -> None:
+    world = shelved(place(tmp_path))
+    choices: dict[str, list[Any]] = {
+        "language_constraint": [None, "en", "fr"],
+        "version_constraint": [None, "1.0", "2.0"],
+        "tags": [(), ("light",), ("red",)],
+        "documents": [None, ("1", "2"), ("one.md", "four.txt")],
+        "chapter_filter": [None, "one"],
+    }
+    alone = {
+        (name, value): contents(asked(world, **{name: value}))
+        for name, values in choices.items()
+        for value in values
+    }
+
+    for values in product(*choices.values()):
+        settings = dict(zip(choices, values, strict=True))
+        expected = set.intersection(*(alone[pair] for pair in settings.items()))
+        assert contents(asked(world, **settings)) == expected, settings
+
+
+@proves("request.constraints-combine", "request.chapter-filter", "request.section-filter")
+def test_every_filter_is_inside_the_request_to_the_index(tmp_path: Path) -> None:
+    index = Watching()
+    world = shelved(place(tmp_path, index=index))
+
+    asked(
+        world, language_constraint="en", version_constraint="2.0", tags=["light"],
+        chapter_filter="One", section_filter="One",
+    )  # fmt: skip
+    asked(world)
+
+    narrow, wide = (index.scopes[0], index.scopes[-1])
+    assert set(conditions(narrow)[1:]) == {
+        AnyOf(Field.DOCUMENT, (2,)),
+        Equals(Field.CHAPTER, "one"),
+        Equals(Field.SECTION, "one"),
+    }
+    assert conditions(wide)[1:] == ()
+    assert wide.documents is UNLIMITED
+
+
+@proves("request.constraints-combine")
+@pytest.mark.parametrize(
+    "settings",
+    [{"chapter_filter": "One"}, {"section_filter": "Two"}, {"documents": ["1"]}, {"tags": ["red"]}],
+    ids=str,
+)
+def test_an_index_that_ignores_the_filters_is_not_believed(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    honest = asked(shelved(place(tmp_path / "honest")), **settings)
+
+    class Deaf(MemoryIndex):
+        def search(self, scope: Scope, *args: Any, **options: Any) -> Any:
+            deaf = replace(scope, documents=UNLIMITED, chapter=None, section=None)
+            return super().search(deaf, *args, **options)
+
+    here = place(tmp_path / "deaf", index=Deaf())
+    world = shelved(here)
+    points = here.points(world)
+    bundle = asked(world, **settings)
+    here.library.close()
+
+    assert contents(bundle) == contents(honest)
+    assert [chunk.chapter for chunk in bundle.retrieved_chunks] == [
+        chunk.chapter for chunk in honest.retrieved_chunks
+    ]
+    # And nobody who asked with a filter may take the rest of the world for rubbish.
+    assert here.points(world) == points
+
+
+def codes(bundle: ContextBundle) -> list[str]:
+    return [notice.code for notice in bundle.metadata.warnings]
+
+
+@proves("request.language-constraint", "request.version-constraint")
+@pytest.mark.parametrize(
+    ("settings", "blamed"),
+    [
+        ({"documents": ["two.md"]}, True),
+        ({"documents": ["three.txt"]}, True),
+        ({"documents": ["four.txt"]}, True),
+        ({"documents": ["two.md"], "version_constraint": "2.0"}, False),
+        ({"documents": ["two.md"], "version_constraint": "3.0"}, False),
+        ({"documents": ["one.md"], "language_constraint": "fr"}, False),
+        ({"documents": ["two.md"], "language_constraint": "fr"}, False),
+        ({"documents": ["four.txt"], "language_constraint": None}, True),
+        ({"documents": ["absent.md"]}, False),
+        ({"tags": ["absent"]}, False),
+        ({}, False),
+    ],
+    ids=str,
+)
+def test_a_warning_says_when_a_default_is_what_left_nothing_over(
+    tmp_path: Path, settings: dict[str, Any], blamed: bool
+) -> None:
+    bundle = shelved(place(tmp_path)).retrieve("the lamp", **settings)
+
+    assert ("default_filter_emptied_result" in codes(bundle)) is blamed
+    assert not (blamed and bundle.retrieved_chunks)
+
+
+@proves("request.constraints-combine")
+@pytest.mark.parametrize("name", ["documents", "tags"])
+def test_one_name_where_a_list_belongs_is_refused_and_not_taken_letter_by_letter(
+    tmp_path: Path, name: str
+) -> None:
+    world = shelved(place(tmp_path))
+
+    with pytest.raises(InvalidSettings):
+        world.retrieve("the lamp", **{name: "12"})  # type: ignore[arg-type]
+
+
+@proves("request.language-constraint")
+def test_a_label_that_was_changed_counts_at_once(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    path = here.write("one.txt", "The lamp is red.")
+    world.ingest(path, language="en")
+    assert sources(world.retrieve("the lamp")) == {"one.txt"}
+
+    world.ingest(path, language="fr")
+
+    assert sources(world.retrieve("the lamp")) == set()
+    assert sources(world.retrieve("the lamp", language_constraint="fr")) == {"one.txt"}

@@ -1,0 +1,422 @@
+"""What a retrieval returns: its status, its chunks, its budget and its account of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.readings import Stopped, frozen, stopped_at
+from tests.stories import once
+from tests.worlds import Lying, MemoryIndex, Place, WordCounter, WordEmbedder, other_profile, place
+from truespan.errors import (
+    BlankQuery,
+    IndexUnavailable,
+    InvalidSettings,
+    ProviderUnavailable,
+    StoreDamaged,
+    TruespanError,
+    WorldNotFound,
+)
+from truespan.library import World
+from truespan.model.bundle import BundleStatus, ContextBundle, RetrievedChunk
+from truespan.model.scope import Scope
+from truespan.model.trail import Hit
+from truespan.query.assemble import status_of
+
+HARBOUR = "The harbour light burned all night. The harbour master slept."
+GARDEN = "The garden was full of roses. A gardener cut the roses."
+STATION = "The station clock had stopped. The train was late."
+STAGES = ("received", "vectorized", "searched", "filtered", "ranked", "assembled", "completed")
+
+SUCCESS, PARTIAL = BundleStatus.SUCCESS, BundleStatus.PARTIAL
+NO_MATCHES, ERROR = BundleStatus.NO_MATCHES, BundleStatus.ERROR
+
+
+def three(here: Place) -> World:
+    return here.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
+
+
+def scored(*scores: float) -> MemoryIndex:
+    """Return an index that gives the chunks, by document, exactly these scores."""
+
+    def lie(hits: list[Hit], scope: Scope) -> list[Hit]:
+        by_id = sorted(index._of(scope).values(), key=lambda point: point.document)
+        given = zip(by_id, scores, strict=False)
+        return [Hit(point.chunk_id, score, point.text_hash) for point, score in given]
+
+    index = Lying(lie)
+    return index
+
+
+def numbers(bundle: ContextBundle) -> list[int]:
+    return [note.document for note in bundle.metadata.sources]
+
+
+def skipped(bundle: ContextBundle) -> dict[str, int]:
+    return {entry.code: entry.count for entry in bundle.metadata.skipped}
+
+
+# The status
+
+
+@proves("bundle.partial-or-success", "bundle.no-matches", "bundle.status-values")
+@pytest.mark.parametrize(
+    ("failed", "reached", "returned", "expected", "status"),
+    [
+        (True, False, 0, 0, ERROR),
+        (True, False, 0, 5, ERROR),
+        (True, True, 0, 5, ERROR),
+        (True, True, 5, 5, ERROR),
+        (False, False, 0, 0, NO_MATCHES),
+        (False, False, 0, 5, NO_MATCHES),
+        (False, True, 0, 5, PARTIAL),
+        (False, True, 0, 1, PARTIAL),
+        (False, True, 1, 5, PARTIAL),
+        (False, True, 4, 5, PARTIAL),
+        (False, True, 5, 5, SUCCESS),
+        (False, True, 1, 1, SUCCESS),
+        (False, True, 20, 20, SUCCESS),
+    ],
+)
+def test_the_status_is_the_first_that_applies(
+    failed: bool, reached: bool, returned: int, expected: int, status: BundleStatus
+) -> None:
+    assert status_of(failed=failed, reached=reached, returned=returned, expected=expected) is status
+
+
+@proves("bundle.partial-or-success", "bundle.returned-count", "bundle.original-top-k")
+def test_as_many_as_were_asked_for_or_as_there_are_is_a_success(tmp_path: Path) -> None:
+    world = three(place(tmp_path, index=scored(0.9, 0.8, 0.7)))
+
+    two, all_there_is = world.retrieve("light", top_k=2), world.retrieve("light", top_k=20)
+
+    assert (two.status, len(two.retrieved_chunks)) == (SUCCESS, 2)
+    assert (all_there_is.status, len(all_there_is.retrieved_chunks)) == (SUCCESS, 3)
+    assert all_there_is.metadata.original_top_k == 20
+    assert all_there_is.metadata.returned_count == 3
+
+
+@proves("bundle.partial-or-success", "bundle.within-top-k")
+def test_fewer_than_there_are_is_partial(tmp_path: Path) -> None:
+    world = three(place(tmp_path, index=scored(0.9, 0.29, 0.28)))
+
+    bundle = world.retrieve("light", top_k=2)
+
+    assert (bundle.status, numbers(bundle)) == (PARTIAL, [1])
+    assert bundle.metadata.returned_count == 1 < bundle.metadata.original_top_k == 2
+
+
+@proves("bundle.no-matches")
+def test_nothing_at_the_floor_is_no_match_and_the_near_misses_say_how_near(tmp_path: Path) -> None:
+    world = three(place(tmp_path, index=scored(0.29, 0.28, 0.1)))
+
+    bundle = world.retrieve("light")
+
+    assert bundle.status is NO_MATCHES
+    assert (bundle.retrieved_chunks, bundle.total_tokens, bundle.context) == ((), 0, "")
+    assert bundle.error is None
+    near = bundle.metadata.near_misses
+    assert [(miss.source, miss.score) for miss in near] == [
+        ("a.txt", 0.29), ("b.txt", 0.28), ("c.txt", 0.1),
+    ]  # fmt: skip
+
+
+@proves("bundle.partial-or-success")
+def test_candidates_of_which_none_could_be_trusted_are_partial_and_not_no_match(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    for point in here.index._of(here.scope(world)).values():
+        point.text_hash = "0" * 64
+
+    bundle = world.retrieve("harbour roses clock")
+
+    assert (bundle.status, bundle.retrieved_chunks) == (PARTIAL, ())
+    assert skipped(bundle)["stale_vector"] > 0
+
+
+def failing(error: TruespanError) -> Callable[..., Any]:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def without_index(here: Place) -> None:
+    here.index.search = failing(IndexUnavailable("The index did not answer."))
+
+
+def without_provider(here: Place) -> None:
+    here.embedder.before = failing(ProviderUnavailable("The provider did not answer."))
+
+
+def without_store(here: Place) -> None:
+    here.store.read_chunks = failing(StoreDamaged("The file is damaged."))
+
+
+@proves("bundle.error-without-chunks", "bundle.exactly-one", "embedding.down-is-an-error")
+@pytest.mark.parametrize(
+    ("breaking", "code", "retryable", "reached"),
+    [
+        (without_provider, "provider_unavailable", True, ("received",)),
+        (without_index, "index_unavailable", True, ("received", "vectorized")),
+        (without_store, "store_damaged", False, ("received", "vectorized")),
+    ],
+)
+def test_a_failure_is_one_bundle_with_an_error_and_no_chunks(
+    tmp_path: Path,
+    breaking: Callable[[Place], None],
+    code: str,
+    retryable: bool,
+    reached: tuple[str, ...],
+) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    breaking(here)
+
+    bundle = world.retrieve("harbour light")
+
+    assert isinstance(bundle, ContextBundle)
+    assert bundle.status is ERROR
+    assert (bundle.retrieved_chunks, bundle.context, bundle.total_tokens) == ((), "", 0)
+    assert bundle.metadata.returned_count == 0
+    assert bundle.error is not None
+    assert (bundle.error.code, bundle.error.retryable) == (code, retryable)
+    assert bundle.metadata.trace == reached
+
+
+@proves("bundle.exactly-one")
+def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = three(here)
+    here.journal.clear()
+
+    with pytest.raises(InvalidSettings):
+        world.retrieve("harbour", top_k=0)
+    assert here.journal == []
+    with pytest.raises(BlankQuery):
+        world.retrieve("   \n")
+    with pytest.raises(BlankQuery):
+        world.retrieve("harbour", selected_text=" \t ")
+    assert set(here.journal) == {"store.find_world"}
+    here.library._parts.store.find_world = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(WorldNotFound):
+        world.retrieve("harbour")
+
+
+@proves("bundle.exactly-one")
+def test_a_document_replaced_during_a_request_is_seen_as_it_is_afterwards(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    new = "The harbour light went out at once."
+    here.embedder.before = once(lambda: world.ingest(here.write("world/a.txt", new)) and None)
+
+    bundle = world.retrieve("harbour light", top_k=1)
+
+    assert [chunk.content for chunk in bundle.retrieved_chunks] == [new]
+    assert bundle.metadata.trace == STAGES
+    assert bundle.metadata.funnel.returned == 1
+
+
+# The chunks
+
+
+@proves("bundle.floor")
+@pytest.mark.parametrize(
+    ("score", "kept"),
+    [(0.2999, False), (0.29999997, False), (0.3, True), (0.30000001192092896, True), (1.0, True)],
+)
+def test_the_floor_of_relevance_is_three_tenths_and_belongs_to_it(
+    tmp_path: Path, score: float, kept: bool
+) -> None:
+    world = three(place(tmp_path, index=scored(score)))
+
+    bundle = world.retrieve("light")
+
+    assert bool(bundle.retrieved_chunks) is kept
+
+
+@proves("bundle.floor")
+def test_the_floor_is_part_of_the_request_to_the_index(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    floors: list[float | None] = []
+    original = here.index.search
+
+    def searching(*args: Any, **settings: Any) -> Any:
+        floors.append(settings["floor"])
+        return original(*args, **settings)
+
+    here.index.search = searching
+    bundle = world.retrieve("harbour light burned")
+
+    assert floors == [0.3]
+    assert bundle.metadata.floor == 0.3
+
+
+@proves("bundle.relevance-order", "bundle.relevance-range")
+def test_chunks_come_by_relevance_whatever_order_they_were_found_in(tmp_path: Path) -> None:
+    world = three(place(tmp_path, index=scored(0.41, 1.0000002, 0.77)))
+
+    bundle = world.retrieve("light")
+
+    scores = [chunk.relevance_score for chunk in bundle.retrieved_chunks]
+    assert scores == [1.0, 0.77, 0.41]
+    assert all(isinstance(score, float) for score in scores)
+    assert bundle.context == "\n\n".join([GARDEN, STATION, HARBOUR])
+
+
+@proves("bundle.relevance-order", "search.non-interference")
+@pytest.mark.parametrize("top_k", [1, 4, 5, 6])
+def test_equally_close_chunks_do_not_depend_on_the_index_even_behind_stale_ones(
+    tmp_path: Path, top_k: int
+) -> None:
+    answers = []
+    for order in (1, -1):
+        here = place(tmp_path / str(order))
+        lamps = {f"a{number}__txt": "lamp key " * 4 + f"x{number}" for number in range(2)}
+        better = {f"b{number}__txt": "lamp key lamp key" + " y" * number for number in range(3)}
+        equal = {f"c{number:02}__txt": "lamp key and much other wood" for number in range(30)}
+        world = here.world(**lamps, **better, **equal)
+        points = here.index._of(here.scope(world))
+        for point in points.values():
+            point.text_hash = "0" * 64 if point.document <= 2 else point.text_hash
+        turned = dict(list(points.items())[::order])
+        points.clear()
+        points.update(turned)
+        answers.append(numbers(world.retrieve("lamp key", top_k=top_k)))
+        here.library.close()
+
+    assert answers[0] == answers[1] == list(range(3, 3 + top_k))
+
+
+@proves("bundle.chunk-fields-filled", "bundle.token-count", "bundle.content-unaltered")
+def test_every_field_of_a_chunk_is_filled_from_the_document(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    text = "# The Lamp\n\n## One\n\nThe lamp burned.\n\n### Below\n\nThe lamp went out.\n"
+    world.ingest(here.write("lamp.md", text), chunking="sentences")
+    world.ingest(here.write("plain.txt", "The lamp is plain."))
+
+    bundle = world.retrieve("the lamp", top_k=20)
+
+    for chunk in bundle.retrieved_chunks:
+        values = {entry.name: getattr(chunk, entry.name) for entry in fields(RetrievedChunk)}
+        assert all(value for name, value in values.items() if name != "relevance_score")
+        assert chunk.token_count == WordCounter().count(chunk.content)
+        assert chunk.content in world.text(chunk.source_url.rpartition("/")[2])
+    places = {(chunk.chapter, chunk.section) for chunk in bundle.retrieved_chunks}
+    assert places == {("The Lamp", "The Lamp"), ("One", "One"), ("plain.txt", "plain.txt")}
+    assert {chunk.source_url for chunk in bundle.retrieved_chunks} == {
+        f"truespan://{world.id}/1", f"truespan://{world.id}/2",
+    }  # fmt: skip
+
+
+@proves("bundle.chunk-id-round-trip", "bundle.content-unaltered")
+def test_a_chunk_id_leads_back_to_the_record_and_the_point(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+
+    bundle = world.retrieve("harbour roses clock", top_k=20)
+
+    assert bundle.retrieved_chunks
+    points = here.points(world)
+    for chunk, note in zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True):
+        record = world.chunk(chunk.chunk_id)
+        assert record.chunk is not None
+        assert record.chunk.data.decode() == chunk.content
+        assert points[chunk.chunk_id].text_hash == note.text_hash == record.chunk.text_hash
+        assert (note.document, note.revision) == (record.document.number, 1)
+
+
+# The account
+
+
+@proves("bundle.state-order")
+def test_the_trace_shows_the_stages_in_their_order(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+
+    assert world.retrieve("harbour light").metadata.trace == STAGES
+    assert world.retrieve("zebra").metadata.trace == STAGES
+    empty = here.library.create_world("empty").retrieve("harbour")
+    assert empty.metadata.trace == ("received", "assembled", "completed")
+
+
+@proves("bundle.processing-time")
+def test_the_time_taken_is_in_whole_milliseconds(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = three(here)
+    assert world.retrieve("harbour light").metadata.processing_time_ms == 0
+
+    def passing() -> None:
+        here.clock.time += 0.2504
+
+    here.embedder.before = passing
+    taken = world.retrieve("harbour master").metadata.processing_time_ms
+
+    assert taken == 250
+    assert isinstance(taken, int)
+
+
+@proves("bundle.partial-or-success", "bundle.budget-in-assembly")
+def test_what_cannot_be_trusted_is_passed_over_and_made_up_for(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(**{f"d{n:02}__txt": f"The harbour light x{n}" for n in range(12)})
+    wanted = numbers(world.retrieve("the harbour light", top_k=8))
+    for point in here.index._of(here.scope(world)).values():
+        if point.document in wanted[:4]:
+            point.text_hash = "0" * 64
+
+    bundle = world.retrieve("the harbour light", top_k=4)
+    here.library.close()
+
+    assert (bundle.status, numbers(bundle)) == (SUCCESS, wanted[4:])
+    assert skipped(bundle) == {"stale_vector": 4}
+
+
+@proves("bundle.partial-or-success", "search.non-interference")
+@pytest.mark.parametrize("step", range(2, 8))
+def test_a_replacement_that_stopped_half_way_changes_no_byte_before_it_is_seen(
+    tmp_path: Path, step: int
+) -> None:
+    here = place(tmp_path)
+    world = here.world(**{f"d{n:02}__txt": f"The harbour light {'x ' * n}" for n in range(12)})
+    asked = [("the harbour light", 3), ("the harbour light x", 12)]
+    before = [frozen(world.retrieve(query, top_k=k)) for query, k in asked]
+    paths = [
+        here.write(f"world/d{n:02}.txt", f"The harbour light of another day {'y ' * n}")
+        for n in range(0, 12, 2)
+    ]
+
+    with pytest.raises(Stopped):
+        stopped_at(here, step).world("world").ingest(paths)
+    after = [frozen(world.retrieve(query, top_k=k)) for query, k in asked]
+
+    flipped = here.sql("SELECT count(*) FROM revisions WHERE state = 'active' AND number > 1")
+    assert (after == before) is (flipped == [(0,)])
+
+
+@proves("bundle.oversized-chunk", "bundle.token-budget", "bundle.budget-in-assembly")
+def test_a_chunk_larger_than_the_budget_is_passed_over_and_the_next_one_comes(
+    tmp_path: Path,
+) -> None:
+    wide = WordEmbedder(profile=replace(other_profile(), input_limit=10_000))
+    here = place(tmp_path, embedder=wide)
+    world = here.library.create_world("world")
+    huge = " ".join("The lamp " + "lamp " * 600 + "burned." for _ in range(8))
+    world.ingest(here.write("huge.txt", huge), kind="book")
+    world.ingest(here.write("small.txt", "The lamp burned."))
+    assert here.sql("SELECT max(tokens) FROM states")[0][0] > 4000
+
+    bundle = world.retrieve("lamp", top_k=2)
+
+    assert numbers(bundle) == [2]
+    assert skipped(bundle) == {"over_budget": 1}
+    assert (bundle.status, bundle.total_tokens) == (PARTIAL, 3)

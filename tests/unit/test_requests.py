@@ -1,0 +1,169 @@
+"""The rules of a request as a table: each row is one test."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from truespan.errors import InvalidSettings
+from truespan.model.bundle import BundleMetadata, BundleStatus, ContextBundle, RetrievedChunk
+from truespan.model.request import MAX_CONTEXT_TOKENS, ReadingRequest, RetrievalRequest
+
+REFUSED: list[dict[str, Any]] = [
+    {},
+    {"query": None, "selected_text": None},
+    {"query": ""},
+    {"query": "q" * 1001},
+    {"query": 7},
+    {"query": b"bytes"},
+    {"query": "", "selected_text": "text"},
+    {"selected_text": ""},
+    {"selected_text": "s" * 5001},
+    {"selected_text": ["text"]},
+    {"query": "q", "selected_text": ""},
+    {"query": "q", "selected_text": "s" * 5001},
+    {"query": "q", "top_k": 0},
+    {"query": "q", "top_k": 21},
+    {"query": "q", "top_k": -1},
+    {"query": "q", "top_k": True},
+    {"query": "q", "top_k": False},
+    {"query": "q", "top_k": "3"},
+    {"query": "q", "top_k": 3.0},
+    {"query": "q", "top_k": None},
+    {"query": "q", "chapter_filter": ""},
+    {"query": "q", "chapter_filter": 1},
+    {"query": "q", "section_filter": ""},
+    {"query": "q", "section_filter": ["One"]},
+    {"query": "q", "language_constraint": ""},
+    {"query": "q", "language_constraint": 1},
+    {"query": "q", "version_constraint": ""},
+    {"query": "q", "version_constraint": 1.0},
+    {"query": "q", "documents": "a.txt"},
+    {"query": "q", "documents": (1,)},
+    {"query": "q", "tags": "tag"},
+    {"query": "q", "tags": (None,)},
+]
+
+ACCEPTED: list[dict[str, Any]] = [
+    {"query": "q"},
+    {"query": "q" * 1000},
+    {"query": "漢" * 1000},
+    {"selected_text": "s"},
+    {"selected_text": "s" * 5000},
+    {"query": "q" * 1000, "selected_text": "s" * 5000},
+    {"query": "q", "top_k": 1},
+    {"query": "q", "top_k": 20},
+    {"query": "q", "chapter_filter": None, "section_filter": None},
+    {"query": "q", "language_constraint": None, "version_constraint": None},
+    {"query": "q", "documents": (), "tags": ()},
+]
+
+
+def spelled(settings: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} of {len(value)}"
+        if isinstance(value, str) and len(value) > 9
+        else f"{name}={value}"
+        for name, value in settings.items()
+    )
+
+
+@proves(
+    "request.query-or-selection",
+    "request.query-length",
+    "request.selection-length",
+    "request.top-k-range",
+)
+@pytest.mark.parametrize("settings", REFUSED, ids=spelled)
+def test_a_request_outside_the_rules_is_refused_when_it_is_made(settings: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSettings) as refusal:
+        RetrievalRequest(**settings)
+
+    assert refusal.value.code == "invalid_settings"
+
+
+@proves("request.query-length", "request.selection-length", "request.top-k-range")
+@pytest.mark.parametrize("settings", ACCEPTED, ids=spelled)
+def test_a_request_within_the_rules_keeps_what_it_was_given(settings: dict[str, Any]) -> None:
+    request = RetrievalRequest(**settings)
+
+    assert {name: getattr(request, name) for name in settings} == settings
+
+
+@proves(
+    "request.top-k-default",
+    "request.chapter-filter",
+    "request.section-filter",
+    "request.language-constraint",
+    "request.version-constraint",
+)
+def test_what_a_request_does_not_say_has_the_defaults_of_the_contract() -> None:
+    request = RetrievalRequest(query="q")
+
+    assert {entry.name: getattr(request, entry.name) for entry in fields(request)} == {
+        "query": "q",
+        "selected_text": None,
+        "top_k": 5,
+        "chapter_filter": None,
+        "section_filter": None,
+        "language_constraint": "en",
+        "version_constraint": "1.0",
+        "documents": None,
+        "tags": (),
+    }
+
+
+@proves("bundle.query-type")
+def test_a_request_is_about_a_selection_as_soon_as_it_has_one() -> None:
+    assert RetrievalRequest(query="q").query_type == "standard"
+    assert RetrievalRequest(selected_text="s").query_type == "selected_text"
+    assert RetrievalRequest(query="q", selected_text="s").query_type == "selected_text"
+
+
+@proves("reading.query-required", "reading.dense-only")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"query": None},
+        {"query": ""},
+        {"query": "q" * 1001},
+        {"query": 5},
+        {"query": "q", "top_k": 0},
+        {"query": "q", "top_k": 21},
+        {"query": "q", "top_k": True},
+        {"query": "q", "book": ""},
+        {"query": "q", "book": 3},
+    ],
+    ids=spelled,
+)
+def test_a_reader_must_ask_something_within_the_rules(settings: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSettings):
+        ReadingRequest(**settings)
+
+
+@proves("reading.query-required", "reading.top-k-default")
+def test_a_reader_says_what_and_which_book_but_neither_who_nor_how_far() -> None:
+    assert [entry.name for entry in fields(ReadingRequest)] == ["query", "top_k", "book"]
+    assert ReadingRequest("q").top_k == 20
+    with pytest.raises(TypeError):
+        ReadingRequest()  # type: ignore[call-arg]
+
+
+@proves("bundle.chunk-fields-filled", "bundle.status-values")
+def test_a_bundle_has_the_fields_of_the_contract() -> None:
+    assert [entry.name for entry in fields(RetrievedChunk)] == [
+        "content", "source_url", "chapter", "section", "chunk_id", "relevance_score", "token_count",
+    ]  # fmt: skip
+    assert [entry.name for entry in fields(ContextBundle)][:4] == [
+        "retrieved_chunks", "metadata", "status", "total_tokens",
+    ]  # fmt: skip
+    assert [entry.name for entry in fields(BundleMetadata)][:4] == [
+        "query_type", "processing_time_ms", "original_top_k", "returned_count",
+    ]  # fmt: skip
+    assert {status.value for status in BundleStatus} == {
+        "success", "partial", "no_matches", "error",
+    }  # fmt: skip
+    assert MAX_CONTEXT_TOKENS == 4000
