@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README, CHANGELOG, DOCS = ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "docs"
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
 
-MENTIONED = {"make", "pip", "source", "ollama"}
+MENTIONED = {"make", "pip", "source"}
 """Commands that a page may show although nobody runs them here."""
 SERVING = "mcp"
 """The command that would take over the standard streams of the tests; it has tests of its own."""

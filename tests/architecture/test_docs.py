@@ -1,18 +1,11 @@
-"""The pages are true: their examples run, their tables match the code, their links lead somewhere."""
+"""The pages are true: examples run, tables match the code, and links lead somewhere."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
+import json
 import re
-import shlex
-import shutil
-import subprocess
 import tomllib
-import traceback
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +13,33 @@ import pytest
 import typer
 
 import truespan
+from tests.docs_reader import (
+    CHANGELOG,
+    DOCS,
+    PAGES,
+    README,
+    ROOT,
+    Newcomer,
+    blocks_of,
+    first_missing,
+    prose_of,
+    sections_of,
+    table_rows,
+)
 from truespan import errors
-from truespan.compose import open_library
-from truespan.doors.cli import run
-from truespan.doors.cli.app import app
+from truespan.doors.cli import reading
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
 from truespan.ingest.run import IngestReport
-from truespan.model.bundle import Passage, SearchResult
+from truespan.model import bundle
 from truespan.model.profile import STANDARD_CHUNKING
+from truespan.model.request import ReadingRequest, RetrievalRequest
 from truespan.model.trail import FlawKind
+from truespan.reading.positions import Whereabouts
 from truespan.settings import Settings, read_settings
 from truespan.upkeep.doctor import Finding
 
-ROOT = Path(__file__).resolve().parents[2]
-README, CHANGELOG, DOCS = ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "docs"
-PAGES = [README, *sorted(DOCS.glob("*.md"))]
-
-CHECKED = {"python", "console", "sh", "text", "toml"}
+CHECKED = {"python", "console", "sh", "text", "toml", "json"}
 """Kinds of blocks that something here looks at."""
-MENTIONED = {"make", "pip", "source"}
-"""Commands that a page may show although nobody runs them here."""
-SIMILARITY = r"\b[01]\.\d{3}\b"
-"""A score as the command line prints it; the last digits are those of a machine."""
 
 
 def each_page(*pages: Path) -> pytest.MarkDecorator:
@@ -115,6 +113,13 @@ def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) 
                 assert getattr(settings, name) == value
 
 
+@each_page(*PAGES)
+def test_json_that_a_page_shows_is_valid(page: Path) -> None:
+    for block in blocks_of(page):
+        if block.language == "json":
+            json.loads(block.body)
+
+
 def test_the_errors_page_lists_every_error_as_the_program_treats_it() -> None:
     kinds: list[type[errors.TruespanError]] = [errors.TruespanError]
     for kind in kinds:
@@ -140,13 +145,22 @@ def test_the_command_line_page_lists_every_exit_code() -> None:
     assert [int(row[0]) for row in rows] == sorted(codes)
 
 
+def commands_of(group: Any, above: str = "") -> dict[str, set[str]]:
+    """Return the options of each command, those of a group by their full names."""
+    found: dict[str, set[str]] = {}
+    for name, command in group.commands.items():
+        full = f"{above}{name}"
+        if hasattr(command, "commands"):
+            found |= commands_of(command, f"{full} ")
+        else:
+            options = {spelled for option in command.params for spelled in option.opts}
+            found[full] = {spelled for spelled in options if spelled[0] == "-"}
+    return found
+
+
 def test_the_command_line_page_has_every_command_with_its_options() -> None:
-    group: Any = typer.main.get_command(app)
-    known = {
-        name: {spelled for option in command.params for spelled in option.opts if spelled[0] == "-"}
-        for name, command in group.commands.items()
-    }
-    shared = {"-L", "-w"}
+    known = commands_of(typer.main.get_command(reading.app))
+    shared = {"-L", "-w", "-r"}
 
     listed: dict[str, set[str]] = {}
     for heading, text in sections_of(DOCS / "command-line.md").items():
@@ -156,20 +170,67 @@ def test_the_command_line_page_has_every_command_with_its_options() -> None:
     assert listed == known
 
 
-@pytest.mark.parametrize("kind", [IngestReport, SearchResult, Passage])
-def test_the_library_page_lists_every_member_of_what_is_returned(kind: type) -> None:
-    rows = table_rows(sections_of(DOCS / "library.md")[kind.__name__])
+@pytest.mark.parametrize(
+    ("page", "kind"),
+    [
+        ("library.md", IngestReport),
+        ("library.md", bundle.SearchResult),
+        ("library.md", bundle.Passage),
+        ("retrieval.md", bundle.ContextBundle),
+        ("retrieval.md", bundle.RetrievedChunk),
+        ("retrieval.md", bundle.BundleMetadata),
+        ("retrieval.md", bundle.SourceNote),
+        ("retrieval.md", bundle.Located),
+        ("reading.md", Whereabouts),
+    ],
+)
+def test_the_pages_list_every_member_of_what_is_returned(page: str, kind: Any) -> None:
+    rows = table_rows(sections_of(DOCS / page)[kind.__name__])
 
     assert [row[0] for row in rows] == [entry.name for entry in fields(kind)]
 
 
-@pytest.mark.parametrize(("heading", "kinds"), [("Verifying", FlawKind), ("Doctor", Finding)])
-def test_every_kind_of_damage_is_explained(
-    heading: str, kinds: type[FlawKind] | type[Finding]
+@pytest.mark.parametrize(
+    ("page", "kind", "others"),
+    [("retrieval.md", RetrievalRequest, ["near_misses"]), ("reading.md", ReadingRequest, [])],
+)
+def test_the_pages_list_every_argument_with_its_default(
+    page: str, kind: Any, others: list[str]
 ) -> None:
-    rows = table_rows(sections_of(DOCS / "how-it-works.md")[heading])
+    rows = table_rows(sections_of(DOCS / page)[kind.__name__])
+    required = ["query"] if kind is ReadingRequest else []
+    listed = {row[0]: row[1] for row in rows if row[0] not in (*others, *required)}
+
+    assert [row[0] for row in rows] == [*(entry.name for entry in fields(kind)), *others]
+    assert listed == {
+        entry.name: json.dumps(entry.default).replace("null", "None").replace("[]", "()")
+        for entry in fields(kind)
+        if entry.name not in required
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "kinds"),
+    [
+        ("how-it-works.md", "Verifying", FlawKind),
+        ("how-it-works.md", "Doctor", Finding),
+        ("retrieval.md", "Status", bundle.BundleStatus),
+        ("retrieval.md", "Why not", bundle.WhyNot),
+    ],
+)
+def test_every_code_is_explained(page: str, heading: str, kinds: Any) -> None:
+    rows = table_rows(sections_of(DOCS / page)[heading])
 
     assert sorted(row[0] for row in rows) == sorted(kind.value for kind in kinds)
+
+
+def test_every_warning_of_a_bundle_is_explained() -> None:
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
+
+    rows = table_rows(sections_of(DOCS / "retrieval.md")["Warnings"])
+
+    assert {row[0] for row in rows} == given
 
 
 def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> None:

@@ -89,6 +89,24 @@ def test_chapter_and_section_match_whole_and_without_regard_to_case(
     assert bundle.status is (BundleStatus.SUCCESS if places else BundleStatus.NO_MATCHES)
 
 
+@proves("request.section-filter", "request.constraints-combine")
+def test_a_section_is_found_within_its_chapter_and_in_no_other(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    part = " ".join(f"The lamp burned {count} times." for count in range(14))
+    sections = "\n\n".join(f"### {name}\n\n{part}" for name in ("North", "South"))
+    text = f"## One\n\n{sections}\n\n## Two\n\n{sections}\n"
+    world.ingest(here.write("lamps.md", text), chunking="sentences")
+
+    south = asked(world, section_filter="south")
+    both = asked(world, section_filter="SOUTH", chapter_filter="two")
+
+    assert {(chunk.chapter, chunk.section) for chunk in south.retrieved_chunks} == {
+        ("One", "South"), ("Two", "South"),
+    }  # fmt: skip
+    assert {(chunk.chapter, chunk.section) for chunk in both.retrieved_chunks} == {("Two", "South")}
+
+
 @proves("request.language-constraint", "request.version-constraint")
 @pytest.mark.parametrize(
     ("settings", "names"),

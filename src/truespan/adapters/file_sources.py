@@ -12,6 +12,8 @@ from pathlib import Path
 from truespan.errors import SourceMissing, SourceUnreadable
 from truespan.model.source import Declared, Source
 
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+
 
 class FileSources:
     """Finds files below the given paths. Hidden ones and links to folders are left out."""
@@ -72,8 +74,9 @@ def doc_id_for(path: str) -> str:
     The same file gives the same id however it was reached; equal names in two folders differ.
     """
     stem = os.path.splitext(os.path.basename(path))[0]
-    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48] or "document"
+    if not stem.isascii():
+        stem = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
+    slug = _NOT_PLAIN.sub("-", stem.lower()).strip("-")[:48] or "document"
     return f"{slug}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
 
 

@@ -151,17 +151,16 @@ class Ingestion:
 
     def _take(self, group: _Group, source: Source, known: Document | None) -> None:
         """Add one source to the group, unless nothing about it has changed."""
-        if known is not None:
-            source = replace(source, declared=source.declared.or_else(known.declared))
+        declared = source.declared if known is None else source.declared.or_else(known.declared)
         data = self._sources.read(source)
         source_hash = sha256(data).hexdigest()
-        recipe = self._recipe(source.declared)
+        recipe = self._recipe(declared)
         same = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and same and not known.quarantined:
-            self._take_known(group, source, known)
+            self._take_known(group, source, declared, known)
             return
         made = draft(
-            source,
+            replace(source, declared=declared),
             data,
             source_hash=source_hash,
             counter=self._counter,
@@ -173,10 +172,12 @@ class Ingestion:
         self.report.chunks += len(made.chunks)
         self._show(source.name)
 
-    def _take_known(self, group: _Group, source: Source, known: Document) -> None:
-        language = source.declared.language or DEFAULT_LANGUAGE
-        version = source.declared.version or DEFAULT_VERSION
-        tags = source.declared.tags or ()
+    def _take_known(
+        self, group: _Group, source: Source, declared: Declared, known: Document
+    ) -> None:
+        language = declared.language or DEFAULT_LANGUAGE
+        version = declared.version or DEFAULT_VERSION
+        tags = declared.tags or ()
         if (known.language, known.version, known.tags) != (language, version, tags):
             self._store.relabel(
                 self._scope, known.number, language=language, version=version, tags=tags

@@ -26,6 +26,8 @@ class Declared:
 
     def or_else(self, earlier: Declared) -> Declared:
         """Return what is declared now, and where nothing is, what was declared before."""
+        if self == _NOTHING:
+            return earlier
         return Declared(
             kind=self.kind or earlier.kind,
             title=self.title or earlier.title,
@@ -34,6 +36,9 @@ class Declared:
             chunking=self.chunking or earlier.chunking,
             tags=earlier.tags if self.tags is None else self.tags,
         )
+
+
+_NOTHING = Declared()
 
 
 @dataclass(frozen=True, slots=True)

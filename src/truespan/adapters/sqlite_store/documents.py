@@ -219,7 +219,14 @@ class SqliteDocuments:
 
 def _document_row(row: tuple[Any, ...]) -> Document:
     number, doc_id, name, path, kind, title, language, version, tags, declared, said, *rest = row
-    labels = (title, language, version, tuple(json.loads(tags)), declared, bool(said))
+    labels = (
+        title,
+        language,
+        version,
+        () if tags == "[]" else tuple(json.loads(tags)),
+        declared,
+        bool(said),
+    )
     return Document(number, doc_id, name, path, DocumentKind(kind), *labels, *rest)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,36 +37,66 @@ class Engine:
     """Opens a library and runs calls on it, one after another, on a thread of its own.
 
     The engine is synchronous and the server is not. Opening runs there too, so that the client's
-    first request is answered meanwhile. A call that its client gave up runs to its end, and its
-    result is dropped.
+    first request is answered meanwhile. A call that its client gave up runs to its end, if it has
+    begun, and its result is dropped.
     """
 
     def __init__(self, opening: Callable[[], Opened]) -> None:
-        self._thread = ThreadPoolExecutor(1, "truespan-engine")
-        self._busy = threading.Lock()
-        self.opening: Future[Opened] = self._thread.submit(self._alone, opening)
+        self._opening = opening
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="truespan-engine", daemon=True)
+        self._on_failure: Callable[[], None] | None = None
+        self.failure: Exception | None = None
+        """Why the library could not be opened."""
 
-    async def run(self, call: Callable[[Any], Answer]) -> Answer:
-        """Return what a call gives.
+    def begin(self, on_failure: Callable[[], None]) -> None:
+        """Start to open the library; `on_failure` is called, on the thread, if that fails."""
+        self._on_failure = on_failure
+        self._thread.start()
 
-        Raises:
-            TruespanError: the library could not be opened.
-        """
-        work = self._thread.submit(self._alone, lambda: call(self.opening.result().subject))
-        return await asyncio.wrap_future(work)
+    async def run(self, work: Callable[[Any], Answer]) -> Answer:
+        """Return what `work` makes of the reader or world; it must not raise."""
+        loop = asyncio.get_running_loop()
+        call = _Call(work, loop, loop.create_future())
+        self._calls.put(call)
+        return await call.answer
 
     def close(self) -> bool:
         """Let go of the library; False if a call is still at work on it."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        if not self._busy.acquire(timeout=PATIENCE):
-            return False
-        if self.opening.done() and self.opening.exception() is None:
-            self.opening.result().library.close()
-        return True
+        self._calls.put(None)
+        self._thread.join(PATIENCE)
+        return not self._thread.is_alive()
 
-    def _alone(self, work: Callable[[], Answer]) -> Answer:
-        with self._busy:
-            return work()
+    def _work(self) -> None:
+        try:
+            opened = self._opening()
+        except Exception as failure:
+            self.failure = failure
+            if self._on_failure:
+                self._on_failure()
+            return
+        with opened.library:
+            while (call := self._calls.get()) is not None:
+                call.run(opened.subject)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    work: Callable[[Any], Any]
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Any]
+
+    def run(self, subject: Any) -> None:
+        """Do the work, unless nobody waits for it any more, and hand the answer to the loop."""
+        if not self.answer.cancelled():
+            found = self.work(subject)
+            # When the loop is closed, the client has gone.
+            with contextlib.suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self._settle, found)
+
+    def _settle(self, found: Any) -> None:
+        if not self.answer.done():
+            self.answer.set_result(found)
 
 
 def open_for_reader(folder: Path, world: str, reader: str) -> Opened:

@@ -48,8 +48,8 @@ def _serve(role: Role, opening: Callable[[], Opened]) -> int:
         # A call is still at work and cannot be interrupted. What was committed stays.
         sys.stderr.flush()
         os._exit(code)
-    if error := engine.opening.exception():
-        raise error
+    if engine.failure:
+        raise engine.failure
     return code
 
 
@@ -66,7 +66,7 @@ async def _talk(role: Role, engine: Engine, source: int, target: int) -> int:
     for number, code in SIGNALS.items():
         with contextlib.suppress(NotImplementedError):  # Windows ends processes without asking.
             asyncio.get_running_loop().add_signal_handler(number, leave, code)
-    engine.opening.add_done_callback(lambda opening: opening.exception() and incoming.end())
+    engine.begin(on_failure=incoming.end)
     incoming.begin(outgoing)
     server = make_server(role, engine)
     await server.run(incoming, outgoing, server.create_initialization_options())

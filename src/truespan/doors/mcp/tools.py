@@ -10,7 +10,7 @@ import msgspec
 
 from truespan.doors.mcp import arguments as given
 from truespan.doors.mcp import plain
-from truespan.doors.mcp.schema import schema_of
+from truespan.doors.mcp.schema import schema_of_arguments, schema_of_result
 from truespan.errors import DocumentNotFound
 from truespan.model.bundle import ContextBundle, Notice, SearchResult
 
@@ -48,8 +48,8 @@ class Tool:
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": schema_of(self.takes),
-            "outputSchema": schema_of(self.gives),
+            "inputSchema": schema_of_arguments(self.takes),
+            "outputSchema": schema_of_result(self.gives),
             "annotations": HINTS,
         }
 

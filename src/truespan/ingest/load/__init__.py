@@ -51,7 +51,8 @@ def load(name: str, data: bytes) -> Loaded:
 
 
 def _suffix(name: str) -> str:
-    return PurePath(name).suffix.lower()
+    stem, dot, ending = name.rpartition(".")
+    return f".{ending.lower()}" if dot and stem else ""
 
 
 def _loader(suffix: str) -> Callable[[str], Loaded]:

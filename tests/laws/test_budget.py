@@ -1,0 +1,234 @@
+"""The budget: what is packed fits, says nothing twice, and is the best of what there was."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.books import FORMS, book, plain_book
+from tests.promises import proves
+from tests.readings import CHUNKINGS, stored
+from tests.worlds import WordEmbedder, other_profile, place
+from truespan.model.bundle import ContextBundle
+from truespan.model.chunk import ChunkKind
+from truespan.model.ids import ChunkId, hash_text
+from truespan.model.request import MAX_CONTEXT_TOKENS
+from truespan.model.trail import Visible
+from truespan.query.pack import Packed, pack
+from truespan.query.rank import rank_visible
+from truespan.query.render import render
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz" * 8
+
+
+def visible(
+    document: int, start: int, length: int, *, tokens: int, score: float, kind: ChunkKind
+) -> Visible:
+    text = LETTERS[start : start + length]
+    return Visible(
+        chunk_id=ChunkId(f"{document}:{start}:{length}:{tokens}"),
+        document=document,
+        source="",
+        title="",
+        revision=1,
+        index=start,
+        start=start,
+        end=start + length,
+        first_sid=0,
+        last_sid=0,
+        chapter="",
+        section="",
+        kind=kind,
+        text=text,
+        text_hash=hash_text(text),
+        tokens=tokens,
+        score=score,
+    )
+
+
+CANDIDATES = st.builds(
+    visible,
+    document=st.integers(1, 3),
+    start=st.integers(0, 60),
+    length=st.integers(1, 60),
+    tokens=st.one_of(st.integers(1, 400), st.integers(1, 6000)),
+    score=st.floats(0, 1).map(lambda score: round(score, 2)),
+    kind=st.sampled_from([ChunkKind.TEXT] * 6 + [ChunkKind.FIGURE]),
+)
+often = settings(max_examples=400, deadline=None)
+
+
+def said(parts: list[Visible]) -> set[tuple[int, int]]:
+    return {(one.document, place) for one in parts for place in range(one.start, one.end)}
+
+
+@proves("bundle.token-budget", "bundle.oversized-chunk", "bundle.within-top-k")
+@often
+@given(st.lists(CANDIDATES, max_size=30), st.integers(1, 20), st.integers(1, 5000))
+def test_what_is_packed_is_within_the_budget_and_the_number_asked_for(
+    candidates: list[Visible], k: int, budget: int
+) -> None:
+    packed = pack(rank_visible(candidates), k=k, budget=budget)
+
+    assert sum(part.tokens for part in packed.chosen) <= budget
+    assert len(packed.chosen) <= k
+    assert all(part.kind is ChunkKind.TEXT for part in packed.chosen)
+
+
+@proves("bundle.relevance-order", "bundle.budget-in-assembly")
+@often
+@given(st.lists(CANDIDATES, max_size=30), st.integers(1, 20), st.integers(1, 5000))
+def test_each_candidate_is_taken_unless_there_was_a_reason_at_its_turn(
+    candidates: list[Visible], k: int, budget: int
+) -> None:
+    ranked = rank_visible(candidates)
+    packed = pack(ranked, k=k, budget=budget)
+
+    taken: list[Visible] = []
+    reasons: dict[str, list[Visible]] = {}
+    for part in ranked:
+        if len(taken) == k:
+            break
+        left = budget - sum(one.tokens for one in taken)
+        if part.kind is ChunkKind.FIGURE:
+            reasons.setdefault("excluded_kind", []).append(part)
+        elif said([part]) <= said(taken):
+            reasons.setdefault("duplicate_passage", []).append(part)
+        elif part.tokens > left:
+            reasons.setdefault("over_budget", []).append(part)
+        else:
+            taken.append(part)
+
+    assert packed == Packed(taken, reasons)
+
+
+@proves("bundle.budget-in-assembly", "reading.sentence-once")
+@often
+@given(st.lists(CANDIDATES, max_size=12))
+def test_the_context_says_every_place_once_and_nothing_that_was_not_chosen(
+    candidates: list[Visible],
+) -> None:
+    # Each place of each document has a letter of its own, so that the context can be read back.
+    spelled = [_spelled(part) for part in candidates]
+
+    context = render(spelled)
+
+    letters = [letter for letter in context if letter != "\n"]
+    assert len(letters) == len(set(letters)) == len(said(candidates))
+    assert set(letters) == {letter for part in spelled for letter in part.text}
+
+
+def _spelled(part: Visible) -> Visible:
+    places = range(part.start, part.end)
+    text = "".join(chr(0x4E00 + 200 * part.document + place) for place in places)
+    return Visible(
+        **{name: getattr(part, name) for name in Visible.__slots__ if name != "text"}, text=text
+    )
+
+
+# Whole bundles, recounted by somebody else
+
+
+def recounted(bundle: ContextBundle) -> int:
+    """Count the words of a bundle in a way that shares nothing with the counter of the tests."""
+    return sum(
+        len([run for run in re.split(r"\s+", chunk.content) if run])
+        for chunk in bundle.retrieved_chunks
+    )
+
+
+@proves(
+    "bundle.token-budget",
+    "bundle.total-is-sum",
+    "bundle.token-count",
+    "bundle.returned-count",
+    "bundle.within-top-k",
+    "bundle.relevance-range",
+    "bundle.chunk-fields-filled",
+)
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(FORMS), st.sampled_from(CHUNKINGS), st.data())
+def test_every_bundle_of_every_book_is_what_a_recount_says(
+    seed: int, form: str, chunking: str, data: st.DataObject
+) -> None:
+    profile = other_profile(dimensions=5, input_limit=data.draw(st.sampled_from([50, 400])))
+    with TemporaryDirectory() as folder:
+        here = place(Path(folder), embedder=WordEmbedder(profile=profile))
+        world = here.library.create_world("world")
+        world.ingest(here.write(f"book.{form}", book(seed, form, 60)), chunking=chunking)
+        last = world.document("1").sentences - 1
+        reader = world.reader("ann")
+        reader.set("1", sid=data.draw(st.integers(-1, last)))
+        for top_k in (1, 5, 20):
+            query = data.draw(st.sampled_from(["the lamp", "zq00009x", "港湾 of the night"]))
+            asked = (world.retrieve(query, top_k=top_k), reader.retrieve(query, top_k=top_k))
+            for bundle in asked:
+                _assert_counted(bundle, top_k)
+        here.library.close()
+
+
+def _assert_counted(bundle: ContextBundle, top_k: int) -> None:
+    chunks = bundle.retrieved_chunks
+    assert bundle.total_tokens == recounted(bundle) <= MAX_CONTEXT_TOKENS
+    assert bundle.total_tokens == sum(chunk.token_count for chunk in chunks)
+    assert len(chunks) == bundle.metadata.returned_count <= top_k
+    assert bundle.metadata.original_top_k == top_k
+    scores = [chunk.relevance_score for chunk in chunks]
+    assert scores == sorted(scores, reverse=True)
+    for chunk in chunks:
+        assert 0.0 <= chunk.relevance_score <= 1.0
+        assert chunk.token_count > 0
+        assert all((chunk.content, chunk.source_url, chunk.chapter, chunk.section, chunk.chunk_id))
+    pieces = [piece for piece in bundle.context.split("\n\n") if piece]
+    assert all(any(piece in chunk.content for chunk in chunks) for piece in pieces)
+
+
+@proves("bundle.budget-in-assembly", "bundle.content-unaltered")
+def test_the_context_of_whole_sentences_begins_and_ends_with_whole_sentences(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(200)), chunking="sentences")
+    reader = world.reader("ann")
+    reader.set("1", sid=150)
+    held = stored(here, world, 1)
+    starts = {one.start for one in held.sentences}
+    ends = {one.end for one in held.sentences}
+
+    for top_k in (2, 7, 20):
+        for bundle in (world.retrieve("the lamp", top_k=top_k), reader.retrieve("the lamp")):
+            assert bundle.retrieved_chunks
+            pieces = bundle.context.split("\n\n")
+            for piece in pieces:
+                at = held.canonical.text.find(piece)
+                assert at in starts
+                assert at + len(piece) in ends
+
+
+@proves("bundle.token-budget", "bundle.partial-or-success")
+def test_a_full_bundle_gives_up_soon_and_says_why(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    sentences = (f"The lamp {'lamp and key and wood ' * 9} {count}." for count in range(2400))
+    world = here.library.create_world("world")
+    world.ingest(here.write("long.txt", " ".join(sentences)), chunking="sentences")
+    read: list[str] = []
+    store = here.library._parts.store
+    original = store.read_chunks
+
+    def reading(scope, ids):  # type: ignore[no-untyped-def]
+        read.extend(ids)
+        return original(scope, ids)
+
+    store.read_chunks = reading  # type: ignore[method-assign]
+    bundle = world.retrieve("the lamp and the key", top_k=20)
+
+    assert bundle.status.value == "partial"
+    assert bundle.total_tokens <= MAX_CONTEXT_TOKENS
+    assert [entry.code for entry in bundle.metadata.skipped] == ["over_budget"]
+    assert world.status().chunks > 390
+    assert len(read) < 200

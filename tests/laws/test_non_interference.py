@@ -1,0 +1,259 @@
+"""Nothing that a caller may not see can change a byte of what that caller gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.books import FORMS, book, plain_book
+from tests.mortal import library
+from tests.promises import proves
+from tests.readings import CHUNKINGS, Stopped, Trial, common, frozen, stopped_at, stored
+from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.doors.wire import to_json
+from truespan.library import Library, World
+from truespan.model.scope import Scope
+from truespan.reader import Reader
+
+QUERIES = (("who lit the lamp?", 2), ("zq00009x of the harbour", 5), ("the night", 20))
+
+
+def answers(reader: Reader) -> list[str]:
+    """Return all that a reader can be told, as bytes would travel."""
+    bundles = [frozen(reader.retrieve(query, top_k=top_k)) for query, top_k in QUERIES]
+    return [*bundles, to_json(reader.where()), to_json(reader.books())]
+
+
+def readers_at(world: World, sids: Sequence[int], name: str) -> dict[int, Reader]:
+    readers = {sid: world.reader(f"at {sid}") for sid in sids}
+    for sid, reader in readers.items():
+        reader.set(name, sid=sid)
+    return readers
+
+
+# What lies ahead of a reader
+
+
+@proves("reading.non-interference", "reading.re-anchored", "reading.tail", "reading.every-surface")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_no_other_end_of_a_book_changes_what_its_readers_get(
+    tmp_path: Path, form: str, chunking: str
+) -> None:
+    trial = Trial(tmp_path, 11, form=form, chunking=chunking)
+
+    counts = trial.run(replacements=2, positions=9)
+
+    assert counts.findings == []
+    assert counts.comparisons > 200
+
+
+@proves("reading.non-interference", "reading.re-anchored", "reading.tail", "reading.every-surface")
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 1_000_000))
+def test_no_end_of_any_book_changes_what_its_readers_get(seed: int) -> None:
+    with TemporaryDirectory() as folder:
+        assert Trial(Path(folder), seed).run(replacements=2, positions=6).findings == []
+
+
+MARKDOWN_ENDS = (
+    "", "Another end.", "# Another title\n\nAnd its text.", "## Two\n\n## Three\n\n## Four",
+    "Title\n=====\n\nText.", "- a\n- b\n  - c", "```\nno end of code", "[lamp]: https://example.org",
+    "> " * 30 + "deep", "- " * 40 + "deep", "| a | b |\n|---|---|\n| c | d |", "<div>\n\n# In it",
+    "---\ntitle: Late\n---\n", "***\n\n# Last", "####### Seven", "&#x200b;\u200b\ufeff" * 40,
+)  # fmt: skip
+TEXT_ENDS = (
+    "", "Another end.", "CHAPTER II\n\nAnother Title\n\nText.", "CONTENTS\n\nChapter 1\n\nText.",
+    "PART TWO\n\nCHAPTER I\n\nText.", "II\n\nText.\n\nIII\n\nText.", "EPILOGUE\n\nText.",
+    "CHAPTER I\n\nCHAPTER II\n\nCHAPTER III\n\nCHAPTER I\n\nText.", "\r\n\r\n\x85\u2028Text.",
+    "The Lamp\n\nText.", "\u200b\ufeff\U000e0041" * 40, "Text " * 3000,
+)  # fmt: skip
+
+
+PROSE = "The lamp burned. It was the lamp of the harbour.\n\nIt went out.\n\n"
+MARKDOWN = (
+    PROSE, f"# The Book\n\n{PROSE}", f"# The Book\n\n## One\n\n{PROSE}## Two\n\n{PROSE}",
+    f"Chapter 1\n\n{PROSE}", f"## One\n\n{PROSE}", f"CHAPTER I\n\n{PROSE}II\n\n{PROSE}",
+)  # fmt: skip
+TEXT = (
+    PROSE, f"CHAPTER I\n\nThe Lamp\n\n{PROSE}", f"CONTENTS\n\nThe Lamp\n\n{PROSE}",
+    f"CHAPTER I\n\n{PROSE}", f"PART ONE\n\nCHAPTER I\n\n{PROSE}", f"I\n\n{PROSE}",
+)  # fmt: skip
+CASES = [
+    *(("md", beginning, MARKDOWN_ENDS) for beginning in MARKDOWN),
+    *(("txt", beginning, TEXT_ENDS) for beginning in TEXT),
+]
+
+
+@proves("reading.non-interference", "reading.every-surface")
+@pytest.mark.parametrize(("form", "beginning", "ends"), CASES, ids=lambda case: case[:16])
+def test_no_structure_that_follows_renames_what_was_read(
+    tmp_path: Path, form: str, beginning: str, ends: tuple[str, ...]
+) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    first: dict[int, list[str]] = {}
+    texts: list[str] = []
+    compared = 0
+    for number, end in enumerate(ends):
+        world.ingest(here.write(f"book.{form}", f"{beginning}{end}\n"), kind="book")
+        now = stored(here, world, 1).texts
+        texts = texts or now
+        for sid, reader in readers_at(world, range(common(texts, now) + 1), "1").items():
+            told = answers(reader)
+            assert told == first.setdefault(sid, told), (number, end[:80], sid)
+            compared += 1
+
+    assert compared > 2 * len(ends)
+
+
+@proves("reading.non-interference", "reading.never-past-position", "reading.every-surface")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_a_reader_does_not_notice_when_all_that_lies_ahead_is_torn_out(
+    tmp_path: Path, form: str, chunking: str
+) -> None:
+    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
+    world = here.library.create_world("world")
+    path = here.write(f"book.{form}", book(21, form, 24))
+    world.ingest(path, kind="book", chunking=chunking)
+    last = world.document("1").sentences - 1
+    readers = readers_at(world, range(0, last, 3), "1")
+    before = {sid: answers(reader) for sid, reader in readers.items()}
+
+    for sid in reversed(readers):
+        tear_out(here, world, sid)
+        assert answers(readers[sid]) == before[sid]
+
+
+def tear_out(here: Place, world: World, sid: int) -> None:
+    """Remove everything past a sentence from store and index, as if it had never been there."""
+    end = here.sql("SELECT finish FROM sentences WHERE sid = ?", sid)[0][0]
+    for row in here.sql("SELECT chunk_id FROM states WHERE reach > ?", sid):
+        here.index.delete(here.scope(world), [row[0]])
+    here.sql("DELETE FROM sentences WHERE sid > ?", sid)
+    here.sql("DELETE FROM places WHERE start >= ?", end)
+    here.sql("DELETE FROM tails")
+    here.sql("DELETE FROM tail_marks")
+    here.sql(
+        "DELETE FROM vectors WHERE text_hash IN (SELECT text_hash FROM states WHERE reach > ?)"
+        " AND text_hash NOT IN (SELECT text_hash FROM states WHERE reach <= ?)",
+        sid,
+        sid,
+    )
+    here.sql(
+        """DELETE FROM chunks WHERE position IN
+                (SELECT position FROM states WHERE reach > ?)""",
+        sid,
+    )
+    here.sql("DELETE FROM states WHERE reach > ?", sid)
+    here.sql("DELETE FROM tallies")
+    here.sql(
+        """UPDATE revisions SET text = substr(text, 1, ?), title = '', language = '',
+                characters = 0, sentences = 0, text_hash = '', source_hash = '', recipe = ''""",
+        end,
+    )
+
+
+@proves("reading.non-interference")
+@pytest.mark.parametrize("step", range(1, 12))
+def test_a_replacement_that_stopped_anywhere_changes_nothing_that_was_read(
+    tmp_path: Path, step: int
+) -> None:
+    # In three dimensions nearly everything is equally close, and places at the end are contested.
+    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=3)))
+    world = here.library.create_world("world")
+    begun = plain_book(120)
+    world.ingest(here.write("book.md", begun + "\n\nAnd so it ended."), kind="book")
+    readers = readers_at(world, range(-1, 119, 10), "1")
+    before = {sid: answers(reader) for sid, reader in readers.items()}
+
+    path = here.write("book.md", f"{begun}\n\n{plain_book(100, 9)}")
+    with suppress(Stopped):
+        stopped_at(here, step).world("world").ingest(path, kind="book")
+
+    assert {sid: answers(reader) for sid, reader in readers.items()} == before
+
+
+@proves("reading.non-interference", "reading.never-past-position")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_an_index_that_ignores_the_position_gives_the_same_bytes_as_an_honest_one(
+    tmp_path: Path, chunking: str
+) -> None:
+    class Deaf(MemoryIndex):
+        def search(self, scope: Scope, *args, **options):  # type: ignore[no-untyped-def]
+            unbounded = Scope(scope.authority, scope.world, scope.generation, scope.documents)
+            return super().search(unbounded, *args, **options)
+
+    index = MemoryIndex()
+    here = place(tmp_path, index=index)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(120)), kind="book", chunking=chunking)
+    readers = readers_at(world, range(-1, 120, 9), "1")
+    honest = {sid: answers(reader) for sid, reader in readers.items()}
+
+    index.__class__ = Deaf
+
+    assert {sid: answers(reader) for sid, reader in readers.items()} == honest
+
+
+# Other worlds, on the real index
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, Path]]:
+    folder = tmp_path_factory.mktemp("worlds")
+    with library(folder) as made:
+        yield made, folder
+        made._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def retrievals(world: World) -> list[str]:
+    asked = [
+        world.retrieve("who lit the lamp?", top_k=3),
+        world.retrieve("the night", top_k=20, near_misses=True),
+        world.retrieve("zebra", top_k=5),
+        world.retrieve(selected_text="The lamp of the harbour", top_k=4),
+        world.retrieve("the key", selected_text="the harbour", top_k=4),
+        world.retrieve("the lamp", chapter_filter="book.txt", documents=["1"]),
+    ]
+    return [frozen(bundle) for bundle in asked]
+
+
+@proves("search.non-interference", "reading.non-interference")
+def test_other_worlds_change_no_byte_of_a_retrieval_or_a_reading(
+    opened: tuple[Library, Path], tmp_path: Path
+) -> None:
+    made, _ = opened
+    text = book(5, "txt", 20)
+    # Equal chunks in many documents: which of them come first is nobody's to decide but ours.
+    for name in ("book.txt", *(f"copy{number:02}.txt" for number in range(12))):
+        (tmp_path / name).write_text(text)
+    world = made.create_world("mine")
+    world.ingest(str(tmp_path))
+    reader = world.reader("ann")
+    reader.set("book.txt", sid=25)
+
+    def told() -> list[str]:
+        return [*retrievals(world), *answers(reader)]
+
+    before = told()
+    other = made.create_world("theirs")
+    other.ingest(str(tmp_path), kind="book")
+    other.reader("ann").set("book.txt", sid=3)
+    added = told()
+    (tmp_path / "book.txt").write_text(book(6, "txt", 30))
+    other.ingest(str(tmp_path), kind="book")
+    changed = told()
+    for document in other.documents():
+        other.delete(str(document.number))
+    deleted = told()
+
+    assert before == added == changed == deleted
+    assert any('"status": "success"' in answer for answer in before)

@@ -1,0 +1,203 @@
+"""A reader's chunks are those that cutting the read part from scratch gives: all, and no others.
+
+Stored chunks that nothing unread decided, followed by the tail, must be what the chunker makes of
+the sentences up to the position, as if the book ended there. The documents of the first tests have
+sentences and chapters that begin anywhere; the others are books.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.books import FORMS, book
+from tests.laws.texts import (
+    LIMITS,
+    Document,
+    count_words,
+    documents,
+    measure,
+    sentence_profiles,
+    token_profiles,
+    window_profiles,
+)
+from tests.promises import proves
+from tests.readings import CHUNKINGS, Cut, as_cut, cut_from_scratch, stored, whole_chunks
+from tests.worlds import HandClock, Place, WordEmbedder, other_profile, place
+from truespan.adapters.local_model import LocalModel
+from truespan.adapters.wordpiece_counter import WordPieceCounter
+from truespan.ingest.draft import chunks_of, measured
+from truespan.library import World
+from truespan.model.document import Draft, RevisionRef
+from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile
+from truespan.model.scope import Scope
+from truespan.model.source import DocumentKind
+from truespan.model.text import TokenMap
+from truespan.ports import TokenCounter
+from truespan.reading.tail import TailMaker
+
+_NUMBERS = count(1)
+DRAWN = "drawn"
+
+
+class Weigher:
+    """The counter of these documents: a cut word may count more or less than the whole."""
+
+    name = "weights-1"
+
+    def measure(self, text: str) -> TokenMap:
+        return measure(text)
+
+    def count(self, text: str) -> int:
+        return count_words(text)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, World]]:
+    here = place(tmp_path_factory.mktemp("tails"))
+    made = here.library.create_world("world")
+    made.ingest(here.write("first.txt", "The first document locks the profile."))
+    yield here, made
+    here.library.close()
+
+
+def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -> RevisionRef:
+    """Write a document as ingesting would; the laws of tails need no vectors of stored chunks."""
+    tokens = measure(doc.text)
+    spans = doc.cut(profile, scope.profile.input_limit)
+    name = f"{next(_NUMBERS)}.txt"
+    draft = Draft(
+        doc_id=name, name=name, path=name, kind=DocumentKind.BOOK, title=name, language="en",
+        language_declared=False, version="1.0", declared_title=None, tags=(), chunking=DRAWN,
+        source_hash=name, recipe="", canonical=doc.canonical,
+        sentences=measured(doc.canonical, doc.sentences, tokens),
+        chunks=chunks_of(doc.canonical, doc.sentences, tokens, spans),
+    )  # fmt: skip
+    return here.store.stage(scope, [draft])[0]
+
+
+def tail_maker(here: Place, scope: Scope, counter: TokenCounter) -> TailMaker:
+    parts = here.library._parts
+    embedder = WordEmbedder(profile=scope.profile)
+    return TailMaker(here.store, embedder, counter, parts.limits, HandClock())
+
+
+def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) -> list[Cut]:
+    short = doc.until(position)
+    chunks = chunks_of(
+        short.canonical, short.sentences, measure(short.text), short.cut(profile, limit)
+    )
+    return [
+        (c.index, c.start, c.end, c.first_sid, c.last_sid, c.text, c.tokens, c.chapter, c.section)
+        for c in chunks
+    ]
+
+
+def assert_tails(
+    place_and_world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+) -> None:
+    """Compare at every position of a document."""
+    if not doc.sentences:
+        return
+    here, world = place_and_world
+    generation = here.scope(world).generation
+    narrow = replace(generation, profile=other_profile(input_limit=limit))
+    scope = replace(here.scope(world), generation=narrow)
+    ref = staged(here, scope, doc, profile)
+    maker = tail_maker(here, scope, Weigher())
+    STANDARD_CHUNKING[DRAWN] = profile
+    try:
+        for position in range(len(doc.sentences)):
+            tail = maker.tail(scope, ref, position, DRAWN)
+            whole = whole_chunks(here, world, ref, position)
+            expected = scratch(doc, position, profile, limit)
+            assert [*whole, *map(as_cut, tail)] == expected
+            assert all(chunk.vector for chunk in tail)
+    finally:
+        del STANDARD_CHUNKING[DRAWN]
+
+
+lawful = settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@proves("reading.tail")
+@lawful
+@given(doc=documents(), profile=window_profiles(), limit=LIMITS)
+def test_windows_and_their_tail_are_what_cutting_the_read_part_gives(
+    world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+) -> None:
+    assert_tails(world, doc, profile, limit)
+
+
+@proves("reading.tail")
+@lawful
+@given(doc=documents(), profile=sentence_profiles(), limit=LIMITS)
+def test_chunks_of_sentences_and_their_tail_are_what_cutting_the_read_part_gives(
+    world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+) -> None:
+    assert_tails(world, doc, profile, limit)
+
+
+@proves("reading.tail")
+@lawful
+@given(doc=documents(), profile=token_profiles(), limit=LIMITS)
+def test_chunks_of_tokens_and_their_tail_are_what_cutting_the_read_part_gives(
+    world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+) -> None:
+    assert_tails(world, doc, profile, limit)
+
+
+@proves("reading.tail", "reading.sid-arithmetic")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_the_chunks_of_a_reader_are_those_of_the_read_part_at_every_position_of_a_book(
+    tmp_path: Path, form: str, chunking: str
+) -> None:
+    profile = other_profile(input_limit=120)
+    here = place(tmp_path, embedder=WordEmbedder(profile=profile))
+    counter = WordPieceCounter(LocalModel())
+    parts = replace(here.library._parts, counter=counter)
+    library = type(here.library)(parts)
+    made = library.create_world("world")
+    made.ingest(here.write(f"book.{form}", book(7, form, 24)), chunking=chunking)
+    text, scope = stored(here, made, 1), here.scope(made)
+    maker = tail_maker(here, scope, counter)
+
+    for position in range(len(text.sentences)):
+        tail = maker.tail(scope, text.ref, position, chunking)
+        whole = whole_chunks(here, made, text.ref, position)
+        expected = cut_from_scratch(text, position, chunking, counter, 120)
+        assert [*whole, *map(as_cut, tail)] == expected
+        for chunk in tail:
+            assert 0 <= chunk.first_sid <= chunk.last_sid <= position
+            assert chunk.tokens == counter.count(chunk.text)
+
+
+@proves("reading.tail")
+def test_asked_again_a_tail_costs_no_embedding(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.txt", book(3, "txt", 12)), kind="book")
+    reader = world.reader("ann")
+    reader.set("book.txt", sid=9)
+    here.embedder.documents.clear()
+
+    first = reader.retrieve("the lamp")
+    cost = list(here.embedder.documents)
+    again = [reader.retrieve("the lamp"), reader.retrieve("another question")]
+    other = world.reader("bea")
+    other.set("book.txt", sid=9)
+    again.append(other.retrieve("the lamp"))
+
+    kept = [row[0] for row in here.sql("SELECT text FROM tails WHERE sid = 9")]
+    assert sorted(cost) == sorted(kept)
+    assert here.embedder.documents == cost
+    assert first.context
+    assert all(bundle.context for bundle in again)

@@ -1,0 +1,364 @@
+"""Where readers are: how it is told, kept, and carried over when their books change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.promises import proves
+from tests.readings import Stopped, common, stopped_at, stored
+from tests.worlds import Place, place
+from truespan.errors import (
+    DocumentNotFound,
+    InvalidSettings,
+    NotAllowed,
+    PassageAmbiguous,
+    PassageNotFound,
+)
+from truespan.library import Library, World
+from truespan.model.scope import OWNER
+from truespan.reader import Reader
+
+BOOK = """# The Lamp
+
+## One
+
+It was late. The lamp burned.
+
+### The Wick
+
+It was short. “Who’s there?” she
+said — softly.
+
+## Two
+
+Nobody answered. It was late. The lamp went out.
+
+## Twofold
+
+Morning came.
+"""
+SENTENCES = [
+    "The Lamp", "One", "It was late.", "The lamp burned.", "The Wick", "It was short.",
+    "“Who’s there?” she\nsaid — softly.", "Two", "Nobody answered.", "It was late.",
+    "The lamp went out.", "Twofold", "Morning came.",
+]  # fmt: skip
+LAST = len(SENTENCES) - 1
+
+
+def shelf(folder: Path, **books: str) -> tuple[Place, World]:
+    here = place(folder)
+    world = here.library.create_world("world")
+    for name, text in (books or {"book": BOOK}).items():
+        world.ingest(here.write(f"{name}.md", text), kind="book")
+    return here, world
+
+
+def ann(world: World) -> Reader:
+    return world.reader("ann")
+
+
+def codes(reader: Reader, **options: Any) -> list[str]:
+    bundle = reader.retrieve("the lamp", **options)
+    assert (bundle.retrieved_chunks, bundle.context, bundle.total_tokens) == ((), "", 0)
+    return [notice.code for notice in bundle.metadata.warnings]
+
+
+# Telling it
+
+
+def test_the_book_of_these_tests_has_the_sentences_they_speak_of(tmp_path: Path) -> None:
+    here, world = shelf(tmp_path)
+
+    assert stored(here, world, 1).texts == SENTENCES
+
+
+@proves("reading.re-anchored")
+@pytest.mark.parametrize("sid", [-1, 0, 5, LAST])
+def test_a_position_is_told_by_its_sentence(tmp_path: Path, sid: int) -> None:
+    _, world = shelf(tmp_path)
+
+    found = ann(world).set("book.md", sid=sid)
+
+    assert (found.sid, ann(world).where().sid) == (sid, sid)
+    assert found.last_sentence == (SENTENCES[sid] if sid >= 0 else None)
+
+
+@proves("reading.re-anchored")
+@pytest.mark.parametrize("sid", [-2, LAST + 1, 10**12, True, False, 1.0, "3"])
+def test_a_sentence_that_does_not_exist_is_no_position(tmp_path: Path, sid: Any) -> None:
+    _, world = shelf(tmp_path)
+
+    with pytest.raises(InvalidSettings):
+        ann(world).set("book.md", sid=sid)
+
+    assert ann(world).books() == []
+
+
+@proves("reading.re-anchored")
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"sid": 1, "passage": "late"},
+        {"sid": 1, "through_chapter": "One"},
+        {"sid": 1, "through_chapter": "One", "passage": "late"},
+    ],
+    ids=str,
+)
+def test_a_position_is_told_in_one_way(tmp_path: Path, told: dict[str, Any]) -> None:
+    _, world = shelf(tmp_path)
+
+    with pytest.raises(InvalidSettings):
+        ann(world).set("book.md", **told)
+
+
+@proves("reading.re-anchored", "reading.every-surface")
+@pytest.mark.parametrize(
+    ("chapter", "sentence"),
+    [
+        ("One", "“Who’s there?” she\nsaid — softly."),
+        ("  oNe ", "“Who’s there?” she\nsaid — softly."),
+        ("two", "The lamp went out."),
+        ("Twof", "Morning came."),
+        ("4", "Morning came."),
+        ("3", "The lamp went out."),
+    ],
+)
+def test_a_position_is_told_by_the_chapter_read_last(
+    tmp_path: Path, chapter: str, sentence: str
+) -> None:
+    _, world = shelf(tmp_path)
+
+    found = ann(world).set("book.md", through_chapter=chapter)
+
+    assert found.last_sentence == sentence
+    assert found.chapters_reached == ("The Lamp", "One", "Two", "Twofold")[
+        : 2 + ["Two", "Twofold", None].index(found.chapter if found.chapter != "One" else None) + 1
+        if found.chapter != "One"
+        else 2
+    ]
+
+
+@proves("reading.re-anchored")
+@pytest.mark.parametrize("chapter", ["Three", "T", "0", "5", "", " ", "The Wick"])
+def test_a_chapter_that_is_not_there_or_not_one_is_refused(tmp_path: Path, chapter: str) -> None:
+    _, world = shelf(tmp_path)
+
+    with pytest.raises(InvalidSettings):
+        ann(world).set("book.md", through_chapter=chapter)
+
+
+@proves("reading.re-anchored")
+@pytest.mark.parametrize(
+    ("passage", "sid"),
+    [
+        ("The lamp burned.", 3),
+        ("lamp burned", 3),
+        ("It was late. The lamp burned", 3),
+        ('"Who\'s there?" she said - softly', 6),
+        ("“Who’s there?”", 6),
+        ("Nobody   answered.\nIt", 9),
+        ("Morning came.", 12),
+        ("burned. The Wick It was", 5),
+    ],
+)
+def test_a_position_is_told_by_words_that_were_just_read(
+    tmp_path: Path, passage: str, sid: int
+) -> None:
+    _, world = shelf(tmp_path)
+
+    assert ann(world).set("book.md", passage=passage).sid == sid
+
+
+@proves("reading.re-anchored")
+@pytest.mark.parametrize(
+    ("passage", "error", "code"),
+    [
+        ("It was late.", PassageAmbiguous, "passage_ambiguous"),
+        ("lamp", PassageNotFound, "passage_not_found"),
+        ("Nobody asked.", PassageNotFound, "passage_not_found"),
+        ("nobody answered.", PassageNotFound, "passage_not_found"),
+        ("", PassageNotFound, "passage_not_found"),
+        (" \n ", PassageNotFound, "passage_not_found"),
+    ],
+)
+def test_words_that_tell_no_place_or_two_are_refused_and_say_which(
+    tmp_path: Path, passage: str, error: type[Exception], code: str
+) -> None:
+    _, world = shelf(tmp_path)
+    ann(world).set("book.md", sid=2)
+
+    with pytest.raises((PassageAmbiguous, PassageNotFound)) as refusal:
+        ann(world).set("book.md", passage=passage)
+
+    if passage != "lamp":
+        assert (refusal.type, refusal.value.code) == (error, code)
+    assert ann(world).where().sid == 2
+
+
+# Keeping it
+
+
+@proves("reading.current-book", "reading.re-anchored")
+def test_a_reader_may_go_back_and_the_position_survives_a_restart(tmp_path: Path) -> None:
+    here, world = shelf(tmp_path)
+    ann(world).set("book.md", sid=11)
+    ann(world).set("book.md", sid=4)
+    here.library.close()
+
+    again = place(tmp_path, index=here.index).library.world("world")
+
+    assert again.reader("ann").where().sid == 4
+    assert "lamp went out" not in again.reader("ann").retrieve("the lamp went out").context
+
+
+@proves("reading.current-book")
+def test_each_book_has_its_own_position_and_one_is_the_current_book(tmp_path: Path) -> None:
+    _, world = shelf(tmp_path, a="A lamp. A key. A boat.", b="B lamp. B key. B boat.", c="C lamp.")
+    reader = ann(world)
+    reader.set("a.md", sid=0)
+    reader.set("b.md", sid=1)
+    reader.set("c.md", sid=-1, current=False)
+
+    assert [(book.source, book.sid, book.current) for book in reader.books()] == [
+        ("a.md", 0, False), ("b.md", 1, True), ("c.md", -1, False),
+    ]  # fmt: skip
+    assert reader.where().source == "b.md"
+    assert reader.retrieve("lamp key").context == "B lamp. B key."
+    assert reader.retrieve("lamp key", book="a.md").context == "A lamp."
+    assert reader.retrieve("lamp key", book="1").context == "A lamp."
+    assert codes(reader, book="c.md") == ["nothing_read"]
+
+
+@proves("reading.current-book")
+def test_readers_and_worlds_know_nothing_of_each_others_positions(tmp_path: Path) -> None:
+    here, world = shelf(tmp_path)
+    other = here.library.create_world("other")
+    other.ingest(here.write("other/book.md", BOOK), kind="book")
+    ann(world).set("book.md", sid=LAST)
+
+    assert world.reader("bea").books() == []
+    assert other.reader("ann").books() == []
+    assert codes(world.reader("bea")) == ["no_reading_position"]
+    assert codes(other.reader("ann"), book="book.md") == ["no_reading_position"]
+
+
+@proves("reading.no-state")
+@pytest.mark.parametrize("book", [None, "book.md", "1"])
+def test_without_a_position_nothing_is_readable_and_nobody_is_asked(
+    tmp_path: Path, book: str | None
+) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", BOOK), kind="book")
+    here.journal.clear()
+
+    assert codes(ann(world), book=book) == ["no_reading_position"]
+    assert not [call for call in here.journal if call.startswith(("index.", "embedder."))]
+    with pytest.raises(DocumentNotFound):
+        ann(world).where(book)
+    assert ann(world).books() == []
+
+
+@proves("reading.no-state")
+def test_before_the_first_sentence_nothing_is_readable_and_nobody_is_asked(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", BOOK), kind="book")
+    found = ann(world).set("book.md", sid=-1)
+    here.journal.clear()
+
+    assert codes(ann(world)) == ["nothing_read"]
+    assert not [call for call in here.journal if call.startswith(("index.", "embedder."))]
+    assert (found.chapter, found.chapters_reached, found.last_sentence) == (None, (), None)
+
+
+@proves("reading.current-book")
+def test_a_book_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    here, world = shelf(tmp_path)
+    for call in (
+        lambda: ann(world).set("absent.md", sid=0),
+        lambda: ann(world).where("absent.md"),
+        lambda: ann(world).retrieve("the lamp", book="absent.md"),
+        lambda: here.library.create_world("empty").reader("ann").retrieve("lamp", book="book.md"),
+    ):
+        with pytest.raises(DocumentNotFound):
+            call()
+
+
+@proves("reading.no-state", "reading.never-past-position")
+def test_whoever_is_bound_to_a_reader_cannot_move_or_leave_the_position(tmp_path: Path) -> None:
+    here, world = shelf(tmp_path)
+    ann(world).set("book.md", sid=2)
+    world.reader("bea").set("book.md", sid=9)
+    bound = Library(here.library._parts, OWNER.as_reader(here.scope(world).world, "ann"))
+    mine = bound.world("world")
+
+    assert mine.reader("ann").where().sid == 2
+    assert mine.reader("ann").retrieve("late").context == "The Lamp\n\nOne\n\nIt was late."
+    chunk = next(iter(here.points(world)))
+    for call in (
+        lambda: mine.reader("bea").where(),
+        lambda: mine.reader("bea").retrieve("late"),
+        lambda: mine.search("late"),
+        lambda: mine.retrieve("late"),
+        lambda: mine.text("book.md"),
+        lambda: mine.outline("book.md"),
+        lambda: mine.chunk(chunk),
+        lambda: mine.documents(),
+        lambda: mine.status(),
+    ):
+        with pytest.raises(NotAllowed):
+            call()
+    for change in (
+        lambda: mine.reader("ann").set("book.md", sid=9),
+        lambda: mine.ingest(here.write("book.md", "Other.")),
+        lambda: mine.delete("book.md"),
+    ):
+        with pytest.raises(Exception, match=r"may not|no world|There is no"):
+            change()
+    assert ann(world).where().sid == 2
+
+
+# Carrying it over
+
+OLD = [f"Sentence {number} of the lamp." for number in range(12)]
+CHANGES = [
+    ("nothing", lambda lines: lines, 6, 6),
+    ("the end goes on", lambda lines: [*lines, "More."], 11, 11),
+    ("the next one changes", lambda lines: [*lines[:7], "New.", *lines[8:]], 6, 6),
+    ("the last read one changes", lambda lines: [*lines[:6], "New.", *lines[7:]], 6, 5),
+    ("an early one changes", lambda lines: [*lines[:2], "New.", *lines[3:]], 6, 1),
+    ("the first one changes", lambda lines: ["New.", *lines[1:]], 6, -1),
+    ("one is put in before", lambda lines: [*lines[:3], "New.", *lines[3:]], 6, 2),
+    ("one is put in at the front", lambda lines: ["New.", *lines], 6, -1),
+    ("one is put in right behind", lambda lines: [*lines[:7], "New.", *lines[7:]], 6, 6),
+    ("one before is taken out", lambda lines: [*lines[:3], *lines[4:]], 6, 2),
+    ("the last read one is taken out", lambda lines: [*lines[:6], *lines[7:]], 6, 5),
+    ("one behind is taken out", lambda lines: [*lines[:8], *lines[9:]], 6, 6),
+    ("two change places", lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], 6, 3),
+    ("the book is cut short before", lambda lines: lines[:4], 6, 3),
+    ("the book is cut short right there", lambda lines: lines[:7], 6, 6),
+    ("all is new", lambda lines: ["New."] * 12, 6, -1),
+    ("nothing was read", lambda lines: ["New."], -1, -1),
+]
+
+
+@proves("reading.re-anchored")
+@pytest.mark.parametrize(("change", "sid", "expected"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
+def test_after_a_change_the_position_is_the_end_of_what_stayed_the_same(
+    tmp_path: Path, change: Any, sid: int, expected: int
+) -> None:
+    here, world = shelf(tmp_path, book=" ".join(OLD))
+    ann(world).set("book.md", sid=sid)
+
+    world.ingest(here.write("book.md", " ".join(change(OLD))), kind="book")
+
+    assert ann(world).where().sid == expected
+    context = ann(world).retrieve("the lamp").context
+    assert context == " ".join(OLD[: expected + 1])
