@@ -10,6 +10,7 @@
     │   ├── DocumentNotFound
     │   ├── ChunkNotFound
     │   ├── NotAllowed             this caller may not do that here
+    │   ├── PositionNotFound       no reading position is recorded there
     │   ├── PassageNotFound        a passage that should stand in a document does not
     │   ├── PassageAmbiguous       it stands there more than once
     │   ├── ScopeViolation         nothing found is related to the selected text
@@ -132,6 +133,16 @@ class NotAllowed(CallerError):
 
     def __init__(self, verb: str) -> None:
         super().__init__(f"This caller may not {verb} here.")
+
+
+class PositionNotFound(CallerError):
+    code = "no_reading_position"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No reading position is recorded there, so nothing is readable.",
+            advice="The owner records one with 'truespan reader set'.",
+        )
 
 
 class PassageNotFound(CallerError):

@@ -207,8 +207,8 @@ class World:
             section_filter=section_filter,
             language_constraint=language_constraint,
             version_constraint=version_constraint,
-            documents=None if documents is None else tuple(documents),
-            tags=tuple(tags),
+            documents=_listed("documents", documents),
+            tags=_listed("tags", tags) or (),
         )
         retriever = self._retriever()
         return retriever.retrieve(self._authority, self.id, request, near_misses=near_misses)
@@ -400,6 +400,13 @@ class World:
             built = str(generation.profile) if generation else "nothing"
             raise ProfileMismatch(built, str(self._parts.embedder.profile))
         return Scope(self._authority, record.id, generation)
+
+
+def _listed(name: str, values: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(values, str):
+        # A string is a sequence of letters to Python, and hardly ever meant so.
+        raise InvalidSettings(f"{name} must be a list of strings.")
+    return None if values is None else tuple(values)
 
 
 def _declared(

@@ -249,7 +249,13 @@ class DocumentStore(Protocol):
         ...
 
     def relabel(
-        self, scope: Scope, document: int, *, language: str, version: str, tags: Sequence[str]
+        self,
+        scope: Scope,
+        document: int,
+        *,
+        language: str | None,
+        version: str,
+        tags: Sequence[str],
     ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks."""
         ...
@@ -301,7 +307,11 @@ class ChunkStore(Protocol):
         ...
 
     def read_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
-        """Return what is known of each id inside the scope, in one consistent read."""
+        """Return what is known of each id in the scope's world and generation, in one read.
+
+        The documents of the scope do not count here: a hit that is merely out of scope must not be
+        taken for an orphan, whose point may be deleted.
+        """
         ...
 
     def record_flaws(self, scope: Scope, flaws: Sequence[Flaw]) -> None:

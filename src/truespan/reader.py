@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from truespan.errors import DocumentNotFound, NotAllowed
+from truespan.errors import DocumentNotFound, NotAllowed, PositionNotFound
 from truespan.model.bundle import ContextBundle, Reason
 from truespan.model.document import Document, RevisionRef
 from truespan.model.ids import ChunkId
@@ -78,13 +78,13 @@ class Reader:
         """Return how far the reader is in a book, or in the current one.
 
         Raises:
-            DocumentNotFound: there is no position in such a book.
+            PositionNotFound: there is no position in such a book.
         """
         scope = self._following()
         positions = self._parts.store.positions(scope, self.name) if scope else []
         found = book_of(positions, book)
         if scope is None or found is None:
-            raise DocumentNotFound(book or "(current)")
+            raise PositionNotFound
         return whereabouts(self._parts.store, scope, found)
 
     def books(self) -> list[Whereabouts]:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from truespan.model.chunk import ChunkKind
 from truespan.model.ids import ChunkId, hash_text
 from truespan.model.request import MAX_CONTEXT_TOKENS
 from truespan.model.trail import Visible
-from truespan.query.pack import Packed, pack
+from truespan.query.pack import pack
 from truespan.query.rank import rank_visible
 from truespan.query.render import render
 
@@ -79,6 +80,31 @@ def test_what_is_packed_is_within_the_budget_and_the_number_asked_for(
     assert all(part.kind is ChunkKind.TEXT for part in packed.chosen)
 
 
+@proves("bundle.token-budget")
+@pytest.mark.parametrize(
+    ("sizes", "taken"),
+    [
+        ([3000, 1000], [3000, 1000]),
+        ([3000, 1001], [3000]),
+        ([3000, 1001, 1000, 1], [3000, 1000]),
+        ([4000, 1], [4000]),
+        ([4001, 4000], [4000]),
+        ([1], [1]),
+    ],
+)
+def test_the_budget_may_be_used_up_and_not_by_one_token_exceeded(
+    sizes: list[int], taken: list[int]
+) -> None:
+    parts = [
+        visible(place, 0, 9, tokens=size, score=1.0 - place / 10, kind=ChunkKind.TEXT)
+        for place, size in enumerate(sizes)
+    ]
+
+    packed = pack(rank_visible(parts), k=20, budget=MAX_CONTEXT_TOKENS)
+
+    assert [part.tokens for part in packed.chosen] == taken
+
+
 @proves("bundle.relevance-order", "bundle.budget-in-assembly")
 @often
 @given(st.lists(CANDIDATES, max_size=30), st.integers(1, 20), st.integers(1, 5000))
@@ -103,7 +129,8 @@ def test_each_candidate_is_taken_unless_there_was_a_reason_at_its_turn(
         else:
             taken.append(part)
 
-    assert packed == Packed(taken, reasons)
+    assert (packed.chosen, packed.left_out) == (taken, reasons)
+    assert (packed.last is not None) == (len(taken) == k)
 
 
 @proves("bundle.budget-in-assembly", "reading.sentence-once")

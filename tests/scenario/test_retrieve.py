@@ -126,6 +126,27 @@ def test_nothing_at_the_floor_is_no_match_and_the_near_misses_say_how_near(tmp_p
     ]  # fmt: skip
 
 
+@proves("bundle.no-matches", "search.non-interference")
+@pytest.mark.parametrize("more", [12, 80])
+def test_which_near_misses_are_named_does_not_depend_on_the_index(
+    tmp_path: Path, more: int
+) -> None:
+    answers = []
+    for order in (1, -1):
+        here = place(tmp_path / str(order))
+        far = {f"d{number:02}__txt": "lamp and much other wood or stone" for number in range(more)}
+        world = here.world(**far, a__txt="lamp and wood or stone or much else")
+        points = here.index._of(here.scope(world))
+        turned = dict(list(points.items())[::order])
+        points.clear()
+        points.update(turned)
+        near = world.retrieve("lamp of a ship").metadata.near_misses
+        answers.append([(miss.source, miss.score) for miss in near])
+
+    assert answers[0] == answers[1]
+    assert len(answers[0]) <= 5
+
+
 @proves("bundle.partial-or-success")
 def test_candidates_of_which_none_could_be_trusted_are_partial_and_not_no_match(
     tmp_path: Path,

@@ -33,6 +33,7 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.DocumentNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.ChunkNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.NotAllowed: Status(403, 2, _INVALID_PARAMS),
+    errors.PositionNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.PassageNotFound: Status(422, 2, _INVALID_PARAMS),
     errors.PassageAmbiguous: Status(422, 2, _INVALID_PARAMS),
     errors.ScopeViolation: Status(422, 2, _INVALID_PARAMS),

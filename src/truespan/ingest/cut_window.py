@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from truespan.model.text import CanonicalText, Sentence, Span, TokenMap
 _SENTENCE_ENDS = ("! ", "? ", ".\n", "!\n", "?\n")
 """After ". ", which is looked for first because it is the most frequent."""
 _WORD = re.compile(r"\S")
+_END = itemgetter(2)
+_span = partial(tuple.__new__, Span)
 
 
 def cut_window(
@@ -36,17 +40,18 @@ def cut_window(
     text, size = canonical.text, profile.size
     separate = profile.overlap_mode is OverlapMode.SEPARATE
     shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
-    ends = [sentence.end for sentence in sentences]
-    quick = quick_windows(text, ends[-1], size, shared)
+    ends = np.fromiter(map(_END, sentences), np.int64, len(sentences))
+    stop = int(ends[-1])
+    quick = quick_windows(text, stop, size, shared)
     if quick is None or not _all_fit(*quick, tokens, input_limit):
-        found = list(windows(text, 0, ends[-1], size, shared, tokens, input_limit))
+        found = list(windows(text, 0, stop, size, shared, tokens, input_limit))
         quick = [start for start, _ in found], [end for _, end in found]
     starts, stops = quick
     # White space at the very end goes with the last chunk as far as that has room.
     stops[-1] = max(stops[-1], min(len(text), starts[-1] + size))
     contexts = [max(start - beside, 0) for start in starts] if beside else starts
-    reaches = np.searchsorted(np.array(ends), np.array(starts) + size, side="right").tolist()
-    return list(map(Span._make, zip(starts, stops, contexts, reaches, strict=True)))
+    reaches = np.searchsorted(ends, np.array(starts) + size, side="right").tolist()
+    return list(map(_span, zip(starts, stops, contexts, reaches, strict=True)))
 
 
 def quick_windows(
@@ -97,8 +102,9 @@ _CUT_WORDS = 200
 def _all_fit(starts: list[int], ends: list[int], tokens: TokenMap, limit: int) -> bool:
     """Say whether no span has more than `limit` tokens, counting exactly only where it is close."""
     units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
-    before = totals[np.searchsorted(units, np.array(starts))].astype(np.int64)
-    counts = totals[np.searchsorted(units, np.array(ends))] - before
+    # Of the map's own type: otherwise all of the map would be converted for the comparison.
+    before = totals[np.searchsorted(units, np.array(starts, units.dtype))].astype(np.int64)
+    counts = totals[np.searchsorted(units, np.array(ends, units.dtype))] - before
     return all(
         tokens.count(starts[close], ends[close]) <= limit
         for close in np.flatnonzero(counts + _CUT_WORDS > limit).tolist()

@@ -13,7 +13,7 @@ from hashlib import sha256
 from itertools import islice
 
 from truespan.errors import IndexUnavailable, SourceRefused
-from truespan.ingest.draft import DEFAULT_LANGUAGE, DEFAULT_VERSION, draft, recipe_of
+from truespan.ingest.draft import DEFAULT_VERSION, draft, recipe_of
 from truespan.ingest.embed import embed_texts
 from truespan.model.chunk import PendingChunk, Point, Vector
 from truespan.model.document import Document, Draft, RevisionRef
@@ -175,12 +175,11 @@ class Ingestion:
     def _take_known(
         self, group: _Group, source: Source, declared: Declared, known: Document
     ) -> None:
-        language = declared.language or DEFAULT_LANGUAGE
-        version = declared.version or DEFAULT_VERSION
-        tags = declared.tags or ()
-        if (known.language, known.version, known.tags) != (language, version, tags):
+        version, tags = declared.version or DEFAULT_VERSION, declared.tags or ()
+        before = (known.declared.language, known.version, known.tags)
+        if before != (declared.language, version, tags):
             self._store.relabel(
-                self._scope, known.number, language=language, version=version, tags=tags
+                self._scope, known.number, language=declared.language, version=version, tags=tags
             )
         revision = known.staged or known.active
         if revision is None or (known.staged is None and known.embedded == known.chunks):

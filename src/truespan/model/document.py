@@ -104,6 +104,7 @@ class ShelfEntry:
     version: str
     tags: tuple[str, ...]
     embedded: int
+    pending: int
 
 
 @dataclass(frozen=True, slots=True)

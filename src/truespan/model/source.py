@@ -28,12 +28,14 @@ class Declared:
         """Return what is declared now, and where nothing is, what was declared before."""
         if self == _NOTHING:
             return earlier
+        # Another kind of document is cut in its own way, unless a way is named.
+        same_kind = self.kind in (None, earlier.kind)
         return Declared(
             kind=self.kind or earlier.kind,
             title=self.title or earlier.title,
             language=self.language or earlier.language,
             version=self.version or earlier.version,
-            chunking=self.chunking or earlier.chunking,
+            chunking=self.chunking or (earlier.chunking if same_kind else None),
             tags=earlier.tags if self.tags is None else self.tags,
         )
 

@@ -79,6 +79,7 @@ class Flaw:
     chunk_id: ChunkId
     point_hash: TextHash
     row_hash: TextHash | None = None
+    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from truespan.model.bundle import (
     SourceNote,
 )
 from truespan.model.scope import Scope
-from truespan.model.trail import Visible
+from truespan.model.trail import Flaw, Visible
 from truespan.ports import Clock
 from truespan.query.pack import Packed
 from truespan.query.render import render
@@ -63,10 +63,11 @@ class Attempt:
     account: Account
     scope: Scope | None = None
     packed: Packed = field(default_factory=Packed)
+    flaws: list[Flaw] = field(default_factory=list)
 
     def begin(self, account: Account) -> None:
         """Forget what an earlier attempt found: the world has changed since."""
-        self.account, self.scope, self.packed = account, None, Packed()
+        self.account, self.scope, self.packed, self.flaws = account, None, Packed(), []
 
 
 def bundled(attempt: Attempt, work: Callable[[], None], clock: Clock) -> ContextBundle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from truespan.model.bundle import Notice
 from truespan.model.document import ShelfEntry
@@ -12,7 +13,7 @@ from truespan.model.scope import Scope
 DEFAULT_FILTER = Notice(
     "default_filter_emptied_result",
     "Every document in scope was left out by the default language 'en' or version '1.0'; "
-    "ask with null for any.",
+    "ask for any language or version instead.",
 )
 
 
@@ -32,14 +33,15 @@ def narrowed_scope(scope: Scope, shelf: Sequence[ShelfEntry], request: Retrieval
 
 
 def defaults_left_nothing(shelf: Sequence[ShelfEntry], request: RetrievalRequest) -> bool:
-    """Say whether a default language or version is what left no document over."""
-    named = [entry for entry in shelf if _is_named(entry, request)]
+    """Say whether a default language or version, and nothing else, left no document over."""
     defaults = RetrievalRequest(query="?")
-    suspects = (
-        request.language_constraint == defaults.language_constraint,
-        request.version_constraint == defaults.version_constraint,
-    )
-    return bool(named) and any(suspects) and not any(_matches(entry, request) for entry in named)
+    relaxed = request
+    if request.language_constraint == defaults.language_constraint:
+        relaxed = replace(relaxed, language_constraint=None)
+    if request.version_constraint == defaults.version_constraint:
+        relaxed = replace(relaxed, version_constraint=None)
+    kept = any(_matches(entry, request) for entry in shelf)
+    return not kept and any(_matches(entry, relaxed) for entry in shelf)
 
 
 def _matches(entry: ShelfEntry, request: RetrievalRequest) -> bool:

@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 from truespan.errors import StorageFull, StoreBusy
 from truespan.model.bundle import Funnel, Notice, Skipped
 from truespan.model.chunk import ChunkRecord, Vector
+from truespan.model.document import ShelfEntry
 from truespan.model.ids import ChunkId
-from truespan.model.scope import Scope
+from truespan.model.scope import Scope, admits
 from truespan.model.trail import Flaw, Hit, Verified
 from truespan.ports import TrustedStore, VectorIndex
 from truespan.query.rank import complete_until
-from truespan.query.similarity import as_float32
+from truespan.query.similarity import SCORE_DECIMALS, as_float32
 from truespan.query.verify import verify
 
 SLACK = 8
 """Hits asked for beyond k: enough to see the score fall in nearly every search."""
 
+NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
 NOT_RECORDED = Notice(
     "repair_not_recorded",
     "Damage was found and skipped, but could not be recorded for repair just now.",
@@ -33,12 +35,22 @@ class Gathered:
     verified: list[Verified] = field(default_factory=list)
     flaws: list[Flaw] = field(default_factory=list)
 
-    def funnel(self, in_scope: int, returned: int) -> Funnel:
-        """Return the counts of each stage.
+    def down_to(self, last: float | None) -> Gathered:
+        """Return what lies at or above the score of the last result; all of it when None.
 
-        Hits of revisions that are not in force do not count: how many there were depends on work
-        that this caller may not know of.
+        How far beyond that was fetched depends on what had to be passed over on the way, also on
+        hits of revisions that are not in force: work that this caller may not know of.
         """
+        if last is None:
+            return self
+        least = round(last, SCORE_DECIMALS)
+        return Gathered(
+            [one for one in self.verified if round(one.score, SCORE_DECIMALS) >= least],
+            [flaw for flaw in self.flaws if round(flaw.score, SCORE_DECIMALS) >= least],
+        )
+
+    def funnel(self, in_scope: int, returned: int) -> Funnel:
+        """Return the counts of each stage."""
         fetched = len(self.verified) + len(self.flaws)
         return Funnel(in_scope, fetched, len(self.verified), returned)
 
@@ -56,32 +68,56 @@ def gather(
     *,
     k: int,
     floor: float | None,
-    missing: Callable[[list[Verified]], int],
+    missing: Callable[[list[Verified], float], int],
 ) -> Gathered:
     """Fetch and verify until `missing` says that nothing is missing, ties at the end included.
 
-    Each row is read once. `missing` is given all that was verified so far and answers how many
-    more are needed at least.
+    Each row is read once. `missing` is given all that was verified so far and the score above which
+    nothing is unseen, and answers how many more are needed at least.
     """
     records: dict[ChunkId, ChunkRecord] = {}
-    limit, wanted, seen = k + SLACK, k, -1
+    supply = Supply(index, scope, vector, floor, limit=k + SLACK)
+    wanted = k
     while True:
-        found = index.search(scope, vector, limit=limit, floor=floor)
-        hits = _admissible(found, floor)
+        hits = supply.hits
+        length = complete_until(hits, wanted, exhausted=supply.exhausted)
+        if length is None:
+            supply.extend(wanted)
+            continue
+        fresh = [hit.chunk_id for hit in hits[:length] if hit.chunk_id not in records]
+        records.update(store.read_chunks(scope, fresh) if fresh else {})
+        verdict = verify(hits[:length], records)
+        still = missing(verdict.verified, hits[length - 1].score if length else -1.0)
+        if still <= 0 or (supply.exhausted and length == len(hits)):
+            return Gathered(verdict.verified, verdict.flaws)
+        wanted = length + still
+
+
+class Supply:
+    """The best hits of one request to the index, as many as were needed so far."""
+
+    def __init__(
+        self, index: VectorIndex, scope: Scope, vector: Vector, floor: float | None, *, limit: int
+    ) -> None:
+        self._ask = lambda most: index.search(scope, vector, limit=most, floor=floor)
+        self._floor = floor
+        self._limit = limit
+        self.hits: list[Hit] = []
+        self.exhausted = False
+        self._fetch()
+
+    def extend(self, wanted: int) -> None:
+        """Fetch at least twice as many as before."""
+        self._limit = max(self._limit * 2, wanted + SLACK)
+        before = len(self.hits)
+        self._fetch()
         # An index that pads its answers must not keep us asking: no new hit, no more to come.
-        exhausted = len(found) < limit or len(hits) == seen
-        seen = len(hits)
-        length = complete_until(hits, wanted, exhausted=exhausted)
-        if length is not None:
-            fresh = [hit.chunk_id for hit in hits[:length] if hit.chunk_id not in records]
-            records.update(store.read_chunks(scope, fresh) if fresh else {})
-            verdict = verify(hits[:length], records)
-            still = missing(verdict.verified)
-            if still <= 0 or (exhausted and length == len(hits)):
-                return Gathered(verdict.verified, verdict.flaws)
-            wanted = length + still
-        if length is None or wanted > len(hits):
-            limit = max(limit * 2, wanted + SLACK)
+        self.exhausted = self.exhausted or len(self.hits) == before
+
+    def _fetch(self) -> None:
+        found = self._ask(self._limit)
+        self.hits = _admissible(found, self._floor)
+        self.exhausted = len(found) < self._limit
 
 
 def _admissible(found: Sequence[Hit], floor: float | None) -> list[Hit]:
@@ -110,3 +146,12 @@ def signal(
         return [NOT_RECORDED]
     on_flaws(scope)
     return []
+
+
+def pending_notice(scope: Scope, shelf: Sequence[ShelfEntry]) -> list[Notice]:
+    """Say so when chunks in scope wait to be embedded: the answer is not from all of them."""
+    waiting = sum(entry.pending for entry in shelf if admits(scope.documents, entry.number))
+    if not waiting:
+        return []
+    text = f"{waiting} chunks in scope are not embedded; 'truespan repair' sees to them."
+    return [Notice("chunks_pending", text)]

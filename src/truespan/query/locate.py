@@ -16,7 +16,7 @@ _CLASSES["…"] = r"(?:…|\.\.\.)"
 
 
 def occurrences(passage: str, text: str, *, stop: int | None = None) -> Iterator[tuple[int, int]]:
-    """Give where `passage` stands in `text[:stop]`, in order and without overlap.
+    """Give where `passage` stands in `text[:stop]`, in order; places may overlap.
 
     Any run of white space matches any other; so do the usual spellings of quotes and dashes.
     """
@@ -25,8 +25,11 @@ def occurrences(passage: str, text: str, *, stop: int | None = None) -> Iterator
         return
     pattern = r"\s+".join("".join(map(_alike, word)) for word in words)
     finder = re.compile(pattern)
-    for found in finder.finditer(text, 0, len(text) if stop is None else stop):
+    start, last = 0, len(text) if stop is None else stop
+    while found := finder.search(text, start, last):
         yield found.span()
+        # From the next character on: what overlaps itself stands there more than once.
+        start = found.start() + 1
 
 
 def _alike(char: str) -> str:

@@ -9,7 +9,9 @@ from truespan.model.chunk import ChunkKind
 from truespan.model.trail import Visible
 from truespan.query.render import Shown
 
-LEFT_OUT = ("excluded_kind", "duplicate_passage", "over_budget")
+OVER_BUDGET = "over_budget"
+PATIENCE = 64
+"""Candidates that may be too large for what is left of the budget before it counts as full."""
 
 
 @dataclass(slots=True)
@@ -18,6 +20,12 @@ class Packed:
 
     chosen: list[Visible] = field(default_factory=list)
     left_out: dict[str, list[Visible]] = field(default_factory=dict)
+    last: float | None = None
+    """The score at which choosing ended; None when there was nothing left to choose from."""
+
+    def missing(self, k: int) -> int:
+        """Return how many more chunks are needed at least; none when choosing has ended."""
+        return k - len(self.chosen) if self.last is None else 0
 
     @property
     def tokens(self) -> int:
@@ -34,20 +42,21 @@ def pack(
 ) -> Packed:
     """Take the best that fit, at most `k` and `budget` tokens in all.
 
-    A chunk that is too large is passed over, and the next one gets its chance; none is cut to fit.
-    One that lies wholly within earlier ones is a repetition.
+    A chunk that is too large is passed over, and the next ones get their chance; none is cut to
+    fit. One that lies wholly within earlier ones is a repetition.
     """
     packed, shown, left = Packed(), Shown(), budget
     for part in ranked:
-        if len(packed.chosen) == k:
-            break
         reason = _reason(part, shown, left, excluded)
-        if reason is not None:
+        if reason is None:
+            packed.chosen.append(part)
+            shown.add(part.document, part.start, part.end)
+            left -= part.tokens
+        else:
             packed.left_out.setdefault(reason, []).append(part)
-            continue
-        packed.chosen.append(part)
-        shown.add(part.document, part.start, part.end)
-        left -= part.tokens
+        if len(packed.chosen) == k or len(packed.left_out.get(OVER_BUDGET, ())) == PATIENCE:
+            packed.last = part.score
+            break
     return packed
 
 
@@ -58,4 +67,4 @@ def _reason(part: Visible, shown: Shown, left: int, excluded: Collection[ChunkKi
     fresh = shown.uncovered(part.document, part.start, part.end)
     if not any(part.text[a - part.start : b - part.start].strip() for a, b in fresh):
         return "duplicate_passage"
-    return "over_budget" if part.tokens > left else None
+    return OVER_BUDGET if part.tokens > left else None

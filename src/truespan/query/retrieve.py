@@ -12,7 +12,6 @@ from truespan.model.bundle import (
     ContextBundle,
     Located,
     NearMiss,
-    Notice,
     Reason,
     WhyNot,
 )
@@ -33,17 +32,16 @@ from truespan.query.assemble import (
     bundled,
 )
 from truespan.query.filters import DEFAULT_FILTER, defaults_left_nothing, narrowed_scope
-from truespan.query.gather import gather, signal
+from truespan.query.gather import NOTHING_EMBEDDED, Supply, gather, pending_notice, signal
 from truespan.query.locate import occurrences
 from truespan.query.pack import Packed, pack
-from truespan.query.rank import rank_visible
+from truespan.query.rank import complete_until, rank_visible
 from truespan.query.reveal import reveal
 from truespan.query.settle import existing, in_one_state
 from truespan.query.similarity import as_float32, shown, similarity_of
 from truespan.query.vector import query_vector
 from truespan.query.verify import verify
 
-NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
 MOST_NEAR_MISSES = 5
 MOST_SEARCHED_FOR_SELECTION = 50
 """Documents in which a selection is looked for; the ones that were found in come first."""
@@ -123,8 +121,8 @@ class Retriever:
         verified = verify([hit], {chunk_id: record}).verified
         if not verified:
             return Reason(WhyNot.NOT_TRUSTED)
-        part = reveal(verified[0], whole)
-        if part is None or not _admitted(part, scope):
+        part = reveal(verified[0], scope)
+        if part is None:
             return Reason(WhyNot.FILTERED)
         kept = self.store.vectors(whole, [part.text_hash]).get(part.text_hash)
         if kept is None:
@@ -151,6 +149,10 @@ class Retriever:
             self._fill(attempt, authority, latest, request, near_misses)
 
         in_one_state(self.store, authority, world, once)
+        # Only now: marking what is broken changes the world that was looked at.
+        if attempt.flaws and attempt.scope is not None:
+            notices = signal(self.store, attempt.scope, attempt.flaws, self.on_flaws)
+            attempt.account.warnings += notices
 
     def _fill(
         self,
@@ -168,6 +170,7 @@ class Retriever:
         shelf = self.store.shelf(whole, world)
         scope = attempt.scope = narrowed_scope(whole, shelf, request)
         account.in_scope = self.store.embedded_count(scope, world)
+        account.warnings += pending_notice(scope, shelf)
         if account.in_scope == 0:
             emptied = defaults_left_nothing(shelf, request)
             account.warnings.append(DEFAULT_FILTER if emptied else NOTHING_EMBEDDED)
@@ -209,17 +212,18 @@ class Retriever:
             ranking,
             k=k,
             floor=RELEVANCE_FLOOR,
-            missing=lambda verified: k - len(packed(verified).chosen),
+            missing=lambda verified, _: packed(verified).missing(k),
         )
         account.trace += [SEARCHED, FILTERED, RANKED]
-        account.fetched = len(found.verified) + len(found.flaws)
-        account.verified = len(found.verified)
-        account.reached = account.fetched > 0
-        account.skipped = found.skipped()
-        if found.flaws:
-            account.warnings += signal(self.store, scope, found.flaws, self.on_flaws)
         attempt.packed = packed(found.verified)
-        if scoped and found.verified and not any(near.values()):
+        counted = found.down_to(attempt.packed.last)
+        readable = sum(1 for one in counted.verified if reveal(one, scope))
+        account.fetched = readable + len(counted.flaws)
+        account.verified = readable
+        account.reached = account.fetched > 0
+        account.skipped = counted.skipped()
+        attempt.flaws = found.flaws
+        if scoped and readable and not any(near.values()):
             raise ScopeViolation
 
     def _related(
@@ -259,14 +263,21 @@ class Retriever:
 
     def _near_misses(self, scope: Scope, ranking: Vector) -> tuple[NearMiss, ...]:
         """Return the best verified chunks below the floor, inside the caller's rights."""
-        hits = self.index.search(scope, ranking, limit=64, floor=None)
-        below = [hit for hit in hits if hit.score < RELEVANCE_FLOOR][:MOST_NEAR_MISSES]
-        records = self.store.read_chunks(scope, [hit.chunk_id for hit in below]) if below else {}
-        verified = verify(below, records).verified
+        supply = Supply(self.index, scope, ranking, None, limit=64)
+        while True:
+            below = [hit for hit in supply.hits if hit.score < RELEVANCE_FLOOR]
+            length = complete_until(below, MOST_NEAR_MISSES, exhausted=supply.exhausted)
+            if length is not None:
+                break
+            supply.extend(0)
+        ids = [hit.chunk_id for hit in below[:length]]
+        verified = verify(
+            below[:length], self.store.read_chunks(scope, ids) if ids else {}
+        ).verified
         visible = (part for one in verified if (part := reveal(one, scope)))
         return tuple(
             NearMiss(part.chunk_id, shown(part.score), part.source, part.chapter)
-            for part in rank_visible(visible)
+            for part in rank_visible(visible)[:MOST_NEAR_MISSES]
         )
 
     def _located(
@@ -299,14 +310,6 @@ def why_not_packed(packed: Packed, chunk_id: ChunkId) -> Reason | None:
             if part.chunk_id == chunk_id:
                 return Reason(WhyNot(code), shown(part.score))
     return None
-
-
-def _admitted(part: Visible, scope: Scope) -> bool:
-    return (
-        admits(scope.documents, part.document)
-        and scope.chapter in (None, part.chapter.casefold())
-        and scope.section in (None, part.section.casefold())
-    )
 
 
 def _looked_in(shelf: Sequence[ShelfEntry], packed: Packed) -> list[tuple[int, str]]:

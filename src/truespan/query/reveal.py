@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from truespan.model.ids import ChunkId, TextHash, reader_chunk_id
-from truespan.model.scope import Scope
+from truespan.model.scope import Scope, admits
 from truespan.model.trail import Verified, Visible
 
 
 def reveal(found: Verified, scope: Scope) -> Visible | None:
     """Return a chunk as the scope allows it to be seen; None when it must not be.
 
-    The index was asked for chunks that nothing unread decided. That is an economy, not the
-    guarantee: the index may be wrong, so the stored reach and the last sentence are held against
-    the position once more. A chunk that straddles it is dropped whole; the tail stands for it.
+    The index was asked for chunks in scope that nothing unread decided. That is an economy, not
+    the guarantee: the index may be wrong, so document, chapter and section, the stored reach and
+    the last sentence are looked at once more. A chunk that straddles the position is dropped
+    whole; the tail stands for it.
     """
     chunk, document = found.chunk, found.document
     position = scope.position
+    if not admits(scope.documents, document.number):
+        return None
     if position is None:
         title, identity, revision = document.title, chunk.chunk_id, document.revision
     elif chunk.reach > position or chunk.last_sid > position:
@@ -26,6 +29,9 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
             scope, document.number, chunk.first_sid, chunk.last_sid, chunk.start, chunk.text_hash
         )
     chapter = chunk.chapter or title
+    section = chunk.section or chapter
+    if not _is_placed(chapter, section, scope):
+        return None
     return Visible(
         chunk_id=identity,
         document=document.number,
@@ -38,12 +44,19 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
         first_sid=chunk.first_sid,
         last_sid=chunk.last_sid,
         chapter=chapter,
-        section=chunk.section or chapter,
+        section=section,
         kind=chunk.kind,
         text=found.text,
         text_hash=chunk.text_hash,
         tokens=chunk.tokens,
         score=found.score,
+    )
+
+
+def _is_placed(chapter: str, section: str, scope: Scope) -> bool:
+    return scope.chapter in (None, chapter.casefold()) and scope.section in (
+        None,
+        section.casefold(),
     )
 
 

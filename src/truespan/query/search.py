@@ -12,14 +12,18 @@ from truespan.model.request import SearchRequest
 from truespan.model.scope import Authority, Scope, Verb, World
 from truespan.model.trail import Verified
 from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
-from truespan.query.gather import Gathered, gather, signal
+from truespan.query.gather import (
+    NOTHING_EMBEDDED,
+    Gathered,
+    gather,
+    pending_notice,
+    signal,
+)
 from truespan.query.rank import rank
 from truespan.query.render import render
 from truespan.query.settle import existing, in_one_state
 from truespan.query.similarity import shown
 from truespan.query.vector import query_vector
-
-NOTHING_EMBEDDED = Notice("no_embedded_chunks", "This world has no embedded chunks yet.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Searcher:
             return
         scope = Scope(authority, world.id, world.generation)
         answer.in_scope = self.store.embedded_count(scope, world)
+        answer.warnings += pending_notice(scope, self.store.shelf(scope, world))
         if answer.in_scope == 0:
             answer.warnings.append(NOTHING_EMBEDDED)
             return
@@ -86,7 +91,7 @@ class Searcher:
             vector,
             k=k,
             floor=answer.request.floor,
-            missing=lambda verified: k - len(verified),
+            missing=lambda verified, _: k - len(verified),
         )
 
 
@@ -104,6 +109,8 @@ class _Answer:
 
     def finished(self, seconds: float) -> SearchResult:
         ranked = rank(self.found.verified, self.effective_k)
+        full = len(ranked) == self.effective_k > 0
+        counted = self.found.down_to(ranked[-1].score if full else None)
         passages = tuple(_passage(found, self.scope) for found in ranked if self.scope)
         return SearchResult(
             world=self.world,
@@ -112,8 +119,8 @@ class _Answer:
             requested_k=self.request.top_k,
             effective_k=self.effective_k,
             floor=self.request.floor,
-            funnel=self.found.funnel(self.in_scope, len(ranked)),
-            skipped=self.found.skipped(),
+            funnel=counted.funnel(self.in_scope, len(ranked)),
+            skipped=counted.skipped(),
             warnings=tuple(self.warnings),
             processing_time_ms=int(seconds * 1000),
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from truespan.model.chunk import ChunkRecord, ChunkState
-from truespan.model.ids import ChunkId, hash_bytes
+from truespan.model.ids import ChunkId, TextHash, hash_bytes
 from truespan.model.trail import Flaw, FlawKind, Hit, Verified
 
 
@@ -44,17 +44,21 @@ def verify(hits: Sequence[Hit], records: Mapping[ChunkId, ChunkRecord]) -> Verdi
 
 def _verify(hit: Hit, record: ChunkRecord | None) -> Verified | Flaw:
     if record is None:
-        return Flaw(FlawKind.ORPHAN, hit.chunk_id, hit.text_hash)
+        return _flaw(FlawKind.ORPHAN, hit)
     if record.state is ChunkState.QUARANTINED:
-        return Flaw(FlawKind.QUARANTINED, hit.chunk_id, hit.text_hash)
+        return _flaw(FlawKind.QUARANTINED, hit)
     chunk = record.chunk
     if chunk is None:
-        return Flaw(FlawKind.MISSING, hit.chunk_id, hit.text_hash)
+        return _flaw(FlawKind.MISSING, hit)
     # 1. The bytes against the hash recorded with them: is the store itself intact?
     if hash_bytes(chunk.data) != chunk.text_hash:
-        return Flaw(FlawKind.DAMAGED, hit.chunk_id, hit.text_hash, chunk.text_hash)
+        return _flaw(FlawKind.DAMAGED, hit, chunk.text_hash)
     # 2. That hash against the point's: is this the text whose vector was found?
     if chunk.text_hash != hit.text_hash:
-        return Flaw(FlawKind.STALE, hit.chunk_id, hit.text_hash, chunk.text_hash)
+        return _flaw(FlawKind.STALE, hit, chunk.text_hash)
     # The very bytes that were hashed are decoded and shown; nothing is read a second time.
     return Verified(chunk, record.document, chunk.data.decode(), hit.score)
+
+
+def _flaw(kind: FlawKind, hit: Hit, row_hash: TextHash | None = None) -> Flaw:
+    return Flaw(kind, hit.chunk_id, hit.text_hash, row_hash, hit.score)

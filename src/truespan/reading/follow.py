@@ -30,10 +30,11 @@ from truespan.query.rank import rank_visible
 from truespan.query.retrieve import why_not_packed
 from truespan.query.reveal import reveal, seen_as
 from truespan.query.settle import existing, in_one_state
-from truespan.query.similarity import similarity_of
+from truespan.query.similarity import SCORE_DECIMALS, similarity_of
 from truespan.query.vector import query_vector
 from truespan.reading.tail import TailMaker
 
+ROUNDING = 2e-6
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing of this book is readable."
 )
@@ -115,6 +116,10 @@ class Follower:
             self._fill(attempt, authority, latest, reader, request)
 
         in_one_state(self.store, authority, world, once)
+        # Only now: marking what is broken changes the world that was looked at.
+        if attempt.flaws and attempt.scope is not None:
+            notices = signal(self.store, attempt.scope, attempt.flaws, self.on_flaws)
+            attempt.account.warnings += notices
 
     def _fill(
         self,
@@ -170,6 +175,14 @@ class Follower:
             scored = self._scored(scope, visible, vector, scores)
             return pack(rank_visible([*scored, *ending]), k=k, budget=MAX_CONTEXT_TOKENS)
 
+        def missing(verified: list[Verified], unseen_below: float) -> int:
+            so_far = packed(verified)
+            if so_far.last is None:
+                return so_far.missing(k)
+            # Parts of the tail may have filled the places of stored chunks not fetched yet. The
+            # index computes in single precision, hence the margin.
+            return int(unseen_below >= so_far.last - ROUNDING)
+
         found = gather(
             self.store,
             self.index,
@@ -177,16 +190,19 @@ class Follower:
             vector,
             k=k,
             floor=None,
-            missing=lambda verified: k - len(packed(verified).chosen),
+            missing=missing,
         )
         account.trace += [SEARCHED, FILTERED, RANKED]
         attempt.packed = packed(found.verified)
-        account.verified = sum(1 for one in found.verified if reveal(one, scope)) + len(ending)
-        account.fetched = account.verified + len(found.flaws)
+        last = attempt.packed.last
+        readable = [part for one in found.verified if (part := reveal(one, scope))]
+        seen = [*self._scored(scope, readable, vector, scores), *ending]
+        account.verified = sum(1 for part in seen if last is None or not _is_below(part, last))
+        counted = found.down_to(last)
+        account.fetched = account.verified + len(counted.flaws)
         account.reached = account.fetched > 0
-        account.skipped = found.skipped()
-        if found.flaws:
-            account.warnings += signal(self.store, scope, found.flaws, self.on_flaws)
+        account.skipped = counted.skipped()
+        attempt.flaws = found.flaws
 
     def _scored(
         self,
@@ -227,6 +243,10 @@ def book_of(positions: Sequence[Position], book: str | None) -> Position | None:
         if book is not None and book in (str(position.document), position.doc_id, position.name):
             return position
     return None
+
+
+def _is_below(part: Visible, score: float) -> bool:
+    return round(part.score, SCORE_DECIMALS) < round(score, SCORE_DECIMALS)
 
 
 def _account(request: ReadingRequest) -> Account:

@@ -16,6 +16,9 @@ from truespan.model.scope import Scope
 from truespan.ports import TrustedStore
 from truespan.query.locate import occurrences
 
+_FAR = 2**62
+"""Beyond any text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
@@ -60,9 +63,15 @@ def resolve(
         return _by_chapter(store, scope, document, through_chapter)
     if isinstance(sid, bool) or not isinstance(sid, int):
         raise InvalidSettings("A sentence is told by its whole number.")
-    if not NOTHING_READ <= sid < document.sentences:
-        raise InvalidSettings(f"The document has sentences 0 to {document.sentences - 1}.")
+    last = _last_sentence(store, scope, document)
+    if not NOTHING_READ <= sid <= last:
+        raise InvalidSettings(f"The document has sentences 0 to {last}.")
     return sid
+
+
+def _last_sentence(store: TrustedStore, scope: Scope, document: Document) -> int:
+    """Return the last sentence of the revision in force; a newer one may be waiting beside it."""
+    return store.sentence_at(scope, RevisionRef(document.number, document.active or 0), _FAR)
 
 
 def _by_passage(store: TrustedStore, scope: Scope, document: Document, passage: str) -> int:
@@ -80,10 +89,12 @@ def _by_chapter(store: TrustedStore, scope: Scope, document: Document, chapter: 
     """Return the last sentence of a chapter, named in full or by its place in the book."""
     starts = _chapter_starts(store.outline(scope, document.number))
     wanted = chapter.strip().casefold()
+    if not wanted:
+        raise InvalidSettings("Name a chapter, or give its number.")
     names = [name.casefold() for name, _ in starts]
     if wanted in names:
         place = names.index(wanted)
-    elif wanted.isdigit() and 1 <= int(wanted) <= len(names) - (skipped := _is_title(starts)):
+    elif wanted.isdecimal() and 1 <= int(wanted) <= len(names) - (skipped := _is_title(starts)):
         place = int(wanted) - 1 + skipped
     else:
         matching = [place for place, name in enumerate(names) if name.startswith(wanted)]
@@ -92,7 +103,9 @@ def _by_chapter(store: TrustedStore, scope: Scope, document: Document, chapter: 
                 f"There is no chapter {chapter!r}.", advice="'truespan show DOCUMENT' lists them."
             )
         place = matching[0]
-    return starts[place + 1][1] - 1 if place + 1 < len(starts) else document.sentences - 1
+    if place + 1 < len(starts):
+        return starts[place + 1][1] - 1
+    return _last_sentence(store, scope, document)
 
 
 def _is_title(starts: list[tuple[str, int]]) -> int:

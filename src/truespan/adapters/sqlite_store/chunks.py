@@ -24,7 +24,7 @@ from truespan.model.chunk import (
 )
 from truespan.model.document import RevisionRef, ShelfEntry
 from truespan.model.ids import ChunkId, TextHash, hash_bytes
-from truespan.model.scope import Scope, Unlimited, World, admits
+from truespan.model.scope import Scope, World, admits
 from truespan.model.trail import Flaw, FlawKind, Repair
 from truespan.ports import Clock
 
@@ -91,7 +91,7 @@ class SqliteChunks:
     def _shelf(self, scope: Scope) -> tuple[ShelfEntry, ...]:
         rows = self._connections.query(
             """SELECT d.number, d.doc_id, r.name, r.language, r.language_declared, r.version,
-                 r.tags, t.embedded
+                 r.tags, t.embedded, t.chunks - t.embedded - t.quarantined
                FROM documents d
                JOIN revisions r ON r.document = d.key AND r.state = 'active'
                JOIN tallies t ON t.revision = r.key AND t.generation = ?
@@ -101,16 +101,9 @@ class SqliteChunks:
         )
         return tuple(
             ShelfEntry(
-                number,
-                doc_id,
-                name,
-                language,
-                bool(declared),
-                version,
-                tuple(json.loads(tags)),
-                count,
+                number, doc_id, name, language, bool(declared), version, _tags(tags), *counts
             )
-            for number, doc_id, name, language, declared, version, tags, count in rows
+            for number, doc_id, name, language, declared, version, tags, *counts in rows
         )
 
     def embedded_count(self, scope: Scope, world: World) -> int:
@@ -142,13 +135,14 @@ class SqliteChunks:
         )
 
     def read_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
-        """Return what is known of each id inside the scope, in one consistent read."""
+        """Return what is known of each id in the scope's world and generation, in one read.
+
+        Chunks of documents outside the scope are among them: a hit that is merely out of scope must
+        not be taken for an orphan, whose point may be deleted.
+        """
         sql = _READ.format(marks=",".join("?" * len(ids)))
         rows = self._connections.query(sql, (*ids, scope.generation.number, scope.world))
-        unlimited = isinstance(scope.documents, Unlimited)
-        return {
-            row[0]: _record(row) for row in rows if unlimited or admits(scope.documents, row[4])
-        }
+        return {row[0]: _record(row) for row in rows}
 
     def pending(
         self, scope: Scope, revision: RevisionRef, *, after: int, limit: int
@@ -304,6 +298,10 @@ class SqliteChunks:
                 for chunk, data, recorded in rows
                 if data is None or hash_bytes(data) != recorded
             ]
+
+
+def _tags(stored: str) -> tuple[str, ...]:
+    return tuple(json.loads(stored))
 
 
 def _record(row: tuple) -> ChunkRecord:

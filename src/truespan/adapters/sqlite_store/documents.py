@@ -110,16 +110,24 @@ class SqliteDocuments:
         return flipped
 
     def relabel(
-        self, scope: Scope, document: int, *, language: str, version: str, tags: Sequence[str]
+        self,
+        scope: Scope,
+        document: int,
+        *,
+        language: str | None,
+        version: str,
+        tags: Sequence[str],
     ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks."""
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
             connection.execute(
-                """UPDATE revisions SET language = ?, version = ?, tags = ?
+                """UPDATE revisions SET version = ?1, tags = ?2,
+                     language = coalesce(?3, language),
+                     language_declared = language_declared OR ?3 IS NOT NULL
                    WHERE state IN ('active', 'staged') AND document =
-                   (SELECT key FROM documents WHERE world = ? AND number = ?)""",
-                (language, version, json.dumps(tags), world, document),
+                   (SELECT key FROM documents WHERE world = ?4 AND number = ?5)""",
+                (version, json.dumps(tags), language, world, document),
             )
             touch_world(connection, world)
 

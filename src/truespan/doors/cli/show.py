@@ -97,7 +97,7 @@ def show_whereabouts(found: Sequence[Whereabouts]) -> str:
             continue
         chapter = f", {place.chapter}" if place.chapter else ""
         lines.append(f"{place.title}{mark}: read to sentence {place.sid}{chapter}")
-        lines.append(f"  “{' '.join((place.last_sentence or '').split())}”")
+        lines.append(f"  last read: {' '.join((place.last_sentence or '').split())}")
     return "\n".join(lines)
 
 

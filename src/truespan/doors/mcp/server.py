@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from mcp.types import CallToolRequestParams, PaginatedRequestParams
+from mcp.types import CallToolRequestParams, ListToolsResult, PaginatedRequestParams
 
 from truespan import __version__
 from truespan.doors.mcp.arguments import read_arguments
@@ -32,9 +32,9 @@ def make_server(role: Role, engine: Engine) -> Server[Any]:
     # Traces that nobody asked for cost a tenth of a call, and are one more place to look after.
     server.middleware.clear()
     tools = {tool.name: tool for tool in role.tools}
-    listed = {"tools": [tool.declared() for tool in role.tools]}
+    listed = ListToolsResult.model_validate({"tools": [tool.declared() for tool in role.tools]})
 
-    async def list_tools(_: Any, __: PaginatedRequestParams) -> Content:
+    async def list_tools(_: Any, __: PaginatedRequestParams) -> ListToolsResult:
         return listed
 
     async def call_tool(_: Any, params: CallToolRequestParams) -> Content:
@@ -62,18 +62,19 @@ def answer(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
 def _result(found: Any, blocks: Callable[[Any], list[str]]) -> Content:
     failure = found.error if isinstance(found, ContextBundle) else None
     texts = blocks(found) if failure is None else [f"{failure.code}: {failure.message}"]
-    return {
-        "content": [{"type": "text", "text": text} for text in texts],
-        "structuredContent": msgspec.to_builtins(found),
-        "isError": failure is not None,
-    }
+    return _content(texts, found, failed=failure is not None)
 
 
 def _refusal(error: TruespanError) -> Content:
+    return _content([f"{error.code}: {error}"], Refused(Fault(**problem(error))), failed=True)
+
+
+def _content(texts: list[str], found: Any, *, failed: bool) -> Content:
     return {
-        "content": [{"type": "text", "text": f"{error.code}: {error}"}],
-        "structuredContent": msgspec.to_builtins(Refused(Fault(**problem(error)))),
-        "isError": True,
+        "content": [{"type": "text", "text": text} for text in texts],
+        "structuredContent": msgspec.to_builtins(found),
+        "isError": failed,
+        "resultType": "complete",
     }
 
 

@@ -44,10 +44,10 @@ def _serve(role: Role, opening: Callable[[], Opened]) -> int:
     engine = Engine(opening)
     with standard_pipes() as (source, target):
         code = asyncio.run(_talk(role, engine, source, target))
-    if not engine.close():
-        # A call is still at work and cannot be interrupted. What was committed stays.
-        sys.stderr.flush()
-        os._exit(code)
+        if not engine.close():
+            # A call is still at work and cannot be interrupted. What was committed stays.
+            sys.stderr.flush()
+            os._exit(code)
     if engine.failure:
         raise engine.failure
     return code
@@ -73,7 +73,7 @@ async def _talk(role: Role, engine: Engine, source: int, target: int) -> int:
     return codes[0] if codes else 0
 
 
-class _Outline(logging.Formatter):
+class Outline(logging.Formatter):
     """Shows the fixed words of a record: its arguments and exceptions may quote a document."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -83,5 +83,5 @@ class _Outline(logging.Formatter):
 
 def _quiet_logs() -> None:
     shown = logging.StreamHandler(sys.stderr)
-    shown.setFormatter(_Outline())
+    shown.setFormatter(Outline())
     logging.basicConfig(level=logging.WARNING, handlers=[shown], force=True)

@@ -11,7 +11,7 @@ import msgspec
 from truespan.doors.mcp import arguments as given
 from truespan.doors.mcp import plain
 from truespan.doors.mcp.schema import schema_of_arguments, schema_of_result
-from truespan.errors import DocumentNotFound
+from truespan.errors import DocumentNotFound, PositionNotFound
 from truespan.model.bundle import ContextBundle, Notice, SearchResult
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing is readable."
 )
-BOOKS_ADVICE = "The tool list_books names the books."
 HINTS = {
     "readOnlyHint": True,
     "destructiveHint": False,
@@ -70,18 +69,15 @@ def _list_books(reader: Reader, _: given.NoArguments) -> plain.Shelf:
 def _get_reading_position(reader: Reader, asked: given.PositionArguments) -> plain.Standing:
     try:
         return plain.Standing(reader.where(asked.book), ())
-    except DocumentNotFound as error:
-        if asked.book is None:
-            return plain.Standing(None, (NO_POSITION,))
-        error.advice = BOOKS_ADVICE
-        raise
+    except PositionNotFound:
+        return plain.Standing(None, (NO_POSITION,))
 
 
 def _retrieve_context(reader: Reader, asked: given.ReadingArguments) -> ContextBundle:
     try:
         return reader.retrieve(asked.query, book=asked.book, top_k=asked.top_k)
     except DocumentNotFound as error:
-        error.advice = BOOKS_ADVICE
+        error.advice = "The tool list_books names the books."
         raise
 
 

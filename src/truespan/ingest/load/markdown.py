@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _DEEPEST = 20
 """Levels of nesting that are followed. The parser drops what lies deeper, without a word."""
 _LOWEST_LEVEL = 6
+_DEEP_LINE = re.compile(r"^(?=(?:[ \t]*(?:>|[-*+]|[0-9]{1,9}[.)])){12})", re.MULTILINE)
 
 _FRONT_MATTER = re.compile(
     r"---[^\S\n]*\n(?P<fields>(?:#.*\n|[^\S\n]*\n)*[\w-]+[^\S\n]*:(?:[^\S\n].*)?\n(?:.*\n)*?)"
@@ -32,7 +33,9 @@ def load_markdown(text: str) -> Loaded:
     """
     title, body = _split_front_matter(text)
     try:
-        pieces = _parse(body)
+        # Escaped, a line of that many marks is text. Nested, it would have the whole document read
+        # as plain text, and change the chapters of what stands before it.
+        pieces = _parse(_DEEP_LINE.sub(r"\\", body))
     # A parser of other people's files may trip in ways it did not foresee, not only by recursion;
     # one strange file must not stop the others.
     except Exception:

@@ -1,0 +1,1 @@
+"""Measurements. Each module prints its own figures: `python -m bench.<name>`."""

@@ -1,0 +1,120 @@
+"""Every measurement, each in a process of its own, then one table and one JSON file.
+
+python -m bench                    all of them, SciFact cut to 1,000 documents
+python -m bench --full             all of them, the whole of SciFact
+python -m bench search ingest      these alone
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.report import RESULTS, Figure, markdown, read, table, verdict, write
+
+NAMES = (
+    "chunking",
+    "ingest",
+    "reingest",
+    "search",
+    "reading",
+    "mcp",
+    "embedder",
+    "startup",
+    "scifact",
+)
+PACKAGES = ("truespan", "qdrant-edge-py", "langchain-core", "langchain-text-splitters", "bm25s")
+
+
+def main() -> None:
+    """Measure what the command line names, or all; fail if a measurement could not be made."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--full", action="store_true", help="the whole of SciFact")
+    given = parser.parse_args()
+    if unknown := set(given.names).difference(NAMES):
+        parser.error(f"there is no measurement {', '.join(sorted(unknown))}")
+    began = machine()
+    figures: dict[str, list[Figure] | None] = {}
+    for name in given.names or NAMES:
+        figures[name] = measured(name, full=given.full)
+    every = [figure for found in figures.values() for figure in found or []]
+    print(f"\n{table(every)}\n\n{summary(every)}; {describe(began)}")
+    write(RESULTS / "latest.json", content(figures, began, full=given.full))
+    write(RESULTS / "latest.md", f"{describe(began)}\n\n{markdown(every)}")
+    if None in figures.values():
+        sys.exit("Some measurements failed; see above.")
+
+
+def measured(name: str, *, full: bool) -> list[Figure] | None:
+    """Run one measurement and return its figures; None if it failed."""
+    print(f"{name} ...", flush=True)
+    began = time.monotonic()
+    with TemporaryDirectory(prefix="truespan-bench-") as folder:
+        into = Path(folder) / "figures.json"
+        command = [sys.executable, "-m", f"bench.{name}", "--into", str(into)]
+        status = subprocess.run([*command, *(["--full"] if full else [])], check=False).returncode
+        figures = read(into) if status == 0 else None
+    print(f"  {time.monotonic() - began:.0f} s{'' if status == 0 else ', FAILED'}", flush=True)
+    return figures
+
+
+def machine() -> dict[str, object]:
+    """Return where and when this runs: figures of two machines are not to be compared."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="minutes"),
+        "machine": platform.machine(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+    }
+
+
+def processor() -> str:
+    """Return the processor's name, where the system tells."""
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text().splitlines() if known.exists() else []
+    names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def describe(found: dict[str, object]) -> str:
+    """Return the machine in one line."""
+    return (
+        f"{found['date']}, {found['cores']} cores ({found['processor'] or found['machine']}), "
+        f"Python {found['python']}, load {found['load']} at the start"
+    )
+
+
+def summary(figures: list[Figure]) -> str:
+    """Return how many targets were met."""
+    judged = [figure.met for figure in figures if figure.met is not None]
+    return f"{judged.count(True)} of {len(judged)} targets met"
+
+
+def content(
+    figures: dict[str, list[Figure] | None], began: dict[str, object], *, full: bool
+) -> dict[str, object]:
+    """Return everything about a run, for later comparison."""
+    entries = {
+        name: [asdict(figure) | {"verdict": verdict(figure.met)} for figure in found or []]
+        for name, found in figures.items()
+    }
+    return {"scifact": "full" if full else "quick", **began, "figures": entries}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Clocks and counts that hold on a machine which others use too: CPU time and medians."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+Work = Callable[[], object]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that this share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+def cpu_seconds(work: Work) -> float:
+    """Return the CPU time that one call takes in all threads of this process."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def wall_seconds(work: Work) -> float:
+    """Return how long one call takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def medians(
+    sides: dict[str, Work], rounds: int, clock: Callable[[Work], float] = cpu_seconds
+) -> dict[str, float]:
+    """Return each side's median; they take turns, so that a busy moment hits all alike."""
+    for work in sides.values():
+        work()
+    seconds = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, work in sides.items():
+            seconds[name].append(clock(work))
+    return {name: median(taken) for name, taken in seconds.items()}
+
+
+def cpu_of(pid: int) -> float:
+    """Return the CPU time that another process has used so far, in steps of 10 ms on Linux."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        raise SystemExit("The CPU time of another process is read from /proc, so on Linux only.")
+    fields = stat.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def apart(module: str, *arguments: str) -> Any:
+    """Run a module in a process of its own and return the JSON that it prints."""
+    command = [sys.executable, "-m", module, *arguments]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(finished.stdout)

@@ -1,0 +1,173 @@
+"""A small library, and two ways to speak to a server on it: the SDK's client, and bare lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.types import CallToolResult, TextContent, Tool
+
+import truespan
+
+BOOK = """# The Lamp
+
+## One: The Keeper
+
+The keeper of the lamp was called Osric. He wound the clock each evening at nine. The key to the
+tower hung from a red cord. Nobody else had ever been seen to touch it.
+
+## Two: The Storm
+
+A storm came up from the south that night. Osric lit the lamp and counted the ships.
+
+## Three: Zanzibar
+
+The culprit was the postmistress Quillfeather. She had copied the key in candle wax.
+"""
+READ = "Two"
+UNREAD = ("Zanzibar", "Quillfeather", "postmistress", "candle wax")
+"""Words that stand past the position of the reader, and nowhere before it."""
+
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "bare", "version": "1"},
+}
+
+
+def prepare(folder: Path) -> Path:
+    """Make a library with a book half read, a book not begun, and a world of its own beside it."""
+    (folder / "lamp.md").write_text(BOOK, encoding="utf-8")
+    (folder / "other.md").write_text("# Elsewhere\n\nThe gardener hid a spade.\n", "utf-8")
+    with truespan.open(folder / "library", create=True) as library:
+        world = library.create_world("w")
+        world.ingest([str(folder / "lamp.md"), str(folder / "other.md")], kind="book")
+        world.reader("ann").set("lamp.md", through_chapter=READ)
+        library.create_world("beside").ingest(str(folder / "other.md"))
+    return folder / "library"
+
+
+def command(library: Path, *options: str, world: str = "w") -> list[str]:
+    """Return the arguments of a server."""
+    return ["mcp", "--library", str(library), "--world", world, *options]
+
+
+class Session:
+    """The SDK's client, for tests that are not asynchronous."""
+
+    def __init__(self, portal: BlockingPortal, client: Client) -> None:
+        self._portal, self._client = portal, client
+
+    def tools(self) -> dict[str, Tool]:
+        """Return what the server offers."""
+        return {tool.name: tool for tool in self._portal.call(self._client.list_tools).tools}
+
+    def call(self, name: str, **arguments: Any) -> CallToolResult:
+        """Call a tool; the client holds the result of a call that succeeds against its schema."""
+        return self._portal.call(self._client.call_tool, name, arguments)
+
+    def instructions(self) -> str | None:
+        """Return what the server says about itself."""
+        return self._client.instructions
+
+
+@contextmanager
+def session(arguments: list[str], errors: Path, mode: str = "legacy") -> Iterator[Session]:
+    """Give a session with a server process; nothing may have come out on its standard error."""
+    parameters = StdioServerParameters(
+        command=sys.executable, args=["-m", "truespan", *arguments], cwd=errors.parent
+    )
+    with errors.open("w", encoding="utf-8") as log, start_blocking_portal() as portal:
+        client = Client(stdio_client(parameters, errlog=log), mode=mode)
+        with portal.wrap_async_context_manager(client) as connected:
+            yield Session(portal, connected)
+    said = errors.read_text("utf-8")
+    assert said == ""
+
+
+def texts_of(result: CallToolResult) -> list[str]:
+    """Return the text blocks of a result."""
+    assert all(isinstance(block, TextContent) for block in result.content)
+    return [block.text for block in result.content if isinstance(block, TextContent)]
+
+
+def found_in(result: CallToolResult) -> Any:
+    """Return the structured content of a call that succeeded."""
+    assert result.is_error is False, result.content
+    return result.structured_content
+
+
+def code_of(result: CallToolResult) -> str:
+    """Return the code of a call that failed."""
+    assert result.is_error is True
+    return result.structured_content["error"]["code"]  # type: ignore[index]
+
+
+class Bare:
+    """A client that writes lines and reads lines, and insists that each is a message."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin
+        assert process.stdout
+        self.process = process
+        self._requests, self._answers = process.stdin, process.stdout
+
+    def greet(self) -> None:
+        """Open the session."""
+        self.send({"id": 0, "method": "initialize", "params": HELLO})
+        assert self.receive()["result"]["serverInfo"]["name"] == "truespan"
+        self.send({"method": "notifications/initialized"})
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message."""
+        self.send_line(json.dumps({"jsonrpc": "2.0", **message}))
+
+    def send_line(self, line: str) -> None:
+        """Send a line, whatever it is."""
+        self._requests.write(line + "\n")
+        self._requests.flush()
+
+    def send_call(self, number: int, name: str, **arguments: Any) -> None:
+        """Call a tool without waiting for the answer."""
+        params = {"name": name, "arguments": arguments}
+        self.send({"id": number, "method": "tools/call", "params": params})
+
+    def receive(self) -> Any:
+        """Return the next message."""
+        message = json.loads(self._answers.readline())
+        assert message["jsonrpc"] == "2.0"
+        return message
+
+    def leave(self) -> tuple[int, str]:
+        """Close the server's input; return its exit code and what it wrote to standard error."""
+        out, err = self.process.communicate(timeout=30)
+        assert out == "", "something came out after the last answer"
+        return self.process.returncode, err
+
+
+@contextmanager
+def bare(*command: str) -> Iterator[Bare]:
+    """Give a bare client of a server process."""
+    # Where Python does not buffer, what is printed and comes out late cannot be seen.
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(
+        [sys.executable, *command],
+        env=buffered,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    ) as process:
+        try:
+            yield Bare(process)
+        finally:
+            process.kill()

@@ -1,0 +1,315 @@
+"""Reading: what a book says to somebody who has come so far, and how it is found."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.books import canary, plain_book
+from tests.promises import proves
+from tests.readings import CHUNKINGS, frozen, stored
+from tests.stories import once
+from tests.worlds import (
+    MemoryIndex,
+    Place,
+    WordEmbedder,
+    other_profile,
+    place,
+    similarity,
+    vector_of,
+)
+from truespan.adapters.qdrant_filter import AnyOf, AtMost, Field, conditions
+from truespan.doors.wire import to_json
+from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
+from truespan.library import World
+from truespan.model.bundle import BundleStatus
+from truespan.model.ids import hash_text
+from truespan.model.scope import Scope
+from truespan.reader import Reader
+
+QUERY = "the lamp by the harbour"
+
+
+def reading(here: Place, sid: int, *, sentences: int = 90, **options: Any) -> tuple[World, Reader]:
+    """Return a world with one book, and a reader at a sentence of it."""
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(sentences)), kind="book", **options)
+    reader = world.reader("ann")
+    reader.set("book.md", sid=sid)
+    return world, reader
+
+
+class Watching(MemoryIndex):
+    """An index that keeps the scopes it was asked with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scopes: list[Scope] = []
+
+    def search(self, scope: Scope, *args: Any, **settings: Any) -> Any:
+        self.scopes.append(scope)
+        return super().search(scope, *args, **settings)
+
+
+# The request
+
+
+@proves("reading.position-read-first")
+def test_the_position_is_read_from_the_store_once_and_before_the_index_is_asked(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path, watched=True)
+    _, reader = reading(here, 40)
+    here.journal.clear()
+
+    reader.retrieve(QUERY)
+
+    assert here.journal.count("store.positions") == 1
+    first = here.journal.index("store.positions")
+    assert first < here.journal.index("index.search")
+    assert first < here.journal.index("embedder.embed_query")
+
+
+@proves("reading.position-read-first", "reading.deterministic")
+def test_a_position_moved_during_a_request_does_not_split_it(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, 60)
+    expected = frozen(reader.retrieve(QUERY))
+    reader.retrieve("warm the tail")
+    here.embedder.before = once(lambda: world.reader("ann").set("book.md", sid=3) and None)
+    here.sql("DELETE FROM query_cache")
+
+    during = frozen(reader.retrieve(QUERY))
+
+    assert during == expected
+    assert reader.where().sid == 3
+    assert canary(4) not in frozen(reader.retrieve(QUERY))
+
+
+@proves("reading.position-in-request", "reading.current-book")
+def test_document_start_and_reach_are_inside_the_request_to_the_index(tmp_path: Path) -> None:
+    index = Watching()
+    here = place(tmp_path, index=index)
+    world, reader = reading(here, 40)
+    world.ingest(here.write("other.md", plain_book(30)), kind="book")
+
+    reader.retrieve(QUERY)
+
+    assert {conditions(scope)[1:] for scope in index.scopes} == {
+        (
+            AnyOf(Field.DOCUMENT, (1,)),
+            AtMost(Field.POS_START, 40),
+            AtMost(Field.POS_REACH, 40),
+        )
+    }
+
+
+@proves("reading.current-book")
+def test_no_other_book_of_the_world_has_a_say(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, 40)
+    before = frozen(reader.retrieve(QUERY))
+
+    world.ingest(here.write("other.md", f"{QUERY} zq99999x. " * 40), kind="book")
+    reader.set("other.md", sid=20, current=False)
+
+    assert frozen(reader.retrieve(QUERY)) == before
+    assert {note.document for note in reader.retrieve(QUERY).metadata.sources} == {1}
+
+
+@proves("reading.top-k-default", "reading.dense-only")
+def test_twenty_chunks_at_most_by_similarity_alone_and_without_a_floor(tmp_path: Path) -> None:
+    index = Watching()
+    here = place(tmp_path, index=index)
+    _, reader = reading(here, 298, sentences=300)
+    asked: list[Any] = []
+    original = index.search
+
+    def searching(scope: Scope, vector: Any, **settings: Any) -> Any:
+        asked.append(settings["floor"])
+        return original(scope, vector, **settings)
+
+    index.search = searching
+    bundle = reader.retrieve(QUERY)
+    far = reader.retrieve("zebra quantum chromodynamics", top_k=3)
+
+    assert (len(bundle.retrieved_chunks), bundle.metadata.original_top_k) == (20, 20)
+    assert (bundle.status, bundle.metadata.floor) == (BundleStatus.SUCCESS, None)
+    assert set(asked) == {None}
+    assert len(far.retrieved_chunks) == 3
+    every = [
+        similarity(vector_of(QUERY), vector_of(row[0]))
+        for row in here.sql("SELECT text FROM chunks WHERE position IN "
+                            "(SELECT position FROM states WHERE reach <= 298)")
+    ]  # fmt: skip
+    best = sorted((round(score, 6) for score in every), reverse=True)[:20]
+    given = [chunk.relevance_score for chunk in bundle.retrieved_chunks]
+    assert all(one >= other - 2e-6 for one, other in zip(given, best, strict=True))
+
+
+@proves("reading.query-required", "reading.dense-only")
+def test_a_query_of_no_words_or_too_many_is_refused_before_anybody_is_asked(
+    tmp_path: Path,
+) -> None:
+    narrow = WordEmbedder(profile=other_profile(input_limit=60))
+    here = place(tmp_path, embedder=narrow)
+    _, reader = reading(here, 40)
+    narrow.queries.clear()
+
+    with pytest.raises(InvalidSettings):
+        reader.retrieve("")
+    with pytest.raises(InvalidSettings):
+        reader.retrieve(None)  # type: ignore[arg-type]
+    with pytest.raises(BlankQuery):
+        reader.retrieve("  \n ")
+    with pytest.raises(QueryTooLong):
+        reader.retrieve("word " * 61)
+    with pytest.raises(TypeError):
+        reader.retrieve("lamp", position=80)  # type: ignore[call-arg]
+    assert narrow.queries == []
+
+
+# The answer
+
+
+@proves(
+    "reading.partly-read-chunk",
+    "reading.tail",
+    "reading.truncated-before-model",
+    "bundle.content-unaltered",
+)
+@pytest.mark.parametrize("sid", [3, 9, 17, 26, 40, 89])
+def test_a_partly_read_chunk_shows_its_read_sentences_and_is_scored_on_them_alone(
+    tmp_path: Path, sid: int
+) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, sid)
+    texts = stored(here, world, 1).texts
+
+    bundle = reader.retrieve(QUERY)
+
+    for chunk, note in zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True):
+        assert note.last_sid <= sid
+        assert chunk.content.split() == " ".join(texts[note.first_sid : note.last_sid + 1]).split()
+        exact = similarity(vector_of(QUERY), vector_of(chunk.content))
+        assert chunk.relevance_score == pytest.approx(exact, abs=2e-6)
+        assert note.text_hash == hash_text(chunk.content)
+    assert max(note.last_sid for note in bundle.metadata.sources) == sid
+
+
+@proves("reading.single-sentence", "reading.partly-read-chunk")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_a_chunk_of_which_one_sentence_was_read_shows_exactly_that_sentence(
+    tmp_path: Path, chunking: str
+) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, 0, chunking=chunking)
+
+    bundle = reader.retrieve(QUERY)
+
+    (chunk,) = bundle.retrieved_chunks
+    assert chunk.content == bundle.context == stored(here, world, 1).texts[0]
+    assert (bundle.metadata.funnel.in_scope, bundle.metadata.funnel.fetched) == (1, 1)
+
+
+@proves("reading.sentence-once", "reading.sentence-order")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_the_context_gives_each_sentence_once_and_in_the_order_of_the_book(
+    tmp_path: Path, chunking: str
+) -> None:
+    here = place(tmp_path)
+    _, reader = reading(here, 70, chunking=chunking)
+
+    for query in (QUERY, "the clock of the town", canary(50)):
+        bundle = reader.retrieve(query)
+        scores = [chunk.relevance_score for chunk in bundle.retrieved_chunks]
+        assert scores == sorted(scores, reverse=True)
+        told = [word for word in bundle.context.split() if word.startswith("zq")]
+        assert told == sorted(set(told))
+        assert len(told) == 71
+
+
+@proves("reading.deterministic")
+def test_the_same_state_and_question_give_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    _, reader = reading(here, 55)
+    first = frozen(reader.retrieve(QUERY))
+
+    assert {frozen(reader.retrieve(QUERY)) for _ in range(3)} == {first}
+    here.sql("DELETE FROM tails")
+    here.sql("DELETE FROM tail_marks")
+    here.sql("DELETE FROM query_cache")
+    again = place(tmp_path, index=here.index).library.world("world").reader("ann")
+    assert frozen(again.retrieve(QUERY)) == first
+
+
+@proves("reading.sid-arithmetic")
+def test_sentence_k_of_a_chunk_is_the_one_that_many_after_its_first(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world, _ = reading(here, 0)
+    texts = stored(here, world, 1).texts
+
+    for first, last, text in here.sql(
+        """SELECT s.first_sid, s.last_sid, c.text FROM states s
+           JOIN chunks c USING (revision, generation, position)"""
+    ):
+        for place_in_chunk, sid in enumerate(range(first, last + 1)):
+            assert texts[first + place_in_chunk] in text
+            assert canary(sid) in text
+        assert canary(last + 1) not in text
+
+
+@proves("reading.tail", "reading.every-surface", "bundle.chunk-fields-filled")
+def test_the_names_and_receipts_of_a_reader_hold_no_revision_and_nothing_unread(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, 40)
+    namespace = uuid.UUID("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1")
+
+    bundle = reader.retrieve(QUERY)
+
+    owners = set(here.points(world))
+    text = stored(here, world, 1).canonical.text
+    for chunk, note in zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True):
+        start = text.index(chunk.content)
+        name = f"{world.id}:1:1:{note.first_sid}:{note.last_sid}:{start}:{note.text_hash}"
+        assert chunk.chunk_id == note.chunk_id == str(uuid.uuid5(namespace, name))
+        assert chunk.chunk_id not in owners
+        assert (note.revision, note.generation) == (None, 1)
+    assert '"revision": null' in to_json(bundle)
+    told = [entry.name for entry in fields(reader.where())]
+    assert told == [
+        "document", "doc_id", "title", "source", "sid", "chapter", "chapters_reached",
+        "last_sentence", "current",
+    ]  # fmt: skip
+
+
+@proves("reading.every-surface")
+def test_a_title_that_the_book_itself_gives_is_not_told_and_a_declared_one_is(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    read = " ".join(f"The lamp burned {count} times." for count in range(20))
+    text = f"---\ntitle: The Butler Did It\n---\n{read}\n\n# The Secret Of It\n\nIt was he.\n"
+    path = here.write("book.md", text)
+    reader = world.reader("ann")
+    world.ingest(path, kind="book")
+    reader.set("book.md", sid=17)
+    silent = [to_json(reader.where()), frozen(reader.retrieve("the lamp"))]
+
+    world.ingest(path, kind="book", title="A Lamp")
+
+    assert not [answer for answer in silent if "Butler" in answer or "Secret" in answer]
+    assert world.document("1").title == "A Lamp"
+    bundle = reader.retrieve("the lamp")
+    assert len(bundle.retrieved_chunks) == 3
+    assert {note.title for note in bundle.metadata.sources} == {"A Lamp"}
+    assert {(chunk.chapter, chunk.section) for chunk in bundle.retrieved_chunks} == {
+        ("A Lamp", "A Lamp")
+    }

@@ -1,0 +1,174 @@
+"""Reading when something goes wrong: providers, the index, the store, and books that change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.books import canary, plain_book
+from tests.promises import proves
+from tests.readings import CHUNKINGS, frozen, stored
+from tests.stories import once
+from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
+from truespan.library import World
+from truespan.model.bundle import BundleStatus, ContextBundle
+from truespan.reader import Reader
+
+QUERY = "the lamp by the harbour"
+
+
+def reading(here: Place, sid: int, **options: Any) -> tuple[World, Reader]:
+    """Return a world with one book, and a reader at a sentence of it."""
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(90)), kind="book", **options)
+    reader = world.reader("ann")
+    reader.set("book.md", sid=sid)
+    return world, reader
+
+
+@proves("embedding.down-is-an-error", "bundle.error-without-chunks")
+@pytest.mark.parametrize("part", ["query", "tail", "index"])
+def test_a_failure_is_an_error_and_never_an_empty_success(tmp_path: Path, part: str) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, 40)
+    if part != "query":
+        other = world.reader("bea")
+        other.set("book.md", sid=41)
+        other.retrieve(QUERY)
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ProviderUnavailable("The provider did not answer.")
+
+    def silent(*_: Any, **__: Any) -> Any:
+        raise IndexUnavailable("The index did not answer.")
+
+    if part == "index":
+        here.index.search = silent
+    else:
+        here.embedder.before = fail
+    bundle = reader.retrieve(QUERY)
+
+    assert bundle.status is BundleStatus.ERROR
+    assert bundle.error is not None
+    assert bundle.error.code == ("index" if part == "index" else "provider") + "_unavailable"
+    assert bundle.error.retryable
+    assert (bundle.retrieved_chunks, bundle.context, bundle.total_tokens) == ((), "", 0)
+
+
+@proves("embedding.mismatch-before-search", "generation.model-change-reindexes")
+@pytest.mark.parametrize(
+    "changes", [{"model": "other"}, {"dimensions": 32}, {"revision": "2"}], ids=str
+)
+def test_another_model_than_the_books_is_an_error_before_any_search(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    here = place(tmp_path)
+    reading(here, 40)
+    other = WordEmbedder(profile=replace(other_profile(), **changes))
+    again = place(tmp_path, index=here.index, embedder=other)
+    here.index.calls.clear()
+
+    bundle = again.library.world("world").reader("ann").retrieve(QUERY)
+
+    assert bundle.error is not None
+    assert bundle.error.code == ProfileMismatch.code
+    assert (other.calls, here.index.calls) == (0, [])
+
+
+def replaced_during(here: Place, world: World, text: str) -> None:
+    """Have the book replaced in the middle of the next request."""
+    path = here.write("book.md", text)
+    here.embedder.before = once(lambda: world.ingest(path, kind="book") and None)
+
+
+@proves("reading.never-past-position", "reading.re-anchored")
+@pytest.mark.parametrize("sid", [0, 12, 40, 88])
+def test_a_book_replaced_during_a_request_shows_what_was_read_of_the_new_one(
+    tmp_path: Path, sid: int
+) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, sid)
+    begun = plain_book(90)
+    replaced_during(here, world, begun[: begun.index(canary(20))] + "zq77777x. And zq77778x.")
+
+    bundle: ContextBundle = reader.retrieve(QUERY)
+
+    assert reader.where().sid == min(sid, 19)
+    assert "zq77777x" not in frozen(bundle)
+    assert frozen(bundle) == frozen(reader.retrieve(QUERY))
+
+
+@proves("reading.never-past-position", "reading.re-anchored")
+def test_a_position_is_never_applied_to_a_revision_it_was_not_read_for(tmp_path: Path) -> None:
+    class Restless(MemoryIndex):
+        """An index during whose every search the world changes; in one of them, the book."""
+
+        searches = 0
+
+        def search(self, *args: Any, **settings: Any) -> Any:
+            Restless.searches += 1
+            changing, self.__class__ = self.__class__, MemoryIndex  # type: ignore[assignment]
+            if Restless.searches == last:
+                world.ingest(here.write("book.md", "Secret zq66666x lamp. " * 60), kind="book")
+            else:
+                world.ingest(here.write("other.txt", f"Change {Restless.searches}."))
+            self.__class__ = changing
+            return super().search(*args, **settings)
+
+    for last in range(1, 12):
+        here = place(tmp_path / str(last))
+        world, reader = reading(here, 50)
+        Restless.searches = 0
+        here.index.__class__ = Restless
+
+        bundle = reader.retrieve(QUERY)
+
+        assert "zq66666x" not in frozen(bundle), last
+        here.library.close()
+
+
+@proves("reading.tail", "verify.one-read")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+@pytest.mark.parametrize("where", ["sentence", "between"])
+def test_a_tail_whose_sentences_or_gaps_were_tampered_with_is_damage_and_is_not_shown(
+    tmp_path: Path, chunking: str, where: str
+) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, 60, chunking=chunking)
+    held = stored(here, world, 1)
+    at = held.sentences[60].start + (4 if where == "sentence" else -1)
+
+    here.sql("UPDATE revisions SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
+    bundle = reader.retrieve(QUERY)
+
+    assert bundle.error is not None
+    assert bundle.error.code == "store_damaged"
+    assert "#" not in bundle.context
+
+
+@proves("reading.tail")
+def test_a_kept_tail_that_was_tampered_with_is_damage_and_is_not_shown(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    _, reader = reading(here, 60)
+    reader.retrieve(QUERY)
+
+    here.sql("UPDATE tails SET text = text || ' Made up.'")
+    bundle = reader.retrieve(QUERY)
+
+    assert bundle.error is not None
+    assert bundle.error.code == "store_damaged"
+
+
+@proves("reading.every-surface")
+def test_the_last_sentence_is_checked_before_it_is_told(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    _, reader = reading(here, 60)
+
+    here.sql("UPDATE revisions SET text = replace(text, ?, 'zq99999x')", canary(60))
+
+    with pytest.raises(StoreDamaged):
+        reader.where()

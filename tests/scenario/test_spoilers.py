@@ -1,0 +1,191 @@
+"""Every sentence has a canary. None from past the position may sing, whatever the index says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.books import FORMS, book, canaries, canary, first_seen, plain_book
+from tests.promises import proves
+from tests.readings import CHUNKINGS, frozen, stored
+from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.doors.wire import to_json
+from truespan.library import World
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.scope import Scope
+from truespan.model.trail import Hit
+from truespan.reader import Reader
+
+LENGTH = 300
+
+
+class Liar(MemoryIndex):
+    """An index that hears every word of the request and does what it likes."""
+
+    lie: Callable[[list[Hit]], list[Hit]] = list
+
+    def search(self, scope: Scope, vector: Any, *, limit: int, floor: Any) -> list[Hit]:
+        everything = Scope(scope.authority, scope.world, scope.generation)
+        return self.lie(super().search(everything, vector, limit=10_000, floor=None))
+
+
+def unread_first(hits: list[Hit]) -> list[Hit]:
+    return [replace(hit, score=1.0 - rank / 1e4) for rank, hit in enumerate(reversed(hits))]
+
+
+def wrong_hashes(hits: list[Hit]) -> list[Hit]:
+    return [replace(hit, text_hash=TextHash("0" * 64)) for hit in hits]
+
+
+def swapped(hits: list[Hit]) -> list[Hit]:
+    """Give each id with the hash and score of another chunk."""
+    turned = [*hits[1:], *hits[:1]]
+    return [replace(hit, chunk_id=other.chunk_id) for hit, other in zip(hits, turned, strict=True)]
+
+
+def all_the_best(hits: list[Hit]) -> list[Hit]:
+    return [replace(hit, score=1.0) for hit in hits]
+
+
+def invented(hits: list[Hit]) -> list[Hit]:
+    made_up = [Hit(ChunkId(f"{n:08}-0000-5000-8000-000000000000"), 1.0, hits[0].text_hash)
+               for n in range(40)]  # fmt: skip
+    return [*made_up, *hits]
+
+
+def padded(hits: list[Hit]) -> list[Hit]:
+    odd = [replace(hit, score=score) for hit in hits for score in (float("nan"), float("inf"), 9e9)]
+    return [*odd, *hits, *hits]
+
+
+LIES = [list, unread_first, wrong_hashes, swapped, all_the_best, invented, padded]
+
+
+def told(reader: Reader, query: str) -> Iterator[str]:
+    """Give everything that a reader can be told, as bytes would travel."""
+    bundle = reader.retrieve(query)
+    yield frozen(bundle)
+    yield from (bundle.context, str(bundle), repr(bundle))
+    yield to_json(reader.where())
+    yield to_json(reader.books())
+
+
+def kept(here: Place, sid: int) -> Iterator[str]:
+    """Give what requests of a reader have left in the store for later ones."""
+    for row in here.sql("SELECT text, chapter, section FROM tails WHERE sid = ?", sid):
+        yield " ".join(str(value) for value in row)
+    for row in here.sql("SELECT key FROM query_cache"):
+        yield row[0]
+
+
+def opened(folder: Path, index: MemoryIndex, **options: Any) -> tuple[Place, World]:
+    here = place(folder, index=index)
+    world = here.library.create_world("world")
+    world.ingest(here.write("book.md", plain_book(LENGTH)), kind="book", **options)
+    other = here.library.create_world("other")
+    other.ingest(here.write("other/book.md", plain_book(40)), kind="book")
+    return here, world
+
+
+def numbers(text: str) -> set[int]:
+    return {int(found[2:-1]) for found in canaries(text)}
+
+
+@proves(
+    "reading.never-past-position",
+    "reading.every-surface",
+    "reading.truncated-before-model",
+    "reading.partly-read-chunk",
+)
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_from_no_position_is_a_sentence_ahead_told_kept_or_sent_to_the_provider(
+    tmp_path: Path, chunking: str
+) -> None:
+    here, world = opened(tmp_path, MemoryIndex(), chunking=chunking)
+    texts = stored(here, world, 1).texts
+    reader = world.reader("ann")
+    for sid in range(-1, LENGTH, 1 if chunking == "sentences" else 7):
+        reader.set("book.md", sid=sid)
+        here.embedder.documents.clear()
+        for query in (texts[min(sid + 1, LENGTH - 1)], texts[(sid + LENGTH) // 2]):
+            for answer in told(reader, query):
+                assert max(numbers(answer), default=-1) <= sid
+        for text in (*kept(here, sid), *here.embedder.documents):
+            assert max(numbers(text), default=-1) <= sid
+
+
+@proves("reading.never-past-position", "reading.every-surface")
+@pytest.mark.parametrize("first", [0, 3])
+def test_from_no_position_does_a_lying_index_bring_out_a_sentence_ahead(
+    tmp_path: Path, first: int
+) -> None:
+    index = Liar()
+    here, world = opened(tmp_path, index)
+    texts = stored(here, world, 1).texts
+    reader = world.reader("ann")
+    for sid in range(-1, LENGTH):
+        reader.set("book.md", sid=sid)
+        here.embedder.documents.clear()
+        index.lie = LIES[(sid + first) % len(LIES)]
+        for answer in told(reader, texts[min(sid + 1, LENGTH - 1)]):
+            assert max(numbers(answer), default=-1) <= sid
+        for text in (*kept(here, sid), *here.embedder.documents):
+            assert max(numbers(text), default=-1) <= sid
+    here.library.close()
+
+
+@proves("reading.never-past-position")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_books_of_every_kind_keep_their_secrets(tmp_path: Path, form: str, chunking: str) -> None:
+    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
+    world = here.library.create_world("world")
+    world.ingest(here.write(f"book.{form}", book(33, form, 40)), kind="book", chunking=chunking)
+    held = stored(here, world, 1)
+    seen = first_seen(held.texts)
+    reader = world.reader("ann")
+    for sid in range(0, len(held.texts), 4):
+        reader.set("1", sid=sid)
+        ahead = {found for found, first in seen.items() if first > sid}
+        query = " ".join(held.texts[min(sid + 1, len(held.texts) - 1)].split()[:50])[:900]
+        for answer in told(reader, query):
+            assert not canaries(answer) & ahead
+        read = held.canonical.text[: held.sentences[sid].end]
+        for chunk in reader.retrieve(query).retrieved_chunks:
+            assert chunk.content in read
+
+
+@proves("reading.never-past-position", "reading.every-surface")
+def test_asking_why_a_chunk_ahead_is_missing_is_answered_as_for_one_that_does_not_exist(
+    tmp_path: Path,
+) -> None:
+    here, world = opened(tmp_path, MemoryIndex())
+    reader, far = world.reader("ann"), world.reader("bea")
+    reader.set("book.md", sid=50)
+    far.set("book.md", sid=LENGTH - 1)
+    ahead = [note for note in far.retrieve(canary(290)).metadata.sources if note.last_sid > 50]
+    absent = to_json(reader.why_not("00000000-0000-5000-8000-000000000000", "the lamp"))
+
+    asked = [note.chunk_id for note in ahead] + list(here.points(world))
+
+    assert len(ahead) > 3
+    assert {to_json(reader.why_not(chunk, "the lamp")) for chunk in asked} == {absent}
+
+
+@proves("reading.every-surface", "reading.no-state")
+def test_an_error_tells_nothing_of_what_lies_ahead(tmp_path: Path) -> None:
+    here, world = opened(tmp_path, MemoryIndex())
+    reader = world.reader("ann")
+    reader.set("book.md", sid=50)
+    here.sql("DELETE FROM tails")
+    here.sql("UPDATE sentences SET text_hash = x'00' WHERE sid = 50")
+
+    bundle = reader.retrieve(canary(60))
+
+    assert bundle.error is not None
+    assert canaries(frozen(bundle)) == set()
+    assert "50" not in bundle.error.message
