@@ -67,7 +67,7 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
     scope = world._scope()
     if scope is None or not first.retrieved_chunks:
         raise SystemExit("the measured request found nothing")
-    read = scope.for_reader(document.number, middle)
+    read = scope.for_reader(document.number, document.active or 1, middle)
     vector = embedder.embed_query(query)
     index = library._parts.index
     engine = p50(lambda: index.search(read, vector, limit=TOP_K + 8, floor=None))

@@ -71,7 +71,8 @@ def test_chunks_of_tokens_depend_on_nothing_beyond_their_reach(
 def test_another_end_of_the_book_changes_no_span_within_reach(
     doc: Document, other: Document, profile: ChunkingProfile, limit: int, data: st.DataObject
 ):
-    if not doc.sentences:
+    # An end of nothing but white space is none: canonical text does not end in any.
+    if not doc.sentences or not other.sentences:
         return
     position = data.draw(st.integers(0, len(doc.sentences) - 1))
     changed = _with_other_end(doc.until(position), other)

@@ -72,6 +72,7 @@ def codes(reader: Reader, **options: Any) -> list[str]:
 # Telling it
 
 
+@proves("reading.sid-arithmetic")
 def test_the_book_of_these_tests_has_the_sentences_they_speak_of(tmp_path: Path) -> None:
     here, world = shelf(tmp_path)
 

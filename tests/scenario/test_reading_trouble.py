@@ -150,6 +150,21 @@ def test_a_tail_whose_sentences_or_gaps_were_tampered_with_is_damage_and_is_not_
     assert "#" not in bundle.context
 
 
+@proves("verify.one-read", "bundle.content-unaltered")
+def test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, 60)
+
+    here.sql("UPDATE chunks SET text = 'zq99999x' || substr(text, 9) WHERE position < 4")
+    bundles = [reader.retrieve(QUERY), world.retrieve(QUERY, top_k=20)]
+    here.library.close()
+
+    for bundle in bundles:
+        assert "zq99999x" not in frozen(bundle)
+        assert ("damaged_text", 4) in [(e.code, e.count) for e in bundle.metadata.skipped]
+        assert len(bundle.retrieved_chunks) > 3
+
+
 @proves("reading.tail")
 def test_a_kept_tail_that_was_tampered_with_is_damage_and_is_not_shown(tmp_path: Path) -> None:
     here = place(tmp_path)

@@ -118,6 +118,8 @@ class Scope:
     section: str | None = None
     position: int | None = None
     """The last sentence a reader has read of the one document in scope; None for no reader."""
+    revision: int | None = None
+    """The revision that the position was read in: it says nothing of any other."""
 
     def __post_init__(self) -> None:
         # A scope outside its authority must not exist at all, whoever builds it. The answer is the
@@ -153,7 +155,7 @@ class Scope:
             section=self.section if section is None else section.casefold(),
         )
 
-    def for_reader(self, document: int, position: int) -> Scope:
-        """Return this scope restricted to what a reader at `position` has read of a document."""
+    def for_reader(self, document: int, revision: int, position: int) -> Scope:
+        """Return this scope restricted to what a reader at `position` has read of a revision."""
         bound = position if self.position is None else min(position, self.position)
-        return replace(self.narrow(documents=[document]), position=bound)
+        return replace(self.narrow(documents=[document]), position=bound, revision=revision)

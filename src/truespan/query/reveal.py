@@ -21,7 +21,7 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
         return None
     if position is None:
         title, identity, revision = document.title, chunk.chunk_id, document.revision
-    elif chunk.reach > position or chunk.last_sid > position:
+    elif document.revision != scope.revision or chunk.reach > position or chunk.last_sid > position:
         return None
     else:
         title, revision = document.declared_title or document.name, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from truespan.errors import WorldNotFound
+from truespan.errors import StoreBusy, WorldNotFound
 from truespan.model.scope import Authority, World
 from truespan.ports import WorldStore
 
@@ -13,6 +13,10 @@ ATTEMPTS = 8
 """How often a request is carried out again because the world changed under it."""
 
 T = TypeVar("T")
+
+
+class Restart(Exception):
+    """What an attempt needs is gone: the world changed under it."""
 
 
 def existing(store: WorldStore, authority: Authority, reference: str) -> World:
@@ -34,12 +38,18 @@ def in_one_state(
 
     Index and store are two reads. A document that is replaced between them would be seen half or
     not at all; the world's count of changes tells, and the request is carried out again.
+
+    Raises:
+        StoreBusy: the world never stood still; trying again may help.
     """
-    outcome = attempt(world)
     for _ in range(ATTEMPTS):
+        try:
+            outcome = attempt(world)
+        except Restart:
+            world = existing(store, authority, world.id)
+            continue
         latest = existing(store, authority, world.id)
         if latest.changes == world.changes:
-            break
+            return outcome
         world = latest
-        outcome = attempt(world)
-    return outcome
+    raise StoreBusy

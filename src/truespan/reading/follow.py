@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from truespan.errors import BlankQuery, DocumentNotFound, NotAllowed
 from truespan.model.bundle import ContextBundle, Notice, Reason, WhyNot
 from truespan.model.chunk import ChunkKind, Vector
 from truespan.model.document import RevisionRef
-from truespan.model.ids import ChunkId, TextHash
+from truespan.model.ids import ChunkId
 from truespan.model.reading import NOTHING_READ, Position, TailChunk
 from truespan.model.request import MAX_CONTEXT_TOKENS, ReadingRequest
 from truespan.model.scope import Authority, Scope, World
@@ -142,7 +142,7 @@ class Follower:
             self._require_book(whole, world, request.book)
             account.warnings.append(NO_POSITION)
             return
-        scope = attempt.scope = whole.for_reader(position.document, position.sid)
+        scope = attempt.scope = whole.for_reader(position.document, position.revision, position.sid)
         if position.sid == NOTHING_READ:
             account.warnings.append(NOTHING_READ_YET)
             return
@@ -160,20 +160,17 @@ class Follower:
         tail = self.tails.tail(scope, ref, position.sid, position.chunking)
         account.in_scope = self.store.whole_chunks(scope, ref, position.sid) + len(tail)
         k = min(request.top_k, account.in_scope)
+        distance = scope.profile.distance
         ending = [
-            _tail_part(
-                scope, position, chunk, similarity_of(vector, chunk.vector, scope.profile.distance)
-            )
+            _tail_part(scope, position, chunk, similarity_of(vector, chunk.vector, distance))
             for chunk in tail
             if chunk.vector is not None
         ]
-
-        scores: dict[TextHash, float] = {}
+        shelf = _Seen(self.store, scope, vector)
 
         def packed(verified: Sequence[Verified]) -> Packed:
-            visible = [part for one in verified if (part := reveal(one, scope))]
-            scored = self._scored(scope, visible, vector, scores)
-            return pack(rank_visible([*scored, *ending]), k=k, budget=MAX_CONTEXT_TOKENS)
+            candidates = rank_visible([*shelf.visible(verified), *ending])
+            return pack(candidates, k=k, budget=MAX_CONTEXT_TOKENS)
 
         def missing(verified: list[Verified], unseen_below: float) -> int:
             so_far = packed(verified)
@@ -183,44 +180,17 @@ class Follower:
             # index computes in single precision, hence the margin.
             return int(unseen_below >= so_far.last - ROUNDING)
 
-        found = gather(
-            self.store,
-            self.index,
-            scope,
-            vector,
-            k=k,
-            floor=None,
-            missing=missing,
-        )
+        found = gather(self.store, self.index, scope, vector, k=k, floor=None, missing=missing)
         account.trace += [SEARCHED, FILTERED, RANKED]
         attempt.packed = packed(found.verified)
         last = attempt.packed.last
-        readable = [part for one in found.verified if (part := reveal(one, scope))]
-        seen = [*self._scored(scope, readable, vector, scores), *ending]
-        account.verified = sum(1 for part in seen if last is None or not _is_below(part, last))
+        readable = [*shelf.visible(found.verified), *ending]
+        account.verified = sum(1 for part in readable if last is None or not _is_below(part, last))
         counted = found.down_to(last)
         account.fetched = account.verified + len(counted.flaws)
         account.reached = account.fetched > 0
         account.skipped = counted.skipped()
         attempt.flaws = found.flaws
-
-    def _scored(
-        self,
-        scope: Scope,
-        visible: list[Visible],
-        vector: Vector,
-        scores: dict[TextHash, float],
-    ) -> list[Visible]:
-        """Score chunks from their kept vectors, as the tail is scored: one routine for both."""
-        unknown = [part.text_hash for part in visible if part.text_hash not in scores]
-        kept = self.store.vectors(scope, unknown) if unknown else {}
-        for text_hash, found in kept.items():
-            scores[text_hash] = similarity_of(vector, found, scope.profile.distance)
-        return [
-            replace(part, score=scores[part.text_hash])
-            for part in visible
-            if part.text_hash in scores
-        ]
 
     def _require_book(self, scope: Scope, world: World, book: str | None) -> None:
         """Refuse a name that no document has; one that has no position is merely unreadable."""
@@ -233,6 +203,34 @@ class Follower:
         }
         if book not in names:
             raise DocumentNotFound(book)
+
+
+class _Seen:
+    """Stored chunks as the reader sees them, each revealed and scored once.
+
+    They are scored from their kept vectors, as the tail is: one routine for both.
+    """
+
+    def __init__(self, store: TrustedStore, scope: Scope, vector: Vector) -> None:
+        self._store = store
+        self._scope = scope
+        self._vector = vector
+        self._known: dict[ChunkId, Visible | None] = {}
+
+    def visible(self, verified: Sequence[Verified]) -> list[Visible]:
+        """Return what of verified chunks may be seen."""
+        fresh = [one for one in verified if one.chunk.chunk_id not in self._known]
+        hashes = [one.chunk.text_hash for one in fresh]
+        kept = self._store.vectors(self._scope, hashes) if hashes else {}
+        for one in fresh:
+            found = kept.get(one.chunk.text_hash)
+            self._known[one.chunk.chunk_id] = self._revealed(one, found) if found else None
+        shown = (self._known[one.chunk.chunk_id] for one in verified)
+        return [part for part in shown if part]
+
+    def _revealed(self, one: Verified, found: Vector) -> Visible | None:
+        score = similarity_of(self._vector, found, self._scope.profile.distance)
+        return reveal(Verified(one.chunk, one.document, one.text, score), self._scope)
 
 
 def book_of(positions: Sequence[Position], book: str | None) -> Position | None:

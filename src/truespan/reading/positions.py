@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 from truespan.errors import (
     DocumentNotFound,
     InvalidSettings,
     PassageAmbiguous,
     PassageNotFound,
+    StoreDamaged,
 )
 from truespan.model.document import Document, OutlineEntry, RevisionRef
 from truespan.model.reading import NOTHING_READ, Position
@@ -132,6 +134,8 @@ def whereabouts(store: TrustedStore, scope: Scope, position: Position) -> Wherea
         entries = store.places_until(scope, ref, last[0].end)
         reached = [name for name, _ in _chapter_starts(entries)]
         sentence = store.text_between(scope, ref, last[0].start, last[0].end)
+        if sha256(sentence.encode()).digest() != last[0].digest:
+            raise StoreDamaged("A sentence of the book does not match its hash.")
     return Whereabouts(
         document=position.document,
         doc_id=position.doc_id,

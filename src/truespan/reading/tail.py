@@ -22,6 +22,7 @@ from truespan.model.reading import StoredSentence, TailChunk
 from truespan.model.scope import Scope
 from truespan.model.text import CanonicalText, Place, Sentence, Span
 from truespan.ports import Clock, Embedder, EmbeddingLimits, TokenCounter, TrustedStore
+from truespan.query.settle import Restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,12 @@ class TailMaker:
         anchor = self.store.anchor(scope, revision, position, at_sentence=whole)
         first_sid = anchor.first_sid if anchor else 0
         stored = self.store.sentences(scope, revision, first_sid, position)
+        if not stored or stored[-1].sid != position:
+            raise Restart
         start = anchor.start if anchor else 0
-        text = self.store.text_between(scope, revision, start, stored[-1].end)
+        # The whole text against its hash, so that what stands between sentences is sure as well.
+        # This is once for each position; what is made of it is kept with a hash of its own.
+        text = self.store.canonical_text(scope, revision.document)[start : stored[-1].end]
         _check_sentences(text, start, stored)
         canonical = self._canonical(scope, revision, text, start)
         sentences = [

@@ -119,18 +119,25 @@ class Incoming(_Stream):
             self._loop.call_soon_threadsafe(self._messages.put_nowait, None)
 
     async def receive(self) -> SessionMessage:
-        """Return the next message."""
-        return await self.__anext__()
+        """Return the next message.
+
+        Raises:
+            EOFError: there will be none, however often it is asked.
+        """
+        message = await self._messages.get()
+        if message is None:
+            self._messages.put_nowait(None)
+            raise EOFError
+        return message
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage:
-        message = await self._messages.get()
-        if message is None:
-            self._messages.put_nowait(None)
-            raise StopAsyncIteration
-        return message
+        try:
+            return await self.receive()
+        except EOFError:
+            raise StopAsyncIteration from None
 
     def _read(self, outgoing: Outgoing) -> None:
         begun = b""
