@@ -102,6 +102,49 @@ def test_a_book_replaced_during_a_request_shows_what_was_read_of_the_new_one(
     assert frozen(bundle) == frozen(reader.retrieve(QUERY))
 
 
+@proves("reading.re-anchored")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+@pytest.mark.parametrize("call", ["positions", "anchor", "sentences", "places_until", "keep_tail"])
+def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
+    tmp_path: Path, call: str, chunking: str
+) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, 40, chunking=chunking)
+    path = here.write("book.md", f"New. {plain_book(90)}")
+    replacing = once(lambda: world.ingest(path, kind="book") and None)
+    store = here.library._parts.store
+    original = getattr(store, call)
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        answer = original(*args, **options)
+        replacing()
+        return answer
+
+    setattr(store, call, interrupted)
+    bundle = reader.retrieve(QUERY)
+
+    assert bundle.error is None
+    assert reader.where().sid == -1
+    assert bundle.context == ""
+
+
+@proves("reading.non-interference", "reading.every-surface")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_damage_ahead_of_a_reader_changes_no_byte(tmp_path: Path, chunking: str) -> None:
+    here = place(tmp_path)
+    world, reader = reading(here, 40, chunking=chunking)
+    before = [frozen(reader.retrieve(QUERY)), frozen(reader.retrieve("the night", top_k=2))]
+    at = stored(here, world, 1).sentences[41].start + 2
+
+    here.sql("DELETE FROM tails")
+    here.sql("DELETE FROM tail_marks")
+    here.sql("UPDATE revisions SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
+    here.sql("UPDATE chunks SET text = 'zq99999x' WHERE text LIKE ?", f"%{canary(41)}%")
+
+    after = [frozen(reader.retrieve(QUERY)), frozen(reader.retrieve("the night", top_k=2))]
+    assert after == before
+
+
 @proves("reading.never-past-position", "reading.re-anchored")
 def test_a_position_is_never_applied_to_a_revision_it_was_not_read_for(tmp_path: Path) -> None:
     class Restless(MemoryIndex):

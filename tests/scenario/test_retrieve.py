@@ -1,8 +1,7 @@
-"""What a retrieval returns: its status, its chunks, its budget and its account of itself."""
+"""What a retrieval returns: its chunks, their order and budget, and its account of itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,22 +10,11 @@ import pytest
 
 from tests.promises import proves
 from tests.readings import Stopped, frozen, stopped_at
-from tests.stories import once
 from tests.worlds import Lying, MemoryIndex, Place, WordCounter, WordEmbedder, other_profile, place
-from truespan.errors import (
-    BlankQuery,
-    IndexUnavailable,
-    InvalidSettings,
-    ProviderUnavailable,
-    StoreDamaged,
-    TruespanError,
-    WorldNotFound,
-)
 from truespan.library import World
 from truespan.model.bundle import BundleStatus, ContextBundle, RetrievedChunk
 from truespan.model.scope import Scope
 from truespan.model.trail import Hit
-from truespan.query.assemble import status_of
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."
@@ -34,7 +22,6 @@ STATION = "The station clock had stopped. The train was late."
 STAGES = ("received", "vectorized", "searched", "filtered", "ranked", "assembled", "completed")
 
 SUCCESS, PARTIAL = BundleStatus.SUCCESS, BundleStatus.PARTIAL
-NO_MATCHES, ERROR = BundleStatus.NO_MATCHES, BundleStatus.ERROR
 
 
 def three(here: Place) -> World:
@@ -59,190 +46,6 @@ def numbers(bundle: ContextBundle) -> list[int]:
 
 def skipped(bundle: ContextBundle) -> dict[str, int]:
     return {entry.code: entry.count for entry in bundle.metadata.skipped}
-
-
-# The status
-
-
-@proves("bundle.partial-or-success", "bundle.no-matches", "bundle.status-values")
-@pytest.mark.parametrize(
-    ("failed", "reached", "returned", "expected", "status"),
-    [
-        (True, False, 0, 0, ERROR),
-        (True, False, 0, 5, ERROR),
-        (True, True, 0, 5, ERROR),
-        (True, True, 5, 5, ERROR),
-        (False, False, 0, 0, NO_MATCHES),
-        (False, False, 0, 5, NO_MATCHES),
-        (False, True, 0, 5, PARTIAL),
-        (False, True, 0, 1, PARTIAL),
-        (False, True, 1, 5, PARTIAL),
-        (False, True, 4, 5, PARTIAL),
-        (False, True, 5, 5, SUCCESS),
-        (False, True, 1, 1, SUCCESS),
-        (False, True, 20, 20, SUCCESS),
-    ],
-)
-def test_the_status_is_the_first_that_applies(
-    failed: bool, reached: bool, returned: int, expected: int, status: BundleStatus
-) -> None:
-    assert status_of(failed=failed, reached=reached, returned=returned, expected=expected) is status
-
-
-@proves("bundle.partial-or-success", "bundle.returned-count", "bundle.original-top-k")
-def test_as_many_as_were_asked_for_or_as_there_are_is_a_success(tmp_path: Path) -> None:
-    world = three(place(tmp_path, index=scored(0.9, 0.8, 0.7)))
-
-    two, all_there_is = world.retrieve("light", top_k=2), world.retrieve("light", top_k=20)
-
-    assert (two.status, len(two.retrieved_chunks)) == (SUCCESS, 2)
-    assert (all_there_is.status, len(all_there_is.retrieved_chunks)) == (SUCCESS, 3)
-    assert all_there_is.metadata.original_top_k == 20
-    assert all_there_is.metadata.returned_count == 3
-
-
-@proves("bundle.partial-or-success", "bundle.within-top-k")
-def test_fewer_than_there_are_is_partial(tmp_path: Path) -> None:
-    world = three(place(tmp_path, index=scored(0.9, 0.29, 0.28)))
-
-    bundle = world.retrieve("light", top_k=2)
-
-    assert (bundle.status, numbers(bundle)) == (PARTIAL, [1])
-    assert bundle.metadata.returned_count == 1 < bundle.metadata.original_top_k == 2
-
-
-@proves("bundle.no-matches")
-def test_nothing_at_the_floor_is_no_match_and_the_near_misses_say_how_near(tmp_path: Path) -> None:
-    world = three(place(tmp_path, index=scored(0.29, 0.28, 0.1)))
-
-    bundle = world.retrieve("light")
-
-    assert bundle.status is NO_MATCHES
-    assert (bundle.retrieved_chunks, bundle.total_tokens, bundle.context) == ((), 0, "")
-    assert bundle.error is None
-    near = bundle.metadata.near_misses
-    assert [(miss.source, miss.score) for miss in near] == [
-        ("a.txt", 0.29), ("b.txt", 0.28), ("c.txt", 0.1),
-    ]  # fmt: skip
-
-
-@proves("bundle.no-matches", "search.non-interference")
-@pytest.mark.parametrize("more", [12, 80])
-def test_which_near_misses_are_named_does_not_depend_on_the_index(
-    tmp_path: Path, more: int
-) -> None:
-    answers = []
-    for order in (1, -1):
-        here = place(tmp_path / str(order))
-        far = {f"d{number:02}__txt": "lamp and much other wood or stone" for number in range(more)}
-        world = here.world(**far, a__txt="lamp and wood or stone or much else")
-        points = here.index._of(here.scope(world))
-        turned = dict(list(points.items())[::order])
-        points.clear()
-        points.update(turned)
-        near = world.retrieve("lamp of a ship").metadata.near_misses
-        answers.append([(miss.source, miss.score) for miss in near])
-
-    assert answers[0] == answers[1]
-    assert len(answers[0]) <= 5
-
-
-@proves("bundle.partial-or-success")
-def test_candidates_of_which_none_could_be_trusted_are_partial_and_not_no_match(
-    tmp_path: Path,
-) -> None:
-    here = place(tmp_path)
-    world = three(here)
-    for point in here.index._of(here.scope(world)).values():
-        point.text_hash = "0" * 64
-
-    bundle = world.retrieve("harbour roses clock")
-
-    assert (bundle.status, bundle.retrieved_chunks) == (PARTIAL, ())
-    assert skipped(bundle)["stale_vector"] > 0
-
-
-def failing(error: TruespanError) -> Callable[..., Any]:
-    def fail(*_: Any, **__: Any) -> Any:
-        raise error
-
-    return fail
-
-
-def without_index(here: Place) -> None:
-    here.index.search = failing(IndexUnavailable("The index did not answer."))
-
-
-def without_provider(here: Place) -> None:
-    here.embedder.before = failing(ProviderUnavailable("The provider did not answer."))
-
-
-def without_store(here: Place) -> None:
-    here.store.read_chunks = failing(StoreDamaged("The file is damaged."))
-
-
-@proves("bundle.error-without-chunks", "bundle.exactly-one", "embedding.down-is-an-error")
-@pytest.mark.parametrize(
-    ("breaking", "code", "retryable", "reached"),
-    [
-        (without_provider, "provider_unavailable", True, ("received",)),
-        (without_index, "index_unavailable", True, ("received", "vectorized")),
-        (without_store, "store_damaged", False, ("received", "vectorized")),
-    ],
-)
-def test_a_failure_is_one_bundle_with_an_error_and_no_chunks(
-    tmp_path: Path,
-    breaking: Callable[[Place], None],
-    code: str,
-    retryable: bool,
-    reached: tuple[str, ...],
-) -> None:
-    here = place(tmp_path)
-    world = three(here)
-    breaking(here)
-
-    bundle = world.retrieve("harbour light")
-
-    assert isinstance(bundle, ContextBundle)
-    assert bundle.status is ERROR
-    assert (bundle.retrieved_chunks, bundle.context, bundle.total_tokens) == ((), "", 0)
-    assert bundle.metadata.returned_count == 0
-    assert bundle.error is not None
-    assert (bundle.error.code, bundle.error.retryable) == (code, retryable)
-    assert bundle.metadata.trace == reached
-
-
-@proves("bundle.exactly-one")
-def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = three(here)
-    here.journal.clear()
-
-    with pytest.raises(InvalidSettings):
-        world.retrieve("harbour", top_k=0)
-    assert here.journal == []
-    with pytest.raises(BlankQuery):
-        world.retrieve("   \n")
-    with pytest.raises(BlankQuery):
-        world.retrieve("harbour", selected_text=" \t ")
-    assert set(here.journal) == {"store.find_world"}
-    here.library._parts.store.find_world = lambda *_: None  # type: ignore[method-assign]
-    with pytest.raises(WorldNotFound):
-        world.retrieve("harbour")
-
-
-@proves("bundle.exactly-one")
-def test_a_document_replaced_during_a_request_is_seen_as_it_is_afterwards(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
-    new = "The harbour light went out at once."
-    here.embedder.before = once(lambda: world.ingest(here.write("world/a.txt", new)) and None)
-
-    bundle = world.retrieve("harbour light", top_k=1)
-
-    assert [chunk.content for chunk in bundle.retrieved_chunks] == [new]
-    assert bundle.metadata.trace == STAGES
-    assert bundle.metadata.funnel.returned == 1
 
 
 # The chunks
@@ -441,3 +244,28 @@ def test_a_chunk_larger_than_the_budget_is_passed_over_and_the_next_one_comes(
     assert numbers(bundle) == [2]
     assert skipped(bundle) == {"over_budget": 1}
     assert (bundle.status, bundle.total_tokens) == (PARTIAL, 3)
+
+
+@proves("bundle.partial-or-success", "bundle.relevance-order")
+def test_a_passage_that_was_given_already_is_passed_over_and_the_next_one_comes(
+    tmp_path: Path,
+) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    sentences = " ".join(f"The lamp {count} burned by the harbour." for count in range(40))
+    world.ingest(here.write("long.txt", sentences), chunking="sentences")
+    first = world.retrieve("the lamp burned", top_k=4)
+    best = first.metadata.sources[0].chunk_id
+    second = first.metadata.sources[1].chunk_id
+    start, end = here.sql("SELECT start, finish FROM states WHERE chunk_id = ?", best)[0]
+
+    # The second best now stands within the best: by its place, whatever its text says.
+    here.sql(
+        "UPDATE states SET start = ?, finish = ? WHERE chunk_id = ?", start + 1, end - 1, second
+    )
+    bundle = world.retrieve("the lamp burned", top_k=4)
+
+    given = [chunk.chunk_id for chunk in bundle.retrieved_chunks]
+    assert (bundle.status, len(given)) == (SUCCESS, 4)
+    assert second not in given
+    assert skipped(bundle) == {"duplicate_passage": 1}

@@ -60,9 +60,11 @@ class TailMaker:
         if not stored or stored[-1].sid != position:
             raise Restart
         start = anchor.start if anchor else 0
-        # The whole text against its hash, so that what stands between sentences is sure as well.
-        # This is once for each position; what is made of it is kept with a hash of its own.
-        text = self.store.canonical_text(scope, revision.document)[start : stored[-1].end]
+        # Not the whole text against its hash: what lies ahead must not matter, not even if it is
+        # damaged.
+        text = self.store.text_between(scope, revision, start, stored[-1].end)
+        if not text:
+            raise Restart
         _check_sentences(text, start, stored)
         canonical = self._canonical(scope, revision, text, start)
         sentences = [
@@ -143,12 +145,17 @@ def _touched(sentences: list[Sentence], span: Span) -> tuple[int, int]:
 def _check_sentences(text: str, start: int, stored: list[StoredSentence]) -> None:
     """Hold each sentence that lies whole in a text against its recorded digest.
 
+    Between sentences there is nothing but white space, so nothing can hide there either.
+
     Raises:
         StoreDamaged: a sentence is not what it was when the book was taken in.
     """
+    before: int | None = None
     for one in stored:
         begin, end = one.start - start, one.end - start
-        if begin < 0 or end > len(text):
-            continue
-        if sha256(text[begin:end].encode()).digest() != one.digest:
+        gap = text[before:begin] if before is not None else ""
+        whole = begin >= 0 and end <= len(text)
+        intact = not whole or sha256(text[begin:end].encode()).digest() == one.digest
+        if not intact or gap.strip():
             raise StoreDamaged("A sentence of the book does not match its hash.")
+        before = end
