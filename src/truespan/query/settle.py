@@ -9,7 +9,7 @@ from truespan.errors import StoreBusy, WorldNotFound
 from truespan.model.scope import Authority, World
 from truespan.ports import WorldStore
 
-ATTEMPTS = 8
+ATTEMPTS = 40
 """How often a request is carried out again because the world changed under it."""
 
 T = TypeVar("T")
@@ -40,16 +40,20 @@ def in_one_state(
     not at all; the world's count of changes tells, and the request is carried out again.
 
     Raises:
-        StoreBusy: the world never stood still; trying again may help.
+        StoreBusy: what was needed was gone each time; trying again may help.
     """
+    outcomes: list[T] = []
     for _ in range(ATTEMPTS):
         try:
-            outcome = attempt(world)
+            outcomes = [attempt(world)]
         except Restart:
             world = existing(store, authority, world.id)
             continue
         latest = existing(store, authority, world.id)
         if latest.changes == world.changes:
-            return outcome
+            break
         world = latest
-    raise StoreBusy
+    if not outcomes:
+        raise StoreBusy
+    # A world that never stands still gets the latest answer: all of it was true when it was read.
+    return outcomes[0]
