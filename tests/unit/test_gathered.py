@@ -1,0 +1,19 @@
+"""What counts as looked at must not depend on how far was fetched."""
+
+from __future__ import annotations
+
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.trail import Flaw, FlawKind
+from truespan.query.gather import Gathered
+
+
+def flaw(score: float) -> Flaw:
+    return Flaw(FlawKind.STALE, ChunkId(str(score)), TextHash("0"), None, score)
+
+
+def test_only_what_reaches_the_last_result_counts() -> None:
+    found = Gathered([], [flaw(0.9), flaw(0.5000004), flaw(0.5), flaw(0.4)])
+
+    assert [one.score for one in found.down_to(0.5).flaws] == [0.9, 0.5000004, 0.5]
+    assert found.down_to(0.5).funnel(9, 0).fetched == 3
+    assert found.down_to(None) == found
