@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
 
-.PHONY: help demo test lint format types bench prove promises lock clean
+.PHONY: help demo test test-system lint format types bench prove fuzz promises lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -61,6 +61,10 @@ bench: $(BENCH)/.installed ## measure against peers; BENCH_OPTIONS=--full for al
 MINUTES ?= 60
 prove: $(VENV)/.dev ## compare 200,000 answers to readers before and after their books change ahead
 	$(BIN)/python -m tests.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
+
+fuzz: MINUTES = 5
+fuzz: $(VENV)/.dev ## change small documents at random and parse them; MINUTES, SEED
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(or $(SEED),1)
 
 promises: $(VENV)/.dev ## write the proofs found in the tests into tests/promises.toml
 	$(BIN)/python -m tests.promises --write

@@ -1,7 +1,7 @@
 """Every measurement, each in a process of its own, then one table and one JSON file.
 
 python -m bench                    all of them, SciFact cut to 1,000 documents
-python -m bench --full             all of them, the whole of SciFact
+python -m bench --full             all of them, the whole of SciFact, and memory for 1 GB
 python -m bench search ingest      these alone
 """
 
@@ -23,6 +23,8 @@ from bench.report import RESULTS, Figure, markdown, read, table, verdict, write
 
 NAMES = (
     "chunking",
+    "loaders",
+    "memory",
     "ingest",
     "reingest",
     "search",
@@ -32,7 +34,17 @@ NAMES = (
     "startup",
     "scifact",
 )
-PACKAGES = ("truespan", "qdrant-edge-py", "langchain-core", "langchain-text-splitters", "bm25s")
+PACKAGES = (
+    "truespan",
+    "qdrant-edge-py",
+    "langchain-core",
+    "langchain-text-splitters",
+    "bm25s",
+    "kreuzberg",
+    "mammoth",
+    "docx2txt",
+    "markitdown",
+)
 
 
 def main() -> None:
@@ -41,7 +53,7 @@ def main() -> None:
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
-    parser.add_argument("--full", action="store_true", help="the whole of SciFact")
+    parser.add_argument("--full", action="store_true", help="leave nothing out, however long")
     given = parser.parse_args()
     if unknown := set(given.names).difference(NAMES):
         parser.error(f"there is no measurement {', '.join(sorted(unknown))}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import truespan
+from truespan.adapters.child_parser import ChildParser
 from truespan.adapters.edge_index import EdgeIndex
 from truespan.library import Library
 from truespan.model.chunk import Vector
@@ -108,6 +109,13 @@ def index_of(library: Library) -> EdgeIndex:
 def index_process(library: Library) -> int:
     """Return the number of the index process, once something has been asked of it."""
     return index_of(library)._link.server
+
+
+def parser_processes(library: Library) -> list[int]:
+    """Return the numbers of the processes that parse documents and have nothing to do just now."""
+    parser = library._parts.parser
+    assert isinstance(parser, ChildParser)
+    return parser.idle_pids
 
 
 def end_index_process(library: Library) -> None:

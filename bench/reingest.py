@@ -16,6 +16,8 @@ from bench.material import Prose
 from bench.measure import medians, wall_seconds
 from bench.report import Figure, Options, at_most, run, say
 from truespan.ingest.draft import draft
+from truespan.ingest.load import load
+from truespan.ingest.prepare import Preparation
 from truespan.library import World
 from truespan.model.document import Draft
 from truespan.model.source import Declared, DocumentKind, Source
@@ -98,8 +100,15 @@ def drafted(path: Path, chunking: str) -> Draft:
     declared = Declared(kind=DocumentKind.BOOK, chunking=chunking)
     source = Source(str(path), path.name, path.stem, size=0, declared=declared)
     limit = FreeEmbedder.profile.input_limit
-    data = path.read_bytes()
-    return draft(source, data, source_hash="", counter=FreeCounter(), input_limit=limit)
+    return draft(
+        source,
+        load(path.name, path.read_bytes()),
+        preparation=Preparation(),
+        source_hash="",
+        recipe="",
+        counter=FreeCounter(),
+        input_limit=limit,
+    )
 
 
 def after_the_edit(before: Draft, after: Draft, chunking: str) -> int:

@@ -33,6 +33,8 @@ MENTIONED = {"make", "pip", "source"}
 """Commands that a page may show although nobody runs them here."""
 SERVING = "mcp"
 """The command that would take over the standard streams of the tests; it has tests of its own."""
+OF_SETTINGS = ("TRUESPAN_", "EMBEDDING_", "OLLAMA_", "DOCX_", "RAG_", "SANITIZE_")
+"""Beginnings of the variables that a newcomer has not set yet."""
 SIMILARITY = r"\b[01]\.\d{3}\b"
 """A score as the command line prints it; the last digits are those of a machine."""
 
@@ -107,7 +109,7 @@ class Newcomer:
     def _try(self, page: Path, place: Path) -> list[str]:
         with contextlib.chdir(place), pytest.MonkeyPatch.context() as patch:
             for name in os.environ:
-                if name.startswith(("TRUESPAN_", "EMBEDDING_", "OLLAMA_")):
+                if name.startswith(OF_SETTINGS) or name.endswith("_API_KEY"):
                     patch.delenv(name)
             patch.setenv("XDG_DATA_HOME", str(place / "data"))
             return Reading(page, patch).complaints()

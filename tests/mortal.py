@@ -12,10 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.worlds import HandClock, WordCounter, WordEmbedder
+from tests.worlds import DirectParser, HandClock, WordCounter, WordEmbedder
+from truespan.adapters.asset_folder import AssetFolder
 from truespan.adapters.edge_index import EdgeIndex
 from truespan.adapters.file_sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
+from truespan.adapters.system_processes import SystemProcesses
 from truespan.ingest.load import supported
 from truespan.library import Library
 from truespan.parts import Parts
@@ -23,7 +25,7 @@ from truespan.parts import Parts
 DURABLE = {
     "stage", "keep_vectors", "mark_embedded", "flip", "tombstone", "purge", "record_flaws",
     "finish_repairs", "rebuild_chunk", "mark_pending", "upsert", "flush", "delete",
-    "delete_stale",
+    "delete_stale", "begin_job", "record_job", "keep_derived", "put_aside", "publish", "remove",
 }  # fmt: skip
 
 
@@ -69,6 +71,9 @@ def library(folder: Path, step: int = 0) -> Library:
             embedder=WordEmbedder(),
             counter=WordCounter(),
             sources=FileSources(supported),
+            parser=DirectParser(),
+            assets=Mortal(AssetFolder(folder / "assets", reserve=0), countdown),  # type: ignore[arg-type]
+            processes=SystemProcesses(),
             clock=clock,
         )
     )

@@ -11,15 +11,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from truespan.adapters.asset_folder import AssetFolder
 from truespan.adapters.file_sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
-from truespan.ingest.load import supported
+from truespan.adapters.system_processes import SystemProcesses
+from truespan.ingest.load import load, supported
+from truespan.ingest.prepare import Preparation
 from truespan.library import Library, World
 from truespan.model.chunk import IndexedPoint, Point, Vector
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.profile import Distance, EmbeddingProfile
 from truespan.model.scope import OWNER, Authority, Scope, admits
-from truespan.model.text import TokenMap
+from truespan.model.text import Loaded, TokenMap
 from truespan.model.trail import Hit
 from truespan.parts import Parts
 from truespan.ports import EmbeddingLimits, TrustedStore, VectorIndex
@@ -109,6 +112,16 @@ class HandClock:
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
+
+
+class DirectParser:
+    """Parses in this very process, with the code that the child process runs."""
+
+    def parse(self, name: str, data: bytes, *, images: bool) -> Loaded:
+        return load(name, data, images=images)
+
+    def close(self) -> None:
+        return
 
 
 class MemoryIndex:
@@ -275,6 +288,7 @@ def place(
     clock: HandClock | None = None,
     authority: Authority = OWNER,
     watched: bool = False,
+    preparation: Preparation | None = None,
 ) -> Place:
     """Make (or open again) a library in a folder, in memory where the index is concerned."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -294,7 +308,11 @@ def place(
         embedder=watch(own_embedder, "embedder"),
         counter=WordCounter(),
         sources=FileSources(supported),
+        parser=DirectParser(),
+        assets=AssetFolder(folder / "assets", reserve=0),
+        processes=SystemProcesses(),
         clock=own_clock,
+        preparation=preparation or Preparation(),
     )
     library = Library(parts, authority)
     return Place(folder, own_index, own_embedder, own_clock, store, library, journal)

@@ -14,12 +14,23 @@
     │   ├── PassageNotFound        a passage that should stand in a document does not
     │   ├── PassageAmbiguous       it stands there more than once
     │   ├── ScopeViolation         nothing found is related to the selected text
+    │   ├── ManifestInvalid        lines of a manifest cannot be used
+    │   ├── JobNotFound
+    │   ├── JobNotResumable        it runs, or it is done
     │   └── SourceRefused          a file that cannot become a document
     │       ├── SourceMissing
     │       ├── SourceUnreadable
     │       ├── SourceUnsupported
     │       ├── SourceNotText
-    │       └── SourceEmpty
+    │       ├── SourceEmpty
+    │       ├── SourceTooLarge       more than a document may have
+    │       ├── SourceEncrypted      a password is needed
+    │       ├── SourceScanned        pictures of pages, and no text
+    │       ├── SourceBroken         its parts do not hold together
+    │       ├── SourceUnsafe         built to harm whoever opens it
+    │       ├── SourceTooCostly      reading it took more time or memory than allowed
+    │       ├── AssetsTaken          its folder for images is another's
+    │       └── LoaderCrashed        the process that read it ended
     ├── OperatorError            settings or the installation must change
     │   ├── InvalidConfiguration
     │   ├── LibraryNotFound
@@ -27,10 +38,15 @@
     │   ├── ModelUnavailable
     │   ├── ProfileMismatch        another model than the one the world was built with
     │   ├── IndexSchemaMismatch    the index holds vectors of another shape
+    │   ├── CredentialsMissing     no enabled key for the configured model
+    │   ├── ModelDrifted           the provider's model is not what it was
     │   └── StorageFull            free space fell below the reserve
     ├── ServiceError             something we depend on failed
     │   ├── ProviderUnavailable    the embedding provider did not answer; retryable
+    │   │   └── ProviderCoolingDown  every key waits after too many requests
     │   ├── ProviderRefused        it answered no
+    │   │   ├── BatchTooLarge        of several texts: fewer may do
+    │   │   └── TextTooLong          of one text: the model reads less
     │   ├── ProviderBadReply       it answered with vectors that cannot be true
     │   ├── IndexUnavailable       the index did not answer; retryable
     │   ├── IndexRefused           the index answered no
@@ -38,6 +54,7 @@
     ├── DamageError              our own files are not what we wrote
     │   └── StoreDamaged
     ├── Interrupted              stopped on request; the same command goes on
+    │   └── Cancelled              the same for a job that somebody cancelled
     └── InternalError            a bug of ours
 
 Messages are built from typed arguments. They never hold document text, query text or keys.
@@ -199,7 +216,7 @@ class SourceUnreadable(SourceRefused):
 class SourceUnsupported(SourceRefused):
     code = "source_unsupported"
     reason = "not a kind of file that can be ingested"
-    advice = "Text (.txt) and Markdown (.md) can."
+    advice = "Text, Markdown, HTML, DOCX, EPUB and PDF can."
 
 
 class SourceNotText(SourceRefused):
@@ -211,6 +228,83 @@ class SourceNotText(SourceRefused):
 class SourceEmpty(SourceRefused):
     code = "source_empty"
     reason = "holds no text"
+
+
+class SourceTooLarge(SourceRefused):
+    code = "source_too_large"
+    reason = "larger than a document may be"
+
+
+class SourceEncrypted(SourceRefused):
+    code = "source_encrypted"
+    reason = "protected by a password"
+    advice = "Save a copy without the password."
+
+
+class SourceScanned(SourceRefused):
+    code = "source_scanned"
+    reason = "holds pictures of pages and no text"
+    advice = "Run text recognition over it first."
+
+
+class SourceBroken(SourceRefused):
+    code = "source_broken"
+    reason = "damaged, or not what its beginning says"
+    advice = "Open it with the program that made it and save it again."
+
+
+class SourceUnsafe(SourceRefused):
+    """It is built in a way that no honest program builds documents."""
+
+    code = "source_unsafe"
+    reason = "built in a way that could do harm"
+    advice = "Do not trust where it came from."
+
+
+class SourceTooCostly(SourceRefused):
+    code = "source_too_costly"
+    reason = "reading it takes more time or memory than is allowed"
+    advice = "Split it, or raise loader_cpu_seconds or loader_memory_mib."
+
+
+class AssetsTaken(SourceRefused):
+    code = "assets_taken"
+    reason = "the folder for its images belongs to a document of the same id in another world"
+    advice = "Give it another doc_id, or set RAG_ASSETS_DIR to another folder."
+
+
+class LoaderCrashed(SourceRefused):
+    code = "loader_crashed"
+    reason = "the process that read it ended without an answer"
+
+
+class ManifestInvalid(CallerError):
+    """Lines of a manifest that cannot be used. `lines` are numbers with what is wrong there."""
+
+    code = "manifest_invalid"
+
+    def __init__(self, name: str, lines: list[tuple[int, str]]) -> None:
+        shown = "; ".join(f"line {number}: {reason}" for number, reason in lines[:10])
+        more = f"; and {len(lines) - 10} more" if len(lines) > 10 else ""
+        super().__init__(f"{name}: {shown}{more}.", advice="Nothing of it was ingested.")
+        self.lines = lines
+
+
+class JobNotFound(CallerError):
+    code = "job_not_found"
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(
+            f"There is no job {reference!r} in this world.",
+            advice="'truespan jobs list' shows them.",
+        )
+
+
+class JobNotResumable(CallerError):
+    code = "job_not_resumable"
+
+    def __init__(self, reference: str, state: str) -> None:
+        super().__init__(f"The job {reference!r} is {state}, so there is nothing to go on with.")
 
 
 class OperatorError(TruespanError):
@@ -264,6 +358,26 @@ class IndexSchemaMismatch(OperatorError):
         )
 
 
+class CredentialsMissing(OperatorError):
+    code = "credentials_missing"
+
+    def __init__(self, provider: str, model: str) -> None:
+        super().__init__(
+            f"There is no enabled key for {provider} that may use the model {model!r}.",
+            advice="Give one in the environment or in a key file; see docs/providers.md.",
+        )
+
+
+class ModelDrifted(OperatorError):
+    code = "model_drifted"
+
+    def __init__(self, profile: str) -> None:
+        super().__init__(
+            f"{profile} embeds known texts in another way than when this world was built.",
+            advice="The provider changed the model. Build a new generation, or go back to the old.",
+        )
+
+
 class StorageFull(OperatorError):
     code = "storage_full"
 
@@ -295,8 +409,26 @@ class ProviderUnavailable(ServiceError):
         self.retry_after = retry_after
 
 
+class ProviderCoolingDown(ProviderUnavailable):
+    """Every key that may be used waits, because the provider had too many requests."""
+
+    code = "provider_cooldown"
+
+
 class ProviderRefused(ServiceError):
     code = "provider_refused"
+
+
+class BatchTooLarge(ProviderRefused):
+    """The provider takes fewer texts, or fewer bytes, in one request."""
+
+    code = "provider_batch_too_large"
+
+
+class TextTooLong(ProviderRefused):
+    """The model reads less than one of the texts holds."""
+
+    code = "provider_text_too_long"
 
 
 class ProviderBadReply(ServiceError):
@@ -342,6 +474,12 @@ class Interrupted(TruespanError):
         super().__init__(
             "Stopped. What was done is kept.", advice="The same command goes on from here."
         )
+
+
+class Cancelled(Interrupted):
+    """A job was stopped by somebody who asked for that."""
+
+    code = "cancelled"
 
 
 class InternalError(TruespanError):

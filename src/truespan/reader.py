@@ -114,7 +114,14 @@ class Reader:
             parts.index,
             parts.embedder,
             parts.clock,
-            TailMaker(parts.store, parts.embedder, parts.counter, parts.limits, parts.clock),
+            TailMaker(
+                parts.store,
+                parts.embedder,
+                parts.counter,
+                parts.limits,
+                parts.clock,
+                parts.preparation.on_token_limit,
+            ),
             self._on_flaws,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import tomllib
@@ -27,19 +28,33 @@ from tests.docs_reader import (
     table_rows,
 )
 from truespan import errors
-from truespan.doors.cli import reading
+from truespan.adapters import child_parser
+from truespan.adapters.child_parser import ChildParser
+from truespan.doors.cli import ingest, reading
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
-from truespan.ingest.run import IngestReport
+from truespan.ingest import draft, figures
+from truespan.ingest.load import archive, pdf, sniff
+from truespan.ingest.manifest_fields import Fields
+from truespan.ingest.metadata import derive
+from truespan.ingest.plan import DryRun, Fate, PlannedDocument
+from truespan.ingest.report import IngestReport
 from truespan.model import bundle
+from truespan.model.document import Derivable
+from truespan.model.job import DocumentState, Job, JobCounts, JobState
 from truespan.model.profile import STANDARD_CHUNKING
 from truespan.model.request import ReadingRequest, RetrievalRequest
+from truespan.model.text import Properties
 from truespan.model.trail import FlawKind
 from truespan.reading.positions import Whereabouts
 from truespan.settings import Settings, read_settings
+from truespan.settings.catalogue import CHOICES, MOST, SHARED_NAMES
+from truespan.settings.check import _CHUNKING_FIELDS
 from truespan.upkeep.doctor import Finding
 
 CHECKED = {"python", "console", "sh", "text", "toml", "json"}
 """Kinds of blocks that something here looks at."""
+TABLES = {"keys": "[[keys]]", "chunkings": "[chunking.NAME]"}
+"""Settings that are tables of a file, and how they are spelled there."""
 
 
 def each_page(*pages: Path) -> pytest.MarkDecorator:
@@ -75,28 +90,61 @@ def test_output_that_differs_is_noticed() -> None:
 # Tables
 
 
-def test_the_settings_page_lists_every_setting_with_its_default() -> None:
-    preface = prose_of(DOCS / "settings.md").split("\n## ")[0]
-    listed = {row[0]: row[2].replace("empty", "") for row in table_rows(preface)}
+def settings_rows() -> list[list[str]]:
+    return table_rows(prose_of(DOCS / "settings.md").split("\n## ")[0])
 
-    assert listed == {entry.name: str(entry.default) for entry in fields(Settings)}
+
+def as_in_a_file(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_the_settings_page_lists_every_setting_with_its_default() -> None:
+    listed = {row[0]: row[2].replace("empty", "") for row in settings_rows()}
+
+    assert listed == {
+        entry.name: as_in_a_file(entry.default)
+        for entry in fields(Settings)
+        if entry.name not in TABLES
+    }
+    assert all(spelled in prose_of(DOCS / "settings.md") for spelled in TABLES.values())
 
 
 def test_each_variable_of_the_settings_page_sets_its_setting(tmp_path: Path) -> None:
-    texts = {"embedding_provider": "ollama", "ollama_base_url": "http://localhost:1"}
-    for name, variable, _, least, _ in table_rows(prose_of(DOCS / "settings.md").split("\n## ")[0]):
-        values = [least, str(int(least) + 7)] if least else [texts.get(name, "another")]
-        for spelled in (variable, f"TRUESPAN_{name.upper()}"):
-            for value in values:
-                assert str(getattr(read_settings(tmp_path, {spelled: value}), name)) == value
-        if least:
+    for name, variable, default, least, meaning in settings_rows():
+        own = f"TRUESPAN_{name.upper()}"
+        assert variable == (name.upper() if name.upper() in SHARED_NAMES else own)
+        for spelled in (variable, own):
+            for value, meant in values_for(name, default, least):
+                assert getattr(read_settings(tmp_path, {spelled: value}), name) == meant
+        assert all(choice in meaning for choice in CHOICES.get(name, ()))
+        assert f"at most {MOST.get(name, '')}" in meaning or name not in MOST
+        for wrong in wrong_values_for(name, least):
             with pytest.raises(errors.InvalidConfiguration):
-                read_settings(tmp_path, {variable: str(int(least) - 1)})
+                read_settings(tmp_path, {variable: wrong})
+
+
+def values_for(name: str, default: str, least: str) -> list[tuple[str, Any]]:
+    """Return values that a setting may have, as a variable has them and as they are meant."""
+    if least:
+        return [(str(number), number) for number in (int(least), int(least) + 7)]
+    if default in ("true", "false"):
+        return [("1", True), ("0", False)]
+    if name == "embedding_price_per_million":
+        return [("0.5", 0.5)]
+    if name.endswith("_base_url"):
+        return [("http://localhost:1", "http://localhost:1")]
+    return [(choice, choice) for choice in CHOICES.get(name, ("another",))]
+
+
+def wrong_values_for(name: str, least: str) -> list[str]:
+    if least:
+        return [str(int(least) - 1)] + ([str(MOST[name] + 1)] if name in MOST else [])
+    return ["nonsense"] if name in CHOICES else []
 
 
 def test_the_settings_page_names_every_other_variable_that_is_read() -> None:
     source = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
-    read = set(re.findall(r'"((?:TRUESPAN|XDG)_[A-Z_]+[A-Z])"', source))
+    read = set(re.findall(r'"((?:(?:TRUESPAN|XDG)_[A-Z_]+|[A-Z]+_API_)[A-Z]+)"', source))
 
     others = table_rows(sections_of(DOCS / "settings.md")["Other variables"])
 
@@ -108,9 +156,23 @@ def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) 
     for block in blocks_of(page):
         if block.language == "toml":
             (tmp_path / "truespan.toml").write_text(block.body, encoding="utf-8")
-            settings = read_settings(tmp_path, {})
-            for name, value in tomllib.loads(block.body).items():
+            shown = tomllib.loads(block.body)
+            settings = read_settings(tmp_path, kept_keys(shown.get("keys", []), tmp_path))
+            assert len(settings.keys) == len(shown.pop("keys", []))
+            for name, members in shown.pop("chunking", {}).items():
+                profile = settings.chunkings[name]
+                assert {member: getattr(profile, member) for member in members} == members
+            for name, value in shown.items():
                 assert getattr(settings, name) == value
+
+
+def kept_keys(tables: list[dict[str, Any]], folder: Path) -> dict[str, str]:
+    """Put a key wherever a page says that one is kept; return the variables among these places."""
+    for table in tables:
+        if "file" in table:
+            (folder / table["file"]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / table["file"]).write_text("a-key", encoding="utf-8")
+    return {table["env"]: "a-key" for table in tables if "env" in table}
 
 
 @each_page(*PAGES)
@@ -159,6 +221,7 @@ def commands_of(group: Any, above: str = "") -> dict[str, set[str]]:
 
 
 def test_the_command_line_page_has_every_command_with_its_options() -> None:
+    assert ingest.app is reading.app  # Each of the two modules adds its commands to it.
     known = commands_of(typer.main.get_command(reading.app))
     shared = {"-L", "-w", "-r"}
 
@@ -181,7 +244,12 @@ def test_the_command_line_page_has_every_command_with_its_options() -> None:
         ("retrieval.md", bundle.BundleMetadata),
         ("retrieval.md", bundle.SourceNote),
         ("retrieval.md", bundle.Located),
+        ("retrieval.md", bundle.FigureNote),
         ("reading.md", Whereabouts),
+        ("library.md", DryRun),
+        ("library.md", PlannedDocument),
+        ("library.md", Job),
+        ("library.md", JobCounts),
     ],
 )
 def test_the_pages_list_every_member_of_what_is_returned(page: str, kind: Any) -> None:
@@ -216,6 +284,9 @@ def test_the_pages_list_every_argument_with_its_default(
         ("how-it-works.md", "Doctor", Finding),
         ("retrieval.md", "Status", bundle.BundleStatus),
         ("retrieval.md", "Why not", bundle.WhyNot),
+        ("documents.md", "Jobs", JobState),
+        ("documents.md", "States of a document", DocumentState),
+        ("documents.md", "Dry runs", Fate),
     ],
 )
 def test_every_code_is_explained(page: str, heading: str, kinds: Any) -> None:
@@ -240,6 +311,81 @@ def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> No
         (profile.name, str(profile.size), str(profile.overlap))
         for profile in STANDARD_CHUNKING.values()
     ]
+
+
+def test_the_chunking_page_lists_every_member_of_a_profile() -> None:
+    rows = table_rows(sections_of(DOCS / "chunking.md")["Profiles of your own"])
+
+    assert [row[0] for row in rows] == [*_CHUNKING_FIELDS]
+
+
+def test_the_documents_page_lists_every_format_with_its_endings() -> None:
+    rows = table_rows(sections_of(DOCS / "documents.md")["Formats"])
+
+    listed = {ending: row[0] for row in rows for ending in re.findall(r"\.\w+", row[1])}
+
+    assert listed == sniff._ENDINGS
+    assert [row[0] for row in rows] == [*sniff.Format]
+
+
+def test_the_documents_page_says_what_leads_to_each_refusal() -> None:
+    kinds = errors.SourceRefused.__subclasses__()
+
+    rows = table_rows(sections_of(DOCS / "documents.md")["Refusals"])
+
+    assert [row[0] for row in rows] == [kind.code for kind in kinds]
+
+
+def test_the_documents_page_states_the_limits_that_hold() -> None:
+    settings = Settings()
+    parser = inspect.signature(ChildParser).parameters
+    per_size = child_parser._MEMORY_PER_BYTE, child_parser._OUTPUT_PER_BYTE
+    expected = [
+        (f"{settings.source_max_mib} MiB", "source_max_mib"),
+        (f"{settings.loader_memory_mib} MiB, and {per_size[0]} times", "loader_memory_mib"),
+        (
+            f"{settings.loader_cpu_seconds} seconds, and "
+            f"{parser['cpu_seconds_per_mb'].default:g} for each MiB",
+            "loader_cpu_seconds",
+        ),
+        (f"{child_parser._WALL_PER_CPU} times", ""),
+        (f"{parser['output_bytes'].default >> 20} MiB, and {per_size[1]} times", ""),
+        (f"{archive.MOST_MEMBERS}", ""),
+        (f"{archive.LARGEST_MEMBER >> 20} MiB", ""),
+        (f"{archive.LARGEST_TOTAL >> 20} MiB", ""),
+        (f"{archive.HIGHEST_RATIO}, beyond the first {archive.FREE_SIZE >> 20} MiB", ""),
+        (f"{pdf._MOST_PAGES}", ""),
+    ]
+
+    rows = table_rows(sections_of(DOCS / "documents.md")["Limits"])
+
+    for (_, limit, setting), (begins, named) in zip(rows, expected, strict=True):
+        assert limit.startswith(begins)
+        assert setting == named
+
+
+def test_the_documents_page_explains_every_count_of_the_summary_records() -> None:
+    source = inspect.getsource(draft) + inspect.getsource(figures)
+    records = re.findall(r"DOCX_\w+_SUMMARY .*?\n {4}\)", source, re.DOTALL)
+
+    rows = table_rows(sections_of(DOCS / "documents.md")["Summary records"])
+
+    assert len(records) == 2
+    assert [row[0] for row in rows] == re.findall(r"(\w+)=\{", "".join(records))
+
+
+def test_the_documents_page_lists_all_derived_metadata() -> None:
+    nothing = Derivable("", None, "en", False, None, Properties(), "", (), 0)
+
+    rows = table_rows(sections_of(DOCS / "documents.md")["Metadata"])
+
+    assert sorted(row[0] for row in rows) == sorted(json.loads(derive(nothing)))
+
+
+def test_the_manifests_page_lists_every_field_of_a_line() -> None:
+    rows = table_rows(sections_of(DOCS / "manifests.md")["Lines"])
+
+    assert [row[0] for row in rows] == [entry.name for entry in fields(Fields)]
 
 
 # Words and links

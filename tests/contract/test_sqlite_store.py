@@ -60,7 +60,7 @@ def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
     ]
 
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0, 0]
-    assert place(tmp_path).sql("PRAGMA user_version") == [(2,)]
+    assert place(tmp_path).sql("PRAGMA user_version") == [(3,)]
 
 
 def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:

@@ -42,7 +42,6 @@ from truespan.ports import TokenCounter
 from truespan.reading.tail import TailMaker
 
 _NUMBERS = count(1)
-DRAWN = "drawn"
 
 
 class Weigher:
@@ -73,7 +72,7 @@ def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -
     name = f"{next(_NUMBERS)}.txt"
     draft = Draft(
         doc_id=name, name=name, path=name, kind=DocumentKind.BOOK, title=name, language="en",
-        language_declared=False, version="1.0", declared_title=None, tags=(), chunking=DRAWN,
+        language_declared=False, version="1.0", declared_title=None, tags=(), chunking=profile,
         source_hash=name, recipe="", canonical=doc.canonical,
         sentences=measured(doc.canonical, doc.sentences, tokens),
         chunks=chunks_of(doc.canonical, doc.sentences, tokens, spans),
@@ -110,16 +109,12 @@ def assert_tails(
     scope = replace(here.scope(world), generation=narrow)
     ref = staged(here, scope, doc, profile)
     maker = tail_maker(here, scope, Weigher())
-    STANDARD_CHUNKING[DRAWN] = profile
-    try:
-        for position in range(len(doc.sentences)):
-            tail = maker.tail(scope, ref, position, DRAWN)
-            whole = whole_chunks(here, world, ref, position)
-            expected = scratch(doc, position, profile, limit)
-            assert [*whole, *map(as_cut, tail)] == expected
-            assert all(chunk.vector for chunk in tail)
-    finally:
-        del STANDARD_CHUNKING[DRAWN]
+    for position in range(len(doc.sentences)):
+        tail = maker.tail(scope, ref, position, profile)
+        whole = whole_chunks(here, world, ref, position)
+        expected = scratch(doc, position, profile, limit)
+        assert [*whole, *map(as_cut, tail)] == expected
+        assert all(chunk.vector for chunk in tail)
 
 
 lawful = settings(
@@ -171,7 +166,7 @@ def test_the_chunks_of_a_reader_are_those_of_the_read_part_at_every_position_of_
     maker = tail_maker(here, scope, counter)
 
     for position in range(len(text.sentences)):
-        tail = maker.tail(scope, text.ref, position, chunking)
+        tail = maker.tail(scope, text.ref, position, STANDARD_CHUNKING[chunking])
         whole = whole_chunks(here, made, text.ref, position)
         expected = cut_from_scratch(text, position, chunking, counter, 120)
         assert [*whole, *map(as_cut, tail)] == expected

@@ -10,9 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from tests.worlds import HandClock, WordEmbedder, vector_of
-from truespan.errors import ProviderBadReply, ProviderRefused, ProviderUnavailable
-from truespan.ingest.embed import ATTEMPTS, CANARY, batches, embed_texts
+from tests.worlds import HandClock, WordCounter, WordEmbedder, vector_of
+from truespan.errors import (
+    BatchTooLarge,
+    ProviderBadReply,
+    ProviderRefused,
+    ProviderUnavailable,
+    TextTooLong,
+)
+from truespan.ingest.batches import batches
+from truespan.ingest.canary import CANARY, Canary
+from truespan.ingest.embed import EmbeddedBatch, embed_texts
+from truespan.ingest.pace import ATTEMPTS
+from truespan.ingest.too_long import OnTokenLimit, Remark
 from truespan.model.chunk import Vector
 from truespan.model.ids import TextHash, hash_text
 from truespan.ports import EmbeddingLimits
@@ -153,6 +163,115 @@ def test_a_refusal_is_final_at_once_and_a_lasting_outage_ends() -> None:
     assert len(attempts) == ATTEMPTS
 
 
+# A batch that is too large, and a text that is too long
+
+
+class Small(WordEmbedder):
+    """A provider that takes few texts at once and few words in each."""
+
+    def __init__(self, *, most: int = 100, words: int = 1000, joint: bool = True) -> None:
+        super().__init__(limits=EmbeddingLimits(items=16, in_flight=1, joint=joint))
+        self.most, self.words = most, words
+        self.sizes: list[int] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        self.sizes.append(len(texts))
+        if len(texts) > self.most:
+            raise BatchTooLarge("too many")
+        if any(len(text.split()) > self.words for text in texts):
+            raise TextTooLong("too long")
+        return super().embed_documents(texts)
+
+
+def outcome(
+    embedder: WordEmbedder, texts: Sequence[str], policy: OnTokenLimit = OnTokenLimit.MEAN
+) -> EmbeddedBatch:
+    whole = EmbeddedBatch()
+    given = hashed(texts)
+    limits = EmbeddingLimits()
+    found = embed_texts(
+        embedder, given, limits, HandClock(), counter=WordCounter(), on_token_limit=policy
+    )
+    for batch in found:
+        whole = whole.joined(batch)
+    return whole
+
+
+@proves("embedding.oversized-item", "embedding.vector-per-input")
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 15])
+def test_a_batch_that_is_too_large_goes_in_halves_and_nothing_is_lost(most: int) -> None:
+    embedder = Small(most=most)
+    texts = [f"word{number} and more" for number in range(40)]
+
+    found = outcome(embedder, texts)
+
+    assert found.vectors == {hash_text(text): vector_of(text) for text in texts}
+    assert (found.rejected, found.notes) == ((), {})
+
+
+@proves("embedding.oversized-item", "embedding.retries-transient-only")
+def test_a_request_that_is_too_large_with_one_text_is_an_error_and_not_a_loop() -> None:
+    embedder = Small(most=0)
+
+    with pytest.raises(BatchTooLarge):
+        outcome(embedder, [f"word{number}" for number in range(8)], OnTokenLimit.SKIP)
+    assert embedder.sizes == [1]
+
+    embedder.sizes.clear()
+    with pytest.raises(BatchTooLarge):
+        outcome(embedder, ["one"])
+    assert embedder.sizes == [1]
+
+
+@proves("embedding.no-silent-truncation", "embedding.oversized-item")
+@pytest.mark.parametrize("place", range(6))
+def test_a_text_that_is_too_long_is_found_and_the_others_are_as_if_it_were_not_there(
+    place: int,
+) -> None:
+    texts = [f"word{number} and more" for number in range(5)]
+    long = " ".join(f"This is sentence{number} of it." for number in range(20))
+    texts.insert(place, long)
+
+    found = outcome(Small(words=30), texts, OnTokenLimit.SKIP)
+
+    assert (found.rejected, found.notes) == (
+        (hash_text(long),),
+        {hash_text(long): Remark.TOO_LONG},
+    )
+    others = [text for text in texts if text != long]
+    assert found.vectors == {hash_text(text): vector_of(text) for text in others}
+
+
+@proves("embedding.no-silent-truncation")
+@pytest.mark.parametrize(
+    ("policy", "remark"),
+    [(OnTokenLimit.MEAN, Remark.MEAN_OF_PARTS), (OnTokenLimit.TRUNCATE, Remark.TRUNCATED)],
+)
+def test_what_becomes_of_a_text_that_is_too_long_is_said(
+    policy: OnTokenLimit, remark: Remark
+) -> None:
+    long = " ".join(f"This is sentence{number} of it." for number in range(20))
+
+    found = outcome(Small(words=30), ["short", long], policy)
+
+    assert found.rejected == ()
+    assert found.notes == {hash_text(long): remark}
+    assert len(found.vectors) == 2
+
+
+def test_a_text_is_embedded_in_parts_unless_somebody_says_otherwise() -> None:
+    long = " ".join(f"This is sentence{number} of it." for number in range(20))
+    embedder = Small(words=30)
+
+    [batch] = embed_texts(embedder, hashed([long]), EmbeddingLimits(), HandClock())
+
+    assert batch.notes == {hash_text(long): Remark.MEAN_OF_PARTS}
+    assert len(embedder.documents) > 1
+
+
+# Order
+
+
 class Joint(WordEmbedder):
     """A provider that answers a whole batch at once, and gets it wrong in a chosen way."""
 
@@ -191,6 +310,42 @@ def test_the_canary_travels_with_every_batch_and_is_not_kept() -> None:
 
     found = embed(embedder, [f"word{number}" for number in range(40)])
 
-    assert embedder.documents.count(CANARY) == 1 + 3
+    # Alone once, and twice in each of three batches.
+    assert embedder.documents.count(CANARY) == 1 + 6
     assert hash_text(CANARY) not in found
     assert len(found) == 40
+
+
+def test_one_text_needs_no_canary() -> None:
+    embedder = Joint("none")
+
+    embed(embedder, ["one"])
+
+    assert embedder.documents == ["one"]
+
+
+def test_who_keeps_the_canary_pays_for_it_once() -> None:
+    embedder, kept = Joint("none"), Canary()
+
+    for number in range(3):
+        texts = hashed([f"word{number}", f"other{number}"])
+        list(embed_texts(embedder, texts, EmbeddingLimits(), HandClock(), canary=kept))
+
+    assert embedder.documents.count(CANARY) == 1 + 3
+
+
+@proves("embedding.vectors-checked")
+def test_a_vector_that_is_none_is_named_and_costs_the_others_nothing() -> None:
+    class Zero(WordEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+            found = super().embed_documents(texts)
+            return [
+                Vector(bytes(256)) if "bad" in text else v
+                for text, v in zip(texts, found, strict=True)
+            ]
+
+    found = outcome(Zero(), ["good", "bad", "fine"])
+
+    assert found.notes == {hash_text("bad"): Remark.BAD_VECTOR}
+    assert found.rejected == (hash_text("bad"),)
+    assert len(found.vectors) == 2

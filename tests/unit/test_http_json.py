@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import shutil
 import socket
@@ -20,17 +21,19 @@ import msgspec
 import pytest
 
 from tests.promises import proves
-from tests.providers import Answer, Asked, Loopback, Raw, Reaction, drops
+from tests.providers import Answer, Asked, Loopback, PassingClock, Raw, Reaction, drops
 from tests.worlds import HandClock
 from truespan.adapters.http_connection import Bounds, is_allowed, read_target
 from truespan.adapters.http_json import JsonClient, Reply, read_pause
 from truespan.errors import (
+    BatchTooLarge,
     InvalidConfiguration,
     ProviderBadReply,
     ProviderRefused,
     ProviderUnavailable,
     ServiceError,
 )
+from truespan.ingest.pace import Pace
 
 SECRET = "the-butler-did-it"
 NOW = 1_000_000.0
@@ -45,6 +48,10 @@ class Echo(Loopback):
 
 class Said(msgspec.Struct):
     said: str
+
+
+class Numbers(msgspec.Struct):
+    numbers: list[float]
 
 
 class TickingClock(HandClock):
@@ -281,7 +288,7 @@ def test_a_failure_that_may_pass_is_retryable(
     assert str(status) in error.message
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 422, 451, 501, 505])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 422, 451, 501, 505])
 def test_a_refusal_is_final(server: Echo, client: JsonClient, status: int) -> None:
     server.fault = lambda asked: Answer(status, {"error": SECRET}, {"Retry-After": "7"})
 
@@ -289,6 +296,12 @@ def test_a_refusal_is_final(server: Echo, client: JsonClient, status: int) -> No
 
     assert not error.retryable
     assert str(status) in error.message
+
+
+def test_a_request_that_is_too_large_is_said_to_be_so(server: Echo, client: JsonClient) -> None:
+    server.fault = lambda asked: Answer(413, body=SECRET.encode(), content_type="text/plain")
+
+    assert not refused(client, BatchTooLarge).retryable
 
 
 @pytest.mark.parametrize(
@@ -361,6 +374,18 @@ def test_a_reply_that_cannot_be_read_is_a_bad_one(
     server.fault = lambda asked: reaction
 
     refused(client, ProviderBadReply)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_json_does_not_have_cost_nothing_else(
+    server: Echo, client: JsonClient, number: str
+) -> None:
+    server.fault = lambda asked: Answer(body=f'{{"numbers": [1.5, {number}]}}'.encode())
+
+    first, second = client.get("/").read(Numbers).numbers
+
+    assert first == 1.5
+    assert not math.isfinite(second)
 
 
 def test_json_need_not_be_announced(server: Echo, client: JsonClient) -> None:
@@ -445,6 +470,18 @@ def test_a_request_whose_time_is_over_is_not_sent(server: Echo) -> None:
     refused(client_of(server, bounds=Bounds(total_seconds=0.0)), ProviderUnavailable)
 
     assert server.asked == []
+
+
+@proves("embedding.rate-limit")
+def test_requests_keep_the_pace_that_was_set(server: Echo) -> None:
+    clock = PassingClock()
+    client = client_of(server, clock=clock, pace=Pace(2, clock))
+
+    for _ in range(5):
+        ask(client)
+
+    assert clock.slept == [60.0, 60.0]
+    assert len(server.asked) == 5
 
 
 # Connections

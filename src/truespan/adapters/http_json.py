@@ -8,6 +8,7 @@ request's text, a reply's body or a key.
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import weakref
@@ -29,12 +30,14 @@ from truespan.adapters.http_connection import (
     read_target,
 )
 from truespan.errors import (
+    BatchTooLarge,
     InvalidConfiguration,
     ProviderBadReply,
     ProviderRefused,
     ProviderUnavailable,
     ServiceError,
 )
+from truespan.ingest.pace import Pace
 from truespan.ports import Clock
 
 Kind = TypeVar("Kind")
@@ -74,7 +77,18 @@ class Reply:
             raise ProviderBadReply(f"{self.who} answered with something that is not JSON.")
         try:
             return msgspec.json.decode(self.body, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return self._read_loosely(kind)
+
+    def _read_loosely(self, kind: type[Kind]) -> Kind:
+        """Return the content of a reply that is JSON but for NaN and infinity.
+
+        Some servers write them down as if they were numbers. They cost the vector they are in, not
+        all that came with it.
+        """
+        try:
+            return msgspec.convert(json.loads(self.body), kind)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             raise ProviderBadReply(
                 f"{self.who} answered with JSON that is broken or of another shape."
             ) from None
@@ -91,6 +105,8 @@ class Reply:
                 f"{self.who} points elsewhere (status {self.status}); redirects are not followed.",
                 advice="Set the base URL to where the provider really is.",
             )
+        if self.status == 413:
+            return BatchTooLarge(f"A request is larger than {self.who} takes (status 413).")
         if self.status in (401, 403):
             return ProviderRefused(
                 f"{self.who} denied access (status {self.status}).",
@@ -109,12 +125,14 @@ class JsonClient:
         label: str,
         clock: Clock,
         bounds: Bounds | None = None,
+        pace: Pace | None = None,
         start_advice: str = "Try again in a moment.",
     ) -> None:
         self.target = read_target(base_url)
         self.who = f"{label} at {self.target.address}"
         self._clock = clock
         self._bounds = bounds or Bounds()
+        self._pace = pace
         self._start_advice = start_advice
         self._idle = IdleConnections()
         # Nobody closes an embedder, so whoever lets go of the last reference shuts the door.
@@ -141,8 +159,10 @@ class JsonClient:
     def _ask(
         self, method: str, path: str, body: bytes | None, extra: Mapping[str, str] | None
     ) -> Reply:
-        deadline = self._clock.monotonic() + self._bounds.total_seconds
         request = (method, self.target.path + path, body, _headers(body, extra))
+        if self._pace is not None:
+            self._pace.wait()
+        deadline = self._clock.monotonic() + self._bounds.total_seconds
         try:
             if (kept := self._idle.take()) is not None:
                 try:
@@ -215,6 +235,11 @@ class JsonClient:
             case _:
                 reason = "cannot be reached"
         return ProviderUnavailable(f"{self.who} {reason}.", advice=self._start_advice)
+
+
+def sendable(text: str) -> str:
+    """Return a text that has a UTF-8 form: half a surrogate pair has none."""
+    return text.encode(errors="replace").decode()
 
 
 def read_pause(value: str, now: float) -> float | None:

@@ -7,7 +7,6 @@ Must hold: nothing is truncated in silence, and one profile stands for one build
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,22 +15,18 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from truespan.adapters.embedding_probe import PROBE, learnt_dimensions
+from truespan.adapters.http_complaint import names_no_model, size_refusal, words_of
 from truespan.adapters.http_connection import Bounds
-from truespan.adapters.http_json import JsonClient, Reply
+from truespan.adapters.http_json import JsonClient, Reply, sendable
 from truespan.adapters.ollama_models import Manner, manner_of, same_model, spellings, to_pull
-from truespan.adapters.vector_bytes import bytes_of
-from truespan.errors import (
-    InvalidConfiguration,
-    ModelUnavailable,
-    ProfileMismatch,
-    ProviderBadReply,
-    ProviderRefused,
-)
+from truespan.adapters.vector_bytes import NO_VECTOR, unit_vector
+from truespan.errors import ModelUnavailable, ProfileMismatch, ProviderBadReply
+from truespan.ingest.pace import Pace
 from truespan.model.chunk import Vector
 from truespan.model.profile import Distance, EmbeddingProfile
 from truespan.ports import Clock, EmbeddingLimits, TokenCounter
 
-PROBE = "A short text from which the number of dimensions is learnt."
 RECHECK_SECONDS = 60.0
 """For how long the model behind a name is taken to be the one that was seen last."""
 _ITEMS = 32
@@ -41,18 +36,10 @@ _LEAST_CONTEXT = 512
 _USUAL_CONTEXT = 2048
 """Ollama gives a model less than it could read unless its file says more; older releases this."""
 _CHARACTERS_PER_TOKEN = 4
-_LEAST_LENGTH = 1e-6
-"""A vector shorter than this is taken for zero, here as in the checks that follow."""
 _BOUNDS = Bounds(read_seconds=300.0, total_seconds=300.0)
 """Nothing comes before the last text of a batch is done, nor while a model is being loaded."""
-_NO_VECTOR = Vector(b"")
-"""Stands for a vector that Ollama could not compute; every check on vectors refuses it."""
 
-_TOO_LONG = re.compile(
-    r"exceed\w* .*context length|larger than the max\w* context|too large to process", re.IGNORECASE
-)
 _NOT_FINITE = re.compile(r"\bnan\b|\binf\b|unsupported value", re.IGNORECASE)
-_NOT_FOUND = re.compile(r"\bmodel\b.*\bnot found\b", re.IGNORECASE)
 _NO_EMBEDDINGS = re.compile(r"does not support embed", re.IGNORECASE)
 
 
@@ -71,11 +58,7 @@ class _Shown(msgspec.Struct):
 
 
 class _Embedded(msgspec.Struct):
-    embeddings: list[list[float]]
-
-
-class _Complaint(msgspec.Struct):
-    error: str = ""
+    embeddings: list[list[float | None] | None]
 
 
 class _NotFinite(Exception):
@@ -104,12 +87,14 @@ class OllamaEmbedder:
         clock: Clock,
         in_flight: int = 2,
         bounds: Bounds | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._client = JsonClient(
             base_url,
             label="Ollama",
             clock=clock,
             bounds=bounds or _BOUNDS,
+            pace=pace,
             start_advice="Start it with 'ollama serve', or set ollama_base_url to where it runs.",
         )
         self._model = model
@@ -153,16 +138,17 @@ class OllamaEmbedder:
 
         Raises:
             ProviderUnavailable: Ollama did not answer; trying again may help.
-            ProviderRefused: a text is longer than the model reads, or Ollama said no.
+            TextTooLong, BatchTooLarge: a text, or all of them together, are too much for it.
+            ProviderRefused: Ollama said no.
             ProviderBadReply: the reply is not one vector for each text.
             ModelUnavailable, ProfileMismatch: the model is gone, or another than before.
         """
         if not texts:
             return []
         known = self._known()
-        sent = [known.manner.document + _clean(text) for text in texts]
+        sent = [known.manner.document + sendable(text) for text in texts]
         try:
-            return self._embed(known, sent)
+            return self._vectors(known.profile.model, sent)
         except _NotFinite:
             return [self._embed_apart(known, text) for text in sent]
 
@@ -170,7 +156,7 @@ class OllamaEmbedder:
         """Return the vector of a query; raises as `embed_documents` does."""
         known = self._known()
         try:
-            [vector] = self._embed(known, known.manner.query + _clean(text))
+            [vector] = self._vectors(known.profile.model, known.manner.query + sendable(text))
         except _NotFinite:
             raise ProviderBadReply(
                 f"{self._client.who} found no finite numbers for the query."
@@ -191,14 +177,11 @@ class OllamaEmbedder:
 
     def _embed_apart(self, known: _Known, text: str) -> Vector:
         try:
-            return self._embed(known, [text])[0]
+            return self._vectors(known.profile.model, [text])[0]
         except _NotFinite:
-            return _NO_VECTOR
+            return NO_VECTOR
 
-    def _embed(self, known: _Known, texts: str | list[str]) -> list[Vector]:
-        return [_unit(numbers) for numbers in self._numbers(known.profile.model, texts)]
-
-    def _numbers(self, name: str, texts: str | list[str]) -> list[list[float]]:
+    def _vectors(self, name: str, texts: str | list[str]) -> list[Vector]:
         payload: dict[str, Any] = {"model": name, "input": texts, "truncate": False}
         if self._dimensions is not None:
             payload["dimensions"] = self._dimensions
@@ -211,18 +194,15 @@ class OllamaEmbedder:
             raise ProviderBadReply(
                 f"{self._client.who} returned {len(found)} vectors for {expected} texts."
             )
-        return found
+        return [unit_vector(numbers) for numbers in found]
 
     def _refuse(self, reply: Reply) -> NoReturn:
         """Raise what a complaint means; the words themselves are looked at and not passed on."""
-        complaint = _complaint(reply)
-        if _NOT_FOUND.search(complaint):
+        complaint = words_of(reply)
+        if names_no_model(reply):
             raise self._missing()
-        if _TOO_LONG.search(complaint):
-            raise ProviderRefused(
-                f"A text is longer than the model reads ({self._client.who}).",
-                advice="Nothing was cut off; shorten the query, or choose smaller chunks.",
-            )
+        if (refusal := size_refusal(reply)) is not None:
+            raise refusal
         if _NOT_FINITE.search(complaint):
             raise _NotFinite
         if _NO_EMBEDDINGS.search(complaint):
@@ -293,36 +273,16 @@ class OllamaEmbedder:
 
     def _probe(self, name: str) -> int:
         try:
-            [numbers] = self._numbers(name, PROBE)
+            [vector] = self._vectors(name, PROBE)
         except _NotFinite:
             raise ProviderBadReply(f"{self._client.who} found no finite numbers.") from None
-        if not _LEAST_LENGTH < math.hypot(*numbers) < math.inf:
-            raise ProviderBadReply(f"{self._client.who} did not return one sound vector.")
-        if self._dimensions not in (None, len(numbers)):
-            raise InvalidConfiguration(
-                f"The model {self._model!r} gives {len(numbers)} dimensions,"
-                f" not the {self._dimensions} of ollama_dimensions.",
-                advice="Set ollama_dimensions to 0, or choose a model that can be shortened.",
-            )
-        return len(numbers)
-
-
-def _clean(text: str) -> str:
-    """Return a text that has a UTF-8 form: half a surrogate pair has none."""
-    return text.encode(errors="replace").decode()
-
-
-def _unit(numbers: list[float]) -> Vector:
-    """Return a vector of length one, computed in double precision and rounded once.
-
-    The profile's cosine is taken over unit vectors. Ollama scales them itself, but in single
-    precision, and some releases do not when dimensions are cut. What cannot be scaled stays as it
-    is, for the checks that follow to refuse.
-    """
-    length = math.hypot(*numbers)
-    if not _LEAST_LENGTH < length < math.inf:
-        return Vector(bytes_of(numbers))
-    return Vector(bytes_of(number / length for number in numbers))
+        return learnt_dimensions(
+            vector,
+            self._dimensions,
+            who=self._client.who,
+            model=self._model,
+            setting="ollama_dimensions",
+        )
 
 
 def _context(shown: _Shown) -> int:
@@ -335,10 +295,3 @@ def _context(shown: _Shown) -> int:
     stated = re.search(r"^num_ctx\s+(\d{1,9})\s*$", shown.parameters or "", re.MULTILINE)
     given = int(stated[1]) if stated else _USUAL_CONTEXT
     return min([*lengths, given]) if lengths else _LEAST_CONTEXT
-
-
-def _complaint(reply: Reply) -> str:
-    try:
-        return msgspec.json.decode(reply.body, type=_Complaint).error
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return ""

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from truespan.model.chunk import Vector
+
+LEAST_LENGTH = 1e-6
+"""A vector shorter than this is taken for zero, here as in the checks that follow."""
+NO_VECTOR = Vector(b"")
+"""Stands for a vector that a provider did not give; every check on vectors refuses it."""
 
 
 def numbers_of(vector: bytes) -> array[float]:
@@ -21,3 +30,19 @@ def bytes_of(numbers: Iterable[float]) -> bytes:
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()
+
+
+def unit_vector(numbers: Sequence[float | None] | None) -> Vector:
+    """Return a vector of length one, computed in double precision and rounded once.
+
+    The profile's cosine is taken over unit vectors. Not every provider scales them, and some do not
+    when dimensions are cut. What cannot be scaled stays as it is, and what is not all numbers is no
+    vector, for the checks that follow to refuse: the other texts of a batch are not lost with it.
+    """
+    if numbers is None or None in numbers:
+        return NO_VECTOR
+    known = cast("Sequence[float]", numbers)
+    length = math.hypot(*known)
+    if not LEAST_LENGTH < length < math.inf:
+        return Vector(bytes_of(known))
+    return Vector(bytes_of(number / length for number in known))

@@ -1,98 +1,181 @@
-"""From the bytes of a source to everything one revision consists of."""
+"""From what a loader found to everything one revision consists of."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from typing import NamedTuple
 
 import numpy as np
 
-from truespan.errors import InvalidSettings, SourceEmpty
-from truespan.ingest.assemble import assemble
-from truespan.ingest.clean import CLEANING_VERSION
+from truespan.errors import SourceEmpty
+from truespan.ingest.assemble import Marker, assemble
 from truespan.ingest.cut import cut
-from truespan.ingest.load import LOADER_VERSION, load
-from truespan.ingest.sentences import segmenter, split_sentences
+from truespan.ingest.dedupe import first_of_equals
+from truespan.ingest.figures import describe_figures, figure_chunks, summary_of
+from truespan.ingest.language import detect_language
+from truespan.ingest.prepare import Preparation
+from truespan.ingest.sanitize import Mode, Sanitizer
+from truespan.ingest.sentences import split_sentences
 from truespan.model.chunk import CutChunk
-from truespan.model.document import Draft, MeasuredSentence
+from truespan.model.document import AuditEntry, Draft, MeasuredSentence
+from truespan.model.figure import FigureFlags, FigureRecord, figure_id_of, marker
 from truespan.model.ids import hash_text
-from truespan.model.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
 from truespan.model.source import Declared, DocumentKind, Source
-from truespan.model.text import CanonicalText, Sentence, Span, TokenMap
+from truespan.model.text import CanonicalText, Loaded, Sentence, Span, TokenMap
 from truespan.ports import TokenCounter
 
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 
 
-def chunking_for(declared: Declared) -> ChunkingProfile:
-    """Return the chunking profile that is named, or the default for the kind of document."""
-    if declared.chunking is not None:
-        try:
-            return STANDARD_CHUNKING[declared.chunking]
-        except KeyError:
-            raise InvalidSettings(
-                f"There is no chunking profile {declared.chunking!r}.",
-                advice=f"Choose one of {', '.join(STANDARD_CHUNKING)}.",
-            ) from None
-    return SENTENCES if declared.kind is DocumentKind.BOOK else WINDOW
+class _Language(NamedTuple):
+    """A language, whether anybody said so, and whether that was the source itself."""
 
-
-def recipe_of(declared: Declared, counter: TokenCounter, input_limit: int) -> str:
-    """Return a digest of all that is done to a source's bytes.
-
-    The same bytes under the same recipe give the same revision, so there is nothing to do again.
-    """
-    steps = {
-        "cleaning": CLEANING_VERSION,
-        "loader": LOADER_VERSION,
-        "segmenter": segmenter(),
-        "chunking": asdict(chunking_for(declared)),
-        "counter": counter.name,
-        "input_limit": input_limit,
-        "kind": declared.kind or DocumentKind.DOCUMENT,
-        "title": declared.title,
-    }
-    return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
+    code: str
+    declared: bool
+    stated: bool
 
 
 def draft(
-    source: Source, data: bytes, *, source_hash: str, counter: TokenCounter, input_limit: int
+    source: Source,
+    loaded: Loaded,
+    *,
+    preparation: Preparation,
+    source_hash: str,
+    recipe: str,
+    counter: TokenCounter,
+    input_limit: int,
 ) -> Draft:
     """Make a revision of a source.
 
     Raises:
-        SourceRefused: its bytes are no text, or hold none.
+        SourceEmpty: nothing is left of it.
     """
-    declared = source.declared
-    loaded = load(source.name, data)
-    canonical = assemble(loaded.blocks)
-    sentences = split_sentences(canonical, declared.language or DEFAULT_LANGUAGE)
+    declared, flags = source.declared, preparation.figures
+    loaded, audit = _sanitized(loaded, preparation.sanitizer)
+    canonical = assemble(loaded.blocks, _marker(source.doc_id, flags))
+    language = _language(declared, loaded, canonical)
+    sentences = split_sentences(canonical, language.code)
     if not sentences:
         raise SourceEmpty(source.name)
     tokens = counter.measure(canonical.text)
-    chunking = chunking_for(declared)
+    chunking = preparation.chunking_for(declared)
     spans = cut(canonical, sentences, tokens, chunking, input_limit)
+    chunks = chunks_of(canonical, sentences, tokens, spans)
+    if chunking.dedupe:
+        chunks = first_of_equals(chunks)
+    figures = (
+        describe_figures(
+            source.doc_id,
+            canonical,
+            sentences,
+            chunks,
+            loaded.images,
+            lambda text: counter.count(text) <= input_limit,
+        )
+        if flags.any
+        else ()
+    )
+    described = figure_chunks(figures, canonical, counter, len(chunks)) if flags.chunks else ()
     return Draft(
         doc_id=source.doc_id,
         name=source.name,
         path=source.path.encode("utf-8", "replace").decode(),
         kind=declared.kind or DocumentKind.DOCUMENT,
         title=declared.title or loaded.title or source.name,
-        language=declared.language or DEFAULT_LANGUAGE,
-        language_declared=declared.language is not None,
+        language=language.code,
+        language_declared=language.declared,
+        language_stated=language.stated,
         version=declared.version or DEFAULT_VERSION,
         declared_title=declared.title,
+        stated_title=loaded.properties.title,
         tags=declared.tags or (),
-        chunking=chunking.name,
+        source_url=declared.source_url,
+        metadata=declared.metadata,
+        origin=source.origin,
+        chunking=chunking,
         source_hash=source_hash,
-        recipe=recipe_of(declared, counter, input_limit),
+        recipe=recipe,
         canonical=canonical,
         sentences=measured(canonical, sentences, tokens),
-        chunks=chunks_of(canonical, sentences, tokens, spans),
+        chunks=(*chunks, *described),
+        properties=loaded.properties,
+        figures=figures,
+        images=loaded.images if flags.extract_images else (),
+        audit=audit,
+        notes=tuple(_notes(loaded, flags, figures, len(described))),
     )
+
+
+def _sanitized(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[AuditEntry, ...]]:
+    """Return what may be kept of a source, and how much was found in it that may not."""
+    if sanitizer.mode is Mode.OFF:
+        return loaded, ()
+    # Imported here: its rules take time to load, and most libraries have it off.
+    from truespan.ingest.sanitize.document import sanitized_loaded
+
+    kept, counts = sanitized_loaded(loaded, sanitizer)
+    redacted = sanitizer.mode is Mode.ON
+    return kept, tuple(
+        AuditEntry(one.label, one.rule, one.count, redacted) for one in counts.entries
+    )
+
+
+def _marker(doc_id: str, flags: FigureFlags) -> Marker | None:
+    if not flags.placeholders:
+        return None
+    return lambda number: marker(figure_id_of(doc_id, number))
+
+
+def _language(declared: Declared, loaded: Loaded, canonical: CanonicalText) -> _Language:
+    """Return the language that the caller declares, or the source states, or that is detected."""
+    if declared.language:
+        return _Language(declared.language, True, False)
+    if stated := _plausible_code(loaded.properties.language):
+        return _Language(stated, True, True)
+    return _Language(detect_language(canonical.text) or DEFAULT_LANGUAGE, False, False)
+
+
+def _plausible_code(stated: str | None) -> str | None:
+    """Return the language of a code such as 'en-GB'; None for what is no code.
+
+    Sources state a region where nobody asked for one, and a filter for 'en' means that too.
+    """
+    code = (stated or "").strip().replace("_", "-").split("-")[0].lower()
+    return code if code.isascii() and code.isalpha() and len(code) in (2, 3) else None
+
+
+def _notes(
+    loaded: Loaded, flags: FigureFlags, figures: Sequence[FigureRecord], described: int
+) -> Iterator[str]:
+    """Give the lines that tell how pictures were dealt with, and what could not be kept."""
+    yield from loaded.warnings
+    counts = loaded.pictures
+    if not flags.any and not counts.blips:
+        return
+    reason = "none" if flags.any else "flags_disabled"
+    written = len(loaded.images) if flags.extract_images else 0
+    yield (
+        f"DOCX_IMAGES_SUMMARY blips_found={counts.blips} rels_total={counts.rels_total} "
+        f"rels_mapped={counts.rels_mapped} zip_member_miss={counts.zip_member_miss} "
+        f"images_written={written} image_emit_skip_reason={reason}"
+    )
+    if flags.any:
+        yield summary_of(figures, placeholders=flags.placeholders, chunks=described)
+    if flags.debug:
+        yield from _image_lines(loaded, figures)
+
+
+def _image_lines(loaded: Loaded, figures: Sequence[FigureRecord]) -> Iterator[str]:
+    placed = [one.figure for block in loaded.blocks for one in block.figures]
+    for number, figure in enumerate(placed, 1):
+        size = len(loaded.images[figure.image].data) if figure.image is not None else 0
+        reference = figures[number - 1].image_ref if figures else None
+        yield (
+            f"DOCX_IMAGE number={number} origin={figure.origin or '-'} bytes={size} "
+            f"image_ref={reference or '-'} alt={'yes' if figure.alt else 'no'}"
+        )
 
 
 def measured(
@@ -157,6 +240,7 @@ def chunks_of(
                 sentence_ends=[min(stop, end) - start for stop in ends[first:past]],
                 chapter=place.chapter,
                 section=place.section,
+                page=canonical.page_at(start) if canonical.pages else None,
             )
         )
     return tuple(chunks)

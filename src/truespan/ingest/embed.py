@@ -6,78 +6,71 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from truespan.errors import ProviderBadReply, ProviderUnavailable
+from truespan.errors import BatchTooLarge, ProviderRefused, TextTooLong
+from truespan.ingest.batches import Item, batches
+from truespan.ingest.canary import Canary, check_count
+from truespan.ingest.pace import retried
+from truespan.ingest.too_long import EstimatedTokens, OnTokenLimit, Remark, TooLong
+from truespan.ingest.vectors import is_sound
 from truespan.model.chunk import Vector
 from truespan.model.ids import TextHash
-from truespan.ports import Clock, Embedder, EmbeddingLimits
-
-CHARACTERS_PER_TOKEN = 4
-"""The estimate that batches are filled by; exact counts are the chunker's business."""
-ATTEMPTS = 5
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 60.0
-CANARY = "The canary at the end of every batch proves that vectors come back in order."
-LEAST_NORM = 1e-6
-CANARY_SIMILARITY = 0.98
-"""A provider's own batching may change a vector a little, never this much."""
+from truespan.ports import Clock, Embedder, EmbeddingLimits, TokenCounter
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedBatch:
-    """Vectors that passed every check, and the texts whose vectors did not."""
+    """Vectors that passed every check, and the texts that got none.
+
+    `notes` say why a text was rejected, and what is to be known of some that were not.
+    """
 
     vectors: dict[TextHash, Vector] = field(default_factory=dict)
     rejected: tuple[TextHash, ...] = ()
+    notes: dict[TextHash, Remark] = field(default_factory=dict)
 
-
-def batches(
-    texts: Sequence[tuple[TextHash, str]], limits: EmbeddingLimits
-) -> Iterator[list[tuple[TextHash, str]]]:
-    """Group texts so that no batch exceeds the limits; a text above them goes alone."""
-    batch: list[tuple[TextHash, str]] = []
-    used = 0
-    room = limits.items - (1 if limits.joint and limits.items > 1 else 0)
-    for item in texts:
-        tokens = -(-len(item[1]) // CHARACTERS_PER_TOKEN)
-        if batch and (len(batch) >= room or used + tokens > limits.tokens):
-            yield batch
-            batch, used = [], 0
-        batch.append(item)
-        used += tokens
-    if batch:
-        yield batch
+    def joined(self, other: EmbeddedBatch) -> EmbeddedBatch:
+        """Return what two parts of a batch gave."""
+        return EmbeddedBatch(
+            self.vectors | other.vectors, self.rejected + other.rejected, self.notes | other.notes
+        )
 
 
 def embed_texts(
-    embedder: Embedder, texts: Mapping[TextHash, str], limits: EmbeddingLimits, clock: Clock
+    embedder: Embedder,
+    texts: Mapping[TextHash, str],
+    limits: EmbeddingLimits,
+    clock: Clock,
+    *,
+    counter: TokenCounter | None = None,
+    on_token_limit: OnTokenLimit = OnTokenLimit.MEAN,
+    canary: Canary | None = None,
 ) -> Iterator[EmbeddedBatch]:
     """Embed each text once; give every batch as soon as it is done, so that it can be kept.
 
-    `limits` are the operator's; the provider's own win where they are lower.
+    `limits` are the operator's; the provider's own win where they are lower. Who embeds again and
+    again keeps one `canary`, which then costs its own request once.
 
     Raises:
         ProviderUnavailable: it did not answer, `ATTEMPTS` times.
         ProviderRefused: it answered no.
         ProviderBadReply: the number or the order of its vectors is wrong.
     """
-    limits = embedder.limits.within(limits)
-    canary = _canary_vector(embedder, clock) if limits.joint and texts else None
-    todo = batches(list(texts.items()), limits)
-    if limits.in_flight == 1:
-        for batch in todo:
-            yield _embed_batch(embedder, batch, canary, clock)
+    if not texts:
         return
-    yield from _concurrently(
-        lambda batch: _embed_batch(embedder, batch, canary, clock), todo, limits.in_flight
-    )
+    limits = embedder.limits.within(limits)
+    proof = (canary or Canary()) if limits.joint else None
+    work = _Embedding(embedder, limits, clock, proof, counter or EstimatedTokens(), on_token_limit)
+    todo = batches(list(texts.items()), limits)
+    if proof is not None and len(texts) > 1 and limits.items > 1:
+        proof.learn(embedder, work.send)
+    if limits.in_flight == 1:
+        yield from map(work.embed, todo)
+    else:
+        yield from _concurrently(work.embed, todo, limits.in_flight)
 
 
 def _concurrently(
-    work: Callable[[list[tuple[TextHash, str]]], EmbeddedBatch],
-    todo: Iterator[list[tuple[TextHash, str]]],
-    in_flight: int,
+    work: Callable[[list[Item]], EmbeddedBatch], todo: Iterator[list[Item]], in_flight: int
 ) -> Iterator[EmbeddedBatch]:
     """Run `work` over `todo` with at most `in_flight` calls at once; the first error ends it."""
     running: set[Future[EmbeddedBatch]] = set()
@@ -94,46 +87,65 @@ def _concurrently(
                 future.cancel()
 
 
-def retried(call: Callable[[], list[Vector]], clock: Clock, *, spread: int) -> list[Vector]:
-    """Call until it answers; what may pass by itself is tried again, a refusal is not.
+@dataclass(frozen=True, slots=True)
+class _Embedding:
+    """How one batch becomes vectors."""
 
-    The pause doubles each time, and `spread` keeps calls that failed together from returning
-    together.
-    """
-    pause = FIRST_PAUSE * (1 + spread % 8 / 8)
-    for attempt in range(1, ATTEMPTS + 1):
+    embedder: Embedder
+    limits: EmbeddingLimits
+    clock: Clock
+    canary: Canary | None
+    counter: TokenCounter
+    on_token_limit: OnTokenLimit
+
+    def send(self, texts: list[str], spread: int = 0) -> list[Vector]:
+        return retried(lambda: self.embedder.embed_documents(texts), self.clock, spread=spread)
+
+    def embed(self, batch: list[Item]) -> EmbeddedBatch:
+        """Embed a batch; one that is too large for the provider goes in halves.
+
+        A text that is too long is not always named, so it is looked for in the same way.
+        """
         try:
-            return call()
-        except ProviderUnavailable as error:
-            if attempt == ATTEMPTS:
-                raise
-            clock.sleep(min(max(pause, error.retry_after or 0.0), LONGEST_PAUSE))
-            pause *= 2
-    raise AssertionError("the loop returns or raises")
+            vectors = self._in_order(batch)
+        except (BatchTooLarge, TextTooLong) as refusal:
+            if len(batch) == 1:
+                return self._alone(batch[0], refusal)
+            middle = len(batch) // 2
+            return self.embed(batch[:middle]).joined(self.embed(batch[middle:]))
+        return _checked(batch, vectors, self.embedder.profile.dimensions)
 
+    def _in_order(self, batch: list[Item]) -> list[Vector]:
+        texts = [text for _, text in batch]
+        spread = int(batch[0][0][:4], 16)
+        if self.canary is not None and len(batch) > 1:
+            return self.canary.prove(texts, self.limits.items, lambda sent: self.send(sent, spread))
+        vectors = self.send(texts, spread)
+        check_count(vectors, texts)
+        return vectors
 
-def _embed_batch(
-    embedder: Embedder,
-    batch: list[tuple[TextHash, str]],
-    canary: Vector | None,
-    clock: Clock,
-) -> EmbeddedBatch:
-    texts = [text for _, text in batch]
-    sent = texts if canary is None or len(texts) == 1 else [*texts, CANARY]
-    spread = int(batch[0][0][:4], 16)
-    vectors = retried(lambda: embedder.embed_documents(sent), clock, spread=spread)
-    if len(vectors) != len(sent):
-        raise ProviderBadReply(
-            f"The embedding provider returned {len(vectors)} vectors for {len(sent)} texts."
+    def _alone(self, item: Item, refusal: ProviderRefused) -> EmbeddedBatch:
+        """Do with a text that was refused by itself what the operator chose."""
+        if not isinstance(refusal, TextTooLong):
+            # The request was too large with nothing else in it: that is not about tokens.
+            raise refusal
+        text_hash, text = item
+        profile = self.embedder.profile
+        too_long = TooLong(
+            self.on_token_limit, self.counter, profile.input_limit, profile.dimensions
         )
-    if len(sent) > len(texts):
-        _check_canary(vectors.pop(), canary)
-    return _checked(batch, vectors, embedder.profile.dimensions)
+        vector, remark = too_long.embed(text, lambda part: self._part(part))
+        if vector is None:
+            return EmbeddedBatch({}, (text_hash,), {text_hash: remark})
+        return EmbeddedBatch({text_hash: vector}, (), {text_hash: remark})
+
+    def _part(self, text: str) -> Vector:
+        vectors = self.send([text])
+        check_count(vectors, [text])
+        return vectors[0]
 
 
-def _checked(
-    batch: list[tuple[TextHash, str]], vectors: list[Vector], dimensions: int
-) -> EmbeddedBatch:
+def _checked(batch: Sequence[Item], vectors: Sequence[Vector], dimensions: int) -> EmbeddedBatch:
     """Keep the vectors that have the right length, are finite and are not zero."""
     good: dict[TextHash, Vector] = {}
     rejected: list[TextHash] = []
@@ -142,35 +154,4 @@ def _checked(
             good[text_hash] = vector
         else:
             rejected.append(text_hash)
-    return EmbeddedBatch(good, tuple(rejected))
-
-
-def is_sound(vector: Vector, dimensions: int) -> bool:
-    """Say whether a vector has the right length, is finite and is not zero."""
-    if len(vector) != dimensions * 4:
-        return False
-    numbers = np.frombuffer(vector, dtype="<f4").astype(np.float64)
-    square = float(numbers @ numbers)
-    # One comparison catches everything: NaN and infinity survive squaring and summing.
-    return LEAST_NORM**2 < square < float("inf")
-
-
-def _canary_vector(embedder: Embedder, clock: Clock) -> Vector:
-    vectors = retried(lambda: embedder.embed_documents([CANARY]), clock, spread=0)
-    if len(vectors) != 1 or not is_sound(vectors[0], embedder.profile.dimensions):
-        raise ProviderBadReply("The embedding provider did not return one sound vector.")
-    return vectors[0]
-
-
-def _check_canary(found: Vector, expected: Vector | None) -> None:
-    if expected is None or len(found) != len(expected) or not _alike(found, expected):
-        raise ProviderBadReply(
-            "The embedding provider mixed up the vectors of a batch.",
-            advice="Lower the batch size or change the provider; nothing of the batch was kept.",
-        )
-
-
-def _alike(one: Vector, other: Vector) -> bool:
-    first, second = np.frombuffer(one, dtype="<f4"), np.frombuffer(other, dtype="<f4")
-    norms = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return norms > 0 and float(first @ second) / norms >= CANARY_SIMILARITY
+    return EmbeddedBatch(good, tuple(rejected), dict.fromkeys(rejected, Remark.BAD_VECTOR))

@@ -41,6 +41,11 @@ class Passage:
     overlap_text: str
     token_count: int
     receipt: Receipt
+    page: int | None = None
+    figure_id: str | None = None
+    image_ref: str | None = None
+    parent_chunk_id: ChunkId | None = None
+    parent_chunk_local_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,30 @@ class SourceNote:
     profile: str
     generation: int
     revision: int | None
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FigureNote:
+    """A figure that was found. It is for people: a model gets the text around it instead.
+
+    `parent_chunk_id` is the text chunk in which it stands, `description` what is said of it.
+    """
+
+    chunk_id: ChunkId
+    figure_id: str
+    image_ref: str | None
+    parent_chunk_id: ChunkId | None
+    parent_chunk_local_index: int | None
+    description: str
+    document: int
+    source: str
+    title: str
+    chapter: str
+    section: str
+    page: int | None
+    relevance_score: float
+    chunk_type: ChunkKind = ChunkKind.FIGURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +219,7 @@ class BundleMetadata:
     sources: tuple[SourceNote, ...]
     located: tuple[Located, ...]
     floor: float | None
+    figures: tuple[FigureNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

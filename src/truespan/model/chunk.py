@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
+from truespan.model.figure import ParentChunk
 from truespan.model.ids import ChunkId, TextHash
 
 Vector = NewType("Vector", bytes)
@@ -27,6 +28,15 @@ class ChunkState(StrEnum):
     QUARANTINED = "quarantined"
 
 
+@dataclass(frozen=True, slots=True)
+class FigureMark:
+    """Which figure a chunk of kind `figure` describes, and the text chunk it stands in."""
+
+    figure_id: str
+    image_ref: str | None
+    parent: ParentChunk | None
+
+
 @dataclass(slots=True)
 class CutChunk:
     """A chunk as it was cut, before it has an id. `sentence_ends` are offsets within its text."""
@@ -45,6 +55,9 @@ class CutChunk:
     chapter: str | None
     section: str | None
     kind: ChunkKind = ChunkKind.TEXT
+    page: int | None = None
+    figure: FigureMark | None = None
+    dedupe_hash: TextHash | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,9 @@ class StoredChunk:
     tokens: int
     chapter: str | None
     section: str | None
+    page: int | None = None
+    figure: FigureMark | None = None
+    dedupe_hash: TextHash | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +94,9 @@ class DocumentLabel:
     title: str
     declared_title: str | None
     revision: int
+    tags: tuple[str, ...] = ()
+    language: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

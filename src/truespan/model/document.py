@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from truespan.model.chunk import CutChunk
+from truespan.model.figure import FigureRecord
+from truespan.model.profile import ChunkingProfile
 from truespan.model.source import Declared, DocumentKind
-from truespan.model.text import CanonicalText, Sentence
+from truespan.model.text import CanonicalText, Image, Properties, Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,16 @@ class MeasuredSentence(NamedTuple):
     sentence: Sentence
     digest: bytes
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """How often one rule of the sanitiser found something; never what it found."""
+
+    label: str
+    rule: str
+    count: int
+    redacted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +56,31 @@ class Draft:
     version: str
     declared_title: str | None
     tags: tuple[str, ...]
-    chunking: str
+    chunking: ChunkingProfile
     source_hash: str
     recipe: str
     canonical: CanonicalText
     sentences: tuple[MeasuredSentence, ...]
     chunks: tuple[CutChunk, ...]
+    stated_title: str | None = None
+    """The title that the source's own fields give, apart from its text."""
+    language_stated: bool = False
+    """Whether the language is one that the source states, and not the caller."""
+    source_url: str | None = None
+    metadata: str | None = None
+    """What the caller wants to be kept with it, as a JSON object."""
+    origin: str = ""
+    properties: Properties = field(default_factory=Properties)
+    figures: tuple[FigureRecord, ...] = ()
+    images: tuple[Image, ...] = ()
+    audit: tuple[AuditEntry, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is worth a line in the log, without words of the text."""
+
+
+def assets_token(source_hash: str, recipe: str) -> str:
+    """Return the name under which a revision's images wait; known before the revision is."""
+    return f"{source_hash[:16]}-{recipe[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +109,27 @@ class Document:
     quarantined: int
     characters: int
     sentences: int
+    language_stated: bool = False
+    source_url: str | None = None
+    metadata: str | None = None
+    skipped: int = 0
+    """Chunks that were left out because the model reads less than they hold."""
+    origin: str = ""
+    """The manifest that named it, if one did."""
 
     @property
     def declared(self) -> Declared:
         """Return what was declared of the document when it was last taken in."""
+        said = self.language_declared and not self.language_stated
         return Declared(
             kind=self.kind,
             title=self.declared_title,
-            language=self.language if self.language_declared else None,
+            language=self.language if said else None,
             version=self.version,
             chunking=self.chunking,
             tags=self.tags,
+            source_url=self.source_url,
+            metadata=self.metadata,
         )
 
 
@@ -115,6 +156,30 @@ class OutlineEntry:
     start: int
     chapter: str | None
     section: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What became of deriving a revision's metadata: a JSON object, or the code of a failure."""
+
+    revision: RevisionRef
+    metadata: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derivable:
+    """What metadata are derived from: a revision's labels, its own words about itself, its text."""
+
+    title: str
+    declared_title: str | None
+    language: str
+    language_declared: bool
+    metadata: str | None
+    properties: Properties
+    text: str
+    outline: tuple[OutlineEntry, ...]
+    sentences: int
 
 
 @dataclass(frozen=True, slots=True)

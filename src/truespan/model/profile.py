@@ -80,6 +80,8 @@ class ChunkingProfile:
     overlap: int
     overlap_mode: OverlapMode = OverlapMode.SHARED
     pack: int | None = None
+    dedupe: bool = False
+    """Whether of chunks of a document with the same words only the first is kept."""
 
     def __post_init__(self) -> None:
         unit = _UNITS[self.strategy]
@@ -101,6 +103,23 @@ class ChunkingProfile:
             raise InvalidConfiguration(
                 f"An overlap of {self.overlap} {unit} leaves no progress at size {self.size}."
             )
+
+
+def spelled(profile: ChunkingProfile) -> str:
+    """Return a chunking profile as text that `read_chunking` reads."""
+    return json.dumps(asdict(profile), sort_keys=True, separators=(",", ":"))
+
+
+def read_chunking(stored: str) -> ChunkingProfile:
+    """Return the chunking profile that `spelled` wrote."""
+    fields = json.loads(stored)
+    return ChunkingProfile(
+        **{
+            **fields,
+            "strategy": Strategy(fields["strategy"]),
+            "overlap_mode": OverlapMode(fields["overlap_mode"]),
+        }
+    )
 
 
 WINDOW = ChunkingProfile("window", Strategy.WINDOW, size=1000, overlap=200)

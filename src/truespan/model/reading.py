@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from truespan.model.chunk import Vector
 from truespan.model.ids import ChunkId, TextHash
+from truespan.model.profile import ChunkingProfile
 
 NOTHING_READ = -1
 
@@ -19,7 +20,7 @@ class Position:
     doc_id: str
     name: str
     declared_title: str | None
-    chunking: str
+    chunking: ChunkingProfile
     revision: int
     sid: int
     current: bool
@@ -56,6 +57,7 @@ class TailChunk:
     tokens: int
     chapter: str | None
     section: str | None
+    page: int | None = None
     vector: Vector | None = None
 
 

@@ -23,6 +23,11 @@ class Declared:
     version: str | None = None
     chunking: str | None = None
     tags: tuple[str, ...] | None = None
+    source_url: str | None = None
+    metadata: str | None = None
+    """A JSON object of the caller's own, in one spelling."""
+    priority: int | None = None
+    """Sources with a higher one, from 0 to 10, are taken first."""
 
     def or_else(self, earlier: Declared) -> Declared:
         """Return what is declared now, and where nothing is, what was declared before."""
@@ -37,6 +42,9 @@ class Declared:
             version=self.version or earlier.version,
             chunking=self.chunking or (earlier.chunking if same_kind else None),
             tags=earlier.tags if self.tags is None else self.tags,
+            source_url=self.source_url or earlier.source_url,
+            metadata=self.metadata or earlier.metadata,
+            priority=self.priority,
         )
 
 
@@ -52,3 +60,5 @@ class Source:
     doc_id: str
     size: int
     declared: Declared = field(default_factory=Declared)
+    origin: str = ""
+    """The manifest that named it, if one did."""

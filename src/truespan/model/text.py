@@ -19,16 +19,91 @@ class BlockKind(StrEnum):
     TABLE = "table"
     CODE = "code"
     QUOTE = "quote"
+    CAPTION = "caption"
+    """What a source marks as the caption of a figure that stands next to it."""
+    FOOTNOTE = "footnote"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture as a loader met it.
+
+    `image` is the place of its bytes in `Loaded.images`; None when they are missing or were not
+    asked for. `origin` names the archive member or the address it was declared with.
+    """
+
+    alt: str = ""
+    origin: str = ""
+    image: int | None = None
+
+
+class PlacedFigure(NamedTuple):
+    """A figure at an offset of the text around it."""
+
+    offset: int
+    figure: Figure
+
+
+class FigureSpot(NamedTuple):
+    """A figure at an offset of canonical text; the block after its own begins at `follows`."""
+
+    offset: int
+    follows: int
+    figure: Figure
+
+
+class PageStart(NamedTuple):
+    """The offset at which a page begins; pages count from 1."""
+
+    offset: int
+    page: int
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of a source in reading order, with its place in the source's structure."""
+    """A piece of a source in reading order, with its place in the source's structure.
+
+    Offsets of figures and pages are of `text`, ascending. A block may have a figure and no text.
+    """
 
     kind: BlockKind
     text: str
     chapter: str | None = None
     section: str | None = None
+    figures: tuple[PlacedFigure, ...] = ()
+    pages: tuple[PageStart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The bytes of a picture, and the ending of the file they belong into, without a dot."""
+
+    extension: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PictureCounts:
+    """How the search for pictures went: places, references that led somewhere, and what was got."""
+
+    blips: int = 0
+    rels_total: int = 0
+    rels_mapped: int = 0
+    zip_member_miss: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What a source says of itself as a whole, in fields meant for that."""
+
+    title: str | None = None
+    authors: tuple[str, ...] = ()
+    language: str | None = None
+    created: str | None = None
+    modified: str | None = None
+    keywords: tuple[str, ...] = ()
+    description: str | None = None
+    publisher: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +112,11 @@ class Loaded:
 
     blocks: tuple[Block, ...]
     title: str | None = None
+    properties: Properties = field(default_factory=Properties)
+    images: tuple[Image, ...] = ()
+    pictures: PictureCounts = field(default_factory=PictureCounts)
+    warnings: tuple[str, ...] = ()
+    """What could not be kept, in whole sentences without words of the source."""
 
 
 class Place(NamedTuple):
@@ -55,11 +135,20 @@ class CanonicalText:
     places: tuple[Place, ...] = ()
     block_starts: tuple[int, ...] = ()
     """Where each block begins: no sentence crosses one."""
+    pages: tuple[PageStart, ...] = ()
+    figures: tuple[FigureSpot, ...] = ()
+    captions: tuple[int, ...] = ()
+    """Where blocks begin that are captions."""
 
     def place_at(self, offset: int) -> Place:
         """Return the chapter and section that `offset` lies in."""
         found = bisect_right(self.starts, offset) - 1
         return self.places[found] if found >= 0 else Place(None, None)
+
+    def page_at(self, offset: int) -> int | None:
+        """Return the page that `offset` lies on; None where the source has no pages."""
+        found = bisect_right(self.pages, offset, key=lambda start: start.offset) - 1
+        return self.pages[found].page if found >= 0 else None
 
 
 class Sentence(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from truespan.model.chunk import ChunkKind, DocumentLabel, StoredChunk
+from truespan.model.chunk import ChunkKind, DocumentLabel, FigureMark, StoredChunk
 from truespan.model.ids import ChunkId, TextHash
 
 
@@ -58,6 +58,10 @@ class Visible:
     text_hash: TextHash
     tokens: int
     score: float
+    page: int | None = None
+    figure: FigureMark | None = None
+    parent_id: ChunkId | None = None
+    """For a figure, the id under which this caller knows the chunk it stands in."""
 
 
 class FlawKind(StrEnum):

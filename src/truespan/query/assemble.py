@@ -10,6 +10,7 @@ from truespan.model.bundle import (
     BundleMetadata,
     BundleStatus,
     ContextBundle,
+    FigureNote,
     Funnel,
     Located,
     NearMiss,
@@ -19,10 +20,11 @@ from truespan.model.bundle import (
     Skipped,
     SourceNote,
 )
+from truespan.model.chunk import FigureMark
 from truespan.model.scope import Scope
 from truespan.model.trail import Flaw, Visible
 from truespan.ports import Clock
-from truespan.query.pack import Packed
+from truespan.query.pack import EXCLUDED, Packed
 from truespan.query.render import render
 from truespan.query.similarity import shown
 
@@ -115,17 +117,19 @@ def assemble(
 ) -> ContextBundle:
     """Make the one bundle that a request gets. A failed one has no chunks."""
     chosen = [] if failure else packed.chosen
+    figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     if not failure:
         account.trace += [ASSEMBLED, COMPLETED]
     # A reader goes through a book from front to back, and so does the context.
     ordered = chosen if scope is None or scope.position is None else sorted(chosen, key=_place)
     return ContextBundle(
         retrieved_chunks=tuple(_chunk(part, scope) for part in chosen if scope),
-        metadata=_metadata(account, scope, packed, chosen, seconds),
+        metadata=_metadata(account, scope, packed, chosen, figures, seconds),
         status=status_of(
             failed=failure is not None,
             reached=account.reached,
-            returned=len(chosen),
+            # Figures are given beside the chunks, and count as given.
+            returned=len(chosen) + len(figures),
             expected=min(account.top_k, account.in_scope),
         ),
         total_tokens=sum(part.tokens for part in chosen),
@@ -143,6 +147,7 @@ def _metadata(
     scope: Scope | None,
     packed: Packed,
     chosen: Sequence[Visible],
+    figures: Sequence[Visible],
     seconds: float,
 ) -> BundleMetadata:
     left_out = [Skipped(code, len(parts)) for code, parts in sorted(packed.left_out.items())]
@@ -159,6 +164,7 @@ def _metadata(
         sources=tuple(_note(part, scope) for part in chosen if scope),
         located=account.located,
         floor=account.floor,
+        figures=tuple(_figure(part) for part in figures),
     )
 
 
@@ -186,4 +192,24 @@ def _note(part: Visible, scope: Scope) -> SourceNote:
         profile=scope.profile.id,
         generation=scope.generation.number,
         revision=part.revision,
+        page=part.page,
+    )
+
+
+def _figure(part: Visible) -> FigureNote:
+    mark = part.figure or FigureMark("", None, None)
+    return FigureNote(
+        chunk_id=part.chunk_id,
+        figure_id=mark.figure_id,
+        image_ref=mark.image_ref,
+        parent_chunk_id=part.parent_id,
+        parent_chunk_local_index=mark.parent.index if mark.parent else None,
+        description=part.text,
+        document=part.document,
+        source=part.source,
+        title=part.title,
+        chapter=part.chapter,
+        section=part.section,
+        page=part.page,
+        relevance_score=shown(part.score),
     )

@@ -48,9 +48,15 @@ def _matches(entry: ShelfEntry, request: RetrievalRequest) -> bool:
     language, version = request.language_constraint, request.version_constraint
     return (
         _is_named(entry, request)
-        and (language is None or entry.language.casefold() == language.casefold())
+        and (language is None or _speaks(entry.language, language))
         and (version is None or entry.version == version)
     )
+
+
+def _speaks(language: str, wanted: str) -> bool:
+    """Say whether a document is in a language; 'en' asks for 'en-GB' as well, not the other way."""
+    found, asked = language.casefold().replace("_", "-"), wanted.casefold().replace("_", "-")
+    return found == asked or found.startswith(f"{asked}-")
 
 
 def _is_named(entry: ShelfEntry, request: RetrievalRequest) -> bool:

@@ -10,6 +10,7 @@ from truespan.model.trail import Visible
 from truespan.query.render import Shown
 
 OVER_BUDGET = "over_budget"
+EXCLUDED = "excluded_kind"
 PATIENCE = 64
 """Candidates that may be too large for what is left of the budget before it counts as full."""
 
@@ -63,7 +64,7 @@ def pack(
 def _reason(part: Visible, shown: Shown, left: int, excluded: Collection[ChunkKind]) -> str | None:
     """Return why a chunk is passed over; None when it is taken."""
     if part.kind in excluded:
-        return "excluded_kind"
+        return EXCLUDED
     fresh = shown.uncovered(part.document, part.start, part.end)
     if not any(part.text[a - part.start : b - part.start].strip() for a, b in fresh):
         return "duplicate_passage"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truespan.model.ids import ChunkId, TextHash, reader_chunk_id
+from truespan.model.ids import ChunkId, TextHash, chunk_id, reader_chunk_id
 from truespan.model.scope import Scope, admits
 from truespan.model.trail import Verified, Visible
 
@@ -21,6 +21,7 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
         return None
     if position is None:
         title, identity, revision = document.title, chunk.chunk_id, document.revision
+        parent = parent_id(found, scope)
     elif document.revision != scope.revision or chunk.reach > position or chunk.last_sid > position:
         return None
     else:
@@ -28,6 +29,7 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
         identity = seen_as(
             scope, document.number, chunk.first_sid, chunk.last_sid, chunk.start, chunk.text_hash
         )
+        parent = _parent_seen_as(found, scope)
     chapter = chunk.chapter or title
     section = chunk.section or chapter
     if not _is_placed(chapter, section, scope):
@@ -50,6 +52,34 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
         text_hash=chunk.text_hash,
         tokens=chunk.tokens,
         score=found.score,
+        page=chunk.page,
+        figure=chunk.figure,
+        parent_id=parent,
+    )
+
+
+def parent_id(found: Verified, scope: Scope) -> ChunkId | None:
+    """Return the id of the text chunk that a figure stands in."""
+    figure = found.chunk.figure
+    if figure is None or figure.parent is None:
+        return None
+    document = found.document
+    number = scope.generation.number
+    return chunk_id(scope.world, number, document.number, document.revision, figure.parent.index)
+
+
+def _parent_seen_as(found: Verified, scope: Scope) -> ChunkId | None:
+    figure = found.chunk.figure
+    if figure is None or figure.parent is None:
+        return None
+    parent = figure.parent
+    return seen_as(
+        scope,
+        found.document.number,
+        parent.first_sid,
+        parent.last_sid,
+        parent.start,
+        parent.text_hash,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from truespan.errors import BlankQuery, NotAllowed
 from truespan.model.bundle import Notice, Passage, Receipt, SearchResult
+from truespan.model.chunk import ChunkKind
 from truespan.model.ids import WorldId
 from truespan.model.request import SearchRequest
 from truespan.model.scope import Authority, Scope, Verb, World
@@ -21,6 +22,7 @@ from truespan.query.gather import (
 )
 from truespan.query.rank import rank
 from truespan.query.render import render
+from truespan.query.reveal import parent_id
 from truespan.query.settle import existing, in_one_state
 from truespan.query.similarity import shown
 from truespan.query.vector import query_vector
@@ -115,7 +117,7 @@ class _Answer:
         return SearchResult(
             world=self.world,
             results=passages,
-            context=render(passages),
+            context=render(one for one in passages if one.kind is not ChunkKind.FIGURE),
             requested_k=self.request.top_k,
             effective_k=self.effective_k,
             floor=self.request.floor,
@@ -127,7 +129,7 @@ class _Answer:
 
 
 def _passage(found: Verified, scope: Scope) -> Passage:
-    chunk, document = found.chunk, found.document
+    chunk, document, figure = found.chunk, found.document, found.chunk.figure
     chapter = chunk.chapter or document.title
     return Passage(
         chunk_id=chunk.chunk_id,
@@ -150,4 +152,9 @@ def _passage(found: Verified, scope: Scope) -> Passage:
         receipt=Receipt(
             chunk.text_hash, scope.profile.id, scope.generation.number, document.revision
         ),
+        page=chunk.page,
+        figure_id=figure.figure_id if figure else None,
+        image_ref=figure.image_ref if figure else None,
+        parent_chunk_id=parent_id(found, scope),
+        parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
     )

@@ -278,4 +278,5 @@ def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float)
         text_hash=chunk.text_hash,
         tokens=chunk.tokens,
         score=score,
+        page=chunk.page,
     )

@@ -14,10 +14,11 @@ from hashlib import sha256
 from truespan.errors import StoreDamaged
 from truespan.ingest.cut import cut
 from truespan.ingest.embed import embed_texts
+from truespan.ingest.too_long import OnTokenLimit
 from truespan.model.chunk import Vector
 from truespan.model.document import RevisionRef
 from truespan.model.ids import TextHash, hash_text
-from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
+from truespan.model.profile import ChunkingProfile, Strategy
 from truespan.model.reading import StoredSentence, TailChunk
 from truespan.model.scope import Scope
 from truespan.model.text import CanonicalText, Place, Sentence, Span
@@ -34,9 +35,10 @@ class TailMaker:
     counter: TokenCounter
     limits: EmbeddingLimits
     clock: Clock
+    on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
 
     def tail(
-        self, scope: Scope, revision: RevisionRef, position: int, chunking: str
+        self, scope: Scope, revision: RevisionRef, position: int, chunking: ChunkingProfile
     ) -> list[TailChunk]:
         """Return the tail at a position, each chunk checked and with its vector.
 
@@ -44,7 +46,7 @@ class TailMaker:
         """
         kept = self.store.tail(scope, revision, position)
         if kept is None:
-            made = self._made(scope, revision, position, STANDARD_CHUNKING[chunking])
+            made = self._made(scope, revision, position, chunking)
             self.store.keep_tail(scope, revision, position, made)
             kept = self.store.tail(scope, revision, position) or []
         self._check(scope, revision, kept)
@@ -95,6 +97,7 @@ class TailMaker:
                     tokens=tokens.count(span.start, span.end),
                     chapter=place.chapter,
                     section=place.section,
+                    page=self.store.page_at(scope, revision, span.start + start),
                 )
             )
         return chunks
@@ -125,7 +128,15 @@ class TailMaker:
         if not missing:
             return kept
         vectors: dict[TextHash, Vector] = {}
-        for batch in embed_texts(self.embedder, missing, self.limits, self.clock):
+        batches = embed_texts(
+            self.embedder,
+            missing,
+            self.limits,
+            self.clock,
+            counter=self.counter,
+            on_token_limit=self.on_token_limit,
+        )
+        for batch in batches:
             self.store.keep_vectors(scope, batch.vectors)
             vectors |= batch.vectors
         return [_completed(chunk, vectors) for chunk in kept]

@@ -15,12 +15,22 @@ from truespan.adapters.sqlite_store.cache import SqliteQueryCache
 from truespan.adapters.sqlite_store.chunks import SqliteChunks
 from truespan.adapters.sqlite_store.connection import Connections, migrate
 from truespan.adapters.sqlite_store.documents import SqliteDocuments
+from truespan.adapters.sqlite_store.jobs import SqliteJobs
 from truespan.adapters.sqlite_store.readers import SqliteReaders
+from truespan.adapters.sqlite_store.upkeep import SqliteUpkeep
 from truespan.adapters.sqlite_store.worlds import SqliteWorlds
 from truespan.ports import Clock
 
 
-class SqliteStore(SqliteWorlds, SqliteDocuments, SqliteChunks, SqliteReaders, SqliteQueryCache):
+class SqliteStore(
+    SqliteWorlds,
+    SqliteDocuments,
+    SqliteChunks,
+    SqliteReaders,
+    SqliteQueryCache,
+    SqliteJobs,
+    SqliteUpkeep,
+):
     """Everything that is believed, in one file."""
 
     def __init__(self, path: Path, clock: Clock, *, reserve: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +11,8 @@ import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.documents import revision_key, tally
+from truespan.adapters.sqlite_store.figures import figure_mark
+from truespan.adapters.sqlite_store.rebuild import rebuild
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.model.chunk import (
     ChunkKind,
@@ -32,9 +33,10 @@ _PAGE = 512
 
 _READ = """
     SELECT s.chunk_id, s.state, r.state, d.deleted_at, d.number, d.doc_id, r.name, r.title,
-      r.declared_title, r.number, s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach,
-      s.kind, s.tokens,
-      CAST(c.text AS BLOB), c.text_hash, c.overlap_text, c.chapter, c.section
+      coalesce(r.declared_title, r.stated_title), r.number, s.position, s.start, s.finish,
+      s.first_sid, s.last_sid, s.reach, s.kind, s.tokens,
+      CAST(c.text AS BLOB), c.text_hash, c.overlap_text, c.chapter, c.section, c.page, c.figure,
+      c.dedupe_hash, r.tags, r.language, r.version
     FROM states s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
@@ -222,6 +224,14 @@ class SqliteChunks:
                 _set_state(connection, world, chunk, ChunkState.PENDING, None)
             touch_world(connection, world)
 
+    def skip_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        """Set chunks aside that the model cannot read, so that the rest of a document may go on."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            for chunk in ids:
+                _set_state(connection, world, chunk, ChunkState.QUARANTINED, "too_long")
+            touch_world(connection, world)
+
     def record_flaws(self, scope: Scope, flaws: Sequence[Flaw]) -> None:
         """Mark what retrieval found broken, and queue its repair, in one commit."""
         if all(self._is_recorded(scope, flaw) for flaw in flaws):
@@ -275,7 +285,7 @@ class SqliteChunks:
         it; say whether it was restored."""
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
-            restored = _rebuild(connection, world, chunk_id)
+            restored = rebuild(connection, world, chunk_id)
             if restored is False:
                 _set_state(connection, world, chunk_id, ChunkState.QUARANTINED, "damaged_text")
             touch_world(connection, world)
@@ -301,16 +311,16 @@ class SqliteChunks:
 
 
 def _tags(stored: str) -> tuple[str, ...]:
-    return tuple(json.loads(stored))
+    return () if stored == "[]" else tuple(json.loads(stored))
 
 
 def _record(row: tuple) -> ChunkRecord:
     chunk, state, revision_state, deleted_at = row[:4]
-    label, data = row[4:10], row[18]
+    label, data = _label(row), row[18]
     stored = None
     if data is not None:
         index, start, end, first, last, reach, kind, tokens = row[10:18]
-        text_hash, overlap, chapter, section = row[19:]
+        text_hash, overlap, chapter, section, page, figure, dedupe_hash = row[19:26]
         stored = StoredChunk(
             chunk_id=ChunkId(chunk),
             index=index,
@@ -326,9 +336,20 @@ def _record(row: tuple) -> ChunkRecord:
             tokens=tokens,
             chapter=chapter,
             section=section,
+            page=page,
+            figure=figure_mark(figure) if figure else None,
+            dedupe_hash=dedupe_hash,
         )
     live = revision_state == "active" and deleted_at is None
-    return ChunkRecord(ChunkState(state), live, DocumentLabel(*label), stored)
+    return ChunkRecord(ChunkState(state), live, label, stored)
+
+
+def _label(row: tuple[Any, ...]) -> DocumentLabel:
+    number, doc_id, name, title, declared, revision = row[4:10]
+    tags, language, version = row[26:29]
+    return DocumentLabel(
+        number, doc_id, name, title, declared, revision, _tags(tags), language, version
+    )
 
 
 def _is_whole(row: tuple) -> bool:
@@ -399,51 +420,3 @@ def _set_state(
     )
     for revision, generation in rows:
         tally(connection, revision, generation)
-
-
-def _rebuild(connection: apsw.Connection, world: int, chunk_id: ChunkId) -> bool | None:
-    """Write a chunk row again from canonical text; False when that does not give its hash, None
-    when there is no such chunk."""
-    rows = fetch(
-        connection,
-        """SELECT s.revision, s.generation, s.position, s.context_start, s.start, s.finish,
-             s.text_hash, CAST(r.text AS BLOB), r.text_hash
-           FROM states s JOIN revisions r ON r.key = s.revision
-           WHERE s.chunk_id = ? AND s.world = ?""",
-        (chunk_id, world),
-    )
-    if not rows:
-        return None
-    revision, generation, position, context, start, finish, recorded, data, data_hash = rows[0]
-    if hash_bytes(data) != data_hash:
-        return False
-    source = data.decode()
-    text = source[start:finish]
-    if hash_bytes(text.encode()) != recorded:
-        return False
-    ends = fetch(
-        connection,
-        """SELECT min(finish, ?2) - ?1 FROM sentences
-           WHERE revision = ?3 AND finish > ?1 AND start < ?2 ORDER BY sid""",
-        (start, finish, revision),
-    )
-    places = fetch(
-        connection,
-        """SELECT chapter, section FROM places WHERE revision = ? AND start <= ?
-           ORDER BY start DESC LIMIT 1""",
-        (revision, start),
-    )
-    connection.execute(
-        "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            revision,
-            generation,
-            position,
-            text,
-            recorded,
-            source[context:start],
-            array("I", [end for (end,) in ends]).tobytes(),
-            *(places[0] if places else (None, None)),
-        ),
-    )
-    return True

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.sqlite_store.figures import figure_text
 from truespan.adapters.sqlite_store.readers import reanchor
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.errors import DocumentNotFound, StoreDamaged
-from truespan.model.chunk import PendingChunk, Vector
+from truespan.model.chunk import FigureMark, PendingChunk, Vector
 from truespan.model.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.model.ids import ChunkId, TextHash, chunk_id, hash_bytes, hash_text
+from truespan.model.profile import spelled
 from truespan.model.scope import Scope, Unlimited
 from truespan.model.source import DocumentKind
 from truespan.ports import Clock
@@ -23,24 +26,24 @@ from truespan.ports import Clock
 _LISTED = """
     SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.tags,
       r.declared_title, r.language_declared, r.chunking, a.number, s.number, r.source_hash,
-      r.recipe, coalesce(t.chunks, 0), coalesce(t.embedded, 0), coalesce(t.quarantined, 0),
-      r.characters, r.sentences
+      r.recipe, coalesce(t.chunks, 0), coalesce(t.embedded, 0),
+      coalesce(t.quarantined, 0), r.characters, r.sentences, r.language_stated, r.source_url,
+      r.metadata, CASE WHEN t.quarantined > 0 THEN (SELECT count(*) FROM states x
+        WHERE x.revision = r.key AND x.generation = ?1 AND x.state = 'quarantined'
+          AND x.warning = 'too_long') ELSE 0 END, r.origin
     FROM documents d
     LEFT JOIN revisions a ON a.document = d.key AND a.state = 'active'
     LEFT JOIN revisions s ON s.document = d.key AND s.state = 'staged'
     JOIN revisions r ON r.key = coalesce(s.key, a.key)
-    LEFT JOIN tallies t ON t.revision = r.key AND t.generation = ?
-    WHERE d.world = ? AND d.deleted_at IS NULL ORDER BY d.number
+    LEFT JOIN tallies t ON t.revision = r.key AND t.generation = ?1
+    WHERE d.world = ?2 AND d.deleted_at IS NULL ORDER BY d.number
 """
 
+_KIND, _TAGS, _SAID, _QUARANTINED, _STATED, _SKIPPED = 4, 8, 10, 18, 21, 24
+"""Which of these columns need a second look. Their order is that of a `Document`'s fields."""
+
 _INSERT_REVISION = """
-    INSERT INTO revisions (document, number, state, name, path, kind, title, language,
-      language_declared, version, declared_title, tags, chunking, source_hash, recipe, text,
-      text_hash, characters, sentences, created_at)
-    VALUES (:document, :number, :state, :name, :path, :kind, :title, :language,
-      :language_declared, :version, :declared_title, :tags, :chunking, :source_hash, :recipe,
-      :text, :text_hash, :characters, :sentences, :created_at)
-    RETURNING key
+    INSERT INTO revisions ({columns}) VALUES ({marks}) RETURNING key
 """
 
 
@@ -117,6 +120,9 @@ class SqliteDocuments:
         language: str | None,
         version: str,
         tags: Sequence[str],
+        source_url: str | None,
+        metadata: str | None,
+        origin: str,
     ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks."""
         with self._connections.writing() as connection:
@@ -124,10 +130,22 @@ class SqliteDocuments:
             connection.execute(
                 """UPDATE revisions SET version = ?1, tags = ?2,
                      language = coalesce(?3, language),
-                     language_declared = language_declared OR ?3 IS NOT NULL
+                     language_declared = language_declared OR ?3 IS NOT NULL,
+                     language_stated = language_stated AND ?3 IS NULL,
+                     source_url = ?6, metadata = ?7, origin = ?8,
+                     derived = NULL
                    WHERE state IN ('active', 'staged') AND document =
                    (SELECT key FROM documents WHERE world = ?4 AND number = ?5)""",
-                (version, json.dumps(tags), language, world, document),
+                (
+                    version,
+                    json.dumps(tags),
+                    language,
+                    world,
+                    document,
+                    source_url,
+                    metadata,
+                    origin,
+                ),
             )
             touch_world(connection, world)
 
@@ -226,16 +244,13 @@ class SqliteDocuments:
 
 
 def _document_row(row: tuple[Any, ...]) -> Document:
-    number, doc_id, name, path, kind, title, language, version, tags, declared, said, *rest = row
-    labels = (
-        title,
-        language,
-        version,
-        () if tags == "[]" else tuple(json.loads(tags)),
-        declared,
-        bool(said),
-    )
-    return Document(number, doc_id, name, path, DocumentKind(kind), *labels, *rest)
+    values = list(row)
+    values[_KIND] = DocumentKind(row[_KIND])
+    values[_TAGS] = () if row[_TAGS] == "[]" else tuple(json.loads(row[_TAGS]))
+    values[_SAID], values[_STATED] = bool(row[_SAID]), bool(row[_STATED])
+    # What was skipped on purpose is set aside in the same way, and is no damage.
+    values[_QUARANTINED] -= row[_SKIPPED]
+    return Document(*values)
 
 
 def revision_key(
@@ -271,30 +286,11 @@ def _stage(
         "UPDATE revisions SET state = 'retired' WHERE document = ? AND state = 'staged'",
         (document,),
     )
-    text = draft.canonical.text
-    row = {
-        "document": document,
-        "number": revision,
-        "state": "staged",
-        "name": draft.name,
-        "path": draft.path,
-        "kind": draft.kind.value,
-        "title": draft.title,
-        "language": draft.language,
-        "language_declared": int(draft.language_declared),
-        "version": draft.version,
-        "declared_title": draft.declared_title,
-        "tags": json.dumps(draft.tags),
-        "chunking": draft.chunking,
-        "source_hash": draft.source_hash,
-        "recipe": draft.recipe,
-        "text": text,
-        "text_hash": hash_text(text),
-        "characters": len(text),
-        "sentences": len(draft.sentences),
-        "created_at": now,
-    }
-    key = fetch(connection, _INSERT_REVISION, row)[0][0]
+    row = _revision_row(draft, document, revision, now)
+    sql = _INSERT_REVISION.format(
+        columns=", ".join(row), marks=", ".join(f":{name}" for name in row)
+    )
+    key = fetch(connection, sql, row)[0][0]
     places = zip(draft.canonical.starts, draft.canonical.places, strict=True)
     connection.executemany(
         "INSERT INTO places VALUES (?, ?, ?, ?)",
@@ -308,8 +304,68 @@ def _stage(
             for sid, start, end in (measured.sentence,)
         ],
     )
+    _write_surroundings(connection, draft, key)
     _write_chunks(connection, scope, world, draft, RevisionRef(number, revision), key)
     return RevisionRef(number, revision)
+
+
+def _revision_row(draft: Draft, document: int, revision: int, now: float) -> dict[str, Any]:
+    text = draft.canonical.text
+    return {
+        "document": document,
+        "number": revision,
+        "state": "staged",
+        "name": draft.name,
+        "path": draft.path,
+        "kind": draft.kind.value,
+        "title": draft.title,
+        "language": draft.language,
+        "language_declared": int(draft.language_declared),
+        "language_stated": int(draft.language_stated),
+        "version": draft.version,
+        "declared_title": draft.declared_title,
+        "stated_title": draft.stated_title,
+        "tags": json.dumps(draft.tags),
+        "chunking": draft.chunking.name,
+        "chunking_profile": spelled(draft.chunking),
+        "source_hash": draft.source_hash,
+        "recipe": draft.recipe,
+        "source_url": draft.source_url,
+        "metadata": draft.metadata,
+        "origin": draft.origin,
+        "properties": json.dumps(asdict(draft.properties)),
+        "text": text,
+        "text_hash": hash_text(text),
+        "characters": len(text),
+        "sentences": len(draft.sentences),
+        "created_at": now,
+    }
+
+
+def _write_surroundings(connection: apsw.Connection, draft: Draft, key: int) -> None:
+    """Write what stands beside a revision's text: pages, figures, and what the sanitiser found."""
+    connection.executemany(
+        "INSERT INTO pages VALUES (?, ?, ?)", [(key, *start) for start in draft.canonical.pages]
+    )
+    connection.executemany(
+        "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                key,
+                figure.number,
+                figure.figure_id,
+                figure.offset,
+                figure.image_ref,
+                figure.description,
+                figure_text(FigureMark(figure.figure_id, figure.image_ref, figure.parent)),
+            )
+            for figure in draft.figures
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO audits VALUES (?, ?, ?, ?, ?)",
+        [(key, one.label, one.rule, one.count, int(one.redacted)) for one in draft.audit],
+    )
 
 
 def _document(
@@ -350,7 +406,7 @@ def _write_chunks(
 ) -> None:
     generation = scope.generation.number
     connection.executemany(
-        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 key,
@@ -362,6 +418,9 @@ def _write_chunks(
                 array("I", chunk.sentence_ends).tobytes(),
                 chunk.chapter,
                 chunk.section,
+                chunk.page,
+                figure_text(chunk.figure) if chunk.figure else None,
+                chunk.dedupe_hash,
             )
             for chunk in draft.chunks
         ],

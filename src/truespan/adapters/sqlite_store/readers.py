@@ -13,13 +13,14 @@ from truespan.errors import DocumentNotFound
 from truespan.model.chunk import Vector
 from truespan.model.document import OutlineEntry, RevisionRef
 from truespan.model.ids import ChunkId, TextHash
+from truespan.model.profile import STANDARD_CHUNKING, read_chunking
 from truespan.model.reading import Anchor, Position, StoredSentence, TailChunk
 from truespan.model.scope import Scope
 from truespan.ports import Clock
 
 _POSITIONS = """
-    SELECT d.number, d.doc_id, r.name, r.declared_title, r.chunking, p.revision, p.sid,
-      e.current IS p.document
+    SELECT d.number, d.doc_id, r.name, coalesce(r.declared_title, r.stated_title),
+      r.chunking, r.chunking_profile, p.revision, p.sid, e.current IS p.document
     FROM readers e
     JOIN positions p ON p.reader = e.key
     JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
@@ -72,7 +73,7 @@ class SqliteReaders:
     def positions(self, scope: Scope, reader: str) -> list[Position]:
         """Return every position of a reader in documents that are in force, by number."""
         rows = self._connections.query(_POSITIONS + " ORDER BY d.number", (reader, scope.world))
-        return [Position(reader, *row[:7], current=bool(row[7])) for row in rows]
+        return [_position(reader, row) for row in rows]
 
     def sentences(
         self, scope: Scope, revision: RevisionRef, first: int, last: int
@@ -114,6 +115,15 @@ class SqliteReaders:
         )
         return [OutlineEntry(*row) for row in rows]
 
+    def page_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int | None:
+        """Return the page that an offset of a revision lies on, if it has pages."""
+        rows = self._connections.query(
+            f"""SELECT page FROM pages WHERE revision = ({_REVISION}) AND start <= ?
+               ORDER BY start DESC LIMIT 1""",  # noqa: S608
+            (*self._named(scope, revision), offset),
+        )
+        return rows[0][0] if rows else None
+
     def anchor(
         self, scope: Scope, revision: RevisionRef, position: int, *, at_sentence: bool
     ) -> Anchor | None:
@@ -124,6 +134,7 @@ class SqliteReaders:
         rows = self._connections.query(
             f"""SELECT s.chunk_id, s.position, s.start, s.first_sid FROM states s
                WHERE s.revision = ({_REVISION}) AND s.generation = ? AND s.reach <= ?
+                 AND s.kind = 'text'
                  AND (? OR EXISTS (SELECT 1 FROM sentences e WHERE e.revision = s.revision
                    AND e.sid = s.first_sid AND e.start = s.start))
                ORDER BY s.position DESC LIMIT 1""",  # noqa: S608
@@ -158,7 +169,7 @@ class SqliteReaders:
         generation = scope.generation.number
         rows = self._connections.query(
             f"""SELECT t.position, t.part, t.start, t.finish, t.first_sid, t.last_sid, t.text,
-                 t.text_hash, t.tokens, t.chapter, t.section, v.vector
+                 t.text_hash, t.tokens, t.chapter, t.section, t.page, v.vector
                FROM tails t LEFT JOIN vectors v
                  ON v.world = (SELECT key FROM worlds WHERE id = ?) AND v.profile_id = ?
                    AND v.text_hash = t.text_hash
@@ -189,7 +200,7 @@ class SqliteReaders:
                 "INSERT OR IGNORE INTO tail_marks VALUES (?, ?, ?)", (key, generation, sid)
             )
             connection.executemany(
-                "INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO tails VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [_tail_row(key, generation, sid, chunk) for chunk in chunks],
             )
 
@@ -208,6 +219,15 @@ class SqliteReaders:
         return revision.document, revision.revision, scope.world
 
 
+def _position(reader: str, row: tuple[Any, ...]) -> Position:
+    name, stored = row[4:6]
+    # A library of an earlier version names one of the standard profiles, and nothing else.
+    chunking = read_chunking(stored) if stored else STANDARD_CHUNKING[name]
+    document, doc_id, shown, title = row[:4]
+    revision, sid, current = row[6:]
+    return Position(reader, document, doc_id, shown, title, chunking, revision, sid, bool(current))
+
+
 def _tail_row(key: int, generation: int, sid: int, chunk: TailChunk) -> tuple[Any, ...]:
     return (
         key,
@@ -224,6 +244,7 @@ def _tail_row(key: int, generation: int, sid: int, chunk: TailChunk) -> tuple[An
         chunk.tokens,
         chunk.chapter,
         chunk.section,
+        chunk.page,
     )
 
 

@@ -18,10 +18,10 @@ def run(arguments: list[str]) -> int:
     """Run one command; every error becomes one clear line and a code, never a traceback."""
     from typer.exceptions import Abort, Exit, TyperException
 
-    from truespan.doors.cli import reading
+    from truespan.doors.cli import ingest, reading
     from truespan.doors.cli.app import app
 
-    del reading  # Imported so that its commands are known.
+    del ingest, reading  # Imported so that their commands are known.
 
     try:
         code = app(arguments, standalone_mode=False, prog_name="truespan")

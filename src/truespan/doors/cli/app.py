@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, EXIT_UNHEALTHY, to_json
+from truespan.doors.wire import EXIT_UNHEALTHY, to_json
 from truespan.errors import InvalidSettings, WorldExists
 
 if TYPE_CHECKING:
@@ -69,45 +69,6 @@ def init(
 
 
 @app.command()
-def ingest(
-    paths: Annotated[list[str], typer.Argument(help="Files and folders.", metavar="PATH...")],
-    world: WorldName,
-    library: LibraryPath = None,
-    kind: Annotated[str | None, typer.Option(help="'document' (default) or 'book'.")] = None,
-    chunking: Annotated[
-        str | None, typer.Option(help="'window', 'sentences' or 'tokens'; by kind if left out.")
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="Title; that of the file if left out.")] = None,
-    language: Annotated[str | None, typer.Option(help="Language code, 'en' if left out.")] = None,
-    version: Annotated[str | None, typer.Option(help="Your label, '1.0' if left out.")] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option(help="A tag; may be given several times.")
-    ] = None,
-    as_json: AsJson = False,
-) -> int:
-    """Carry files and folders into a world. Interrupted, the same command goes on."""
-    from truespan.doors.cli.progress import progress_bar
-    from truespan.doors.cli.show import show_ingest
-
-    with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
-        report = opened.world(world).ingest(
-            paths,
-            kind=kind,
-            chunking=chunking,
-            title=title,
-            language=language,
-            version=version,
-            tags=tag or None,
-            on_progress=on_progress,
-        )
-    say(to_json(report) if as_json else show_ingest(report))
-    if not report.failures:
-        return 0
-    done = report.ingested or report.unchanged
-    return EXIT_PARTIAL if done else EXIT_REFUSED
-
-
-@app.command()
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     world: WorldName,
@@ -154,9 +115,10 @@ def show(
             whole = chosen.text(reference)
             say(to_json({"document": document, "text": whole}) if as_json else whole)
             return
-        outline = chosen.outline(reference)
-    result = {"document": document, "outline": outline}
-    say(to_json(result) if as_json else show_document(document, outline))
+        outline, metadata = chosen.outline(reference), chosen.metadata(reference)
+        audit = chosen.audit(reference)
+    result = {"document": document, "outline": outline, "metadata": metadata, "audit": audit}
+    say(to_json(result) if as_json else show_document(document, outline, metadata, audit))
 
 
 @app.command()

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from truespan.ingest.run import Progress
+from truespan.ingest.report import Progress
 
 
 @contextmanager

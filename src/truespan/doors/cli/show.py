@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from truespan.ingest.run import IngestReport
 from truespan.model.bundle import ContextBundle, Passage, SearchResult
 from truespan.model.chunk import ChunkRecord
-from truespan.model.document import Document, OutlineEntry, WorldStatus
+from truespan.model.document import AuditEntry, Document, OutlineEntry, WorldStatus
 from truespan.model.ids import hash_bytes
 from truespan.model.scope import World
 from truespan.reading.positions import Whereabouts
@@ -68,6 +67,11 @@ def _bundle_account(bundle: ContextBundle) -> list[str]:
         f"{bundle.status.value}: {funnel.in_scope} in scope, {funnel.fetched} fetched, "
         f"{funnel.verified} verified, {funnel.returned} of {metadata.original_top_k} returned, "
         f"{bundle.total_tokens} tokens ({metadata.processing_time_ms} ms)."
+    ]
+    lines += [
+        f"Figure: {note.relevance_score:.3f}  {note.figure_id} in {note.source}, "
+        f"{note.image_ref or 'no image kept'}"
+        for note in metadata.figures
     ]
     lines += [f"Left out: {entry.count} x {entry.code}." for entry in metadata.skipped]
     lines += [f"Note: {notice.message}" for notice in metadata.warnings]
@@ -135,19 +139,6 @@ def _account(result: SearchResult) -> list[str]:
     return lines
 
 
-def show_ingest(report: IngestReport) -> str:
-    """Say what a run did."""
-    lines = [
-        f"{len(report.ingested)} ingested, {report.unchanged} unchanged, "
-        f"{len(report.failures)} failed; {_counted(report.embedded, 'text')} embedded, "
-        f"{_counted(report.reused, 'vector')} reused."
-    ]
-    if not (report.ingested or report.unchanged or report.failures):
-        lines = ["No text (.txt) or Markdown (.md) file was found there."]
-    lines += [f"failed: {failure.message}" for failure in report.failures]
-    return "\n".join(lines)
-
-
 def show_chunk(record: ChunkRecord) -> str:
     """Show a chunk row and whether its bytes still match their hash."""
     document, chunk = record.document, record.chunk
@@ -182,21 +173,37 @@ def chunk_data(record: ChunkRecord) -> dict[str, Any]:
         "intact": intact,
     }
     if chunk is not None:
-        fields = ("chunk_id", "index", "start", "end", "first_sid", "last_sid", "kind")
-        shown |= {name: getattr(chunk, name) for name in (*fields, "tokens", "text_hash")}
+        fields = ("chunk_id", "index", "start", "end", "first_sid", "last_sid", "page", "kind")
+        more = ("tokens", "text_hash", "dedupe_hash", "figure")
+        shown |= {name: getattr(chunk, name) for name in (*fields, *more)}
         shown["text"] = chunk.data.decode() if intact else None
     return shown
 
 
-def show_document(document: Document, outline: Sequence[OutlineEntry]) -> str:
+def show_document(
+    document: Document,
+    outline: Sequence[OutlineEntry],
+    metadata: Mapping[str, Any],
+    audit: Sequence[AuditEntry],
+) -> str:
     """Show what is known of a document, and its structure."""
     lines = [
         f"{document.title}  (document {document.number}, {document.doc_id})",
         f"{document.kind}, version {document.version}, language {document.language}, "
         f"revision {document.active or document.staged}",
         f"{document.characters} characters, {document.sentences} sentences, "
-        f"{_counted(document.chunks, 'chunk')} by '{document.chunking}', "
+        f"{counted(document.chunks, 'chunk')} by '{document.chunking}', "
         f"{document.embedded} embedded",
+    ]
+    lines += [
+        f"{label}: {', '.join(metadata[label])}"
+        for label in ("authors", "keywords")
+        if metadata.get(label)
+    ]
+    lines += [
+        f"sanitiser: {entry.count} x {entry.label} ({entry.rule}), "
+        f"{'replaced' if entry.redacted else 'counted only'}"
+        for entry in audit
     ]
     for entry in outline:
         label = " › ".join(part for part in (entry.chapter, entry.section) if part)
@@ -219,7 +226,7 @@ def show_world(name: str, numbers: WorldStatus, documents: Sequence[Document]) -
         )
         for document in documents
     ]
-    return "\n".join([_summary(name, numbers), "", *_table(rows)])
+    return "\n".join([_summary(name, numbers), "", *table(rows)])
 
 
 def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:
@@ -230,8 +237,8 @@ def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:
 
 
 def _summary(name: str, numbers: WorldStatus) -> str:
-    documents = _counted(numbers.documents, "document")
-    chunks = f"{numbers.embedded} of {_counted(numbers.chunks, 'chunk')}"
+    documents = counted(numbers.documents, "document")
+    chunks = f"{numbers.embedded} of {counted(numbers.chunks, 'chunk')}"
     line = f"{name}: {documents}, {chunks} embedded"
     for label, count in (
         ("pending", numbers.pending),
@@ -290,11 +297,13 @@ def _findings(plan: Plan) -> list[str]:
     ]
 
 
-def _counted(count: int, one: str) -> str:
+def counted(count: int, one: str) -> str:
+    """Return a number with its noun."""
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines with aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from truespan.ingest.load.places import HeadingPlaces, begins_with_title
 from truespan.ingest.load.text import load_text
 from truespan.model.text import Block, BlockKind, Loaded
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 _DEEPEST = 20
 """Levels of nesting that are followed. The parser drops what lies deeper, without a word."""
-_LOWEST_LEVEL = 6
 _DEEP_LINE = re.compile(r"^(?=(?:[ \t]*(?:>|[-*+]|[0-9]{1,9}[.)])){12})", re.MULTILINE)
 
 _FRONT_MATTER = re.compile(
@@ -171,21 +171,11 @@ def _plain(tokens: Iterable[Token]) -> str:
 
 
 def _with_places(pieces: Sequence[_Piece], title: str | None) -> Loaded:
-    """Give each piece its chapter and section, decided by nothing that follows it.
-
-    A heading of level 1 that begins the document is taken for its title, and until the next heading
-    for the chapter too. After it the highest level so far makes chapters, lower ones sections. The
-    title itself is only that if no other heading of level 1 comes: it is a label of the whole.
-    """
-    levels = [piece.level for piece in pieces]
-    top, chapter, section = _LOWEST_LEVEL, None, None
+    """Give each piece its chapter and section, and the document its title."""
+    places = HeadingPlaces()
     blocks: list[Block] = []
-    for place, piece in enumerate(pieces):
-        if piece.level and piece.level <= top:
-            chapter, section = piece.text, None
-            top = top if place == 0 and piece.level == 1 else piece.level
-        elif piece.level:
-            section = piece.text
-        blocks.append(Block(piece.kind, piece.text, chapter, section))
-    titled = levels[:1] == [1] and levels.count(1) == 1
+    for piece in pieces:
+        places.enter(piece.level, piece.text)
+        blocks.append(Block(piece.kind, piece.text, places.chapter, places.section))
+    titled = begins_with_title([piece.level for piece in pieces])
     return Loaded(tuple(blocks), title or (pieces[0].text if titled else None))

@@ -1,24 +1,15 @@
-"""What the engine needs from outside, by role.
-
-Owns: the protocols, and what every implementation owes its callers.
-Does not own: any technology; that is in `adapters`.
-Must hold: every call that touches a world takes its scope.
-"""
+"""The trusted store, by what it keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from truespan.model.chunk import (
-    ChunkRecord,
-    IndexedPoint,
-    PendingChunk,
-    Point,
-    Vector,
-)
+from truespan.model.chunk import ChunkRecord, PendingChunk, Vector
 from truespan.model.document import (
+    AuditEntry,
+    Derivable,
+    Derived,
     Document,
     Draft,
     OutlineEntry,
@@ -27,172 +18,12 @@ from truespan.model.document import (
     WorldStatus,
 )
 from truespan.model.ids import ChunkId, TextHash, WorldId
+from truespan.model.job import Job, JobCounts, JobDocument, JobLine, JobNews, JobState, Phase
 from truespan.model.profile import EmbeddingProfile
 from truespan.model.reading import Anchor, Position, StoredSentence, TailChunk
 from truespan.model.scope import Authority, Scope, World
-from truespan.model.source import Declared, Source
-from truespan.model.text import TokenMap
-from truespan.model.trail import Flaw, Hit, Repair
-
-
-class Clock(Protocol):
-    """Tells the time and waits."""
-
-    def now(self) -> float:
-        """Return seconds since the epoch. It may jump: callers must bear that."""
-        ...
-
-    def monotonic(self) -> float:
-        """Return seconds that only grow; for measuring how long something took."""
-        ...
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-
-class TokenCounter(Protocol):
-    """Counts tokens. Its counts are stored at ingest and never made again at query time."""
-
-    @property
-    def name(self) -> str:
-        """Return a name that changes whenever counts would."""
-        ...
-
-    def measure(self, text: str) -> TokenMap:
-        """Return the token map of a whole text."""
-        ...
-
-    def count(self, text: str) -> int:
-        """Return the tokens of one short text."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingLimits:
-    """What one request to a provider may hold, and how many may be under way."""
-
-    items: int = 2048
-    tokens: int = 100_000
-    in_flight: int = 2
-    joint: bool = True
-    """Whether texts of one request come back together, so that their order must be proved."""
-
-    def within(self, other: EmbeddingLimits) -> EmbeddingLimits:
-        """Return the tighter of two limits in every respect."""
-        return EmbeddingLimits(
-            items=min(self.items, other.items),
-            tokens=min(self.tokens, other.tokens),
-            in_flight=min(self.in_flight, other.in_flight),
-            joint=self.joint,
-        )
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors. Documents and queries are two verbs."""
-
-    @property
-    def profile(self) -> EmbeddingProfile:
-        """Return what decides the meaning of its vectors."""
-        ...
-
-    @property
-    def endpoint(self) -> str:
-        """Return where it is reached; part of the query-cache key, never shown to callers."""
-        ...
-
-    @property
-    def limits(self) -> EmbeddingLimits:
-        """Return what one request may hold."""
-        ...
-
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector per text, in the order of the texts.
-
-        Raises:
-            ProviderUnavailable: it did not answer; trying again may help.
-            ProviderRefused: it answered no.
-        """
-        ...
-
-    def embed_query(self, text: str) -> Vector:
-        """Return the vector of a query; raises as `embed_documents` does."""
-        ...
-
-    def count_query(self, text: str) -> int:
-        """Return the exact number of tokens the model would read of a query."""
-        ...
-
-
-class VectorIndex(Protocol):
-    """Finds likely chunks. Believed about closeness, never about text."""
-
-    def prepare(self, scope: Scope) -> bool:
-        """Make sure the collection of the scope's profile exists, with its payload indexes.
-
-        Says whether it was found or made empty: then the store must not believe that it holds
-        anything. Asked again by the same caller, it may answer False without looking.
-
-        Raises:
-            IndexSchemaMismatch: it exists with another size or distance.
-            IndexUnavailable: it did not answer; trying again may help.
-        """
-        ...
-
-    def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
-        """Write points under the scope's world and generation; safe to repeat.
-
-        Not durable before `flush`.
-
-        Raises:
-            StorageFull: free space is below the reserve; nothing of the batch was written.
-            IndexUnavailable: it did not answer; trying again may help.
-        """
-        ...
-
-    def flush(self, scope: Scope) -> None:
-        """Return once everything written so far survives a crash of the machine."""
-        ...
-
-    def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
-        """Remove points of the scope's world and generation; absent ones are no error."""
-        ...
-
-    def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
-        """Remove each point only if its text hash is still the one given, in one step."""
-        ...
-
-    def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
-        """Return at most `limit` hits inside `scope` scoring `floor` or more, best first.
-
-        Scope and floor are applied inside the index, not afterwards. The search is exact.
-
-        Raises:
-            IndexSchemaMismatch: the collection is not of the scope's profile.
-            IndexUnavailable: it did not answer; trying again may help.
-            IndexRefused: it answered no.
-        """
-        ...
-
-    def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
-        """Give every point of the scope's world and generation, with its vector, in pages."""
-        ...
-
-    def count(self, scope: Scope) -> int:
-        """Return how many points the scope's world and generation have."""
-        ...
-
-    def drop(self, scope: Scope) -> None:
-        """Remove every point of the scope's world and generation."""
-        ...
-
-    def reset(self, scope: Scope) -> None:
-        """Start the collection of the scope's profile anew, for every world that shares it."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the index."""
-        ...
+from truespan.model.trail import Flaw, Repair
+from truespan.ports.embedding import Cooldowns
 
 
 class WorldStore(Protocol):
@@ -256,6 +87,9 @@ class DocumentStore(Protocol):
         language: str | None,
         version: str,
         tags: Sequence[str],
+        source_url: str | None,
+        metadata: str | None,
+        origin: str,
     ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks."""
         ...
@@ -341,6 +175,10 @@ class ChunkStore(Protocol):
         shares it: the index was lost, and they are only on record."""
         ...
 
+    def skip_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        """Set chunks aside that the model cannot read, so that the rest of a document may go on."""
+        ...
+
     def mark_pending(self, scope: Scope, ids: Sequence[ChunkId]) -> None: ...
 
     def damaged_chunks(self, scope: Scope) -> list[ChunkId]:
@@ -376,6 +214,10 @@ class ReaderStore(Protocol):
 
     def places_until(self, scope: Scope, revision: RevisionRef, offset: int) -> list[OutlineEntry]:
         """Return the chapters and sections of a revision that begin before `offset`."""
+        ...
+
+    def page_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int | None:
+        """Return the page that an offset of a revision lies on; None where it has no pages."""
         ...
 
     def anchor(
@@ -415,27 +257,87 @@ class QueryCache(Protocol):
     def cache_query(self, scope: Scope, key: str, vector: Vector, *, now: float) -> None: ...
 
 
-class TrustedStore(WorldStore, DocumentStore, ChunkStore, ReaderStore, QueryCache, Protocol):
+class JobStore(Protocol):
+    """Jobs of a world, what became of their sources, and the last lines of their logs."""
+
+    def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Write down a job that runs now; the oldest ones that are over are forgotten."""
+        ...
+
+    def continue_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Take up a job that is over but not done; False when somebody else did, or it is done."""
+        ...
+
+    def record_job(
+        self,
+        scope: Scope,
+        job: str,
+        *,
+        state: JobState,
+        phase: Phase,
+        counts: JobCounts,
+        news: JobNews,
+        error: str | None = None,
+    ) -> bool:
+        """Write down how a job stands; say whether somebody asked for it to be cancelled."""
+        ...
+
+    def cancel_job(self, scope: Scope, job: str) -> None:
+        """Ask a job to stop."""
+        ...
+
+    def jobs(self, scope: Scope) -> list[Job]:
+        """Return the jobs of the world, the latest first."""
+        ...
+
+    def job_documents(self, scope: Scope, job: str) -> list[JobDocument]: ...
+
+    def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
+        """Return the last lines of a job's log."""
+        ...
+
+
+class UpkeepStore(Protocol):
+    """What is kept beside documents: derived metadata, audits, and vectors of known texts."""
+
+    def underived(self, scope: Scope) -> list[RevisionRef]:
+        """Return the revisions readers see whose metadata were not derived yet."""
+        ...
+
+    def derivable(self, scope: Scope, revision: RevisionRef) -> Derivable | None:
+        """Return what metadata are derived from; None when the revision is gone."""
+        ...
+
+    def keep_derived(self, scope: Scope, derived: Sequence[Derived]) -> None:
+        """Keep derived metadata, or the codes of what kept them from being derived."""
+        ...
+
+    def derived(self, scope: Scope, document: int) -> str | None:
+        """Return the metadata derived from the revision readers see; None until they are."""
+        ...
+
+    def audit(self, scope: Scope, document: int) -> list[AuditEntry]:
+        """Return what the sanitiser counted in the revision readers see."""
+        ...
+
+    def probes(self, scope: Scope) -> dict[str, Vector]:
+        """Return the vectors of known texts that were kept for the generation."""
+        ...
+
+    def keep_probes(self, scope: Scope, probes: Mapping[str, Vector]) -> None: ...
+
+
+class TrustedStore(
+    WorldStore,
+    DocumentStore,
+    ChunkStore,
+    ReaderStore,
+    QueryCache,
+    JobStore,
+    UpkeepStore,
+    Cooldowns,
+    Protocol,
+):
     """Holds all that is believed. Several processes may use it at once."""
 
     def close(self) -> None: ...
-
-
-class SourceFinder(Protocol):
-    """Finds the files behind the paths a caller gave."""
-
-    def find(self, paths: Sequence[str], declared: Declared) -> list[Source]:
-        """Return sources in a stable order, unread.
-
-        Raises:
-            SourceMissing: a path names nothing.
-        """
-        ...
-
-    def read(self, source: Source) -> bytes:
-        """Return the bytes of a source.
-
-        Raises:
-            SourceRefused: it is gone or cannot be opened.
-        """
-        ...

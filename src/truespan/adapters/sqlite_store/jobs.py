@@ -1,0 +1,211 @@
+"""Jobs in SQLite: how each stands, its sources, and the last lines of its log."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+from uuid import uuid4
+
+import apsw
+import msgspec
+
+from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.sqlite_store.worlds import world_key
+from truespan.errors import JobNotFound
+from truespan.model.job import (
+    DocumentState,
+    Job,
+    JobCounts,
+    JobDocument,
+    JobLine,
+    JobNews,
+    JobState,
+    Phase,
+)
+from truespan.model.scope import Scope
+from truespan.ports import Clock
+
+KEPT_JOBS = 200
+KEPT_LINES = 200
+
+_COLUMNS = (
+    "j.id, j.kind, j.state, j.phase, j.request, j.created_at, j.seen_at, j.finished_at, "
+    "j.process, j.counts, j.error"
+)
+_OF_WORLD = "j.world = (SELECT key FROM worlds WHERE id = ?)"
+
+
+class SqliteJobs:
+    """The part of the store that knows jobs."""
+
+    _connections: Connections
+    _clock: Clock
+
+    def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Write down a job that runs now, and forget the oldest that are over."""
+        now = self._clock.now()
+        job = Job(
+            id=uuid4().hex[:12],
+            kind=kind,
+            state=JobState.RUNNING,
+            phase=Phase.READING,
+            request=request,
+            created_at=now,
+            seen_at=now,
+            finished_at=None,
+            process=process,
+        )
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            connection.execute(
+                """INSERT INTO jobs (id, world, kind, request, state, phase, process, created_at,
+                     seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                (job.id, world, kind, request, job.state, job.phase, process, now, now),
+            )
+            connection.execute(
+                """DELETE FROM jobs WHERE world = ?1 AND state NOT IN ('queued', 'running')
+                     AND key NOT IN (SELECT key FROM jobs WHERE world = ?1
+                       ORDER BY key DESC LIMIT ?2)""",
+                (world, KEPT_JOBS),
+            )
+        return job
+
+    def continue_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Take up a job that did not end well; False when it is done or another took it up."""
+        now = self._clock.now()
+        with self._connections.writing() as connection:
+            key = _job_key(connection, scope, job)
+            connection.execute(
+                """UPDATE jobs SET state = 'running', cancel = 0, process = ?, seen_at = ?,
+                     finished_at = NULL, error = NULL
+                   WHERE key = ? AND state NOT IN ('done', 'running')""",
+                (process, now, key),
+            )
+            return connection.changes() > 0
+
+    def record_job(
+        self,
+        scope: Scope,
+        job: str,
+        *,
+        state: JobState,
+        phase: Phase,
+        counts: JobCounts,
+        news: JobNews,
+        error: str | None = None,
+    ) -> bool:
+        """Write down how a job stands; say whether somebody asked for it to be cancelled."""
+        now = self._clock.now()
+        with self._connections.writing() as connection:
+            key = _job_key(connection, scope, job)
+            rows = fetch(
+                connection,
+                """UPDATE jobs SET state = ?, phase = ?, counts = ?, error = ?, seen_at = ?,
+                     finished_at = ? WHERE key = ? RETURNING cancel""",
+                (
+                    state,
+                    phase,
+                    msgspec.json.encode(asdict(counts)).decode(),
+                    error,
+                    now,
+                    now if state.is_over else None,
+                    key,
+                ),
+            )
+            _write_news(connection, key, news)
+        return bool(rows and rows[0][0])
+
+    def cancel_job(self, scope: Scope, job: str) -> None:
+        """Ask a job to stop. One that nobody runs any more is cancelled at once."""
+        with self._connections.writing() as connection:
+            key = _job_key(connection, scope, job)
+            connection.execute(
+                """UPDATE jobs SET cancel = 1,
+                     state = CASE state WHEN 'interrupted' THEN 'cancelled' ELSE state END
+                   WHERE key = ?""",
+                (key,),
+            )
+
+    def jobs(self, scope: Scope) -> list[Job]:
+        """Return the jobs of the world, the latest first."""
+        rows = self._connections.query(
+            f"SELECT {_COLUMNS} FROM jobs j WHERE {_OF_WORLD} ORDER BY j.key DESC",  # noqa: S608
+            (scope.world,),
+        )
+        return [_job(row) for row in rows]
+
+    def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
+        """Return what became of a job's sources."""
+        rows = self._connections.query(
+            f"""SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
+                FROM job_documents d JOIN jobs j ON j.key = d.job
+                WHERE j.id = ? AND {_OF_WORLD} ORDER BY d.name, d.doc_id""",  # noqa: S608
+            (job, scope.world),
+        )
+        return [
+            JobDocument(doc_id, name, DocumentState(state), *rest)
+            for doc_id, name, state, *rest in rows
+        ]
+
+    def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
+        """Return the last lines of a job's log."""
+        rows = self._connections.query(
+            f"""SELECT l.at, l.level, l.line FROM job_lines l JOIN jobs j ON j.key = l.job
+                WHERE j.id = ? AND {_OF_WORLD} ORDER BY l.number""",  # noqa: S608
+            (job, scope.world),
+        )
+        return [JobLine(*row) for row in rows]
+
+
+def _job_key(connection: apsw.Connection, scope: Scope, job: str) -> int:
+    rows = fetch(
+        connection,
+        f"SELECT j.key FROM jobs j WHERE j.id = ? AND {_OF_WORLD}",  # noqa: S608
+        (job, scope.world),
+    )
+    if not rows:
+        raise JobNotFound(job)
+    return rows[0][0]
+
+
+def _write_news(connection: apsw.Connection, key: int, news: JobNews) -> None:
+    connection.executemany(
+        "INSERT OR REPLACE INTO job_documents VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (key, one.doc_id, one.name, one.state, one.code, one.reason, one.chunks)
+            for one in news.documents.values()
+        ],
+    )
+    if not news.lines:
+        return
+    last = fetch(
+        connection, "SELECT coalesce(max(number), 0) FROM job_lines WHERE job = ?", (key,)
+    )[0][0]
+    connection.executemany(
+        "INSERT INTO job_lines VALUES (?, ?, ?, ?, ?)",
+        [
+            (key, last + place, line.at, line.level, line.line)
+            for place, line in enumerate(news.lines, 1)
+        ],
+    )
+    connection.execute(
+        "DELETE FROM job_lines WHERE job = ? AND number <= ?",
+        (key, last + len(news.lines) - KEPT_LINES),
+    )
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    job, kind, state, phase, request, created, seen, finished, process, counts, error = row
+    return Job(
+        id=job,
+        kind=kind,
+        state=JobState(state),
+        phase=Phase(phase),
+        request=request,
+        created_at=created,
+        seen_at=seen,
+        finished_at=finished,
+        process=process,
+        counts=msgspec.json.decode(counts, type=JobCounts),
+        error=error,
+    )

@@ -1,0 +1,191 @@
+"""From settings to a library: the one place that knows which adapters there are."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from truespan.adapters.asset_folder import AssetFolder
+from truespan.adapters.child_parser import ChildParser
+from truespan.adapters.edge_index import EdgeIndex
+from truespan.adapters.file_sources import FileSources
+from truespan.adapters.local_embedder import LocalEmbedder
+from truespan.adapters.local_model import LocalModel
+from truespan.adapters.sqlite_store import SqliteStore
+from truespan.adapters.system_clock import SystemClock
+from truespan.adapters.system_processes import SystemProcesses
+from truespan.adapters.wordpiece_counter import WordPieceCounter
+from truespan.errors import InvalidConfiguration, LibraryNotFound
+from truespan.ingest.load import supported
+from truespan.ingest.prepare import Preparation
+from truespan.ingest.sanitize import Mode, Profile, Sanitizer, Style, parse_profile
+from truespan.ingest.too_long import OnTokenLimit
+from truespan.library import Library
+from truespan.model.figure import FigureFlags
+from truespan.model.scope import OWNER, Authority
+from truespan.parts import Parts
+from truespan.ports import Clock, Cooldowns, Embedder, EmbeddingLimits, TokenCounter
+from truespan.settings import Settings, model_cache, read_settings
+from truespan.settings.catalogue import MEBIBYTE
+
+STORE_FILE = "store.db"
+INDEX_FOLDER = "index"
+ASSETS_FOLDER = "data/rag-assets"
+KEY_FILE = "pseudonyms.key"
+
+
+def open_library(
+    path: str | Path,
+    *,
+    create: bool = False,
+    embedder: Embedder | None = None,
+    counter: TokenCounter | None = None,
+    authority: Authority = OWNER,
+) -> Library:
+    """Open the library in a folder; with `create`, make it if it is not there.
+
+    An embedder or token counter of one's own may be given in place of the configured ones. Whoever
+    holds the library can do with it what `authority` allows, and no more.
+
+    Raises:
+        LibraryNotFound: there is none, and it was not to be made.
+        InvalidConfiguration: a setting is wrong.
+    """
+    folder = Path(path)
+    if not (folder / STORE_FILE).exists():
+        if not create:
+            raise LibraryNotFound(str(folder))
+        _make(folder)
+    settings = read_settings(folder)
+    clock = SystemClock()
+    store = SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)
+    model = LocalModel(
+        folder=Path(settings.model_folder) if settings.model_folder else None,
+        cache=model_cache() / "bge-small-en-v1.5",
+    )
+    wordpiece = WordPieceCounter(model)
+    return Library(
+        Parts(
+            store=store,
+            index=_index(folder, settings),
+            embedder=embedder or _embedder(settings, model, wordpiece, clock, store),
+            counter=counter or wordpiece,
+            sources=FileSources(supported, max_bytes=settings.source_max_mib * MEBIBYTE),
+            parser=_parser(settings),
+            assets=_assets(folder, settings),
+            processes=SystemProcesses(),
+            clock=clock,
+            limits=EmbeddingLimits(
+                items=settings.embedding_batch_items,
+                tokens=settings.embedding_max_tokens_per_batch,
+                in_flight=settings.embedding_api_concurrency,
+            ),
+            preparation=_preparation(folder, settings),
+            price=_price(settings),
+        ),
+        authority,
+    )
+
+
+def _embedder(
+    settings: Settings,
+    model: LocalModel,
+    wordpiece: TokenCounter,
+    clock: Clock,
+    cooldowns: Cooldowns,
+) -> Embedder:
+    """Return the configured embedder; none is asked anything before it is needed."""
+    if settings.embedding_provider == "local":
+        return LocalEmbedder(model, threads=settings.embedding_threads or None)
+    # The clients of providers cost every start some milliseconds that most do not need.
+    from truespan.compose.provider import provider_embedder
+
+    return provider_embedder(settings, wordpiece, clock, cooldowns)
+
+
+def _parser(settings: Settings) -> ChildParser:
+    return ChildParser(
+        memory_bytes=settings.loader_memory_mib * MEBIBYTE,
+        cpu_seconds=settings.loader_cpu_seconds,
+    )
+
+
+def _assets(folder: Path, settings: Settings) -> AssetFolder:
+    # A relative folder lies in the library: the same whatever folder a command is run in.
+    return AssetFolder(
+        folder / (settings.rag_assets_dir or ASSETS_FOLDER), reserve=settings.disk_reserve
+    )
+
+
+def _preparation(folder: Path, settings: Settings) -> Preparation:
+    return Preparation(
+        figures=FigureFlags(
+            extract_images=settings.docx_extract_images,
+            placeholders=settings.docx_inline_figure_placeholders,
+            chunks=settings.docx_figure_chunks,
+            debug=settings.docx_image_debug,
+        ),
+        sanitizer=_sanitizer(folder, settings),
+        chunkings=settings.chunkings,
+        on_token_limit=OnTokenLimit(settings.on_token_limit),
+    )
+
+
+def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
+    mode, style = Mode(settings.sanitize_enabled), Style(settings.sanitize_style)
+    if mode is Mode.OFF:
+        return Sanitizer()
+    pseudonyms = mode is Mode.ON and style is Style.PSEUDONYM
+    return Sanitizer(
+        mode=mode,
+        style=style,
+        key=_pseudonym_key(folder, settings.sanitize_key_file) if pseudonyms else b"",
+        profile=_sanitize_profile(folder, settings.sanitize_profile),
+        phones=settings.sanitize_phones,
+    )
+
+
+def _sanitize_profile(folder: Path, path: str) -> Profile:
+    if not path:
+        return Profile()
+    try:
+        return parse_profile((folder / path).read_text(encoding="utf-8"), Path(path).name)
+    except (OSError, UnicodeDecodeError):
+        raise InvalidConfiguration("The file of sanitize_profile cannot be read.") from None
+
+
+def _pseudonym_key(folder: Path, path: str) -> bytes:
+    """Return the key of pseudonyms; unless one is given, the library has its own."""
+    file = folder / (path or KEY_FILE)
+    try:
+        if not path and not file.exists():
+            file.touch(mode=0o600)
+            file.write_bytes(secrets.token_hex(32).encode())
+        return file.read_bytes().strip()
+    except OSError:
+        raise InvalidConfiguration("The key file of sanitize_key_file cannot be read.") from None
+
+
+def _price(settings: Settings) -> float | None:
+    price = settings.embedding_price_per_million
+    return price if price >= 0 else None
+
+
+def _index(folder: Path, settings: Settings) -> EdgeIndex:
+    return EdgeIndex(
+        folder / INDEX_FOLDER,
+        reserve=settings.disk_reserve,
+        idle_seconds=settings.index_idle_seconds,
+    )
+
+
+def _make(folder: Path) -> None:
+    """Make the library's folder and file, readable by their owner alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / STORE_FILE).touch(mode=0o600)
+    except OSError as error:
+        raise InvalidConfiguration(
+            f"A library cannot be made at {folder}: {error.strerror}.",
+            advice="Choose another path.",
+        ) from None

@@ -1,0 +1,73 @@
+"""From settings to the embedder of a provider. `compose` imports it when one is configured."""
+
+from __future__ import annotations
+
+from truespan.adapters.key_ring import KeyRing
+from truespan.ingest.pace import Pace
+from truespan.ports import Clock, Cooldowns, Embedder, TokenCounter
+from truespan.settings import Settings, model_cache
+
+
+def provider_embedder(
+    settings: Settings, wordpiece: TokenCounter, clock: Clock, cooldowns: Cooldowns
+) -> Embedder:
+    """Return the embedder of the configured provider; it is asked nothing yet."""
+    per_minute = settings.embedding_requests_per_minute
+    pace = Pace(per_minute, clock) if per_minute else None
+    in_flight = settings.embedding_api_concurrency
+    match settings.embedding_provider:
+        case "ollama":
+            from truespan.adapters.ollama_embedder import OllamaEmbedder
+
+            return OllamaEmbedder(
+                settings.ollama_base_url,
+                settings.ollama_model,
+                dimensions=settings.ollama_dimensions or None,
+                # Whatever counts tokens for budgets: this one reads as most embedding models do.
+                counter=wordpiece,
+                clock=clock,
+                in_flight=in_flight,
+                pace=pace,
+            )
+        case "openai":
+            from truespan.adapters.openai_embedder import OpenAiEmbedder
+
+            return OpenAiEmbedder(
+                settings.openai_base_url,
+                settings.openai_model,
+                keys=_ring("openai", settings, clock, cooldowns, keyless=settings.openai_keyless),
+                dimensions=settings.openai_dimensions or None,
+                input_limit=settings.openai_input_limit or None,
+                counter=wordpiece,
+                clock=clock,
+                in_flight=in_flight,
+                pace=pace,
+            )
+        case "google":
+            from truespan.adapters.google_embedder import GoogleEmbedder
+
+            return GoogleEmbedder(
+                settings.google_base_url,
+                settings.google_model,
+                keys=_ring("google", settings, clock, cooldowns),
+                dimensions=settings.google_dimensions or None,
+                clock=clock,
+                in_flight=in_flight,
+                pace=pace,
+            )
+    from truespan.adapters.fastembed_embedder import FastembedEmbedder
+
+    return FastembedEmbedder(
+        settings.fastembed_model,
+        cache_dir=model_cache() / "fastembed",
+        threads=settings.embedding_threads or None,
+    )
+
+
+def _ring(
+    provider: str, settings: Settings, clock: Clock, cooldowns: Cooldowns, *, keyless: bool = False
+) -> KeyRing:
+    if keyless:
+        return KeyRing.keyless(provider, clock)
+    keys = [key for key in settings.keys if key.provider == provider]
+    return KeyRing(provider, keys, cooldowns, clock)

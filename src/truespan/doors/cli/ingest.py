@@ -1,0 +1,195 @@
+"""Commands that carry documents in: ingest, and the jobs it runs as."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from truespan.doors.cli.app import AsJson, LibraryPath, WorldName, app, open_at, say
+from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, to_json
+from truespan.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from truespan.ingest.report import IngestReport
+    from truespan.model.document import Document
+    from truespan.world import World
+
+jobs_app = typer.Typer(help="Ingestion jobs: how they stand, and what became of each document.")
+app.add_typer(jobs_app, name="jobs")
+
+JobId = Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB")]
+_POLL_SECONDS = 0.5
+
+
+@app.command()
+def ingest(
+    world: WorldName,
+    paths: Annotated[
+        list[str] | None, typer.Argument(help="Files, folders and patterns.", metavar="PATH...")
+    ] = None,
+    library: LibraryPath = None,
+    manifest: Annotated[
+        str | None, typer.Option(help="A JSONL manifest that names the documents instead.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="'document' or 'book'; by format if left out.")
+    ] = None,
+    chunking: Annotated[
+        str | None,
+        typer.Option(help="'window', 'sentences', 'tokens' or your own; by kind if left out."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title; that of the file if left out.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Language code; detected if left out.")
+    ] = None,
+    version: Annotated[str | None, typer.Option(help="Your label, '1.0' if left out.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A tag; may be given several times.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and what it would cost.")
+    ] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove documents that are no longer there.")
+    ] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Let --prune empty a folder's documents.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Carry files, folders or what a manifest names into a world. Interrupted, it goes on."""
+    with open_at(library) as opened:
+        chosen = opened.world(world)
+        if dry_run:
+            plan = chosen.plan_ingest(
+                paths or (),
+                manifest=manifest,
+                kind=kind,
+                chunking=chunking,
+                title=title,
+                language=language,
+                version=version,
+                tags=tag or None,
+                prune=prune,
+                allow_empty=allow_empty,
+            )
+            from truespan.doors.cli.show_ingest import dry_run_data, show_dry_run
+
+            say(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
+            return 0
+        from truespan.doors.cli.progress import progress_bar
+
+        with progress_bar(hidden=as_json) as on_progress:
+            report = chosen.ingest(
+                paths or (),
+                manifest=manifest,
+                kind=kind,
+                chunking=chunking,
+                title=title,
+                language=language,
+                version=version,
+                tags=tag or None,
+                prune=prune,
+                allow_empty=allow_empty,
+                on_progress=on_progress,
+                on_prune=None if as_json else _say_doomed,
+            )
+    return _finish(report, as_json)
+
+
+@jobs_app.callback(invoke_without_command=True)
+def _bare(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        raise InvalidSettings(
+            "Say what about jobs: list, show, follow, cancel or resume.",
+            advice="See 'truespan jobs --help'.",
+        )
+
+
+@jobs_app.command("list")
+def list_jobs(world: WorldName, library: LibraryPath = None, as_json: AsJson = False) -> None:
+    """List the jobs of a world, the latest first."""
+    from truespan.doors.cli.show_ingest import show_jobs
+
+    with open_at(library) as opened:
+        jobs = opened.world(world).jobs.list()
+    say(to_json({"jobs": jobs}) if as_json else show_jobs(jobs))
+
+
+@jobs_app.command("show")
+def show_job(
+    job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+) -> None:
+    """Show one job: its state, its documents and the last lines of its log."""
+    from truespan.doors.cli.show_ingest import show_one_job
+
+    with open_at(library) as opened:
+        jobs = opened.world(world).jobs
+        found, documents, lines = jobs.get(job), jobs.documents(job), jobs.lines(job)
+    result = {"job": found, "documents": documents, "log": lines}
+    say(to_json(result) if as_json else show_one_job(found, documents, lines))
+
+
+@jobs_app.command("follow")
+def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> None:
+    """Show how a job goes on until it is over."""
+    from truespan.doors.cli.show_ingest import show_job_line
+
+    with open_at(library) as opened:
+        chosen, shown = opened.world(world), ""
+        while True:
+            found = chosen.jobs.get(job)
+            line = show_job_line(found)
+            if line != shown:
+                say(line)
+                shown = line
+            if found.state.is_over:
+                return
+            time.sleep(_POLL_SECONDS)
+
+
+@jobs_app.command("cancel")
+def cancel_job(
+    job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+) -> None:
+    """Ask a job to stop before its next step. What it did stays, and it can be resumed."""
+    from truespan.doors.cli.show_ingest import show_job_line
+
+    with open_at(library) as opened:
+        jobs = opened.world(world).jobs
+        over = jobs.get(job).state.is_over
+        found = jobs.get(job) if over else jobs.cancel(job)
+    done = "There is nothing to stop." if over else "Asked to stop."
+    say(to_json({"job": found}) if as_json else f"{done} {show_job_line(found)}")
+
+
+@jobs_app.command("resume")
+def resume_job(
+    job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+) -> int:
+    """Go on with a job that was interrupted, was cancelled or failed."""
+    from truespan.doors.cli.progress import progress_bar
+
+    with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
+        chosen: World = opened.world(world)
+        on_prune = None if as_json else _say_doomed
+        report = chosen.resume(job, on_progress=on_progress, on_prune=on_prune)
+    return _finish(report, as_json)
+
+
+def _say_doomed(documents: Sequence[Document]) -> None:
+    for document in documents:
+        say(f"to be removed: {document.name} (document {document.number}), no longer there")
+
+
+def _finish(report: IngestReport, as_json: bool) -> int:
+    from truespan.doors.cli.show_ingest import show_ingest
+
+    say(to_json(report) if as_json else show_ingest(report))
+    if not report.failures:
+        return 0
+    done = report.ingested or report.unchanged
+    return EXIT_PARTIAL if done else EXIT_REFUSED

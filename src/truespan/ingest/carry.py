@@ -1,0 +1,274 @@
+"""From staged revisions to documents that readers see: embed, upsert, flush, mark, flip, clear.
+
+The order is what makes a crash harmless. Rows and vectors are committed before points are written,
+points are flushed before their state says so, and only a revision whose every chunk is embedded is
+flipped into sight. Wherever it stops, running it again goes on from what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from truespan.errors import IndexUnavailable
+from truespan.ingest.canary import Canary
+from truespan.ingest.drift import DriftProbe
+from truespan.ingest.embed import embed_texts
+from truespan.ingest.too_long import OnTokenLimit, Remark
+from truespan.model.chunk import PendingChunk, Point, Vector
+from truespan.model.document import RevisionRef, assets_token
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.scope import Scope
+from truespan.ports import (
+    AssetStore,
+    Clock,
+    Embedder,
+    EmbeddingLimits,
+    TokenCounter,
+    TrustedStore,
+    VectorIndex,
+)
+
+SLICE_CHUNKS = 512
+"""Chunks embedded and upserted together; vectors are kept after each provider batch."""
+INDEX_ATTEMPTS = 3
+INDEX_PAUSE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What carrying needs from outside."""
+
+    store: TrustedStore
+    index: VectorIndex
+    embedder: Embedder
+    counter: TokenCounter
+    clock: Clock
+    limits: EmbeddingLimits
+    assets: AssetStore
+    on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
+
+
+@dataclass(slots=True)
+class Carried:
+    """What was done so far."""
+
+    written: int = 0
+    """Points that were written, flushed and marked."""
+    embedded: int = 0
+    reused: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of some revisions: those flipped into sight, and remarks on parts of others."""
+
+    flipped: list[RevisionRef] = field(default_factory=list)
+    rejected: dict[RevisionRef, Remark] = field(default_factory=dict)
+    remarks: dict[RevisionRef, Remark] = field(default_factory=dict)
+
+
+OnChunks = Callable[[int, RevisionRef], None]
+"""Is told how many more chunks have a vector, and whose the last of them is."""
+
+
+class Carrier:
+    """Carries revisions of one world."""
+
+    def __init__(self, tools: Tools, scope: Scope) -> None:
+        self._tools = tools
+        self._scope = scope
+        self._canary = Canary()
+        self._probed = False
+        self.done = Carried()
+
+    def carry(self, refs: Sequence[RevisionRef], on_chunks: OnChunks | None = None) -> Outcome:
+        """Embed what is pending of some revisions, and flip those that are staged and complete.
+
+        When the index process dies on the way, what it had not flushed may be lost. Nothing was
+        marked yet, so everything is simply written again; its vectors are kept.
+        """
+        for attempt in range(1, INDEX_ATTEMPTS + 1):
+            try:
+                return self._write(refs, on_chunks or _unheard)
+            except IndexUnavailable:
+                if attempt == INDEX_ATTEMPTS:
+                    raise
+                self._tools.clock.sleep(INDEX_PAUSE * attempt)
+        raise AssertionError("the loop returns or raises")
+
+    def clear_retired(self) -> None:
+        """Remove points, then rows, of every revision that no reader sees any more."""
+        store, index = self._tools.store, self._tools.index
+        retired = store.retired(self._scope)
+        if not retired:
+            return
+        self._prepare()
+        for ref in retired:
+            index.delete(self._scope, store.chunk_ids(self._scope, ref))
+        index.flush(self._scope)
+        for ref in retired:
+            store.purge(self._scope, ref)
+
+    def _write(self, refs: Sequence[RevisionRef], on_chunks: OnChunks) -> Outcome:
+        store, index, outcome = self._tools.store, self._tools.index, Outcome()
+        self._prepare()
+        written: list[PendingChunk] = []
+        for chunks in _sliced(self._pending(refs), SLICE_CHUNKS):
+            vectors = self._vectors(chunks, outcome, on_chunks)
+            points = [
+                _point(chunk, vectors[chunk.text_hash])
+                for chunk in chunks
+                if chunk.text_hash in vectors
+            ]
+            index.upsert(self._scope, points)
+            kept = {point.chunk_id for point in points}
+            written.extend(_lightened(chunk) for chunk in chunks if chunk.chunk_id in kept)
+        index.flush(self._scope)
+        store.mark_embedded(self._scope, written)
+        self.done.written += len(written)
+        outcome.flipped = store.flip(self._scope, refs)
+        self._publish(outcome.flipped)
+        self._withdraw_lost(refs, written)
+        self.clear_retired()
+        return outcome
+
+    def _publish(self, flipped: Sequence[RevisionRef]) -> None:
+        """Put the images of revisions that are now in force into their place."""
+        if not flipped:
+            return
+        numbers = {ref.document: ref.revision for ref in flipped}
+        for document in self._tools.store.documents(self._scope):
+            if document.number in numbers:
+                token = assets_token(document.source_hash, document.recipe)
+                world = self._scope.world
+                if not self._tools.assets.publish(world, document.doc_id, token):
+                    # The revision has no images, so those of the one before go.
+                    self._tools.assets.remove(world, document.doc_id)
+
+    def _prepare(self) -> None:
+        """Make sure there is an index.
+
+        An empty one holds nothing of what the store says it holds. That is marked, so that nobody
+        takes the emptiness for an answer.
+        """
+        if self._tools.index.prepare(self._scope):
+            self._tools.store.forget_index(self._scope)
+
+    def _withdraw_lost(self, refs: Sequence[RevisionRef], written: Sequence[PendingChunk]) -> None:
+        """Delete the points of revisions that somebody else replaced and purged meanwhile."""
+        lost: list[ChunkId] = []
+        for ref in refs:
+            if not self._tools.store.chunk_ids(self._scope, ref):
+                lost.extend(
+                    chunk.chunk_id
+                    for chunk in written
+                    if (chunk.document, chunk.revision) == (ref.document, ref.revision)
+                )
+        if lost:
+            self._tools.index.delete(self._scope, lost)
+
+    def _pending(self, refs: Iterable[RevisionRef]) -> Iterator[PendingChunk]:
+        store = self._tools.store
+        for ref in refs:
+            after = -1
+            while page := store.pending(self._scope, ref, after=after, limit=SLICE_CHUNKS):
+                yield from page
+                after = page[-1].index
+
+    def _vectors(
+        self, chunks: Sequence[PendingChunk], outcome: Outcome, on_chunks: OnChunks
+    ) -> dict[TextHash, Vector]:
+        """Return a vector for every chunk that has or gets one; equal text is embedded once."""
+        tools = self._tools
+        known = {chunk.text_hash: chunk.vector for chunk in chunks if chunk.vector is not None}
+        missing = {chunk.text_hash: chunk.text for chunk in chunks if chunk.text_hash not in known}
+        last = RevisionRef(chunks[-1].document, chunks[-1].revision)
+        self.done.reused += len(chunks) - len(missing)
+        on_chunks(len(chunks) - len(missing), last)
+        if missing:
+            self._probe()
+        batches = embed_texts(
+            tools.embedder,
+            missing,
+            tools.limits,
+            tools.clock,
+            counter=tools.counter,
+            on_token_limit=tools.on_token_limit,
+            canary=self._canary,
+        )
+        for batch in batches:
+            tools.store.keep_vectors(self._scope, batch.vectors)
+            known.update(batch.vectors)
+            self.done.embedded += len(batch.vectors)
+            skipped = _remark(outcome, chunks, batch.rejected, batch.notes)
+            if skipped:
+                tools.store.skip_chunks(self._scope, skipped)
+            on_chunks(len(batch.vectors) + len(batch.rejected), last)
+        return known
+
+    def _probe(self) -> None:
+        """See once that the provider's model is still the one this generation was built with.
+
+        A model on this machine is known by its digest; one elsewhere by what it makes of texts.
+        """
+        if self._probed or not self._tools.embedder.limits.joint:
+            return
+        earlier = self._tools.store.probes(self._scope)
+        kept = DriftProbe(self._tools.embedder, self._tools.clock).check(earlier)
+        if kept != earlier:
+            self._tools.store.keep_probes(self._scope, kept)
+        self._probed = True
+
+
+def _remark(
+    outcome: Outcome,
+    chunks: Sequence[PendingChunk],
+    rejected: Sequence[TextHash],
+    notes: dict[TextHash, Remark],
+) -> list[ChunkId]:
+    """Note which documents a remark on a text is about; return the chunks to be left out."""
+    if not rejected and not notes:
+        return []
+    refused, skipped = set(rejected), []
+    for chunk in chunks:
+        ref = RevisionRef(chunk.document, chunk.revision)
+        note = notes.get(chunk.text_hash)
+        if note is Remark.TOO_LONG:
+            skipped.append(chunk.chunk_id)
+        if chunk.text_hash in refused and note is not Remark.TOO_LONG:
+            outcome.rejected.setdefault(ref, note or Remark.BAD_VECTOR)
+        elif note is not None:
+            outcome.remarks.setdefault(ref, note)
+    return skipped
+
+
+def _unheard(_chunks: int, _ref: RevisionRef) -> None:
+    return
+
+
+def _sliced(chunks: Iterator[PendingChunk], size: int) -> Iterator[list[PendingChunk]]:
+    while batch := list(islice(chunks, size)):
+        yield batch
+
+
+def _point(chunk: PendingChunk, vector: Vector) -> Point:
+    return Point(
+        chunk_id=chunk.chunk_id,
+        vector=vector,
+        text_hash=chunk.text_hash,
+        document=chunk.document,
+        pos_start=chunk.first_sid,
+        pos_end=chunk.last_sid,
+        pos_reach=chunk.reach,
+        kind=chunk.kind,
+        chapter=chunk.chapter,
+        section=chunk.section,
+    )
+
+
+def _lightened(chunk: PendingChunk) -> PendingChunk:
+    """Let go of text and vector: until the flush only the identity is needed."""
+    chunk.text, chunk.vector = "", None
+    return chunk

@@ -1,0 +1,136 @@
+"""One request to ingest: what it names is found, looked through, carried in, and kept in step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from truespan.ingest.carry import Carrier, Tools
+from truespan.ingest.journal import Journal
+from truespan.ingest.manifest import parse_manifest
+from truespan.ingest.plan import DryRun, plan_run, to_remove
+from truespan.ingest.prices import estimate
+from truespan.ingest.report import IngestReport
+from truespan.ingest.run import Ingestion, Intake, Preparer
+from truespan.model.document import Document
+from truespan.model.found import Found
+from truespan.model.job import DocumentState, JobDocument, Phase
+from truespan.model.scope import Scope
+from truespan.model.source import Declared, DocumentKind
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """What is to be carried in. With `prune`, what is no longer there is removed."""
+
+    paths: tuple[str, ...] = ()
+    manifest: str | None = None
+    declared: Declared = field(default_factory=Declared)
+    prune: bool = False
+    allow_empty: bool = False
+
+    def spelled(self) -> str:
+        """Return the request as text, for a job that may be resumed."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+def read_request(stored: str) -> IngestRequest:
+    """Return the request that `spelled` wrote."""
+    fields: dict[str, Any] = json.loads(stored)
+    said = fields["declared"]
+    kind = DocumentKind(said["kind"]) if said["kind"] else None
+    tags = None if said["tags"] is None else tuple(said["tags"])
+    declared = Declared(**{**said, "kind": kind, "tags": tags})
+    return IngestRequest(**{**fields, "paths": tuple(fields["paths"]), "declared": declared})
+
+
+class IngestCommand:
+    """Does, or only plans, what a request asks for in one world."""
+
+    def __init__(self, intake: Intake, tools: Tools, scope: Scope) -> None:
+        self._intake = intake
+        self._tools = tools
+        self._scope = scope
+
+    def find(self, request: IngestRequest) -> Found:
+        """Return the sources that a request names; a manifest is checked as a whole first.
+
+        Raises:
+            SourceMissing: a path names nothing.
+            ManifestInvalid: lines of the manifest cannot be used.
+        """
+        sources = self._intake.sources
+        if request.manifest is None:
+            return sources.find(request.paths, request.declared)
+        entries = parse_manifest(
+            request.manifest,
+            sources.read_manifest(request.manifest),
+            profiles=self._intake.preparation.chunkings,
+        )
+        return sources.expand(request.manifest, entries)
+
+    def plan(self, request: IngestRequest, *, price: float | None) -> DryRun:
+        """Return what would be done; nothing is written and no provider is asked.
+
+        `price` is the operator's word for what a million tokens cost.
+        """
+        found = self.find(request)
+        store, tools = self._intake.store, self._tools
+        limits = tools.embedder.limits.within(tools.limits)
+        return plan_run(
+            found,
+            store.documents(self._scope),
+            prepare=Preparer(self._intake, self._scope).prepare,
+            have_vectors=lambda hashes: store.vectors(self._scope, hashes),
+            estimate=lambda texts, tokens: estimate(
+                self._scope.profile, tokens, texts, limits, price=price
+            ),
+            removed=self._doomed(request, found),
+        )
+
+    def run(
+        self,
+        request: IngestRequest,
+        found: Found,
+        journal: Journal,
+        *,
+        on_prune: Callable[[Sequence[Document]], None] | None = None,
+    ) -> IngestReport:
+        """Carry in what was found; then remove what is no longer there, if that was asked for."""
+        doomed = self._doomed(request, found)
+        if doomed and on_prune is not None:
+            on_prune(doomed)
+        carrier = Carrier(self._tools, self._scope)
+        ingestion = Ingestion(self._intake, carrier, self._scope, journal)
+        report = ingestion.run(found.sources)
+        report.passed_over, report.unmatched = found.passed_over, found.unmatched
+        if doomed:
+            journal.enter(Phase.REMOVING)
+            self._remove(doomed, carrier, journal)
+            report.removed = [document.name for document in doomed]
+        return report
+
+    def _doomed(self, request: IngestRequest, found: Found) -> list[Document]:
+        if not request.prune:
+            return []
+        return to_remove(
+            self._intake.store.documents(self._scope),
+            found,
+            is_there=self._intake.sources.is_there,
+            allow_empty=request.allow_empty,
+        )
+
+    def _remove(self, doomed: Sequence[Document], carrier: Carrier, journal: Journal) -> None:
+        for document in doomed:
+            remove_document(self._intake, self._scope, document)
+            state = DocumentState.REMOVED
+            journal.document(JobDocument(document.doc_id, document.name, state))
+        carrier.clear_retired()
+
+
+def remove_document(intake: Intake, scope: Scope, document: Document) -> None:
+    """Hide a document at once and remove its images; its points and rows go with the retired."""
+    intake.store.tombstone(scope, document.number)
+    intake.assets.remove(scope.world, document.doc_id)

@@ -1,0 +1,143 @@
+"""The journal of a run: told to whoever watches, to the log, and to the job's record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from truespan.errors import Cancelled
+from truespan.ingest.report import Progress
+from truespan.model.job import (
+    DocumentState,
+    JobCounts,
+    JobDocument,
+    JobLine,
+    JobNews,
+    JobState,
+    Phase,
+)
+from truespan.model.scope import Scope
+from truespan.ports import Clock, JobStore
+
+SECONDS_BETWEEN_RECORDS = 1.0
+
+_log = logging.getLogger("truespan.ingest")
+# Who wants the lines asks for them; without a handler Python would print warnings by itself.
+_log.addHandler(logging.NullHandler())
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Journal:
+    """What a run tells of itself. This one keeps nothing; `JobJournal` does."""
+
+    def __init__(self, on_progress: Callable[[Progress], None] | None = None) -> None:
+        self._on_progress = on_progress
+
+    def enter(self, phase: Phase) -> None:
+        """Say that a phase begins."""
+
+    def progress(self, progress: Progress) -> None:
+        """Say how far the run has come.
+
+        Raises:
+            Cancelled: somebody asked for the run to stop.
+        """
+        if self._on_progress is not None:
+            self._on_progress(progress)
+
+    def document(self, document: JobDocument) -> None:
+        """Say what became of a source."""
+        if document.state is DocumentState.FAILED:
+            self.line("warning", f"{document.name}: {document.code}")
+
+    def line(self, level: str, line: str) -> None:
+        """Write a line that holds no text of a document and no key."""
+        _log.log(_LEVELS[level], line)
+
+    def end(self, state: JobState, error: str | None = None) -> None:
+        """Say how the run ended."""
+
+
+class JobJournal(Journal):
+    """Keeps a job's record, at most once a second, and hears whether it is to stop."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        scope: Scope,
+        job: str,
+        clock: Clock,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        super().__init__(on_progress)
+        self._store = store
+        self._scope = scope
+        self._job = job
+        self._clock = clock
+        self._phase = Phase.READING
+        self._counts = JobCounts()
+        self._news = JobNews()
+        self._began = self._recorded = clock.monotonic()
+
+    def enter(self, phase: Phase) -> None:
+        """Say that a phase begins."""
+        if phase is not self._phase:
+            self._phase = phase
+            self._record(JobState.RUNNING)
+
+    def progress(self, progress: Progress) -> None:
+        """Take note of how far the run has come; raises when it is to stop."""
+        super().progress(progress)
+        self._counts = replace(
+            self._counts,
+            documents=progress.documents,
+            documents_total=progress.documents_total,
+            chunks=progress.chunks,
+            embedded=progress.embedded,
+            reused=progress.reused,
+            fraction=progress.fraction,
+            current=progress.current,
+        )
+        if self._clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS:
+            self._record(JobState.RUNNING)
+
+    def document(self, document: JobDocument) -> None:
+        """Take note of what became of a source."""
+        super().document(document)
+        self._news.documents[document.doc_id] = document
+        counts = self._counts
+        if document.state is DocumentState.UNCHANGED:
+            self._counts = replace(counts, unchanged=counts.unchanged + 1)
+        elif document.state is DocumentState.FAILED:
+            self._counts = replace(counts, failed=counts.failed + 1)
+
+    def line(self, level: str, line: str) -> None:
+        """Write a line to the log and to the job."""
+        super().line(level, line)
+        self._news.lines.append(JobLine(self._clock.now(), level, line))
+
+    def end(self, state: JobState, error: str | None = None) -> None:
+        """Write down how the job ended."""
+        if state is JobState.DONE:
+            self._phase = Phase.FINISHED
+            self._counts = replace(self._counts, fraction=1.0, current="")
+        self._write(state, error)
+
+    def _record(self, state: JobState) -> None:
+        if self._write(state, None):
+            raise Cancelled
+
+    def _write(self, state: JobState, error: str | None) -> bool:
+        news, self._news = self._news, JobNews()
+        now = self._clock.monotonic()
+        self._recorded = now
+        return self._store.record_job(
+            self._scope,
+            self._job,
+            state=state,
+            phase=self._phase,
+            counts=replace(self._counts, seconds=round(now - self._began, 3)),
+            news=news,
+            error=error,
+        )

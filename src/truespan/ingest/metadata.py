@@ -1,0 +1,127 @@
+"""Metadata derived from a document after it was embedded: title, authors, dates, keywords, outline.
+
+They describe the whole, so readers never see them. What the caller declared wins over what the
+source states, and that over what is worked out from the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+from truespan.model.document import Derivable, OutlineEntry
+
+MOST_KEYWORDS = 12
+MOST_OUTLINE = 500
+_PARTS = 10
+_SAMPLE = 4_000
+"""Characters of each tenth of a text that keywords are looked for in."""
+_LEAST_LENGTH = 4
+_MARKERS = re.compile(r"\[FIGURE:[^\]\s]+\]")
+_WORD = re.compile(r"[^\W\d_]\w+(?:[’'-]\w+)*")
+_COMMON = frozenset(
+    """about above after again against also although always among another because been before
+    being below between both came come could does doing done down during each ever every from
+    further gave give given goes going gone good great have having here herself himself however
+    into itself just know known last least less like little long made make many might more most
+    much must myself never next none nothing often only other others ours over part perhaps
+    quite rather said same says seem seemed shall should since some something soon still such
+    take taken than that their theirs them themselves then there therefore these they thing
+    things this those though three through thus time told took toward towards under until upon
+    used very want wants well went were what when where whether which while whom whose will with
+    within without would your yours yourself
+    aber alle allem allen aller alles also andere auch beim bereits dabei damit dann dass dein
+    denn deren desen dich diese diesem diesen dieser dieses doch dort durch eine einem einen
+    einer eines etwas euch euer ganz gegen habe haben hatte hatten hier hinter ihnen ihre ihrem
+    ihren ihrer immer jede jedem jeden jeder jedes jetzt kann kein keine keinem keinen keiner
+    können könnte machen mehr mein meine meinem meinen meiner mich muss müssen nach nicht nichts
+    noch nunmehr oder ohne sehr sein seine seinem seinen seiner selbst sich sind soll sollte
+    sondern sonst über unter viel vom waren warum weil welche welchem welchen welcher wenn werde
+    werden wieder will wird wurde würde zwar zwischen
+    ainsi alors après aussi autre autres avant avec avoir cela celle celui cette ceux chaque
+    comme contre dans depuis deux donc dont elle elles encore entre était être fait faire leur
+    leurs lorsque mais même moins notre nous nouvelle pour pourquoi quand quelque sans sera ses
+    sont sous toujours tous tout toute toutes très votre vous
+    como cuando desde donde ella ellas ellos entre era esta estaba estas este esto estos había
+    hacia hasta muy nada nosotros otra otro para pero porque puede quien según sido siempre sobre
+    solo también tiene todo todos una unos""".split()  # noqa: SIM905 -- a list of quoted words is no list of words
+)
+
+
+def derive(source: Derivable) -> str:
+    """Return the metadata of a document as a JSON object with sorted members."""
+    stated = source.properties
+    words = list(stated.keywords)
+    derived: dict[str, Any] = {
+        "title": source.title,
+        "title_from": _title_origin(source),
+        "authors": list(stated.authors),
+        "created": stated.created,
+        "modified": stated.modified,
+        "publisher": stated.publisher,
+        "description": stated.description,
+        "language": source.language,
+        "language_from": "declared" if source.language_declared else "detected",
+        "keywords": words or keywords(source.text),
+        "keywords_from": "source" if words else "text",
+        "outline": _outline(source.outline),
+        "characters": len(source.text),
+        "sentences": source.sentences,
+    }
+    declared = json.loads(source.metadata) if source.metadata else {}
+    return json.dumps({**derived, **declared}, sort_keys=True, ensure_ascii=False)
+
+
+def keywords(text: str) -> list[str]:
+    """Return the words that a text uses most and most evenly, apart from the commonest.
+
+    A word counts by how often it occurs and by how many tenths of the text it occurs in, so that
+    one scene does not stand for a book.
+    """
+    samples = [_MARKERS.sub(" ", sample) for sample in _samples(text)]
+    parts = [Counter(_WORD.findall(sample.casefold())) for sample in samples]
+    counts: Counter[str] = Counter()
+    spread: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part)
+        spread.update(part.keys())
+    words = [word for word in counts if len(word) >= _LEAST_LENGTH and word not in _COMMON]
+    ranked = sorted(words, key=lambda word: (-counts[word] * spread[word], word))
+    whole = "\n".join(samples)
+    return [_usual(word, whole) for word in ranked[:MOST_KEYWORDS]]
+
+
+def _samples(text: str) -> list[str]:
+    """Return the beginnings of the tenths of a text, in whole words."""
+    width = -(-len(text) // _PARTS) or 1
+    samples = []
+    for start in range(0, len(text), width):
+        end = start + min(width, _SAMPLE)
+        sample = text[start:end]
+        if start and not text[start - 1].isspace():
+            sample = sample.partition(" ")[2]
+        if end < len(text) and not text[end].isspace():
+            sample = sample.rpartition(" ")[0]
+        samples.append(sample)
+    return samples
+
+
+def _usual(word: str, sample: str) -> str:
+    """Return a word as the text spells it most often."""
+    spelled = Counter(re.findall(rf"\b{re.escape(word)}\b", sample, re.IGNORECASE))
+    return min(spelled, key=lambda one: (-spelled[one], one)) if spelled else word
+
+
+def _title_origin(source: Derivable) -> str:
+    if source.declared_title:
+        return "declared"
+    return "source" if source.title == source.properties.title else "text or file name"
+
+
+def _outline(entries: tuple[OutlineEntry, ...]) -> list[dict[str, Any]]:
+    return [
+        {"chapter": entry.chapter, "section": entry.section, "first_sid": entry.first_sid}
+        for entry in entries[:MOST_OUTLINE]
+    ]

@@ -1,0 +1,192 @@
+"""Ingestion into one world, as jobs: from what a caller names to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+from truespan.errors import Cancelled, Interrupted, InvalidSettings, JobNotResumable, TruespanError
+from truespan.ingest.carry import Carrier, Tools
+from truespan.ingest.command import IngestCommand, IngestRequest, read_request
+from truespan.ingest.journal import JobJournal
+from truespan.ingest.plan import DryRun
+from truespan.ingest.report import IngestReport, Progress
+from truespan.ingest.run import Intake
+from truespan.jobs import Jobs
+from truespan.model.document import Document, RevisionRef
+from truespan.model.found import Found
+from truespan.model.job import JobState
+from truespan.model.scope import Scope
+from truespan.model.source import Declared, DocumentKind
+from truespan.parts import Parts
+
+KIND = "ingest"
+
+OnProgress = Callable[[Progress], None]
+OnPrune = Callable[[Sequence[Document]], None]
+
+
+class WorldIntake:
+    """Runs, plans and resumes ingestion into the world of a scope."""
+
+    def __init__(self, parts: Parts, scope: Scope) -> None:
+        self._parts = parts
+        self._scope = scope
+        self.intake = Intake(
+            store=parts.store,
+            sources=parts.sources,
+            parser=parts.parser,
+            counter=parts.counter,
+            assets=parts.assets,
+            preparation=parts.preparation,
+        )
+        self.tools = Tools(
+            store=parts.store,
+            index=parts.index,
+            embedder=parts.embedder,
+            counter=parts.counter,
+            clock=parts.clock,
+            limits=parts.limits,
+            assets=parts.assets,
+            on_token_limit=parts.preparation.on_token_limit,
+        )
+        self._command = IngestCommand(self.intake, self.tools, scope)
+
+    def request(
+        self,
+        paths: str | PurePath | Sequence[str | PurePath],
+        manifest: str | PurePath | None,
+        declared: Declared,
+        *,
+        prune: bool,
+        allow_empty: bool,
+    ) -> IngestRequest:
+        """Return a request that means the same wherever it is taken up again."""
+        given = [paths] if isinstance(paths, str | PurePath) else list(paths)
+        if bool(given) == (manifest is not None):
+            raise InvalidSettings("Give paths or a manifest, one of the two.")
+        if manifest is not None and declared != Declared():
+            raise InvalidSettings(
+                "A manifest says of each document what it is.",
+                advice="Put kind, tags and the rest into its lines.",
+            )
+        # A name that is wrong is told before a job begins.
+        self._parts.preparation.chunking_for(declared)
+        absolute = self._parts.sources.absolute
+        return IngestRequest(
+            tuple(absolute(str(path)) for path in given),
+            absolute(str(manifest)) if manifest is not None else None,
+            declared,
+            prune=prune,
+            allow_empty=allow_empty,
+        )
+
+    def plan(self, request: IngestRequest) -> DryRun:
+        """Return what a run would do."""
+        return self._command.plan(request, price=self._parts.price)
+
+    def run(
+        self,
+        request: IngestRequest,
+        *,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+    ) -> IngestReport:
+        """Do what a request says, as a job. What it names is looked for first."""
+        found = self._command.find(request)
+        store, own = self._parts.store, self._parts.processes.own()
+        job = store.begin_job(self._scope, KIND, request.spelled(), own)
+        return self._run(job.id, request, found, on_progress, on_prune)
+
+    def resume(
+        self,
+        job: str,
+        *,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+    ) -> IngestReport:
+        """Go on with a job that did not end well."""
+        jobs = Jobs(self._parts.store, self._parts.processes, self._scope)
+        earlier = jobs.get(job)
+        if earlier.state in (JobState.DONE, JobState.RUNNING):
+            raise JobNotResumable(job, earlier.state)
+        jobs.settle(earlier)
+        request = read_request(earlier.request)
+        found = self._command.find(request)
+        if not self._parts.store.continue_job(self._scope, job, self._parts.processes.own()):
+            raise JobNotResumable(job, JobState.RUNNING)
+        return self._run(job, request, found, on_progress, on_prune)
+
+    def finish(self, carrier: Carrier, on_progress: OnProgress | None) -> int:
+        """Embed what is pending of documents that are in force; return the points written."""
+        refs = self._parts.store.unfinished(self._scope)
+        done = 0
+
+        def on_chunks(count: int, ref: RevisionRef) -> None:
+            nonlocal done
+            done += count
+            if on_progress is not None:
+                name = f"document {ref.document}"
+                on_progress(Progress(0.0, 0, len(refs), done, carrier.done.embedded, name))
+
+        if refs:
+            carrier.carry(refs, on_chunks)
+        carrier.clear_retired()
+        return carrier.done.written
+
+    def _run(
+        self,
+        job: str,
+        request: IngestRequest,
+        found: Found,
+        on_progress: OnProgress | None,
+        on_prune: OnPrune | None,
+    ) -> IngestReport:
+        parts = self._parts
+        journal = JobJournal(parts.store, self._scope, job, parts.clock, on_progress)
+        try:
+            report = self._command.run(request, found, journal, on_prune=on_prune)
+        except KeyboardInterrupt:
+            journal.end(JobState.INTERRUPTED)
+            raise Interrupted from None
+        except Cancelled:
+            journal.end(JobState.CANCELLED)
+            raise
+        except TruespanError as error:
+            journal.end(JobState.FAILED, error.code)
+            raise
+        journal.end(JobState.DONE)
+        return replace(report, job=job)
+
+
+def declared_as(
+    kind: str | None,
+    title: str | None,
+    language: str | None,
+    version: str | None,
+    chunking: str | None,
+    tags: Sequence[str] | None,
+) -> Declared:
+    """Return what a caller says of documents, checked."""
+    try:
+        chosen = DocumentKind(kind) if kind is not None else None
+    except ValueError:
+        raise InvalidSettings(
+            f"A document is of kind 'document' or 'book', not {kind!r}."
+        ) from None
+    texts: dict[str, Any] = {
+        "title": title,
+        "language": language,
+        "version": version,
+        "chunking": chunking,
+    }
+    for label, value in texts.items():
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise InvalidSettings(f"The {label} must be text, and not blank.")
+    if tags is None:
+        return Declared(kind=chosen, **texts)
+    if isinstance(tags, str) or not all(isinstance(tag, str) and tag.strip() for tag in tags):
+        raise InvalidSettings("Tags must be a list of words.")
+    return Declared(kind=chosen, tags=tuple(sorted(set(tags))), **texts)

@@ -1,0 +1,104 @@
+"""Jobs: ingestion that can be listed, followed, cancelled and resumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """How a job stands. One whose process is gone is interrupted, whatever it wrote last."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether nothing more will happen by itself."""
+        return self not in (JobState.QUEUED, JobState.RUNNING)
+
+
+class Phase(StrEnum):
+    """What a job is doing."""
+
+    READING = "reading"
+    EMBEDDING = "embedding"
+    METADATA = "metadata"
+    REMOVING = "removing"
+    FINISHED = "finished"
+
+
+class DocumentState(StrEnum):
+    """What became of one source."""
+
+    READ = "read"
+    EMBEDDED = "embedded"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class JobCounts:
+    """A job in numbers."""
+
+    documents: int = 0
+    documents_total: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    reused: int = 0
+    fraction: float = 0.0
+    seconds: float = 0.0
+    current: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDocument:
+    """One source of a job. A failure has a code and a reason."""
+
+    doc_id: str
+    name: str
+    state: DocumentState
+    code: str | None = None
+    reason: str | None = None
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """A line of a job's log. It holds no text of a document and no key."""
+
+    at: float
+    level: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it stands. `request` is what it was asked to do, as JSON."""
+
+    id: str
+    kind: str
+    state: JobState
+    phase: Phase
+    request: str
+    created_at: float
+    seen_at: float
+    finished_at: float | None
+    process: str
+    counts: JobCounts = field(default_factory=JobCounts)
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class JobNews:
+    """What happened since a job was last written down."""
+
+    documents: dict[str, JobDocument] = field(default_factory=dict)
+    lines: list[JobLine] = field(default_factory=list)

@@ -1,0 +1,86 @@
+"""Where documents come from, how they are read, and where their images go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from truespan.model.found import Entry, Found
+from truespan.model.ids import WorldId
+from truespan.model.source import Declared, Source
+from truespan.model.text import Image, Loaded
+
+
+class SourceFinder(Protocol):
+    """Finds and reads the files behind what a caller names."""
+
+    def find(self, paths: Sequence[str], declared: Declared) -> Found:
+        """Return sources in a stable order, each once, unread.
+
+        Raises:
+            SourceMissing: a path names nothing.
+        """
+        ...
+
+    def expand(self, manifest: str, entries: Sequence[Entry]) -> Found:
+        """Return the sources that lines of a manifest name; nothing outside its folder.
+
+        Raises:
+            ManifestInvalid: with every line that cannot be used.
+        """
+        ...
+
+    def absolute(self, path: str) -> str:
+        """Return a path that means the same from anywhere."""
+        ...
+
+    def read_manifest(self, path: str) -> bytes: ...
+
+    def read(self, source: Source) -> bytes:
+        """Return the bytes of a source.
+
+        Raises:
+            SourceRefused: it is gone, too large, or cannot be opened.
+        """
+        ...
+
+    def is_there(self, path: str) -> bool:
+        """Say whether something lies at the path that a document was recorded with."""
+        ...
+
+
+class SourceParser(Protocol):
+    """Reads the bytes of a source, apart from everything else: what they do there does no harm."""
+
+    def parse(self, name: str, data: bytes, *, images: bool) -> Loaded:
+        """Return what a source holds; the bytes of pictures only if `images` are wanted.
+
+        Raises:
+            SourceRefused: it cannot become a document, or reading it went beyond the limits.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class AssetStore(Protocol):
+    """Images of documents, as files. A revision's are put aside until readers see it."""
+
+    def put_aside(self, world: WorldId, doc_id: str, token: str, images: Sequence[Image]) -> None:
+        """Write images where nobody looks yet, under a token that names their revision.
+
+        Raises:
+            AssetsTaken: the folder belongs to a document of another world.
+        """
+        ...
+
+    def publish(self, world: WorldId, doc_id: str, token: str) -> bool:
+        """Put images in the place of the earlier ones; False when none are aside under the token.
+
+        Safe to repeat.
+        """
+        ...
+
+    def remove(self, world: WorldId, doc_id: str) -> None:
+        """Remove all images of a document; absent ones are no error."""
+        ...

@@ -1,0 +1,96 @@
+"""Settings: the only reader of configuration files and of the environment.
+
+A library folder may hold `truespan.toml`; environment variables win over it. Everything is checked
+when a library is opened, so that a wrong value fails at start-up and not at first use.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from truespan.errors import InvalidConfiguration
+from truespan.settings.catalogue import SHARED_NAMES, Settings
+from truespan.settings.check import checked, read_chunkings
+from truespan.settings.keys import read_keys
+
+__all__ = ["Settings", "debugging", "default_library", "model_cache", "read_settings"]
+
+FILE_NAME = "truespan.toml"
+PREFIX = "TRUESPAN_"
+_TABLES = frozenset({"keys", "chunkings"})
+
+
+_ELSEWHERE = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"}
+"""Variables that the command line reads through `default_library` and its options."""
+
+
+def read_settings(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings of a library.
+
+    Raises:
+        InvalidConfiguration: a name is unknown or a value is not of its kind.
+    """
+    variables = os.environ if environment is None else environment
+    values: dict[str, Any] = {**_from_file(folder / FILE_NAME)}
+    tables = {
+        "chunkings": read_chunkings(values.pop("chunking", {})),
+        "keys": read_keys(values.pop("keys", []), folder, variables),
+    }
+    values |= _from_environment(variables)
+    known = {entry.name for entry in fields(Settings)} - _TABLES
+    for name, value in values.items():
+        if name not in known:
+            raise InvalidConfiguration(
+                f"There is no setting {name!r}.", advice=f"Known are: {', '.join(sorted(known))}."
+            )
+        values[name] = checked(name, value)
+    return Settings(**values, **tables)
+
+
+def default_library(environment: Mapping[str, str] | None = None) -> Path:
+    """Return where the library lies when nobody says so."""
+    variables = os.environ if environment is None else environment
+    if chosen := variables.get("TRUESPAN_LIBRARY"):
+        return Path(chosen)
+    data = variables.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "truespan"
+
+
+def model_cache(environment: Mapping[str, str] | None = None) -> Path:
+    """Return where downloaded models are kept."""
+    variables = os.environ if environment is None else environment
+    cache = variables.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "truespan" / "models"
+
+
+def debugging(environment: Mapping[str, str] | None = None) -> bool:
+    """Say whether a person asked to see where an unexpected error came from."""
+    variables = os.environ if environment is None else environment
+    return variables.get("TRUESPAN_DEBUG", "") not in ("", "0")
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidConfiguration(f"{path.name} cannot be read: {error}.") from None
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings given as variables; a misspelt one is an error, not a silence."""
+    shared = {
+        setting: variables[name] for name, setting in SHARED_NAMES.items() if name in variables
+    }
+    # Other programs may read the shared names too, so our own spelling wins over them.
+    return shared | {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and name not in _ELSEWHERE
+    }

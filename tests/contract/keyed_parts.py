@@ -1,0 +1,43 @@
+"""What the tests of providers with keys share."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.providers import PassingClock
+from truespan.adapters.key_ring import KeyRing, MemoryCooldowns
+from truespan.errors import TruespanError
+from truespan.model.keys import ProviderKey, Secret
+from truespan.ports import Clock
+
+KEY = "sk-canary-secret-key"
+SECRET = "butlersecret"
+PASSAGES = [
+    "Penicillin was found by Alexander Fleming in 1928, when mould killed bacteria in a dish.",
+    "The tide comes in twice a day because the moon and the sun pull on the oceans.",
+    "To make a roux, melt butter in a pan and stir in the same weight of flour.",
+]
+
+
+def ring_of(provider: str, *texts: str, clock: Clock | None = None) -> KeyRing:
+    """Return a ring of keys named a, b, c and so on."""
+    keys = [
+        ProviderKey(provider, chr(ord("a") + place), Secret(text))
+        for place, text in enumerate(texts)
+    ]
+    return KeyRing(provider, keys, MemoryCooldowns(), clock or PassingClock())
+
+
+def failure_of(call: Callable[[], Any], kind: type[TruespanError]) -> TruespanError:
+    """Return the error of a call; neither a key nor what was embedded is in it."""
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind
+    told = "".join(traceback.format_exception(caught.value)) + repr(caught.value.__dict__)
+    assert SECRET not in told.lower()
+    assert KEY not in told
+    return caught.value

@@ -1,0 +1,52 @@
+"""What the tests of the Ollama embedder share: embedders on a loopback server, and its faults."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.providers import Asked, Ollama, Reaction
+from tests.worlds import HandClock, WordCounter
+from truespan.adapters.ollama_embedder import OllamaEmbedder
+from truespan.errors import TruespanError
+from truespan.settings import Settings
+
+CONFIGURED = Settings().ollama_model
+INSTRUCTION = "Represent this sentence for searching relevant passages: "
+SECRET = "butlersecret"
+
+
+def embedder_of(server: Ollama, model: str = CONFIGURED, **changes: Any) -> OllamaEmbedder:
+    given: dict[str, Any] = {
+        "dimensions": None,
+        "counter": WordCounter(),
+        "clock": HandClock(),
+        "in_flight": 1,
+    }
+    return OllamaEmbedder(server.url, model, **given | changes)
+
+
+def learnt(server: Ollama, **changes: Any) -> OllamaEmbedder:
+    """Return an embedder that knows its profile, and a server that remembers no request for it."""
+    embedder = embedder_of(server, **changes)
+    assert embedder.profile
+    server.asked.clear()
+    return embedder
+
+
+def on_embed(react: Callable[[Asked], Reaction | None]) -> Callable[[Asked], Reaction | None]:
+    """Break /api/embed and nothing else."""
+    return lambda asked: react(asked) if asked.path == "/api/embed" else None
+
+
+def failure_of(call: Callable[[], Any], kind: type[TruespanError]) -> TruespanError:
+    """Return the error of a call; nothing of what was embedded is in it."""
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind
+    assert SECRET not in "".join(traceback.format_exception(caught.value)).lower()
+    assert SECRET not in repr(caught.value.__dict__).lower()
+    return caught.value

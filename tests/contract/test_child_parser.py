@@ -1,0 +1,413 @@
+"""The child in which documents are parsed: what it gives back, and what it cannot do."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.pdf_maker import Page, column, make_pdf
+from tests.promises import proves
+from truespan.adapters.child_link import ChildFailed, ChildLink
+from truespan.adapters.child_parser import ChildParser
+from truespan.adapters.child_wire import Limits
+from truespan.errors import (
+    LoaderCrashed,
+    SourceBroken,
+    SourceEmpty,
+    SourceNotText,
+    SourceRefused,
+    SourceTooCostly,
+    SourceTooLarge,
+    SourceUnsupported,
+)
+from truespan.ingest.load import load
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
+
+TEXT = b"CHAPTER I\n\nA first paragraph.\n\nA second one, with \xe2\x80\x9cquotes\xe2\x80\x9d.\n"
+SAME_MODULES = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+SECRET = "the butler did it"
+SLOW = b"* [a](b) *c* `d` **e** _f_ <g> &amp; " * 40_000
+
+
+@pytest.fixture(scope="module")
+def parser() -> Iterator[ChildParser]:
+    made = ChildParser()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def probing() -> Iterator[ChildParser]:
+    """A parser whose child does what the name of a document says; see `tests.child_probe`."""
+    made = ChildParser(cpu_seconds=1, output_bytes=1000, module="tests.child_probe")
+    yield made
+    made.close()
+
+
+def said(parser: ChildParser, name: str, content: object = "") -> str:
+    return parser.parse(name, str(content).encode(), images=False).blocks[0].text
+
+
+# What comes back
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", TEXT),
+        ("a.md", b"# One\n\nText with *marks*.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"),
+        ("a.pdf", make_pdf([Page(column(["One page."])), Page(column(["Another page."]))])),
+        ("großer name \udcff.txt", TEXT),
+        ("folder/a.txt", TEXT),
+    ],
+)
+def test_a_child_gives_what_its_loader_gives(parser: ChildParser, name: str, content: bytes):
+    assert parser.parse(name, content, images=True) == load(name, content, images=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.xyz", b"text", SourceUnsupported),
+        ("a.txt", b"\x00\x01\x02", SourceNotText),
+        ("a.txt", b" \n", SourceEmpty),
+        ("folder/a.pdf", b"%PDF-1.4", SourceBroken),
+    ],
+)
+def test_a_refusal_is_the_same_as_without_a_child(
+    parser: ChildParser, name: str, content: bytes, kind: type[SourceRefused]
+):
+    with pytest.raises(kind) as caught:
+        parser.parse(name, content, images=False)
+    with pytest.raises(kind) as expected:
+        load(name, content)
+
+    assert str(caught.value) == str(expected.value)
+
+
+def test_advice_that_a_loader_gives_comes_through(probing: ChildParser):
+    with pytest.raises(SourceBroken) as caught:
+        said(probing, "refuse")
+
+    assert caught.value.advice == "Do this."
+
+
+def test_several_threads_get_each_their_own_answer(parser: ChildParser):
+    texts = [f"This is text {number}." for number in range(40)]
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(
+            threads.map(lambda text: parser.parse("a.txt", text.encode(), images=False), texts)
+        )
+
+    assert [loaded.blocks[0].text for loaded in found] == texts
+
+
+@pytest.mark.parametrize("ballast", [0, 300 << 20], ids=["a small parent", "a large parent"])
+def test_one_child_serves_many_documents(parser: ChildParser, ballast: int):
+    """The system counts the memory of a parent as if its children had used it."""
+    held = b"x" * ballast
+    parser.close()
+    parser.parse("a.txt", TEXT, images=False)
+    before = set(parser.idle_pids)
+    for _ in range(5):
+        parser.parse("a.txt", TEXT, images=False)
+
+    assert set(parser.idle_pids) == before
+    assert len(held) == ballast
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at a process's size in /proc")
+def test_a_child_that_keeps_too_much_is_replaced(probing: ChildParser):
+    said(probing, "repeat", 1)
+    (before,) = probing.idle_pids
+
+    assert said(probing, "keep", 300 << 20) == "kept"
+
+    assert before not in probing.idle_pids
+    assert said(probing, "repeat", 1) == "a"
+
+
+# Limits
+
+
+@proves("loader.child-process")
+def test_a_document_that_takes_too_long_is_given_up():
+    parser = ChildParser(cpu_seconds=1, cpu_seconds_per_mb=0)
+
+    with pytest.raises(SourceTooCostly):
+        parser.parse("a.md", SLOW, images=False)
+
+    assert parser.parse("a.txt", TEXT, images=False).blocks
+    parser.close()
+
+
+@proves("loader.child-process")
+def test_processor_time_is_limited_apart_from_the_clock():
+    child = ChildLink("tests.child_probe")
+    ten_minutes = Limits(memory=1 << 30, cpu=1, wall=600.0, output=1000)
+
+    with pytest.raises(ChildFailed) as caught:
+        child.ask("spin", b"", ten_minutes, images=False)
+
+    assert caught.value.kind is SourceTooCostly
+    child.kill()
+
+
+@proves("loader.child-process")
+def test_a_document_that_needs_too_much_memory_is_given_up():
+    parser = ChildParser(memory_bytes=60 << 20)
+
+    with pytest.raises(SourceTooCostly):
+        parser.parse("a.txt", b"a\n\n" * 500_000, images=False)
+
+    assert parser.parse("a.txt", TEXT, images=False).blocks
+    parser.close()
+
+
+@proves("loader.child-process")
+def test_a_document_that_grows_too_much_is_refused():
+    parser = ChildParser(output_bytes=1000)
+
+    with pytest.raises(SourceTooLarge):
+        parser.parse("a.txt", b"a\n\n" * 1000, images=False)
+
+    assert parser.parse("a.txt", TEXT, images=False).blocks
+    parser.close()
+
+
+@proves("loader.child-process")
+@pytest.mark.parametrize(
+    ("probe", "content", "kind"),
+    [
+        ("spin", "", SourceTooCostly),
+        ("wait", "", SourceTooCostly),
+        ("wait_deaf", "", SourceTooCostly),
+        ("allocate", 4 << 30, SourceTooCostly),
+        ("hoard", 700 << 20, SourceTooCostly),
+        ("repeat", 1 << 20, SourceTooLarge),
+        ("abort", "", LoaderCrashed),
+        ("fault", "", LoaderCrashed),
+        ("leave", "", LoaderCrashed),
+        ("fail", SECRET, LoaderCrashed),
+        ("half_a_character", "", LoaderCrashed),
+    ],
+)
+def test_whatever_a_loader_does_is_one_failed_document(
+    probing: ChildParser, probe: str, content: object, kind: type[SourceRefused]
+):
+    with pytest.raises(SourceRefused) as caught:
+        said(probing, probe, content)
+
+    assert type(caught.value) is kind
+    assert caught.value.name == probe
+    assert said(probing, "repeat", 3) == "aaa"
+
+
+def test_a_bug_says_where_it_was_and_nothing_of_the_document(probing: ChildParser):
+    with pytest.raises(LoaderCrashed) as caught:
+        said(probing, "fail", SECRET)
+
+    notes = "".join(caught.value.__notes__)
+    assert "ValueError" in notes
+    assert SECRET not in notes + str(caught.value)
+
+
+# What it may not do
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        made.setblocking(False)
+        yield made
+
+
+@proves("loader.child-process")
+def test_a_child_cannot_connect(probing: ChildParser, listener: socket.socket):
+    assert said(probing, "connect", listener.getsockname()[1]) == "refused: Forbidden"
+    with pytest.raises(BlockingIOError):
+        listener.accept()
+
+
+@proves("loader.child-process")
+@pytest.mark.parametrize(
+    "probe",
+    ["bind", "resolve", "write", "append", "remove", "rename", "make_folder", "link", "run",
+     "shell", "fork", "kill"],
+)  # fmt: skip
+def test_a_child_may_not_touch_the_world(probing: ChildParser, probe: str, tmp_path: Path):
+    file = tmp_path / "kept"
+    file.write_text("as it was")
+
+    assert said(probing, probe, file) == "refused: Forbidden"
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("kept", "as it was")]
+
+
+@proves("loader.child-process")
+def test_even_native_code_cannot_write(probing: ChildParser, tmp_path: Path):
+    file = tmp_path / "kept"
+    file.touch()
+
+    assert said(probing, "write_natively", file) == "-1"
+    assert file.read_bytes() == b""
+
+
+def test_what_a_library_prints_does_not_get_into_the_answers(
+    probing: ChildParser, capfd: pytest.CaptureFixture[str]
+):
+    assert said(probing, "speak", SECRET) == "spoke"
+    assert said(probing, "repeat", 2) == "aa"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_child_knows_no_keys(probing: ChildParser, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SOME_API_KEY", SECRET)
+    probing.close()
+
+    assert "SOME_API_KEY" not in said(probing, "environment")
+
+
+# How it ends
+
+
+@proves("loader.child-process")
+def test_a_child_that_is_killed_while_it_waits_is_replaced(parser: ChildParser):
+    parser.parse("a.txt", TEXT, images=False)
+    for pid in parser.idle_pids:
+        os.kill(pid, signal.SIGKILL)
+
+    assert parser.parse("a.txt", TEXT, images=False).blocks
+
+
+@proves("loader.child-process")
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at a process's times in /proc")
+def test_a_child_that_is_killed_at_work_fails_that_document_only():
+    parser = ChildParser()
+    parser.parse("a.txt", TEXT, images=False)
+    (pid,) = parser.idle_pids
+    begun = ticks(pid)
+    killer = threading.Thread(target=kill_at_work, args=[pid, begun + 20])
+    killer.start()
+
+    with pytest.raises(LoaderCrashed):
+        parser.parse("a.md", SLOW, images=False)
+
+    killer.join()
+    assert parser.parse("a.txt", TEXT, images=False).blocks
+    parser.close()
+
+
+def ticks(pid: int) -> int:
+    """Return the processor time that a process has used, in hundredths of a second."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+def kill_at_work(pid: int, until: int) -> None:
+    while ticks(pid) < until:
+        pass
+    os.kill(pid, signal.SIGKILL)
+
+
+PARENT = """
+import os, signal, sys
+from truespan.adapters.child_parser import ChildParser
+parser = ChildParser(cpu_seconds=1, module="tests.child_probe")
+parser.parse("repeat", b"1", images=False)
+print(parser.idle_pids[0], flush=True)
+sys.stdin.readline()
+if sys.argv[1] == "at work":
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    parser.parse("wait", b"", images=False)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches a process that is not ours")
+@pytest.mark.parametrize("doing", ["nothing", "at work"])
+def test_a_child_ends_when_its_parent_is_killed(doing: str):
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, doing],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=SAME_MODULES,
+    ) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            assert not ended(child, 0)
+            parent.communicate("now\n")
+            assert ended(child, 30)
+        finally:
+            os.close(child)
+
+
+def ended(child: int, seconds: float) -> bool:
+    return bool(select.select([child], [], [], seconds)[0])
+
+
+def test_an_interrupt_does_not_reach_a_child(probing: ChildParser):
+    assert said(probing, "interrupt") == "went on"
+    said(probing, "repeat", 1)
+    assert all(os.getpgid(pid) != os.getpgrp() for pid in probing.idle_pids)
+
+
+INTERRUPTED = """
+import os, signal, threading
+from truespan.adapters.child_parser import ChildParser
+parser = ChildParser(module="tests.child_probe")
+parser.parse("repeat", b"1", images=False)
+signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    parser.parse("wait", b"", images=False)
+except KeyboardInterrupt:
+    print("interrupted", len(parser.idle_pids), flush=True)
+print(parser.parse("repeat", b"2", images=False).blocks[0].text)
+parser.close()
+"""
+
+
+def test_after_an_interrupt_no_answer_is_taken_for_another():
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=SAME_MODULES,
+    )
+
+    assert (done.stdout, done.stderr) == ("interrupted 0\naa\n", "")
+
+
+def test_closing_ends_the_children_and_a_later_use_starts_new_ones():
+    parser = ChildParser()
+    parser.parse("a.txt", TEXT, images=False)
+    (pid,) = parser.idle_pids
+
+    parser.close()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert parser.parse("a.txt", TEXT, images=False).blocks
+    parser.close()
+
+
+def test_a_child_that_cannot_start_says_so():
+    parser = ChildParser(module="truespan.adapters.no_such_module")
+
+    with pytest.raises(LoaderCrashed) as caught:
+        parser.parse("a.txt", TEXT, images=False)
+
+    assert "installation" in caught.value.advice

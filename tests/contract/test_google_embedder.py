@@ -1,0 +1,332 @@
+"""The embedder for Google AI Studio: task types, exact counts, and no text that would be cut."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.keyed_parts import KEY, PASSAGES, SECRET, failure_of, ring_of
+from tests.promises import proves
+from tests.providers import Answer, Google, PassingClock
+from tests.providers.google import complaint, delay, text_of
+from tests.worlds import place, similarity, vector_of
+from truespan.adapters.embedding_probe import PROBE
+from truespan.adapters.google_embedder import GoogleEmbedder
+from truespan.errors import (
+    BatchTooLarge,
+    CredentialsMissing,
+    InvalidConfiguration,
+    ModelUnavailable,
+    ProviderBadReply,
+    ProviderCoolingDown,
+    ProviderRefused,
+    ProviderUnavailable,
+    QueryTooLong,
+    TextTooLong,
+)
+from truespan.model.chunk import Vector
+from truespan.model.profile import Distance
+from truespan.ports import Embedder, EmbeddingLimits
+
+
+@pytest.fixture
+def server() -> Iterator[Google]:
+    with Google() as started:
+        yield started
+
+
+def embedder_of(server: Google, **changes: Any) -> GoogleEmbedder:
+    clock = PassingClock()
+    given: dict[str, Any] = {
+        "keys": ring_of("google", KEY, clock=clock),
+        "dimensions": None,
+        "clock": clock,
+    }
+    return GoogleEmbedder(server.base, server.model, **given | changes)
+
+
+def learnt(server: Google, **changes: Any) -> GoogleEmbedder:
+    embedder = embedder_of(server, **changes)
+    assert embedder.profile
+    server.asked.clear()
+    return embedder
+
+
+def numbers(vector: Vector) -> array[float]:
+    return array("f", vector)
+
+
+def words(count: int) -> str:
+    """Return a text of so many tokens, as this server counts, each of several bytes."""
+    return " ".join(f"{SECRET}{number}" for number in range(count))
+
+
+# What is asked
+
+
+def test_its_profile_says_all_that_decides_a_vector(server: Google) -> None:
+    port: Embedder = embedder_of(server)
+
+    profile = port.profile
+
+    assert (profile.provider, profile.model) == ("google", "gemini-embedding-001")
+    assert (profile.revision, profile.dimensions) == ("001", 64)
+    assert (profile.distance, profile.input_limit) == (Distance.COSINE, 2048)
+    assert port.limits == EmbeddingLimits(items=100, in_flight=2, joint=True)
+    assert port.profile is profile
+    assert [asked.method for asked in server.asked] == ["GET", "POST"]
+    assert [text_of(one["content"]) for one in server.embeds[0]] == [PROBE]
+
+
+@proves("embedding.query-and-document-modes", "embedding.input-types")
+def test_documents_and_queries_are_two_tasks(server: Google) -> None:
+    embedder = learnt(server)
+
+    embedder.embed_documents(PASSAGES)
+    embedder.embed_query("who did it?")
+
+    documents, query = server.embeds
+    assert [one["taskType"] for one in documents] == ["RETRIEVAL_DOCUMENT"] * 3
+    assert [text_of(one["content"]) for one in documents] == PASSAGES
+    assert query == [
+        {
+            "model": "models/gemini-embedding-001",
+            "content": {"parts": [{"text": "who did it?"}]},
+            "taskType": "RETRIEVAL_QUERY",
+        }
+    ]
+    assert embedder.profile.document_mode == "RETRIEVAL_DOCUMENT"
+    assert embedder.profile.query_mode == "RETRIEVAL_QUERY"
+
+
+@proves("embedding.query-and-document-modes")
+def test_a_model_that_ignores_the_task_type_is_told_in_the_text() -> None:
+    with Google(model="gemini-embedding-2", limit=50) as server:
+        embedder = learnt(server)
+        embedder.embed_documents(["the tide"])
+        embedder.embed_query("the tide")
+
+        [[document], [query]] = server.embeds
+        assert "taskType" not in document | query
+        assert text_of(document["content"]) == "title: none | text: the tide"
+        assert text_of(query["content"]) == "task: search result | query: the tide"
+        # What stands before a query has five words, and is not left to the chunks either.
+        assert embedder.profile.input_limit == 45
+        assert embedder.count_query(words(45)) == 45
+        assert embedder.count_query(words(46)) == 46
+
+
+@proves("errors.no-secrets")
+def test_the_key_is_in_one_header_and_never_in_the_address(server: Google) -> None:
+    embedder = embedder_of(server)
+
+    embedder.embed_documents(["the tide"])
+    embedder.count_query("the tide")
+
+    assert {asked.headers["x-goog-api-key"] for asked in server.asked} == {KEY}
+    for asked in server.asked:
+        assert KEY not in asked.path + asked.body.decode()
+        assert "key=" not in asked.path
+
+
+def test_dimensions_are_asked_for_and_what_is_cut_is_scaled(server: Google) -> None:
+    embedder = embedder_of(server, dimensions=16)
+
+    vectors = [*embedder.embed_documents(PASSAGES), embedder.embed_query(PASSAGES[1])]
+
+    asked = [one["outputDimensionality"] for batch in server.embeds for one in batch]
+    assert set(asked) == {16}
+    assert embedder.profile.dimensions == 16
+    for vector in vectors:
+        assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
+
+
+@proves("embedding.vector-per-input")
+def test_each_text_gets_its_own_vector(server: Google) -> None:
+    for vector, text in zip(embedder_of(server).embed_documents(PASSAGES), PASSAGES, strict=True):
+        assert similarity(vector, vector_of(text)) > 0.999999
+
+
+@pytest.mark.parametrize("name", ["gemini-embedding-001", "models/gemini-embedding-001"])
+def test_both_spellings_of_a_model_are_one_profile(server: Google, name: str) -> None:
+    clock = PassingClock()
+    embedder = GoogleEmbedder(
+        server.base, name, keys=ring_of("google", KEY), dimensions=None, clock=clock
+    )
+
+    assert embedder.profile.id == embedder_of(server).profile.id
+
+
+@proves("http.outbound-urls")
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "a?key=1", "a#b", "a b", "models/", "a%2fb"])
+def test_a_name_that_would_lead_elsewhere_is_refused(server: Google, name: str) -> None:
+    with pytest.raises(InvalidConfiguration):
+        GoogleEmbedder(
+            server.base, name, keys=ring_of("google", KEY), dimensions=None, clock=PassingClock()
+        )
+
+
+# Lengths
+
+
+@proves("embedding.google-exact-tokens", "embedding.no-silent-truncation")
+def test_a_query_at_the_limit_passes_and_one_token_more_is_never_sent(tmp_path: Path) -> None:
+    with Google(limit=40) as server:
+        embedder: Any = embedder_of(server)
+        here = place(tmp_path, embedder=embedder)
+        world = here.world(tide__txt="The tide comes in twice a day.")
+        server.asked.clear()
+
+        world.search(words(40))
+
+        assert (len(server.counts), len(server.embeds)) == (2, 1)
+        server.asked.clear()
+        searched = here.index.calls.count("search")
+        error = failure_of(lambda: world.search(words(41)), QueryTooLong)
+
+        assert isinstance(error, QueryTooLong)
+        assert (error.tokens, error.limit) == (41, 40)
+        assert (server.counts, server.embeds) == ([words(41)], [])
+        assert here.index.calls.count("search") == searched
+
+
+@proves("embedding.no-silent-truncation", "embedding.google-exact-tokens")
+def test_a_document_that_would_be_cut_is_counted_first_and_not_sent() -> None:
+    with Google(limit=40) as server:
+        embedder = learnt(server)
+
+        assert embedder.embed_documents([words(40)])
+        failure_of(lambda: embedder.embed_documents(["short", words(41)]), TextTooLong)
+        failure_of(lambda: embedder.embed_query(words(41)), TextTooLong)
+
+        assert len(server.embeds) == 1
+        assert server.counts == [words(40), words(41), words(41)]
+
+
+def test_a_text_that_cannot_be_too_long_is_not_counted(server: Google) -> None:
+    embedder = learnt(server)
+
+    embedder.embed_documents(["x" * 2044, "short", ""])
+    assert server.counts == []
+    embedder.embed_documents(["x" * 2045])
+    embedder.embed_documents(["é" * 1023])
+
+    assert len(server.counts) == 2
+
+
+@proves("embedding.batch-items")
+def test_a_request_holds_at_most_a_hundred_texts(tmp_path: Path, server: Google) -> None:
+    embedder: Any = embedder_of(server)
+    here = place(tmp_path, embedder=embedder)
+    world = here.library.create_world("world")
+
+    report = world.ingest([here.write(f"{n}.txt", f"This is story {n}.") for n in range(150)])
+
+    assert len(report.ingested) == 150
+    assert max(len(batch) for batch in server.embeds) == 100
+
+
+# Complaints and keys
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (complaint(400, "* requests: at most 100 requests can be in one batch"), BatchTooLarge),
+        (complaint(400, "Request payload size exceeds the limit: 20971520"), BatchTooLarge),
+        (complaint(400, "The input token count (3000) exceeds the maximum"), TextTooLong),
+        (complaint(404, "models/x is not found for API version v1beta"), ModelUnavailable),
+        (complaint(400, f"Invalid value {SECRET} {KEY}"), ProviderRefused),
+        (complaint(500, f"An internal error {SECRET} {KEY}"), ProviderUnavailable),
+        (complaint(503, "The model is overloaded."), ProviderUnavailable),
+        (complaint(403, "Permission denied"), ProviderRefused),
+        (Answer(content={"embeddings": []}), ProviderBadReply),
+        (Answer(content={"embedding": {"values": [0.1]}}), ProviderBadReply),
+        (Answer(content={"embeddings": [{"values": ["x"]}]}), ProviderBadReply),
+    ],
+)
+def test_each_complaint_has_its_error_and_is_not_repeated(
+    server: Google, answer: Answer, kind: Any
+) -> None:
+    embedder = learnt(server)
+    server.fault = lambda asked: answer
+
+    failure_of(lambda: embedder.embed_documents([SECRET]), kind)
+
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "about"),
+    [
+        (404, {"error": {"code": 404, "message": "models/x is not found"}}),
+        (200, {"inputTokenLimit": 9, "supportedGenerationMethods": ["generateContent"]}),
+    ],
+)
+def test_a_model_that_is_not_there_or_does_not_embed_is_the_operator_s_to_change(
+    server: Google, status: int, about: Any
+) -> None:
+    server.fault = lambda asked: Answer(status, about) if asked.method == "GET" else None
+
+    error = failure_of(lambda: embedder_of(server).profile, ModelUnavailable)
+
+    assert "gemini-embedding-001" in error.message
+    assert server.embeds == []
+
+
+@pytest.mark.parametrize(
+    "about", [{}, {"inputTokenLimit": 0}, {"inputTokenLimit": "2048"}, {"inputTokenLimit": None}]
+)
+def test_nothing_is_learnt_from_a_model_without_a_limit(server: Google, about: Any) -> None:
+    server.fault = lambda asked: Answer(content=about) if asked.method == "GET" else None
+
+    failure_of(lambda: embedder_of(server).profile, ProviderBadReply)
+
+
+def test_an_invalid_key_is_known_by_its_reason_and_the_next_is_used() -> None:
+    with Google(keys=("good",)) as server:
+        embedder = embedder_of(server, keys=ring_of("google", KEY, "good"))
+
+        assert embedder.embed_query("q")
+
+        assert [asked.headers["x-goog-api-key"] for asked in server.asked][:3] == [
+            KEY,
+            "good",
+            "good",
+        ]
+
+
+@proves("errors.bad-key-configuration")
+def test_without_a_key_nothing_is_sent(server: Google) -> None:
+    failure_of(lambda: embedder_of(server, keys=ring_of("google")).profile, CredentialsMissing)
+
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("details", "headers", "pause"),
+    [
+        ([delay("34.074824224s")], {}, 35.0),
+        ([delay("7s")], {}, 8.0),
+        ([delay("7s")], {"Retry-After": "5"}, 5.0),
+        ([], {}, 60.0),
+        ([delay("99999s")], {}, 300.0),
+    ],
+)
+def test_the_pause_that_google_asks_for_is_read_where_it_writes_it(
+    server: Google, details: list[Any], headers: dict[str, str], pause: float
+) -> None:
+    embedder = learnt(server)
+    answer = complaint(429, "You exceeded your current quota.", *details)
+    answer.headers = headers
+    server.fault = lambda asked: answer
+
+    error = failure_of(lambda: embedder.embed_query(SECRET), ProviderCoolingDown)
+
+    assert isinstance(error, ProviderCoolingDown)
+    assert error.retry_after == pause

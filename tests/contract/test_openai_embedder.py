@@ -1,0 +1,384 @@
+"""The embedder for OpenAI-compatible servers: what it asks, and what it believes.
+
+The contract runs against a loopback server that speaks the protocol and, where `OPENAI_TEST_URL` is
+set (with `OPENAI_TEST_MODEL` and perhaps `OPENAI_TEST_KEY`), against the server that is there. What
+has to break is broken in the loopback server only.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.contract.keyed_parts import KEY, PASSAGES, SECRET, failure_of, ring_of
+from tests.promises import proves
+from tests.providers import Answer, OpenAi, PassingClock
+from tests.providers.openai import complaint
+from tests.worlds import WordCounter, similarity, vector_of
+from truespan.adapters.embedding_probe import PROBE
+from truespan.adapters.key_ring import KeyRing
+from truespan.adapters.openai_embedder import OpenAiEmbedder
+from truespan.errors import (
+    BatchTooLarge,
+    CredentialsMissing,
+    InvalidConfiguration,
+    ModelUnavailable,
+    ProfileMismatch,
+    ProviderBadReply,
+    ProviderCoolingDown,
+    ProviderRefused,
+    ProviderUnavailable,
+    TextTooLong,
+)
+from truespan.model.chunk import Vector
+from truespan.model.profile import Distance
+from truespan.ports import Embedder
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAi]:
+    with OpenAi() as started:
+        yield started
+
+
+def embedder_of(server: OpenAi, model: str | None = None, **changes: Any) -> OpenAiEmbedder:
+    clock = PassingClock()
+    given: dict[str, Any] = {
+        "keys": ring_of("openai", KEY, clock=clock),
+        "dimensions": None,
+        "counter": WordCounter(),
+        "clock": clock,
+    }
+    return OpenAiEmbedder(server.base, model or server.model, **given | changes)
+
+
+def learnt(server: OpenAi, **changes: Any) -> OpenAiEmbedder:
+    embedder = embedder_of(server, **changes)
+    assert embedder.profile
+    server.asked.clear()
+    return embedder
+
+
+def numbers(vector: Vector) -> array[float]:
+    return array("f", vector)
+
+
+# The contract, on the loopback server and on a real one
+
+
+@pytest.fixture(params=["loopback", "real"])
+def embedder(request: pytest.FixtureRequest) -> Iterator[OpenAiEmbedder]:
+    if request.param == "loopback":
+        with OpenAi(context=512) as started:
+            yield embedder_of(started)
+        return
+    if not os.environ.get("OPENAI_TEST_URL"):
+        pytest.skip("OPENAI_TEST_URL is not set; the contract was not tried on a real server")
+    key = os.environ.get("OPENAI_TEST_KEY")
+    clock = PassingClock()
+    yield OpenAiEmbedder(
+        os.environ["OPENAI_TEST_URL"],
+        os.environ.get("OPENAI_TEST_MODEL", "text-embedding-3-small"),
+        keys=ring_of("openai", key) if key else KeyRing.keyless("openai", clock),
+        dimensions=None,
+        counter=WordCounter(),
+        clock=clock,
+    )
+
+
+def test_its_profile_says_all_that_decides_a_vector(embedder: OpenAiEmbedder) -> None:
+    port: Embedder = embedder
+
+    profile = port.profile
+
+    assert (profile.provider, profile.distance) == ("openai", Distance.COSINE)
+    assert profile.model
+    assert profile.dimensions > 0
+    assert profile.input_limit > 0
+    assert port.limits.joint
+    assert port.profile is profile
+
+
+@proves("embedding.vector-per-input")
+def test_each_text_gets_a_vector_of_length_one_in_the_order_of_the_texts(
+    embedder: OpenAiEmbedder,
+) -> None:
+    together = embedder.embed_documents(PASSAGES)
+
+    alone = [embedder.embed_documents([text])[0] for text in PASSAGES]
+    assert {len(numbers(vector)) for vector in together} == {embedder.profile.dimensions}
+    for vector, expected in zip(together, alone, strict=True):
+        assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
+        assert similarity(vector, expected) > 0.98
+
+
+def test_a_question_is_nearest_to_the_passage_that_answers_it(embedder: OpenAiEmbedder) -> None:
+    query = embedder.embed_query("Why does the tide come in, and what do moon and sun pull on?")
+
+    scores = [similarity(query, passage) for passage in embedder.embed_documents(PASSAGES)]
+
+    assert max(scores) == scores[1]
+
+
+@proves("embedding.no-silent-truncation")
+def test_what_the_model_cannot_read_to_its_end_is_refused_and_never_cut(
+    embedder: OpenAiEmbedder,
+) -> None:
+    long = f"{SECRET} " * 40_000
+
+    for call in (lambda: embedder.embed_documents([long]), lambda: embedder.embed_query(long)):
+        error = failure_of(call, TextTooLong)
+        assert "longer than the model reads" in error.message
+
+
+def test_half_a_surrogate_pair_can_be_embedded(embedder: OpenAiEmbedder) -> None:
+    assert len(embedder.embed_documents(["\ud800 half a pair"])) == 1
+    assert embedder.embed_query("\udfff half a pair")
+
+
+# What is asked
+
+
+@proves("embedding.query-and-document-modes")
+def test_texts_are_one_list_and_the_key_is_in_one_header(server: OpenAi) -> None:
+    embedder = learnt(server)
+
+    embedder.embed_documents(PASSAGES)
+    embedder.embed_query("who did it?")
+
+    first, second = server.asked
+    assert (first.method, first.path) == ("POST", "/v1/embeddings")
+    assert first.headers["authorization"] == f"Bearer {KEY}"
+    assert first.content == {"model": server.model, "input": PASSAGES, "encoding_format": "float"}
+    assert second.content["input"] == ["who did it?"]
+    assert KEY not in first.path + first.body.decode()
+
+
+def test_no_texts_give_no_vectors_and_no_request(server: OpenAi) -> None:
+    assert embedder_of(server).embed_documents([]) == []
+    assert server.asked == []
+
+
+def test_a_server_that_wants_no_key_gets_none(server: OpenAi) -> None:
+    embedder = embedder_of(server, keys=KeyRing.keyless("openai", PassingClock()))
+
+    embedder.embed_query("q")
+
+    assert all("authorization" not in asked.headers for asked in server.asked)
+
+
+def test_dimensions_are_sent_with_every_text_once_they_are_configured(server: OpenAi) -> None:
+    embedder = embedder_of(server, dimensions=16)
+
+    vectors = [*embedder.embed_documents(PASSAGES), embedder.embed_query("q")]
+
+    assert [asked["dimensions"] for asked in server.embeds] == [16, 16, 16]
+    assert embedder.profile.dimensions == 16
+    for vector in vectors:
+        assert math.hypot(*numbers(vector)) == pytest.approx(1, abs=1e-6)
+
+
+def test_dimensions_that_the_model_does_not_give_are_the_operator_s_to_change(
+    server: OpenAi,
+) -> None:
+    with pytest.raises(InvalidConfiguration, match="gives 64 dimensions, not the 128"):
+        embedder_of(server, dimensions=128).embed_query("q")
+
+
+@proves("embedding.input-types", "embedding.query-and-document-modes")
+def test_an_open_model_is_asked_as_its_family_was_trained() -> None:
+    with OpenAi(model="nomic-ai/nomic-embed-text-v1.5") as server:
+        embedder = learnt(server)
+        embedder.embed_documents(["the tide"])
+        embedder.embed_query("the tide")
+
+        assert [asked["input"] for asked in server.embeds] == [
+            ["search_document: the tide"],
+            ["search_query: the tide"],
+        ]
+        assert embedder.profile.document_mode != embedder.profile.query_mode
+        assert embedder.count_query("the tide") == 3
+
+
+@proves("embedding.no-silent-truncation")
+@pytest.mark.parametrize(
+    ("model", "given", "limit", "items"),
+    [
+        ("text-embedding-3-small", None, 8191, 256),
+        ("text-embedding-3-large", None, 8191, 256),
+        ("BAAI/bge-small-en-v1.5", None, 510, 32),
+        ("nomic-embed-text", None, 509, 32),
+        ("BAAI/bge-m3", 8192, 8192, 32),
+    ],
+)
+def test_limits_are_those_of_the_model_as_far_as_they_are_known(
+    model: str, given: int | None, limit: int, items: int
+) -> None:
+    with OpenAi(model=model) as server:
+        embedder = embedder_of(server, input_limit=given)
+
+        assert embedder.profile.input_limit == limit
+        assert embedder.limits.items == items
+
+
+# What is believed
+
+
+@proves("embedding.vector-per-input", "embedding.count-and-canary")
+def test_a_vector_belongs_to_the_text_whose_index_it_bears(server: OpenAi) -> None:
+    embedder = learnt(server)
+    true = [list(array("f", vector_of(text))) for text in PASSAGES]
+    entries = [{"index": place, "embedding": vector} for place, vector in enumerate(true)]
+    server.fault = lambda asked: Answer(content={"data": entries[::-1], "model": server.model})
+
+    found = embedder.embed_documents(PASSAGES)
+
+    for vector, text in zip(found, PASSAGES, strict=True):
+        assert similarity(vector, vector_of(text)) > 0.999999
+
+
+@proves("embedding.count-and-canary")
+@pytest.mark.parametrize(
+    "indexes",
+    [[0, 1, 1], [0, 1, 3], [-1, 0, 1], [1, 2, 3], [0, 1], [0, 1, 2, 3], [None, 1, 2], ["0", 1, 2]],
+)
+def test_an_index_that_is_missing_doubled_or_out_of_range_is_a_bad_reply(
+    server: OpenAi, indexes: list[Any]
+) -> None:
+    embedder = learnt(server)
+    entries = [{"index": index, "embedding": [0.1] * 64} for index in indexes]
+    server.fault = lambda asked: Answer(content={"data": entries, "model": server.model})
+
+    failure_of(lambda: embedder.embed_documents(PASSAGES), ProviderBadReply)
+
+
+def test_vectors_without_any_index_are_a_bad_reply(server: OpenAi) -> None:
+    embedder = learnt(server)
+    entries = [{"embedding": [0.1] * 64}] * 3
+    server.fault = lambda asked: Answer(content={"data": entries, "model": server.model})
+
+    failure_of(lambda: embedder.embed_documents(PASSAGES), ProviderBadReply)
+
+
+def test_a_server_that_reports_another_model_is_not_believed(server: OpenAi) -> None:
+    embedder = learnt(server)
+    server.reported = "text-embedding-3-small-v2"
+
+    failure_of(lambda: embedder.embed_query(SECRET), ProfileMismatch)
+    failure_of(lambda: embedder.embed_documents([SECRET]), ProfileMismatch)
+
+    assert embedder_of(server).profile.id != embedder.profile.id
+
+
+def test_the_profile_is_learnt_once_and_a_failure_is_asked_for_again(server: OpenAi) -> None:
+    embedder = embedder_of(server)
+    server.fault = lambda asked: complaint(503, "overloaded")
+    with pytest.raises(ProviderUnavailable):
+        assert embedder.profile
+    server.fault = None
+
+    for _ in range(3):
+        assert embedder.profile.dimensions == 64
+
+    assert [asked["input"] for asked in server.embeds] == [[PROBE], [PROBE]]
+
+
+# Complaints
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (complaint(400, "maximum context length is 8192", code="x"), TextTooLong),
+        (complaint(400, "no", code="context_length_exceeded"), TextTooLong),
+        (complaint(500, "input is too large to process. increase the physical"), TextTooLong),
+        (complaint(500, "input (700 tokens) is larger than the max context size"), TextTooLong),
+        (Answer(413, {"error": "`inputs` must have less than 512 tokens"}), BatchTooLarge),
+        (Answer(422, {"error": "`inputs` must have less than 512 tokens"}), TextTooLong),
+        (Answer(422, {"error": "batch size 33 > maximum allowed batch size 32"}), BatchTooLarge),
+        (complaint(400, "Requested 310000, max 300000 tokens per request"), BatchTooLarge),
+        (complaint(400, "no", code="max_tokens_per_request"), BatchTooLarge),
+        (complaint(400, "no", code="array_above_max_length"), BatchTooLarge),
+        (complaint(429, "Request too large for x on tokens per min"), BatchTooLarge),
+        (Answer(413, body=b"<html>nginx", content_type="text/html"), BatchTooLarge),
+        (complaint(404, "The model `x` does not exist"), ModelUnavailable),
+        (complaint(400, "no", code="model_not_found"), ModelUnavailable),
+        (Answer(404, {"message": "model butlersecret not found"}), ModelUnavailable),
+        (Answer(404, body=b"404 page not found", content_type="text/plain"), ProviderRefused),
+        (complaint(400, f"invalid: {SECRET} {KEY}"), ProviderRefused),
+        (complaint(500, f"broken: {SECRET} {KEY}"), ProviderUnavailable),
+    ],
+)
+def test_each_complaint_has_its_error_and_is_not_repeated(
+    server: OpenAi, answer: Answer, kind: Any
+) -> None:
+    embedder = learnt(server)
+    server.fault = lambda asked: answer
+
+    failure_of(lambda: embedder.embed_documents([SECRET]), kind)
+
+    assert len(server.asked) == 1
+
+
+# Keys
+
+
+@proves("errors.bad-key-configuration")
+def test_without_a_key_nothing_is_sent(server: OpenAi) -> None:
+    embedder = embedder_of(server, keys=ring_of("openai"))
+
+    error = failure_of(lambda: embedder.embed_query(SECRET), CredentialsMissing)
+
+    assert server.model in error.message
+    assert server.asked == []
+
+
+def test_a_key_that_is_denied_gives_way_to_the_next() -> None:
+    with OpenAi(keys=("good",)) as server:
+        embedder = embedder_of(server, keys=ring_of("openai", KEY, "good"))
+
+        assert embedder.embed_query("q")
+        assert embedder.embed_query("q")
+
+        used = [asked.headers["authorization"].split()[1] for asked in server.asked]
+        assert used == [KEY, "good", "good", "good"]
+
+
+@proves("errors.no-secrets")
+def test_when_every_key_is_denied_the_error_names_none() -> None:
+    with OpenAi(keys=()) as server:
+        embedder = embedder_of(server, keys=ring_of("openai", KEY, f"{KEY}-2"))
+
+        error = failure_of(lambda: embedder.embed_query(SECRET), ProviderRefused)
+
+    assert "denied" in error.message
+
+
+def test_too_many_requests_make_the_next_key_come_and_then_all_wait(server: OpenAi) -> None:
+    clock = PassingClock()
+    embedder = learnt(server, keys=ring_of("openai", KEY, "second", clock=clock), clock=clock)
+    server.fault = lambda asked: (
+        complaint(429, "slow down", **{"Retry-After": "20"}) if KEY in str(asked.headers) else None
+    )
+
+    assert embedder.embed_query("q")
+    assert embedder.embed_query("q")
+    assert KEY in str(server.asked[1].headers)
+    server.fault = lambda asked: complaint(429, "slow down")
+    error = failure_of(lambda: embedder.embed_query("q"), ProviderCoolingDown)
+    seen = len(server.asked)
+    failure_of(lambda: embedder.embed_query("q"), ProviderCoolingDown)
+
+    assert isinstance(error, ProviderCoolingDown)
+    assert error.retry_after == 20.0
+    assert len(server.asked) == seen
+
+
+def test_the_endpoint_tells_two_servers_apart(server: OpenAi) -> None:
+    with OpenAi() as other:
+        assert embedder_of(server).endpoint != embedder_of(other).endpoint

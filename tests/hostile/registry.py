@@ -1,0 +1,32 @@
+"""The list of hostile files, and what they are pointed at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Trap:
+    """What a file tries to reach: an address, a file with a secret, a file to overwrite."""
+
+    url: str = "http://127.0.0.1:9/trap"
+    secret: str = "/nonexistent/secret"
+    victim: str = "/nonexistent/victim"
+
+
+Hostile = Callable[[Trap], tuple[str, bytes]]
+HOSTILE: dict[str, Hostile] = {}
+
+
+def add(name: str, make: Hostile) -> None:
+    """Put a file into the list; a name is given once."""
+    assert name not in HOSTILE, name
+    HOSTILE[name] = make
+
+
+def hostile(make: Hostile) -> Hostile:
+    """Put a file into the list under the name of its function and module."""
+    family = make.__module__.rpartition(".")[2]
+    add(f"{family}-{make.__name__.strip('_').replace('_', '-')}", make)
+    return make

@@ -1,0 +1,116 @@
+"""What a chunk carries beside its text: source, labels, language, page, and its dedupe hash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.pdf_maker import Page, column, make_pdf
+from tests.promises import proves
+from tests.worlds import Place, place
+from truespan.ingest.dedupe import dedupe_hash
+from truespan.ingest.prepare import Preparation
+from truespan.library import World
+from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
+
+ONCE = ChunkingProfile("once", Strategy.SENTENCES, size=1, overlap=0, dedupe=True)
+EVERY = ChunkingProfile("every", Strategy.SENTENCES, size=1, overlap=0)
+GERMAN = (
+    "Der Hafen lag still in der Dämmerung. Niemand hatte das Boot gesehen, das am Abend "
+    "eingelaufen war. Die Laterne brannte noch immer am Ende der Mole."
+)
+TEXT = "The harbour was quiet. A boat came in. The HARBOUR was  quiet! Nobody waved."
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    chunkings = {**STANDARD_CHUNKING, "once": ONCE, "every": EVERY}
+    return place(tmp_path, preparation=Preparation(chunkings=chunkings))
+
+
+def chunks(world: World) -> list:
+    found = world.search("harbour boat", top_k=50, floor=0.0).results
+    records = [world.chunk(one.chunk_id) for one in found]
+    return sorted(records, key=lambda record: record.chunk.index)  # type: ignore[union-attr]
+
+
+@proves("chunking.metadata")
+def test_a_chunk_knows_its_source_its_labels_and_its_language(here: Place) -> None:
+    world = here.library.create_world("world")
+    world.ingest(here.write("a.txt", TEXT), tags=["sea", "quiet"], language="en", version="2.0")
+
+    [record] = chunks(world)
+
+    label = record.document
+    assert label.name == "a.txt"
+    assert label.doc_id == world.document(1).doc_id
+    assert label.tags == ("quiet", "sea")
+    assert (label.language, label.version) == ("en", "2.0")
+    assert record.chunk.chunk_id
+    assert record.chunk.dedupe_hash is None
+
+
+@proves("chunking.metadata")
+def test_with_dedupe_the_first_of_equal_chunks_is_kept_with_its_hash(here: Place) -> None:
+    world = here.library.create_world("world")
+    world.ingest(here.write("a.txt", TEXT), chunking="once")
+
+    records = chunks(world)
+
+    texts = [record.chunk.data.decode() for record in records]
+    assert texts == ["The harbour was quiet.", "A boat came in.", "Nobody waved."]
+    assert [record.chunk.index for record in records] == [0, 1, 2]
+    assert [record.chunk.dedupe_hash for record in records] == [dedupe_hash(text) for text in texts]
+
+
+@proves("chunking.metadata")
+def test_without_dedupe_every_chunk_is_kept(here: Place) -> None:
+    world = here.library.create_world("world")
+    world.ingest(here.write("a.txt", TEXT), chunking="every")
+
+    assert len(chunks(world)) == 4
+
+
+@proves("reading.non-interference")
+def test_repetitions_ahead_change_nothing_for_a_reader(here: Place) -> None:
+    told = []
+    for ending in ("", " A boat came in. The end.", " Something else."):
+        world = here.library.world("world", create=True)
+        world.ingest(here.write("a.txt", TEXT + ending), chunking="once", kind="book")
+        reader = world.reader("ann")
+        reader.set("1", sid=3)
+        bundle = reader.retrieve("harbour boat")
+        told.append((bundle.context, bundle.retrieved_chunks, bundle.metadata.funnel))
+
+    assert told[0] == told[1] == told[2]
+
+
+@proves("request.language-constraint")
+def test_a_language_that_nobody_declares_is_detected_and_filtered_on(here: Place) -> None:
+    world = here.library.create_world("world")
+    world.ingest([here.write("a.txt", TEXT * 3), here.write("b.txt", GERMAN)])
+
+    documents = {document.name: document for document in world.documents()}
+    assert {name: one.language for name, one in documents.items()} == {"a.txt": "en", "b.txt": "de"}
+    assert not any(one.language_declared for one in documents.values())
+    for language, name in (("en", "a.txt"), ("de", "b.txt")):
+        bundle = world.retrieve("Hafen harbour quiet", language_constraint=language)
+        assert {note.source for note in bundle.metadata.sources} <= {name}
+
+
+@proves("chunking.metadata")
+def test_every_chunk_of_a_pdf_knows_its_page(here: Place) -> None:
+    pages = [f"Page number {n} tells of harbour {n}. It has more words." for n in range(1, 4)]
+    path = here.folder / "files" / "a.pdf"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(make_pdf([Page(column([text])) for text in pages]))
+    world = here.library.create_world("world")
+    world.ingest(path, chunking="every")
+    text = world.text("1")
+
+    for record in chunks(world):
+        chunk = record.chunk
+        assert text[chunk.start : chunk.end] == chunk.data.decode()
+        before = text[: chunk.start + len("Page number")].count("Page number")
+        assert chunk.page == before

@@ -1,0 +1,436 @@
+"""Figures: markers in the text, images as files, chunks of descriptions; nothing of it unasked."""
+
+from __future__ import annotations
+
+import io
+import logging
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import Place, place
+from truespan.errors import AssetsTaken
+from truespan.ingest.prepare import Preparation
+from truespan.library import World
+from truespan.model.chunk import ChunkKind
+from truespan.model.document import assets_token
+from truespan.model.figure import FigureFlags
+from truespan.model.ids import hash_text
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
+GIF = b"GIF89a" + bytes(range(32))
+ALL = FigureFlags(extract_images=True, placeholders=True, chunks=True)
+
+_W = (
+    'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
+    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+    'xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing"'
+)
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+
+
+def drawing(relation: str, alt: str) -> str:
+    return (
+        f'<w:r><w:drawing><wp:inline><wp:docPr id="1" name="p" descr="{alt}"/>'
+        f'<a:graphic><a:graphicData><a:blip r:embed="{relation}"/></a:graphicData></a:graphic>'
+        "</wp:inline></w:drawing></w:r>"
+    )
+
+
+def paragraph(*runs: str) -> str:
+    shown = (
+        run if run.startswith("<") else f'<w:r><w:t xml:space="preserve">{run}</w:t></w:r>'
+        for run in runs
+    )
+    return f"<w:p>{''.join(shown)}</w:p>"
+
+
+def docx(
+    *paragraphs: str, media: dict[str, bytes], relations: dict[str, str] | None = None
+) -> bytes:
+    body = "".join(paragraphs)
+    targets = relations or {f"rId{n}": name for n, name in enumerate(media, 1)}
+    links = "".join(
+        f'<Relationship Id="{key}" Type="{_OFFICE}/image" Target="media/{name}"/>'
+        for key, name in targets.items()
+    )
+    parts: dict[str, str | bytes] = {
+        "[Content_Types].xml": (
+            '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+            '<Default Extension="rels" ContentType="application/xml"/></Types>'
+        ),
+        "_rels/.rels": (
+            f'<Relationships xmlns="{_PACKAGE}"><Relationship Id="rId1" '
+            f'Type="{_OFFICE}/officeDocument" Target="word/document.xml"/></Relationships>'
+        ),
+        "word/document.xml": f"<w:document {_W}><w:body>{body}</w:body></w:document>",
+        "word/_rels/document.xml.rels": (
+            f'<Relationships xmlns="{_PACKAGE}">{links}</Relationships>'
+        ),
+    }
+    parts |= {f"word/media/{name}": content for name, content in media.items()}
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+    return archive.getvalue()
+
+
+REPORT = docx(
+    paragraph("The harbour was quiet on the first morning."),
+    paragraph("Here the boats ", drawing("rId1", "Two blue boats"), " came in at dusk."),
+    paragraph(drawing("rId2", "A chart of arrivals")),
+    paragraph("Then the night fell over the water."),
+    media={"image1.png": PNG, "image2.gif": GIF},
+)
+PLAIN = docx(
+    paragraph("The harbour was quiet on the first morning."),
+    paragraph("Here the boats ", " came in at dusk."),
+    paragraph(""),
+    paragraph("Then the night fell over the water."),
+    media={},
+)
+
+
+def library(folder: Path, flags: FigureFlags) -> Place:
+    return place(folder, preparation=Preparation(figures=flags))
+
+
+def filled(here: Place, content: bytes = REPORT, name: str = "report.docx") -> World:
+    path = here.folder / "files" / name
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_bytes(content)
+    world = here.library.world("world", create=True)
+    report = world.ingest(path)
+    assert report.failures == []
+    return world
+
+
+def lines(world: World) -> list[str]:
+    return [one.line for one in world.jobs.lines(world.jobs.list()[0].id)]
+
+
+def figures(world: World) -> list:
+    found = world.search("boats chart arrivals", top_k=50, floor=0.0).results
+    return sorted((one for one in found if one.kind is ChunkKind.FIGURE), key=lambda one: one.index)
+
+
+@proves("figures.placeholder-in-place")
+def test_a_marker_stands_where_the_picture_stands(tmp_path: Path) -> None:
+    world = filled(library(tmp_path, FigureFlags(placeholders=True)))
+    doc_id = world.document(1).doc_id
+
+    assert world.text("1") == (
+        "The harbour was quiet on the first morning.\n\n"
+        f"Here the boats [FIGURE:{doc_id}-fig-001] came in at dusk.\n\n"
+        f"[FIGURE:{doc_id}-fig-002]\n\n"
+        "Then the night fell over the water."
+    )
+
+
+@proves("figures.placeholder-in-place")
+def test_a_marker_that_an_author_wrote_is_none(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    world = filled(here, docx(paragraph("Look at [FIGURE:fake] here."), media={}))
+
+    assert world.text("1") == "Look at [ FIGURE:fake] here."
+    assert figures(world) == []
+
+
+@proves("figures.chunk-fields")
+def test_figure_chunks_name_their_figure_image_and_parent(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    world = filled(here)
+    doc_id = world.document(1).doc_id
+
+    first, second = figures(world)
+
+    assert [one.figure_id for one in (first, second)] == [f"{doc_id}-fig-001", f"{doc_id}-fig-002"]
+    assert [one.image_ref for one in (first, second)] == [
+        f"{doc_id}/img_001.png",
+        f"{doc_id}/img_002.gif",
+    ]
+    for one in (first, second):
+        assert one.parent_chunk_id is not None
+        parent = world.chunk(one.parent_chunk_id).chunk
+        assert parent is not None
+        assert parent.index == one.parent_chunk_local_index
+        assert parent.kind is ChunkKind.TEXT
+        assert f"[FIGURE:{one.figure_id}]" in parent.data.decode()
+
+
+@proves("figures.text-only", "figures.deterministic-description")
+def test_what_is_embedded_of_a_figure_is_the_same_text_every_time(tmp_path: Path) -> None:
+    sent = []
+    for attempt in ("one", "two"):
+        here = library(tmp_path / attempt, ALL)
+        filled(here)
+        sent.append([text for text in here.embedder.documents if text.startswith("Figure ")])
+
+    assert sent[0] == sent[1]
+    assert len(sent[0]) == 2
+    assert "Shows: Two blue boats" in sent[0][0]
+    assert not any("PNG" in text or "GIF" in text for text in sent[0])
+
+
+@proves("figures.relative-image-ref", "figures.images-behind-flag")
+def test_images_are_files_below_the_folder_for_assets(tmp_path: Path) -> None:
+    here = library(tmp_path, FigureFlags(extract_images=True))
+    world = filled(here)
+    doc_id = world.document(1).doc_id
+    folder = tmp_path / "assets" / doc_id
+
+    assert (folder / "img_001.png").read_bytes() == PNG
+    assert (folder / "img_002.gif").read_bytes() == GIF
+    assert sorted(entry.name for entry in folder.iterdir()) == [
+        ".world",
+        "img_001.png",
+        "img_002.gif",
+    ]
+
+
+@proves("figures.images-behind-flag")
+def test_nothing_is_written_unless_images_are_wanted(tmp_path: Path) -> None:
+    filled(library(tmp_path, FigureFlags(placeholders=True, chunks=True)))
+
+    assert not (tmp_path / "assets").exists()
+
+
+@proves("figures.images-behind-flag")
+def test_images_change_with_their_document_and_go_with_it(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    world = filled(here)
+    folder = tmp_path / "assets" / world.document(1).doc_id
+    filled(here, docx(paragraph("Only one ", drawing("rId1", "new")), media={"other.gif": GIF}))
+    assert sorted(one.name for one in folder.iterdir()) == [".world", "img_001.gif"]
+
+    world.delete("1")
+
+    assert not folder.exists()
+
+
+@proves("figures.images-behind-flag")
+def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    world = filled(here)
+    folder = tmp_path / "assets" / world.document(1).doc_id
+    other = here.library.create_world("other")
+    (here.folder / "files" / "report.docx").write_bytes(
+        docx(paragraph("Foreign ", drawing("rId1", "x")), media={"image1.png": GIF})
+    )
+
+    for _ in range(2):
+        report = other.ingest(here.folder / "files" / "report.docx")
+        assert [one.code for one in report.failures] == [AssetsTaken.code]
+        assert other.documents() == []
+
+    assert (folder / "img_001.png").read_bytes() == PNG
+
+
+@proves("figures.images-behind-flag")
+def test_images_go_when_they_are_no_longer_wanted(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    doc_id = filled(here).document(1).doc_id
+    assert (tmp_path / "assets" / doc_id).exists()
+
+    filled(library(tmp_path, FigureFlags(chunks=True)))
+
+    assert not (tmp_path / "assets" / doc_id).exists()
+
+
+@proves("figures.images-behind-flag")
+def test_images_that_wait_are_published_by_the_next_run(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    world = filled(here)
+    document = world.document(1)
+    home = tmp_path / "assets" / document.doc_id
+    # As if the run had ended after the document was flipped, and one image was moved.
+    aside = home / f".aside-{assets_token(document.source_hash, document.recipe)}"
+    aside.mkdir()
+    (aside / ".names").write_text("img_001.png\nimg_002.gif")
+    (home / "img_002.gif").rename(aside / "img_002.gif")
+    (home / "img_009.png").write_bytes(b"of an earlier revision")
+
+    assert world.ingest(here.folder / "files" / "report.docx").unchanged == 1
+
+    assert {entry.name for entry in home.iterdir()} == {".world", "img_001.png", "img_002.gif"}
+    assert (home / "img_002.gif").read_bytes() == GIF
+
+
+@proves("figures.summaries")
+def test_both_summaries_are_emitted_with_their_counts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "truespan")
+    world = filled(library(tmp_path, ALL))
+    doc_id = world.document(1).doc_id
+    expected = [
+        f"{doc_id} DOCX_IMAGES_SUMMARY blips_found=2 rels_total=2 rels_mapped=2 "
+        "zip_member_miss=0 images_written=2 image_emit_skip_reason=none",
+        f"{doc_id} DOCX_FIGURE_CHUNKING_SUMMARY placeholders=2 figure_chunks=2 parent_links=2",
+    ]
+
+    assert lines(world) == expected
+    assert [record.getMessage() for record in caplog.records] == expected
+
+
+@proves("figures.diagnostic-counts")
+@pytest.mark.parametrize(
+    ("flags", "media", "relations", "expected"),
+    [
+        (ALL, {"image1.png": PNG}, None, "rels_mapped=1 zip_member_miss=0"),
+        (ALL, {}, {"rId1": "image1.png"}, "rels_mapped=1 zip_member_miss=1"),
+        (ALL, {"image1.png": PNG}, {"rId9": "image1.png"}, "rels_mapped=0 zip_member_miss=0"),
+        (FigureFlags(), {}, {"rId1": "image1.png"}, "rels_mapped=1 zip_member_miss=1"),
+    ],
+    ids=["whole", "member absent", "relation absent", "flags off"],
+)
+def test_the_counts_tell_what_is_wrong(
+    tmp_path: Path,
+    flags: FigureFlags,
+    media: dict[str, bytes],
+    relations: dict[str, str] | None,
+    expected: str,
+) -> None:
+    content = docx(paragraph("Words and ", drawing("rId1", "x")), media=media, relations=relations)
+    world = filled(library(tmp_path, flags), content)
+    [summary] = [line for line in lines(world) if "DOCX_IMAGES_SUMMARY" in line]
+
+    assert "blips_found=1" in summary
+    assert expected in summary
+    reason = "none" if flags.any else "flags_disabled"
+    assert summary.endswith(f"image_emit_skip_reason={reason}")
+
+
+@proves("figures.debug-adds-logs-only")
+def test_debugging_adds_lines_and_nothing_else(tmp_path: Path) -> None:
+    quiet = filled(library(tmp_path / "quiet", ALL))
+    loud = filled(library(tmp_path / "loud", replace(ALL, debug=True)))
+
+    def normal(world: World, line: str) -> str:
+        return line.replace(world.document(1).doc_id, "ID")
+
+    added = [normal(loud, one) for one in lines(loud)]
+    for line in lines(quiet):
+        added.remove(normal(quiet, line))
+    assert [line.split()[:3] for line in added] == [
+        ["ID", "DOCX_IMAGE", "number=1"],
+        ["ID", "DOCX_IMAGE", "number=2"],
+    ]
+    assert normal(loud, loud.text("1")) == normal(quiet, quiet.text("1"))
+
+
+@proves("figures.flags-off-identical")
+def test_with_all_flags_off_pictures_leave_no_trace(tmp_path: Path) -> None:
+    with_pictures = library(tmp_path / "a", FigureFlags())
+    without = library(tmp_path / "b", FigureFlags())
+    one, other = filled(with_pictures), filled(without, PLAIN)
+
+    assert one.text("1") == other.text("1")
+    assert with_pictures.embedder.documents == without.embedder.documents
+    assert vectors(with_pictures, one) == vectors(without, other)
+
+
+def vectors(here: Place, world: World) -> list[tuple[str | None, bytes]]:
+    return sorted((point.text_hash or "", point.vector) for point in here.points(world).values())
+
+
+@proves("figures.out-of-context")
+def test_figures_are_told_to_people_and_not_to_models(tmp_path: Path) -> None:
+    world = filled(library(tmp_path, ALL))
+
+    result = world.search("Two blue boats", floor=0.0)
+    bundle = world.retrieve("Two blue boats and a chart of arrivals")
+
+    assert any(one.kind is ChunkKind.FIGURE for one in result.results)
+    assert "Shows:" not in result.context
+    assert "Shows:" not in bundle.context
+    assert all("Shows:" not in chunk.content for chunk in bundle.retrieved_chunks)
+    assert bundle.metadata.figures
+    for note in bundle.metadata.figures:
+        assert note.chunk_type is ChunkKind.FIGURE
+        assert note.image_ref
+        assert note.parent_chunk_id == world.chunk(note.parent_chunk_id or "").chunk.chunk_id  # type: ignore[union-attr]
+        assert note.description.startswith("Figure ")
+
+
+@proves("figures.scan-past-excluded")
+def test_figures_take_no_place_from_text(tmp_path: Path) -> None:
+    pictures = [paragraph(drawing("rId1", f"lantern lantern {n}")) for n in range(8)]
+    content = docx(*pictures, paragraph("A lantern stood on the pier."), media={"image1.png": PNG})
+    world = filled(library(tmp_path, FigureFlags(chunks=True)), content)
+
+    bundle = world.retrieve("lantern lantern", top_k=1)
+
+    assert [chunk.content for chunk in bundle.retrieved_chunks] == ["A lantern stood on the pier."]
+    assert len(bundle.metadata.figures) == 8
+    assert bundle.status == "success"
+
+
+@proves("figures.chunk-fields")
+def test_a_damaged_figure_chunk_is_written_again(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    world = filled(here)
+    before = figures(world)
+    here.sql("UPDATE chunks SET text = 'forged', figure = NULL WHERE figure IS NOT NULL")
+    assert figures(world) == []
+
+    world.repair()
+
+    after = figures(world)
+    assert [one.text for one in after] == [one.text for one in before]
+    assert [one.figure_id for one in after] == [one.figure_id for one in before]
+    assert all(hash_text(one.text) == one.receipt.text_hash for one in after)
+
+
+def told(here: Place, content: bytes, sid: int) -> object:
+    """Return all that a reader at a sentence is told, the time apart."""
+    world = filled(here, content)
+    reader = world.reader("ann")
+    reader.set("1", sid=sid)
+    bundle = reader.retrieve("Two blue boats came in, chart of arrivals")
+    return replace(bundle, metadata=replace(bundle.metadata, processing_time_ms=0))
+
+
+@proves("reading.non-interference")
+@pytest.mark.parametrize("flags", [ALL, FigureFlags(chunks=True)], ids=["all", "chunks"])
+@pytest.mark.parametrize("sid", range(4))
+def test_no_figure_tells_a_reader_what_comes_after(
+    tmp_path: Path, flags: FigureFlags, sid: int
+) -> None:
+    opening = (
+        paragraph("The harbour was quiet. The boats were blue."),
+        paragraph("Here the boats ", drawing("rId1", "Two blue boats"), " came in at dusk."),
+    )
+    endings = (
+        (paragraph("Nobody waved. Nobody spoke."), paragraph("The end.")),
+        (paragraph("Nobody waved. A shot rang."), paragraph(drawing("rId2", "Corpse"))),
+        (paragraph("Nobody waved."), paragraph(drawing("rId2", "Corpse")), paragraph("A shot.")),
+        (paragraph("Nobody waved."), paragraph(drawing("rId2", "Corpse"))),
+    )
+    media = {"image1.png": PNG, "image2.gif": GIF}
+    here = library(tmp_path, flags)
+
+    answers = [told(here, docx(*opening, *ending, media=media), sid) for ending in endings]
+
+    assert all(answer == answers[0] for answer in answers)
+
+
+@proves("reading.never-past-position")
+def test_a_reader_meets_a_figure_once_the_text_around_it_is_read(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    world = filled(here)
+    reader = world.reader("ann")
+    seen = []
+    for sid in range(4):
+        reader.set("1", sid=sid)
+        notes = reader.retrieve("Two blue boats chart").metadata.figures
+        seen.append(sorted(note.figure_id[-3:] for note in notes))
+
+    assert seen[0] == []
+    assert all("002" not in some for some in seen[:3])

@@ -1,0 +1,135 @@
+"""Metadata are derived after embedding, and whatever happens there changes nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import Place, place
+from truespan.ingest.report import Progress
+from truespan.library import World
+
+PAGE = """<html lang="en-GB"><head><title>The harbour book</title>
+<meta name="author" content="Ada Lind"><meta name="keywords" content="boats, tides">
+<meta name="description" content="About a harbour."></head>
+<body><h1>The harbour</h1><h2>Morning</h2><p>The boats came in early. Nobody waved.</p>
+<h2>Night</h2><p>The boats went out late. Nobody saw.</p></body></html>"""
+TEXT = "\n\n".join(
+    f"Lantern light fell on the harbour wall. The keeper counted lantern number {n}."
+    for n in range(9)
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path)
+
+
+def derived(world: World) -> dict:
+    return world.metadata(1)
+
+
+def kept(here: Place, world: World) -> tuple:
+    points = sorted((p.chunk_id, p.vector) for p in here.points(world).values())
+    return world.text("1"), points, here.sql("SELECT text, text_hash FROM chunks ORDER BY 1")
+
+
+@proves("ingest.metadata-after-embedding")
+def test_what_a_source_says_of_itself_becomes_its_metadata(here: Place) -> None:
+    world = here.world(book__html=PAGE)
+
+    found = derived(world)
+
+    assert found["title"] == "The harbour"
+    assert found["authors"] == ["Ada Lind"]
+    assert found["keywords"] == ["boats", "tides"]
+    assert found["keywords_from"] == "source"
+    assert found["description"] == "About a harbour."
+    assert (found["language"], found["language_from"]) == ("en", "declared")
+    chapters = [entry["chapter"] for entry in found["outline"]]
+    assert chapters == ["The harbour", "Morning", "Night"]
+
+
+@proves("ingest.metadata-after-embedding")
+def test_keywords_are_taken_from_the_text_where_nobody_names_any(here: Place) -> None:
+    world = here.world(a__txt=TEXT)
+
+    found = derived(world)
+
+    assert found["keywords_from"] == "text"
+    assert "lantern" in [word.casefold() for word in found["keywords"][:2]]
+    assert "the" not in [word.casefold() for word in found["keywords"]]
+
+
+@proves("ingest.metadata-after-embedding")
+def test_metadata_come_after_vectors_and_change_neither_them_nor_text(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=TEXT)
+
+    steps = [step.split("(")[0] for step in here.journal]
+
+    assert steps.index("store.keep_derived") > max(
+        place for place, step in enumerate(steps) if step in ("index.upsert", "store.flip")
+    )
+    assert derived(world)["sentences"] == world.document(1).sentences
+
+
+@proves("ingest.metadata-after-embedding")
+def test_a_failure_there_leaves_text_and_vectors_as_they_are(tmp_path: Path) -> None:
+    whole = place(tmp_path / "whole")
+    expected = whole.world(a__txt=TEXT)
+    here = place(tmp_path / "broken")
+    world = here.library.create_world("world")
+    path = here.write("world/a.txt", TEXT)
+
+    def spoil(_: Progress) -> None:
+        here.sql("UPDATE revisions SET properties = 'spoilt'")
+
+    report = world.ingest(path, on_progress=spoil)
+
+    assert report.ingested == ["a.txt"]
+    assert report.failures == []
+    assert len(report.warnings) == 1
+    assert world.metadata(1) == {}
+    text, points, rows = kept(here, world)
+    assert (text, rows) == (kept(whole, expected)[0], kept(whole, expected)[2])
+    assert [vector for _, vector in points] == [v for _, v in kept(whole, expected)[1]] or len(
+        points
+    ) == len(kept(whole, expected)[1])
+    here.sql("UPDATE revisions SET properties = '{}'")
+    assert world.ingest(path).unchanged == 1
+    assert derived(world)["title"] == "a.txt"
+
+
+@proves("ingest.metadata-after-embedding")
+def test_what_the_caller_gives_wins_and_is_kept(here: Place) -> None:
+    here.write("world/a.txt", TEXT)
+    line = {
+        "path": "a.txt",
+        "metadata": {"authors": ["B"], "shelf": 7},
+        "source_url": "https://a.example/x",
+    }
+    manifest = here.write("world/library.jsonl", json.dumps(line))
+    world = here.library.create_world("world")
+
+    world.ingest(manifest=manifest)
+
+    assert derived(world)["authors"] == ["B"]
+    assert derived(world)["shelf"] == 7
+    assert world.document(1).source_url == "https://a.example/x"
+
+
+@proves("reading.every-surface")
+def test_readers_see_nothing_that_was_derived_from_the_whole(here: Place) -> None:
+    world = here.world(book__html=PAGE)
+    reader = world.reader("ann")
+    reader.set("1", sid=2)
+
+    told = repr((reader.retrieve("boats came in"), reader.books(), reader.where()))
+
+    assert "The harbour book" in told
+    for secret in ("tides", "About a harbour", "Night", "went out late"):
+        assert secret not in told

@@ -1,0 +1,382 @@
+"""Every way in which a provider can fail, on every protocol: what it is called, how often it is
+asked, and what is in the library afterwards.
+
+A row is one fault. It strikes the requests that embed while three documents are ingested and while
+a question is asked. Whatever happens, no chunk gets a vector that is not its own, the same command
+goes on once the fault is over, and the key is nowhere but in the request.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.providers.bench import KEY, SPEAKERS, Bench, Speaker
+from tests.providers.loopback import Answer, Asked, Raw, Reaction, drops
+from tests.worlds import MemoryIndex, Place, similarity, vector_of
+from truespan.errors import TruespanError
+from truespan.ingest.canary import CANARY
+from truespan.ingest.pace import ATTEMPTS
+from truespan.library import World
+
+SECRET = "butlersecret"
+MARK = "marked"
+LATE = {
+    "one.txt": f"The {SECRET} was seen in the garden.",
+    "two.txt": f"A {MARK} letter lay on the table.",
+    "three.txt": "Nobody had heard the carriage leave.",
+}
+
+React = Callable[[Bench, Asked], Reaction]
+Act = Callable[[Bench], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A fault, what it is called, and how many requests met it.
+
+    `code` and `attempts` are those of an ingest. A question is asked once, and meets the same code
+    unless `asked` says otherwise. `lost` are the documents that got no vector although the ingest
+    as such went on; None when nothing of it was kept.
+    """
+
+    name: str
+    fault: React | Act
+    code: str
+    attempts: int = 1
+    asked: str | None = None
+    lost: tuple[str, ...] | None = None
+    met: tuple[int, ...] = (1,)
+    """How many requests of a question may meet it."""
+    slow: bool = False
+    """Whether it is noticed by waiting."""
+    way: bool = False
+    """Whether it is the way to the provider that is broken, so that it sees nothing at all."""
+    keyed_code: str | None = None
+    """The code where keys are used, if it is another."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def code_for(self, speaker: Speaker) -> str:
+        return (self.keyed_code if speaker.keyed else None) or self.code
+
+
+# How replies are broken
+
+
+def status(number: int, **headers: str) -> React:
+    def react(bench: Bench, asked: Asked) -> Reaction:
+        answer = bench.speaker.complaint(number, f"no: {SECRET} {KEY}")
+        answer.headers = headers
+        return answer
+
+    return react
+
+
+def later(bench: Bench, asked: Asked) -> Reaction:
+    answer = bench.speaker.complaint(429, "slow down")
+    answer.headers = {"Retry-After": formatdate(bench.clock.time + 30, usegmt=True)}
+    return answer
+
+
+def no_model(bench: Bench, asked: Asked) -> Reaction:
+    return bench.speaker.complaint(404, bench.speaker.no_model)
+
+
+def page(bench: Bench, asked: Asked) -> Reaction:
+    return Answer(body=f"<html>{SECRET} {KEY}".encode(), content_type="text/html")
+
+
+def mistyped(bench: Bench, asked: Asked) -> Reaction:
+    return bench.reply(bench.true(asked), content_type="text/plain")
+
+
+def broken_off(bench: Bench, asked: Asked) -> Reaction:
+    whole = bench.reply(bench.true(asked)).encoded()
+    return Answer(body=whole[: len(whole) // 2])
+
+
+def cut(bench: Bench, asked: Asked) -> Reaction:
+    return bench.reply(bench.true(asked), cut=40)
+
+
+def silent(bench: Bench, asked: Asked) -> Reaction:
+    return Raw(bench.hang())
+
+
+def hang_up(bench: Bench, asked: Asked) -> Reaction:
+    return Raw()
+
+
+def stuck(bench: Bench, asked: Asked) -> Reaction:
+    def pieces() -> Iterator[bytes]:
+        yield b'{"embeddings": [['
+        yield from bench.hang()
+
+    return Answer(pieces=pieces())
+
+
+def dripping(bench: Bench, asked: Asked) -> Reaction:
+    bench.clock.tick = 0.5
+    return Answer(pieces=drops(b'{"embeddings": [['))
+
+
+def elsewhere(bench: Bench, asked: Asked) -> Reaction:
+    return Answer(307, {}, {"Location": f"{bench.server.url}/elsewhere"})
+
+
+def flood(bench: Bench, asked: Asked) -> Reaction:
+    return Answer(pieces=(b" " * (1 << 20) for _ in range(20)))
+
+
+def huge(bench: Bench, asked: Asked) -> Reaction:
+    return Raw([b"HTTP/1.1 200 OK\r\nContent-Length: 20971520\r\n\r\n{"])
+
+
+def changed(change: Callable[[list[Any]], list[Any]]) -> React:
+    """Change the list of vectors."""
+    return lambda bench, asked: bench.reply(change(bench.true(asked)))
+
+
+def spoilt(change: Callable[[list[float]], Any]) -> React:
+    """Change the vector of the marked text, or of the only one."""
+
+    def react(bench: Bench, asked: Asked) -> Reaction:
+        texts, vectors = bench.texts(asked), bench.true(asked)
+        for place, text in enumerate(texts):
+            if MARK in text:
+                vectors[place] = change(vectors[place])
+        return Answer(body=json.dumps(bench.speaker.content(vectors)).encode())
+
+    return react
+
+
+def many(react: React) -> React:
+    """Break batches and let single texts pass, as who calls a batch too large does."""
+
+    def chosen(bench: Bench, asked: Asked) -> Any:
+        return react(bench, asked) if len(bench.texts(asked)) > 1 else None
+
+    return chosen
+
+
+UNAVAILABLE, REFUSED, BAD = "provider_unavailable", "provider_refused", "provider_bad_reply"
+COOLDOWN, LARGE, MODEL = "provider_cooldown", "provider_batch_too_large", "model_unavailable"
+TWO = ("two.txt",)
+
+ROWS = [
+    Row("refused connection", Bench.refuse, UNAVAILABLE, 0, way=True),
+    Row("no such host", Bench.lose_name, UNAVAILABLE, 0, way=True),
+    Row("time-out at connect", Bench.clog, UNAVAILABLE, 0, way=True, slow=True),
+    Row("time-out before the first byte", silent, UNAVAILABLE, ATTEMPTS, slow=True),
+    Row("time-out in the body", stuck, UNAVAILABLE, ATTEMPTS, slow=True),
+    Row("slow drip", dripping, UNAVAILABLE, ATTEMPTS),
+    # A connection kept from counting is closed first, and replaced in silence.
+    Row("hangs up", hang_up, UNAVAILABLE, ATTEMPTS, met=(1, 2)),
+    Row("body shorter than declared", cut, UNAVAILABLE, ATTEMPTS),
+    Row("400", status(400), REFUSED),
+    Row("401", status(401), REFUSED),
+    Row("403", status(403), REFUSED),
+    Row("404 model", no_model, MODEL),
+    Row("413 for a batch", many(status(413)), "", 2, asked="", met=(0,), lost=()),
+    Row("413 whatever it is", status(413), LARGE),
+    Row("429", status(429), UNAVAILABLE, ATTEMPTS, keyed_code=COOLDOWN),
+    Row(
+        "429, seconds",
+        status(429, **{"Retry-After": "7"}),
+        UNAVAILABLE,
+        ATTEMPTS,
+        keyed_code=COOLDOWN,
+    ),
+    Row("429, date", later, UNAVAILABLE, ATTEMPTS, keyed_code=COOLDOWN),
+    Row("429, huge", status(429, **{"Retry-After": "86400"}), UNAVAILABLE, keyed_code=COOLDOWN),
+    Row("500", status(500), UNAVAILABLE, ATTEMPTS),
+    Row("502", status(502), UNAVAILABLE, ATTEMPTS),
+    Row("503", status(503), UNAVAILABLE, ATTEMPTS),
+    Row("503, huge", status(503, **{"Retry-After": "86400"}), UNAVAILABLE),
+    Row("truncated JSON", broken_off, BAD),
+    Row("HTML", page, BAD),
+    Row("wrong content type", mistyped, BAD),
+    Row("fewer vectors", changed(lambda found: found[:-1]), BAD),
+    Row("more vectors", changed(lambda found: [*found, found[0]]), BAD),
+    Row("shuffled order", changed(lambda found: found[::-1]), BAD, asked=""),
+    Row("all the same", changed(lambda found: [found[0]] * len(found)), BAD, asked=""),
+    Row("fewer dimensions", spoilt(lambda vector: vector[:-1]), "", lost=TWO, asked=BAD),
+    Row("more dimensions", spoilt(lambda vector: [*vector, 0.1]), "", lost=TWO, asked=BAD),
+    Row("no dimensions", spoilt(lambda vector: []), "", lost=TWO, asked=BAD),
+    Row("NaN", spoilt(lambda vector: [float("nan"), *vector[1:]]), "", lost=TWO, asked=BAD),
+    Row("infinity", spoilt(lambda vector: [float("inf"), *vector[1:]]), "", lost=TWO, asked=BAD),
+    Row("null in a vector", spoilt(lambda vector: [None, *vector[1:]]), "", lost=TWO, asked=BAD),
+    Row("null for a vector", spoilt(lambda vector: None), "", lost=TWO, asked=BAD),
+    Row("text in a vector", spoilt(lambda vector: [SECRET, *vector[1:]]), BAD),
+    Row("zero vector", spoilt(lambda vector: [0.0] * len(vector)), "", lost=TWO, asked=BAD),
+    Row("20 MB, undeclared", flood, BAD),
+    Row("20 MB, declared", huge, BAD),
+    Row("redirect", elsewhere, REFUSED),
+]
+
+
+def each_row() -> Callable[[Any], Any]:
+    def marked(test: Any) -> Any:
+        speakers = pytest.mark.parametrize("speaker", SPEAKERS, ids=str)
+        return pytest.mark.parametrize("row", ROWS, ids=str)(speakers(test))
+
+    return marked
+
+
+# What is looked at
+
+
+@contextmanager
+def overheard() -> Iterator[io.StringIO]:
+    """Write down everything that is logged, at every level."""
+    written = io.StringIO()
+    listener = logging.StreamHandler(written)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(listener)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield written
+    finally:
+        root.setLevel(level)
+        root.removeHandler(listener)
+
+
+def code_of(call: Callable[[], Any]) -> str:
+    """Return the code of a call's error, '' if there is none; the error tells no secret."""
+    with overheard() as written:
+        try:
+            call()
+            told, code = "", ""
+        except TruespanError as error:
+            told = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+            code = error.code
+    for text in (told, written.getvalue()):
+        assert KEY not in text
+        assert SECRET not in text.lower()
+    return code
+
+
+def strike(bench: Bench, row: Row, when: Callable[[int], bool]) -> None:
+    fault: Any = row.fault
+    if row.slow:
+        bench.tighten()
+    # A kept connection that is closed is replaced in silence, which would count as an attempt.
+    bench.embedder._client.close()
+    if row.way:
+        fault(bench)
+    else:
+        bench.plant(fault, when)
+
+
+def late(here: Place) -> list[str]:
+    return [here.write(name, text) for name, text in LATE.items()]
+
+
+def names(world: World) -> set[str]:
+    return {document.name for document in world.documents() if document.active}
+
+
+def assert_true(here: Place, world: World) -> None:
+    """Every vector, in the store and in the index, is that of its own text."""
+    for chunk_id, point in here.points(world).items():
+        chunk = world.chunk(chunk_id).chunk
+        assert chunk is not None
+        assert similarity(point.vector, vector_of(chunk.data.decode())) > 0.9999
+    kept = here.sql("SELECT text_hash, vector FROM vectors")
+    true = {vector_of(text) for text in (*LATE.values(), "The tide comes in twice a day.")}
+    for _, vector in kept:
+        assert max(similarity(vector, one) for one in true) > 0.9999
+
+
+def assert_no_key(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert KEY.encode() not in path.read_bytes()
+
+
+# The matrix
+
+
+@proves(
+    "errors.no-secrets",
+    "embedding.retries-transient-only",
+    "embedding.count-and-canary",
+    "embedding.vectors-checked",
+    "errors.failure-changes-nothing",
+)
+@each_row()
+def test_a_fault_while_ingesting_is_named_keeps_nothing_false_and_can_be_got_over(
+    tmp_path: Path, row: Row, speaker: Speaker
+) -> None:
+    with Bench(speaker, tmp_path) as bench:
+        here, world = bench.built()
+        paths = late(here)
+        # The canary alone is spared, so that the batch is what the fault strikes.
+        strike(bench, row, lambda texts: texts > 1 or row.attempts > 1 or row.code == LARGE)
+        before = len(bench.clock.slept)
+
+        code = code_of(lambda: world.ingest(paths))
+
+        assert code == row.code_for(speaker)
+        assert bench.counted(row.attempts) == row.attempts
+        tries = ATTEMPTS if row.way else row.attempts
+        waits = tries - 1 if code in (UNAVAILABLE, COOLDOWN) else 0
+        assert len(bench.clock.slept) - before == waits
+        expected = {"tide.txt"}
+        if row.lost is not None:
+            expected |= set(LATE) - set(row.lost)
+        assert names(world) == expected
+        assert len(here.points(world)) == len(expected)
+        assert_true(here, world)
+        assert_no_key(tmp_path)
+        assert bench.server.to("/elsewhere") == []
+    with Bench(speaker, tmp_path) as bench:
+        assert_goes_on(bench, here.index, paths)
+
+
+def assert_goes_on(bench: Bench, index: MemoryIndex, paths: list[str]) -> None:
+    """Once the fault is over, the same command ends where it would have ended without it."""
+    here = bench.open(index)
+    world = here.library.world("world")
+
+    report = world.ingest(paths)
+
+    assert report.failures == []
+    assert names(world) == {"tide.txt", *LATE}
+    assert len(here.points(world)) == 4
+    assert_true(here, world)
+    assert CANARY not in str(here.sql("SELECT text FROM chunks"))
+
+
+@proves("embedding.down-is-an-error", "errors.no-secrets", "errors.cooldown-before-index")
+@each_row()
+def test_a_question_that_gets_no_vector_is_an_error_before_the_index(
+    tmp_path: Path, row: Row, speaker: Speaker
+) -> None:
+    with Bench(speaker, tmp_path) as bench:
+        here, world = bench.built()
+        strike(bench, row, lambda texts: True)
+        searched = here.index.calls.count("search")
+
+        code = code_of(lambda: world.search(f"what of the {MARK} letter, {SECRET}?"))
+
+        expected = row.code_for(speaker) if row.asked is None else row.asked
+        assert code == expected
+        assert here.index.calls.count("search") - searched == (0 if expected else 1)
+        met = (0,) if row.way else row.met
+        assert bench.counted(min(met)) in met
+        assert_no_key(tmp_path)

@@ -1,0 +1,201 @@
+"""Keys, pace and size: what a provider is asked at all, how often, and in what portions."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.providers import OpenAi, PassingClock
+from tests.providers.openai import complaint
+from tests.worlds import Place, WordCounter, place, similarity, vector_of
+from truespan.adapters.key_ring import KeyRing, MemoryCooldowns
+from truespan.adapters.openai_embedder import OpenAiEmbedder
+from truespan.errors import (
+    CredentialsMissing,
+    ProviderCoolingDown,
+    ProviderRefused,
+    TruespanError,
+)
+from truespan.ingest.pace import Pace
+from truespan.model.keys import ProviderKey, Secret
+
+KEY = "sk-canary-77aa01"
+TIDE = "The tide comes in twice a day."
+
+
+def key(**changes: Any) -> ProviderKey:
+    given: dict[str, Any] = {"enabled": True, "models": None}
+    return ProviderKey("openai", "main", Secret(KEY), **given | changes)
+
+
+def opened(
+    folder: Path,
+    server: OpenAi,
+    *,
+    keys: list[ProviderKey] | None = None,
+    cooldowns: MemoryCooldowns | None = None,
+    index: Any = None,
+    **changes: Any,
+) -> Place:
+    clock = changes.pop("clock", None) or PassingClock()
+    own = [key()] if keys is None else keys
+    given: dict[str, Any] = {"in_flight": 1} | changes
+    embedder: Any = OpenAiEmbedder(
+        server.base,
+        server.model,
+        keys=KeyRing("openai", own, cooldowns or MemoryCooldowns(), clock),
+        dimensions=None,
+        counter=WordCounter(),
+        clock=clock,
+        **given,
+    )
+    return place(folder, embedder=embedder, clock=clock, index=index)
+
+
+def content_of(here: Place) -> list[list[tuple[Any, ...]]]:
+    """Return every row of the store."""
+    tables = here.sql("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    return [here.sql(f"SELECT * FROM {name}") for (name,) in tables]
+
+
+UNUSABLE = {
+    "missing": [],
+    "disabled": [key(enabled=False)],
+    "for another model": [key(models=("another",))],
+    "for no model": [key(models=())],
+}
+
+
+@proves("errors.bad-key-configuration", "errors.credentials-before-index")
+@pytest.mark.parametrize("keys", UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_without_a_usable_key_neither_provider_nor_index_is_asked_and_nothing_changes(
+    tmp_path: Path, keys: list[ProviderKey]
+) -> None:
+    with OpenAi() as server:
+        before = opened(tmp_path, server)
+        before.world(tide__txt=TIDE)
+        here = opened(tmp_path, server, keys=keys, index=before.index)
+        world, path = here.library.world("world"), here.write("late.txt", "It comes late.")
+        kept, calls, asked = content_of(here), list(here.index.calls), len(server.asked)
+
+        for call in (lambda: world.search("the tide"), lambda: world.ingest(path)):
+            with pytest.raises(CredentialsMissing):
+                call()
+
+        assert content_of(here) == kept
+        assert here.index.calls == calls
+        assert len(server.asked) == asked
+
+
+@proves("errors.cooldown-before-index")
+def test_a_key_that_waits_blocks_a_search_before_provider_and_index(tmp_path: Path) -> None:
+    with OpenAi() as server:
+        clock, cooldowns = PassingClock(), MemoryCooldowns()
+        here = opened(tmp_path, server, clock=clock, cooldowns=cooldowns)
+        world = here.world(tide__txt=TIDE)
+        cooldowns.cool_down("openai", "main", clock.now() + 40)
+        calls, asked = list(here.index.calls), len(server.asked)
+
+        with pytest.raises(ProviderCoolingDown) as caught:
+            world.search("the tide")
+
+        assert caught.value.retry_after == 40.0
+        assert (caught.value.code, caught.value.retryable) == ("provider_cooldown", True)
+        assert [call for call in here.index.calls if call not in calls] == []
+        assert here.index.calls.count("search") == calls.count("search")
+        assert len(server.asked) == asked
+        clock.time += 41
+        assert world.search("the tide", floor=0.0).results
+
+
+@proves("errors.bad-key-configuration")
+def test_a_key_that_is_denied_changes_nothing_in_the_store(tmp_path: Path) -> None:
+    with OpenAi() as server:
+        here = opened(tmp_path, server)
+        world = here.world(tide__txt=TIDE)
+        server.keys = ()
+        kept, searched = content_of(here), here.index.calls.count("search")
+
+        with pytest.raises(ProviderRefused):
+            world.search("the tide")
+
+        assert content_of(here) == kept
+        assert here.index.calls.count("search") == searched
+
+
+@proves("embedding.rate-limit", "embedding.batch-items")
+def test_an_ingest_keeps_its_pace_and_its_portions(tmp_path: Path) -> None:
+    with OpenAi() as server:
+        clock = PassingClock()
+        begun: list[float] = []
+        server.fault = lambda asked: begun.append(clock.time)
+        here = opened(tmp_path, server, clock=clock, items=10, pace=Pace(4, clock))
+        world = here.library.create_world("world")
+
+        report = world.ingest([here.write(f"{n}.txt", f"This is story {n}.") for n in range(60)])
+
+        assert len(report.ingested) == 60
+        assert max(len(asked["input"]) for asked in server.embeds) == 10
+        assert len(begun) == len(server.asked) > 8
+        for moment in begun:
+            assert sum(moment <= other < moment + 60 for other in begun) <= 4
+
+
+@proves("embedding.oversized-item", "embedding.vector-per-input")
+def test_a_provider_that_takes_less_than_it_says_gets_smaller_portions(tmp_path: Path) -> None:
+    with OpenAi() as server:
+        server.most_texts = 5
+        here = opened(tmp_path, server, items=32)
+        world = here.library.create_world("world")
+
+        report = world.ingest([here.write(f"{n}.txt", f"This is story {n}.") for n in range(40)])
+
+        assert (len(report.ingested), report.failures) == (40, [])
+        for chunk_id, point in here.points(world).items():
+            chunk = world.chunk(chunk_id).chunk
+            assert chunk is not None
+            assert similarity(point.vector, vector_of(chunk.data.decode())) > 0.9999
+
+
+@proves("embedding.no-silent-truncation")
+def test_a_chunk_that_the_model_cannot_read_whole_keeps_its_bounds_and_can_be_found(
+    tmp_path: Path,
+) -> None:
+    text = " ".join(f"This is sentence{number} of a long chapter." for number in range(20))
+    with OpenAi(context=60) as server:
+        here = opened(tmp_path, server)
+        world = here.world(tide__txt=TIDE, long__txt=text)
+
+        found = world.search("sentence19 of a long chapter", floor=0.0).results
+
+        assert found[0].text == text
+        assert max(len(one.split()) for asked in server.embeds for one in asked["input"]) > 60
+        assert {document.name for document in world.documents() if document.active} == {
+            "tide.txt",
+            "long.txt",
+        }
+
+
+@proves("errors.no-secrets")
+def test_a_key_is_in_no_log_no_error_and_no_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with OpenAi() as server:
+        here = opened(tmp_path, server)
+        world = here.world(tide__txt=TIDE)
+        server.fault = lambda asked: complaint(401, f"Incorrect key {asked.headers!r}")
+
+        with pytest.raises(TruespanError) as caught:
+            world.search("the tide")
+
+        shown = repr(caught.getrepr(showlocals=False, style="long")) + caplog.text
+        assert any(KEY in str(asked.headers) for asked in server.asked)
+        assert KEY not in shown + repr(vars(caught.value)) + repr(here.embedder)
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert files
+        assert all(KEY.encode() not in path.read_bytes() for path in files)

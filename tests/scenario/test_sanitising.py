@@ -1,0 +1,123 @@
+"""Personal data on their way in: found before anything is cut, and gone where that is asked."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import Place, place
+from truespan.ingest.prepare import Preparation
+from truespan.ingest.sanitize import Mode, Sanitizer, Style
+from truespan.library import World
+
+SECRETS = ("ada.lind@harbour.example", "DE89370400440532013000", "4111 1111 1111 1111")
+TEXT = (
+    f"Write to {SECRETS[0]} about the boats. The account is {SECRETS[1]}. "
+    f"She paid with {SECRETS[2]} at the pier. Nobody else knew."
+)
+PAGE = (
+    f"<html><head><title>Letters of {SECRETS[0]}</title>"
+    f"<meta name='author' content='{SECRETS[0]}'></head><body><h1>Notes of {SECRETS[0]}</h1>"
+    f"<p>{TEXT}</p><img alt='Card {SECRETS[2]}' src='data:image/png;base64,iVBORw0KGgo='>"
+    "</body></html>"
+)
+
+
+def library(folder: Path, mode: Mode, **settings: object) -> Place:
+    sanitizer = Sanitizer(mode=mode, **settings)  # type: ignore[arg-type]
+    return place(folder, preparation=Preparation(sanitizer=sanitizer))
+
+
+def filled(here: Place) -> World:
+    return here.world(letters__html=PAGE, note__txt=TEXT)
+
+
+def everything(here: Place) -> str:
+    """Return every byte that the store keeps, in whatever table."""
+    here.store._connections.current().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with sqlite3.connect(here.folder / "store.db") as connection:
+        return "\n".join(connection.iterdump())
+
+
+@proves("sanitise.before-chunking")
+@pytest.mark.parametrize("style", list(Style))
+def test_redacted_values_reach_nothing(
+    tmp_path: Path, style: Style, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    here = library(tmp_path, Mode.ON, style=style, key=b"k" * 32)
+    world = filled(here)
+    found = world.search("account boats pier", floor=0.0)
+    points = repr(list(here.points(world).values()))
+
+    for secret in SECRETS:
+        for place_ in (
+            everything(here),
+            repr(here.embedder.documents),
+            points,
+            repr(found),
+            caplog.text,
+            repr(world.jobs.lines(world.jobs.list()[0].id)),
+        ):
+            assert secret not in place_
+    assert "[EMAIL" in world.text("note.txt")
+    assert "Nobody else knew." in world.text("note.txt")
+
+
+@proves("sanitise.before-chunking")
+def test_equal_values_have_equal_pseudonyms_and_keys_change_them(tmp_path: Path) -> None:
+    def words(name: str, key: bytes) -> str:
+        here = library(tmp_path / name, Mode.ON, style=Style.PSEUDONYM, key=key)
+        return filled(here).text("note.txt")
+
+    one, same, other = words("a", b"k" * 32), words("b", b"k" * 32), words("c", b"x" * 32)
+
+    assert one == same
+    assert one != other
+
+
+@proves("sanitise.audit-and-off")
+def test_shadow_counts_and_changes_nothing(tmp_path: Path) -> None:
+    plain, shadow = library(tmp_path / "off", Mode.OFF), library(tmp_path / "shadow", Mode.SHADOW)
+    untouched, counted = filled(plain), filled(shadow)
+
+    assert counted.text("note.txt") == untouched.text("note.txt")
+    assert shadow.embedder.documents == plain.embedder.documents
+    found = {entry.label: entry for entry in counted.audit("note.txt")}
+    assert {label: entry.count for label, entry in found.items()} == {
+        "CREDIT_CARD": 1,
+        "EMAIL": 1,
+        "IBAN": 1,
+    }
+    assert not any(entry.redacted for entry in found.values())
+    lines = [line.line for line in counted.jobs.lines(counted.jobs.list()[0].id)]
+    assert any("SANITIZE_AUDIT" in line for line in lines)
+    assert not any(secret in line for line in lines for secret in SECRETS)
+
+
+@proves("sanitise.audit-and-off")
+def test_off_records_nothing(tmp_path: Path) -> None:
+    here = library(tmp_path, Mode.OFF)
+    world = filled(here)
+
+    assert world.audit("note.txt") == []
+    assert here.sql("SELECT count(*) FROM audits") == [(0,)]
+    assert not any("SANITIZE" in line.line for line in world.jobs.lines(world.jobs.list()[0].id))
+
+
+@proves("sanitise.audit-and-off")
+def test_switching_it_on_looks_at_what_is_there_already(tmp_path: Path) -> None:
+    here = library(tmp_path, Mode.OFF)
+    world = filled(here)
+    here.library.close()
+
+    again = library(tmp_path, Mode.ON)
+    reopened = again.library.world(world.id)
+    report = reopened.ingest(here.folder / "files")
+
+    assert sorted(report.ingested) == ["letters.html", "note.txt"]
+    assert not any(secret in everything(again) for secret in SECRETS)

@@ -1,0 +1,71 @@
+"""Documents that LibreOffice and pandoc make here and now hold what went into them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.system.producers import Workshop
+from tests.treatise import PIECES, REVIEWED, shown_words, told
+from tests.treatise_contract import Document, Holds, Made, TreatiseContract, check_words
+from tests.words import compare
+from truespan.ingest.load import load
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return Workshop(tmp_path_factory.mktemp("workshop"))
+
+
+@pytest.fixture(scope="module")
+def made(workshop: Workshop) -> Made:
+    kept: dict[str, bytes] = {}
+
+    def make(document: Document) -> bytes:
+        if document.name not in kept:
+            by = workshop.pandoc if document.name.startswith("pandoc") else workshop.libreoffice
+            kept[document.name] = by(document.pieces, document.name).read_bytes()
+        return kept[document.name]
+
+    return make
+
+
+class TestFreshDocuments(TreatiseContract):
+    """The whole suite, on files that were not there a moment ago."""
+
+
+@pytest.mark.parametrize("ending", ["docx", "odt"])
+def test_a_document_that_went_through_both_programs_keeps_every_word(
+    workshop: Workshop, ending: str
+) -> None:
+    first = workshop.pandoc(PIECES, f"both.{ending}")
+    again = workshop.converted(first, "docx")
+
+    check_words(Document(again.name, frozenset(Holds)), load(again.name, again.read_bytes()))
+
+
+def test_a_page_that_a_word_processor_opened_keeps_every_word(workshop: Workshop) -> None:
+    page = workshop.pandoc(PIECES, "opened.html")
+    again = workshop.converted(page, "docx")
+
+    check_words(Document(again.name, frozenset(Holds)), load(again.name, again.read_bytes()))
+
+
+def test_a_changed_document_saved_again_keeps_its_changes_apart(workshop: Workshop) -> None:
+    first = workshop.libreoffice(PIECES + REVIEWED, "again.docx")
+    again = workshop.converted(first, "docx")
+
+    document = Document(again.name, frozenset(Holds), PIECES + REVIEWED)
+    check_words(document, load(again.name, again.read_bytes()))
+
+
+@pytest.mark.parametrize("name", ["contents.docx", "contents-3.epub", "contents.html"])
+def test_a_table_of_contents_takes_nothing_away(workshop: Workshop, name: str) -> None:
+    with_contents = workshop.pandoc(PIECES, name, "--toc", "--toc-depth=2")
+    loaded = load(name, with_contents.read_bytes())
+
+    found = [word for block in loaded.blocks for word in shown_words(block.text)]
+    assert compare(told(PIECES).body, found).lost == ()
+    (lamp,) = [b for b in loaded.blocks if b.text.startswith("The lamp on Vael Rock was lit")]
+    assert (lamp.chapter, lamp.section) == ("The Lamp", None)

@@ -1,0 +1,296 @@
+"""Archives that mean harm, are broken, or are larger than they say."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+
+import pytest
+
+from tests.docx_maker import packed
+from truespan.errors import (
+    SourceBroken,
+    SourceEncrypted,
+    SourceRefused,
+    SourceTooLarge,
+    SourceUnsafe,
+    SourceUnsupported,
+)
+from truespan.ingest.load import archive as limits
+from truespan.ingest.load.archive import Archive
+
+DIRECTORY = b"PK\x01\x02"
+
+
+def opened(data: bytes) -> Archive:
+    return Archive("a.zip", data)
+
+
+def changed(data: bytes, mark: bytes, offset: int, form: str, value: int) -> bytes:
+    """Return an archive in which one number of the first header with this mark is another."""
+    place = data.index(mark) + offset
+    return data[:place] + struct.pack(form, value) + data[place + struct.calcsize(form) :]
+
+
+# What is honest
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_members_come_out_as_they_went_in(method: int) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as made:
+        made.writestr("folder/", b"")
+        made.writestr("folder/ä.txt", b"text" * 1000)
+        made.writestr("empty", b"")
+    archive = opened(buffer.getvalue())
+
+    assert archive.names == {"folder/ä.txt", "empty"}
+    assert archive.read("folder/ä.txt") == b"text" * 1000
+    assert archive.read("empty") == b""
+
+
+def test_an_archive_written_as_a_stream_can_be_read() -> None:
+    class Stream(io.RawIOBase):
+        def __init__(self) -> None:
+            self.got = b""
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, piece) -> int:
+            self.got += bytes(piece)
+            return len(piece)
+
+    stream = Stream()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("a", b"one")
+        made.writestr("b", b"two")
+
+    assert opened(stream.got).read("b") == b"two"
+
+
+def test_an_archive_behind_other_bytes_can_be_read() -> None:
+    assert opened(b"#!/bin/sh\n" + packed({"a": "one"})).read("a") == b"one"
+
+
+def test_what_is_absent_is_none() -> None:
+    archive = opened(packed({"a": "x"}))
+
+    assert (archive.read("b"), archive.has("b"), archive.find("b")) == (None, False, None)
+    assert archive.has("a")
+
+
+def test_a_name_is_found_whatever_its_case() -> None:
+    archive = opened(packed({"Word/A.xml": "x"}))
+
+    assert (archive.find("word/a.XML"), archive.has("word/a.XML")) == ("Word/A.xml", False)
+
+
+def test_an_archive_within_an_archive_is_a_member_and_no_more() -> None:
+    inner = packed({"x": "y"})
+    archive = opened(packed({"inner.zip": inner}))
+
+    assert archive.names == {"inner.zip"}
+    assert archive.read("inner.zip") == inner
+
+
+# What is not
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "a/../x", "a/..", "/x", "C:/x", "c:x", "a\\x", "\\\\host\\x", "a\0.xml"],
+)
+def test_names_that_point_elsewhere_are_refused(name: str) -> None:
+    fitting = "n" * len(name)
+    data = packed({fitting: "x"}).replace(fitting.encode(), name.encode())
+
+    with pytest.raises(SourceUnsafe):
+        opened(data)
+
+
+@pytest.mark.parametrize("name", ["a..b", "..a", "a/b..", "...", "ab:c"])
+def test_names_that_only_look_strange_are_taken(name: str) -> None:
+    assert opened(packed({name: "x"})).names == {name}
+
+
+def test_a_name_that_occurs_twice_is_refused() -> None:
+    data = packed({"first": "x", "other": "y"}).replace(b"other", b"first")
+
+    with pytest.raises(SourceUnsafe):
+        opened(data)
+
+
+def test_members_that_share_bytes_are_refused() -> None:
+    data = packed({"a": "x" * 100, "b": "y" * 100})
+    second = data.rindex(DIRECTORY)
+
+    with pytest.raises(SourceRefused) as refused:
+        opened(data[: second + 42] + bytes(4) + data[second + 46 :])
+    assert refused.type is SourceUnsafe
+
+
+def test_a_member_that_holds_the_next_one_is_refused() -> None:
+    data = packed({"a": "x" * 100, "b": "y" * 100})
+    first = data.index(DIRECTORY) + 20
+    longer = struct.unpack("<L", data[first : first + 4])[0] + 20
+
+    with pytest.raises(SourceUnsafe):
+        opened(data[:first] + struct.pack("<L", longer) + data[first + 4 :])
+
+
+def test_an_encrypted_member_is_told_as_such() -> None:
+    with pytest.raises(SourceEncrypted):
+        opened(changed(packed({"a": "x"}), DIRECTORY, 8, "<H", 1))
+
+
+def test_a_member_packed_in_another_way_is_refused_when_it_is_read() -> None:
+    archive = opened(changed(packed({"a": "x"}), DIRECTORY, 10, "<H", 12))
+
+    with pytest.raises(SourceUnsupported):
+        archive.read("a")
+
+
+def test_too_many_members_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_MEMBERS", 3)
+
+    assert len(opened(packed({str(n): "" for n in range(3)})).names) == 3
+    with pytest.raises(SourceTooLarge):
+        opened(packed({str(n): "" for n in range(4)}))
+
+
+def test_records_without_number_are_refused_before_they_are_read() -> None:
+    with pytest.raises(SourceTooLarge):
+        opened(b"PK\x03\x04" + DIRECTORY * (20 * limits.MOST_MEMBERS + 1))
+
+
+def test_far_more_coming_out_than_went_in_is_refused() -> None:
+    archive = opened(packed({"bomb": bytes(limits.FREE_SIZE + 1)}))
+
+    with pytest.raises(SourceUnsafe):
+        archive.read("bomb")
+
+
+def test_a_short_text_that_repeats_itself_is_no_bomb() -> None:
+    assert opened(packed({"a": bytes(limits.FREE_SIZE)})).read("a") == bytes(limits.FREE_SIZE)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_member_that_hides_its_size_is_stopped_at_the_limit(
+    method: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LARGEST_MEMBER", 1000)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as made:
+        made.writestr("a", b"x" * 1001)
+    archive = opened(changed(buffer.getvalue(), DIRECTORY, 24, "<L", 5))
+
+    with pytest.raises(SourceTooLarge):
+        archive.read("a")
+
+
+def test_a_member_that_says_it_is_too_large_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LARGEST_MEMBER", 1000)
+
+    with pytest.raises(SourceTooLarge):
+        opened(packed({"a": "x" * 1001}))
+
+
+def test_members_that_say_they_are_too_large_together_are_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "LARGEST_TOTAL", 1000)
+
+    with pytest.raises(SourceTooLarge):
+        opened(packed({"a": "x" * 600, "b": "y" * 600}))
+
+
+def test_members_that_hide_their_sizes_are_stopped_at_the_limit_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "LARGEST_TOTAL", 1000)
+    data = packed({"a": "x" * 600, "b": "y" * 600})
+    second = data.rindex(DIRECTORY)
+    archive = opened(data[: second + 24] + struct.pack("<L", 9) + data[second + 28 :])
+
+    # What is read again is not counted again.
+    assert archive.read("a") == archive.read("a") == b"x" * 600
+    with pytest.raises(SourceTooLarge):
+        archive.read("b")
+
+
+@pytest.mark.parametrize(
+    ("offset", "form", "value"),
+    [(16, "<L", 1), (24, "<L", 2), (24, "<L", 4)],
+    ids=["checksum", "shorter", "longer"],
+)
+def test_bytes_that_are_not_what_the_directory_says_are_refused(
+    offset: int, form: str, value: int
+) -> None:
+    archive = opened(changed(packed({"a": "xyz"}), DIRECTORY, offset, form, value))
+
+    with pytest.raises(SourceBroken):
+        archive.read("a")
+
+
+def test_bytes_that_cannot_be_unpacked_are_refused() -> None:
+    data = packed({"a": "x" * 50})
+    archive = opened(data.replace(_deflated(b"x" * 50), b"\xff" * len(_deflated(b"x" * 50))))
+
+    with pytest.raises(SourceBroken):
+        archive.read("a")
+
+
+def test_bytes_that_end_too_early_are_refused() -> None:
+    data = packed({"a": "x" * 50})
+    size = len(_deflated(b"x" * 50)) - 2
+    archive = opened(changed(data, DIRECTORY, 20, "<L", size))
+
+    with pytest.raises(SourceBroken):
+        archive.read("a")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"PK\x03\x04", b"PK\x05\x06", b"PK\x05\x06" + bytes(17), b"not a zip at all"],
+)
+def test_what_is_no_archive_is_broken(data: bytes) -> None:
+    with pytest.raises(SourceBroken):
+        opened(data)
+
+
+@pytest.mark.parametrize(("found", "instead"), [(b"aaaa", b"bbbb"), (b"PK\x03\x04", b"PK\x03\x05")])
+def test_a_header_that_contradicts_the_directory_is_broken(found: bytes, instead: bytes) -> None:
+    data = packed({"aaaa": "x"})
+
+    with pytest.raises(SourceBroken):
+        opened(data.replace(found, instead, 1))
+
+
+def test_a_member_that_runs_into_the_directory_is_broken() -> None:
+    with pytest.raises(SourceBroken):
+        opened(changed(packed({"a": "x"}), DIRECTORY, 20, "<L", 9))
+
+
+def test_an_archive_cut_anywhere_or_changed_anywhere_is_read_or_refused() -> None:
+    data = packed({"a": "one", "folder/b": "two" * 50})
+
+    for place in range(len(data)):
+        for broken in (data[:place], data[:place] + b"\xff" + data[place + 1 :], data[place:]):
+            _read_all(broken)
+
+
+def _read_all(data: bytes) -> None:
+    try:
+        archive = opened(data)
+        for name in archive.names:
+            archive.read(name)
+    except SourceRefused:
+        pass
+
+
+def _deflated(content: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(content) + packer.flush()

@@ -1,0 +1,128 @@
+"""Blocks become one text; figures and pages stay where they were."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from truespan.ingest.assemble import assemble
+from truespan.ingest.clean import clean
+from truespan.model.figure import figure_id_of, marker
+from truespan.model.text import Block, BlockKind, Figure, PageStart, PlacedFigure
+
+
+def paragraph(text: str, *figures: int, pages: tuple[PageStart, ...] = ()) -> Block:
+    placed = tuple(PlacedFigure(offset, Figure(alt=f"at {offset}")) for offset in figures)
+    return Block(BlockKind.PARAGRAPH, text, figures=placed, pages=pages)
+
+
+def shown(number: int) -> str:
+    return marker(figure_id_of("doc", number))
+
+
+ONE, TWO = shown(1), shown(2)
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        (paragraph("Left right.", 4), f"Left {ONE} right."),
+        (paragraph("Leftright.", 4), f"Left {ONE} right."),
+        (paragraph("Before.", 0), f"{ONE} Before."),
+        (paragraph("After.", 6), f"After. {ONE}"),
+        (paragraph("", 0), ONE),
+        (paragraph("Both.", 5, 5), f"Both. {ONE} {TWO}"),
+        (paragraph("ab", 1, 1), f"a {ONE} {TWO} b"),
+        (paragraph("  \n\nIndented.", 4), f"{ONE} Indented."),
+    ],
+)
+def test_a_marker_stands_at_the_place_of_its_figure(block: Block, expected: str) -> None:
+    canonical = assemble([block], shown)
+
+    assert canonical.text == expected
+    for number, spot in enumerate(canonical.figures, 1):
+        assert canonical.text.startswith(shown(number), spot.offset)
+
+
+def test_without_markers_the_text_is_that_of_blocks_without_figures() -> None:
+    blocks = [paragraph("One two.", 3), paragraph("", 0), paragraph("Three.", 6)]
+    bare = [paragraph("One two."), paragraph(""), paragraph("Three.")]
+
+    assert assemble(blocks).text == assemble(bare).text
+    assert [spot.offset for spot in assemble(blocks).figures] == [3, 10, 16]
+
+
+def test_a_figure_between_blocks_knows_what_follows_it() -> None:
+    canonical = assemble([paragraph("One."), paragraph("", 0), paragraph("Two.")])
+    [spot] = canonical.figures
+
+    assert (spot.offset, spot.follows) == (6, 6)
+    assert canonical.text[spot.follows :] == "Two."
+
+
+def test_a_figure_behind_the_last_block_stands_at_the_end() -> None:
+    canonical = assemble([paragraph("One."), paragraph("", 0)])
+    [spot] = canonical.figures
+
+    assert (spot.offset, spot.follows) == (4, 4)
+
+
+def test_a_page_may_begin_within_a_paragraph() -> None:
+    pages = (PageStart(0, 3), PageStart(5, 4))
+    canonical = assemble([paragraph("Left right.", pages=pages), paragraph("Next.")])
+
+    assert canonical.page_at(0) == 3
+    assert canonical.text[canonical.pages[1].offset :].startswith("right.")
+    assert canonical.page_at(canonical.text.index("right")) == 4
+    assert canonical.page_at(len(canonical.text) - 1) == 4
+
+
+def test_a_page_without_text_leaves_no_trace() -> None:
+    blocks = [
+        paragraph("One.", pages=(PageStart(0, 1),)),
+        paragraph("", pages=(PageStart(0, 2),)),
+        paragraph("Three.", pages=(PageStart(0, 3),)),
+    ]
+
+    assert [start.page for start in assemble(blocks).pages] == [1, 3]
+
+
+def test_a_text_without_pages_lies_on_none() -> None:
+    assert assemble([paragraph("One.")]).page_at(2) is None
+
+
+def test_what_cleaning_takes_out_moves_figures_and_pages_along() -> None:
+    text = "\u200bOne\r\n\x00two."
+    at = text.index("two")
+    block = paragraph(text, at, pages=(PageStart(0, 1), PageStart(at, 2)))
+
+    canonical = assemble([block], shown)
+
+    assert canonical.text == f"One\n{ONE} two."
+    assert canonical.page_at(canonical.text.index("two")) == 2
+    assert canonical.page_at(0) == 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.text("ab \n\u200b\r.", max_size=12), st.lists(st.integers(0, 12), max_size=3)),
+        max_size=5,
+    )
+)
+def test_markers_taken_out_again_leave_the_words(drawn: list[tuple[str, list[int]]]) -> None:
+    blocks = [
+        paragraph(text, *sorted(min(offset, len(text)) for offset in offsets))
+        for text, offsets in drawn
+    ]
+    canonical = assemble(blocks, shown)
+    without = canonical.text
+    for number in range(1, len(canonical.figures) + 1):
+        assert without.count(shown(number)) == 1
+        without = without.replace(shown(number), " ")
+
+    assert "".join(without.split()) == "".join(clean("".join(t for t, _ in drawn)).split())
+    assert clean(canonical.text.replace("[FIGURE:", "")) == canonical.text.replace("[FIGURE:", "")
+    assert [canonical.text.find(shown(n)) for n in range(1, len(canonical.figures) + 1)] == [
+        spot.offset for spot in canonical.figures
+    ]

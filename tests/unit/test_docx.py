@@ -1,0 +1,387 @@
+"""What a DOCX file says, in reading order and each thing once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docx_maker import (
+    docx,
+    field,
+    p,
+    r,
+    style,
+)
+from truespan.ingest.load import load
+from truespan.ingest.load.docx import load_docx
+from truespan.model.text import BlockKind, Loaded
+
+
+def loaded(body: str, **parts) -> Loaded:
+    return load_docx("a.docx", docx(body, **parts), images=False)
+
+
+def texts(body: str, **parts) -> list[str]:
+    return [block.text for block in loaded(body, **parts).blocks]
+
+
+def kinds(body: str, **parts) -> list[tuple[BlockKind, str]]:
+    return [(block.kind, block.text) for block in loaded(body, **parts).blocks]
+
+
+def places(body: str, **parts) -> list[tuple[str, str | None, str | None]]:
+    blocks = loaded(body, **parts).blocks
+    return [(block.text, block.chapter, block.section) for block in blocks]
+
+
+HEADINGS = style("Heading1", "heading 1") + style("Heading2", "heading 2")
+
+
+# Text
+
+
+def test_paragraphs_come_in_order_and_empty_ones_leave_no_trace() -> None:
+    assert texts(p("One.") + p("") + p("  ") + p("Two.")) == ["One.", "Two."]
+
+
+def test_the_loader_of_the_package_reads_a_file_by_its_content() -> None:
+    assert load("letter.bin", docx(p("Dear reader."))).blocks[0].text == "Dear reader."
+
+
+def test_runs_are_joined_without_anything_between_them() -> None:
+    assert texts(p(r("inter") + r("nation") + r("al"))) == ["international"]
+
+
+@pytest.mark.parametrize(
+    ("inner", "text"),
+    [
+        ("<w:t>a</w:t><w:tab/><w:t>b</w:t>", "a\tb"),
+        ("<w:t>a</w:t><w:ptab/><w:t>b</w:t>", "a\tb"),
+        ("<w:t>a</w:t><w:br/><w:t>b</w:t><w:cr/><w:t>c</w:t>", "a\nb\nc"),
+        ("<w:t>e</w:t><w:noBreakHyphen/><w:t>mail</w:t>", "e\u2011mail"),
+        ("<w:t>hy</w:t><w:softHyphen/><w:t>phen</w:t>", "hy\u00adphen"),
+        ('<w:t>2 </w:t><w:sym w:font="Symbol" w:char="F0B4"/><w:t> 3</w:t>', "2 × 3"),
+        ('<w:sym w:font="Symbol" w:char="F061"/>', "α"),
+        ('<w:sym w:font="Wingdings" w:char="F0FC"/>', "✓"),
+        ('<w:sym w:font="Arial" w:char="00B5"/>', "µ"),
+        ('<w:sym w:font="Odd Font" w:char="F041"/>', "\uf041"),
+        ('<w:t>a</w:t><w:sym w:font="Symbol" w:char="zz"/><w:t>b</w:t>', "ab"),
+        ('<w:t>a</w:t><w:sym w:font="Odd Font" w:char="D800"/><w:t>b</w:t>', "ab"),
+        ("<w:t>a</w:t><w:lastRenderedPageBreak/><w:t>b</w:t>", "ab"),
+    ],
+)
+def test_what_is_no_letter_in_a_run_is_kept_as_the_character_it_stands_for(
+    inner: str, text: str
+) -> None:
+    assert texts(p(r(inner))) == [text]
+
+
+def test_space_at_the_edge_of_a_run_divides_words() -> None:
+    body = p(r('<w:t xml:space="preserve">one </w:t>') + r("<w:t>two </w:t>") + r("three"))
+
+    assert texts(body) == ["one two three"]
+
+
+def test_lines_that_lay_out_the_file_are_no_lines_of_the_text() -> None:
+    body = "\n <w:p>\n  <w:r>\n   <w:t>\n    one\n    two\n   </w:t>\n  </w:r>\n </w:p>\n"
+
+    assert texts(body) == ["one two"]
+
+
+def test_tab_stops_of_a_paragraph_are_no_tabs() -> None:
+    stops = '<w:tabs><w:tab w:val="left" w:pos="720"/></w:tabs>'
+    joined = p("a", properties="<w:rPr><w:del w:id='1'/></w:rPr>") + p("b", properties=stops)
+
+    assert texts(p("a", properties=stops) + joined) == ["a", "ab"]
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "<w:hyperlink>{}</w:hyperlink>",
+        "<w:smartTag w:element='City'>{}</w:smartTag>",
+        "<w:smartTag><w:smartTagPr><w:attr/></w:smartTagPr>{}</w:smartTag>",
+        "<w:customXml w:element='x'><w:customXmlPr/>{}</w:customXml>",
+        "<w:sdt><w:sdtPr><w:alias w:val='x'/></w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt>",
+        "<w:fldSimple w:instr=' AUTHOR '>{}</w:fldSimple>",
+        "<w:ins w:id='1' w:author='x'>{}</w:ins>",
+        "<w:moveTo w:id='1' w:author='x'>{}</w:moveTo>",
+        "<w:bdo w:val='rtl'>{}</w:bdo>",
+        "<w:dir w:val='rtl'>{}</w:dir>",
+        "<w:hyperlink><w:ins><w:smartTag>{}</w:smartTag></w:ins></w:hyperlink>",
+    ],
+)
+def test_what_wraps_runs_neither_hides_nor_repeats_them(wrapped: str) -> None:
+    assert texts(p(r("a ") + wrapped.format(r("b")) + r(" c"))) == ["a b c"]
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "<w:sdt><w:sdtPr/><w:sdtContent>{}</w:sdtContent></w:sdt>",
+        "<w:customXml w:element='x'>{}</w:customXml>",
+        "<w:ins w:id='1'>{}</w:ins>",
+        "<mc:AlternateContent><mc:Choice Requires='x'>{}</mc:Choice></mc:AlternateContent>",
+    ],
+)
+def test_what_wraps_paragraphs_neither_hides_nor_repeats_them(wrapped: str) -> None:
+    assert texts(p("a") + wrapped.format(p("b") + p("c")) + p("d")) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "<w:del w:id='1'><w:r><w:delText>no</w:delText></w:r></w:del>",
+        "<w:del w:id='1'><w:r><w:t>no</w:t></w:r></w:del>",
+        "<w:moveFrom w:id='1'><w:r><w:t>no</w:t></w:r></w:moveFrom>",
+        "<w:r><w:delText>no</w:delText></w:r>",
+        "<w:r><w:delInstrText>no</w:delInstrText></w:r>",
+        "<w:r><w:commentReference w:id='0'/></w:r>",
+    ],
+)
+def test_what_was_deleted_or_moved_away_is_left_out(gone: str) -> None:
+    assert texts(p(r("a") + gone + r("b"))) == ["ab"]
+
+
+@pytest.mark.parametrize("mark", ["del", "moveFrom"])
+def test_a_paragraph_whose_end_was_deleted_goes_on_in_the_next(mark: str) -> None:
+    deleted = f"<w:rPr><w:{mark} w:id='1'/></w:rPr>"
+    body = p("one ", properties=deleted) + p("two", style="Heading1") + p("three")
+
+    assert kinds(body) == [(BlockKind.HEADING, "one two"), (BlockKind.PARAGRAPH, "three")]
+
+
+def test_a_last_paragraph_whose_end_was_deleted_is_kept() -> None:
+    deleted = "<w:rPr><w:del w:id='1'/></w:rPr>"
+
+    assert texts(p("a") + p("b", properties=deleted)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "shown"),
+    [
+        ("<w:vanish/>", "ab"),
+        ('<w:vanish w:val="1"/>', "ab"),
+        ('<w:vanish w:val="0"/>', "axb"),
+        ('<w:vanish w:val="false"/>', "axb"),
+        ('<w:rStyle w:val="Secret"/>', "ab"),
+        ('<w:rStyle w:val="Secret"/><w:vanish w:val="0"/>', "axb"),
+        ("<w:webHidden/>", "axb"),
+    ],
+)
+def test_hidden_text_is_left_out(properties: str, shown: str) -> None:
+    secret = style("Secret", inner="<w:rPr><w:vanish/></w:rPr>", kind="character")
+    body = p(r("a") + r("x", properties) + r("b"))
+
+    assert texts(body, styles=secret) == [shown]
+
+
+def test_a_paragraph_of_a_hidden_style_is_left_out() -> None:
+    secret = style("Secret", inner="<w:rPr><w:vanish/></w:rPr>")
+    derived = style("More", based_on="Secret")
+
+    assert texts(p("a", style="More") + p("b"), styles=secret + derived) == ["b"]
+
+
+def test_of_ruby_the_base_is_read() -> None:
+    ruby = f"<w:ruby><w:rubyPr/><w:rt>{r('かん')}</w:rt><w:rubyBase>{r('漢')}</w:rubyBase></w:ruby>"
+
+    assert texts(p(r(ruby) + r("字"))) == ["漢字"]
+
+
+def test_formulas_are_read_as_text() -> None:
+    half = "<m:f><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>"
+    formula = f"<m:oMathPara><m:oMath><m:r><m:t>x=</m:t></m:r>{half}</m:oMath></m:oMathPara>"
+
+    assert texts(p(r("So ") + formula)) == ["So x=1/2"]
+
+
+# Fields
+
+
+def test_of_a_field_the_result_is_read_and_the_instruction_is_not() -> None:
+    assert texts(p(r("See ") + field(" REF x \\h ", r("page 5")) + r("."))) == ["See page 5."]
+
+
+def test_a_field_within_an_instruction_is_not_read() -> None:
+    inner = field(" MERGEFIELD sex ", r("NO"))
+    outer = (
+        r('<w:fldChar w:fldCharType="begin"/>')
+        + r("<w:instrText> IF </w:instrText>")
+        + inner
+        + r('<w:fldChar w:fldCharType="separate"/>')
+        + r("Madam")
+        + r('<w:fldChar w:fldCharType="end"/>')
+    )
+
+    assert texts(p(r("Dear ") + outer + r(","))) == ["Dear Madam,"]
+
+
+def test_a_field_that_nobody_closes_hides_no_other_paragraph() -> None:
+    body = p(r("a") + r('<w:fldChar w:fldCharType="begin"/>') + r("b")) + p("c")
+
+    assert texts(body) == ["a", "c"]
+
+
+def test_the_marks_of_a_field_count_in_hidden_runs_too() -> None:
+    body = p(
+        r('<w:fldChar w:fldCharType="begin"/>')
+        + r("<w:instrText> REF </w:instrText>")
+        + r('<w:fldChar w:fldCharType="separate"/>', "<w:vanish/>")
+        + r("shown")
+        + r('<w:fldChar w:fldCharType="end"/>')
+    )
+
+    assert texts(body) == ["shown"]
+
+
+CONTENTS = "".join(p(entry, style="Heading1") for entry in ("Contents", "One 1", "Two 2"))
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        "<w:sdt><w:sdtPr><w:docPartObj><w:docPartGallery w:val='Table of Contents'/>"
+        f"</w:docPartObj></w:sdtPr><w:sdtContent>{CONTENTS}</w:sdtContent></w:sdt>",
+        p(
+            r('<w:fldChar w:fldCharType="begin"/>')
+            + r("<w:instrText> TOC \\o </w:instrText>")
+            + r('<w:fldChar w:fldCharType="separate"/>')
+            + r("Contents"),
+            style="Heading1",
+        )
+        + p("One 1", style="Heading1")
+        + p(r("Two 2") + r('<w:fldChar w:fldCharType="end"/>'), style="Heading1"),
+    ],
+    ids=["control", "field"],
+)
+def test_a_table_of_contents_is_text_and_no_heading(contents: str) -> None:
+    body = contents + p("One", style="Heading1") + p("Text.")
+
+    assert places(body, styles=HEADINGS) == [
+        ("Contents", None, None),
+        ("One 1", None, None),
+        ("Two 2", None, None),
+        ("One", "One", None),
+        ("Text.", "One", None),
+    ]
+
+
+# Headings, chapters and sections
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "styles"),
+    [
+        (p("H", style="Heading1"), ""),
+        (p("H", style="Heading1"), style("Heading1", "heading 1")),
+        (p("H", style="berschrift1"), style("berschrift1", "heading 1")),
+        (p("H", style="berschrift1"), ""),
+        (p("H", style="Titre1"), ""),
+        (p("H", style="a1"), style("a1", "Heading 1")),
+        (p("H", style="My"), style("My", based_on="Heading1") + HEADINGS),
+        (p("H", style="O"), style("O", inner='<w:pPr><w:outlineLvl w:val="0"/></w:pPr>')),
+        (p("H", properties='<w:outlineLvl w:val="0"/>'), ""),
+    ],
+)
+def test_a_heading_is_known_by_its_style_or_its_outline_level(paragraph: str, styles: str) -> None:
+    block = loaded(paragraph, styles=styles).blocks[0]
+
+    assert (block.kind, block.chapter) == (BlockKind.HEADING, "H")
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "styles"),
+    [
+        (p("T", style="Heading1", properties='<w:outlineLvl w:val="9"/>'), HEADINGS),
+        (
+            p("T", style="TOCHeading"),
+            HEADINGS
+            + style(
+                "TOCHeading",
+                "TOC Heading",
+                based_on="Heading1",
+                inner='<w:pPr><w:outlineLvl w:val="9"/></w:pPr>',
+            ),
+        ),
+        (p("T", style="Heading10"), ""),
+        (p("T", style="Subtitle"), style("Subtitle")),
+    ],
+)
+def test_what_only_looks_like_a_heading_is_none(paragraph: str, styles: str) -> None:
+    assert kinds(paragraph, styles=styles) == [(BlockKind.PARAGRAPH, "T")]
+
+
+def test_styles_that_are_based_on_each_other_in_a_circle_end() -> None:
+    circle = style("A", based_on="B") + style("B", based_on="A")
+
+    assert kinds(p("T", style="A"), styles=circle) == [(BlockKind.PARAGRAPH, "T")]
+
+
+def test_the_highest_level_so_far_makes_chapters_and_lower_ones_sections() -> None:
+    body = (
+        p("before")
+        + p("II", style="Heading2")
+        + p("a")
+        + p("I", style="Heading1")
+        + p("b")
+        + p("III", style="Heading2")
+        + p("c")
+    )
+
+    assert places(body, styles=HEADINGS) == [
+        ("before", None, None),
+        ("II", "II", None),
+        ("a", "II", None),
+        ("I", "I", None),
+        ("b", "I", None),
+        ("III", "I", "III"),
+        ("c", "I", "III"),
+    ]
+
+
+def test_places_are_decided_by_nothing_that_follows() -> None:
+    parts = [p(f"H{n}", style=f"Heading{n}") + p(f"t{n}") for n in (3, 2, 1, 2, 3)]
+    parts.insert(0, p("T", style="Title"))
+    whole = places("".join(parts), styles=HEADINGS)
+
+    for count in range(len(parts)):
+        part = places("".join(parts[:count]), styles=HEADINGS)
+        assert part == whole[: len(part)]
+
+
+def test_a_title_is_the_title_of_the_document_and_the_chapter_until_a_heading_comes() -> None:
+    body = p("The Book", style="Title") + p("By me.") + p("One", style="Heading1") + p("Text.")
+    found = loaded(body, styles=style("Title") + HEADINGS)
+
+    assert found.title == "The Book"
+    assert [block.chapter for block in found.blocks] == ["The Book", "The Book", "One", "One"]
+
+
+def test_a_second_title_begins_a_chapter_and_leaves_the_title_as_it_is() -> None:
+    body = p("The Book", style="Title") + p("Part", style="Title") + p("One", style="Heading1")
+    found = loaded(body)
+
+    assert found.title == "The Book"
+    assert [(block.chapter, block.section) for block in found.blocks] == [
+        ("The Book", None),
+        ("Part", None),
+        ("Part", "One"),
+    ]
+
+
+def test_a_heading_with_lines_is_one_line() -> None:
+    body = p(r("<w:t>Part</w:t><w:br/><w:t>One</w:t>"), style="Heading1")
+
+    assert places(body) == [("Part One", "Part One", None)]
+
+
+@pytest.mark.parametrize(
+    ("style_id", "styles"),
+    [
+        ("Caption", ""),
+        ("Beschriftung", style("Beschriftung", "caption")),
+        ("ImageCaption", style("ImageCaption", based_on="Caption") + style("Caption", "caption")),
+    ],
+)
+def test_a_caption_is_known_by_its_style(style_id: str, styles: str) -> None:
+    assert kinds(p("Fig. 1", style=style_id), styles=styles) == [(BlockKind.CAPTION, "Fig. 1")]

@@ -1,0 +1,250 @@
+"""Pictures of DOCX files: their places, their words, their bytes and how the search went."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docx_maker import (
+    PNG,
+    abstract,
+    cell,
+    docx,
+    drawing,
+    item,
+    level,
+    note,
+    note_mark,
+    num,
+    p,
+    pic,
+    picture,
+    r,
+    rels,
+    row,
+    table,
+    text_box,
+    vml_picture,
+)
+from truespan.ingest.load.docx import load_docx
+from truespan.model.text import Block, BlockKind, Figure, Image, Loaded, PictureCounts, PlacedFigure
+
+IMAGES = [("i1", "image", "media/one.png"), ("i2", "image", "media/two.JPG")]
+MEDIA = {"word/media/one.png": PNG, "word/media/two.JPG": b"\xff\xd8\xff two"}
+
+
+def loaded(body: str, *, images: bool = False, **parts) -> Loaded:
+    parts = {"relations": IMAGES, "media": MEDIA, **parts}
+    return load_docx("a.docx", docx(body, **parts), images=images)
+
+
+def placed(body: str, **parts) -> list[tuple[str, list[tuple[int, str]]]]:
+    """Return each text with the offsets and the words of its figures."""
+    blocks = loaded(body, **parts).blocks
+    return [(block.text, [(at, figure.alt) for at, figure in block.figures]) for block in blocks]
+
+
+@pytest.mark.parametrize("make", [picture, vml_picture], ids=["drawing", "vml"])
+def test_a_picture_stands_at_its_place_in_the_text(make) -> None:
+    body = p(r("Look: ") + make("i1", alt="cat") + r(" and ") + make("i2", alt="dog") + r("."))
+
+    assert placed(body) == [("Look:  and .", [(6, "cat"), (11, "dog")])]
+
+
+def test_a_paragraph_with_a_picture_alone_is_a_block_without_text() -> None:
+    figure = PlacedFigure(0, Figure("cat", "word/media/one.png"))
+
+    assert loaded(p(picture("i1", alt="cat"))).blocks == (
+        Block(BlockKind.PARAGRAPH, "", figures=(figure,)),
+    )
+
+
+def test_space_that_is_trimmed_moves_the_place_with_it() -> None:
+    body = p(r("   ") + picture("i1", alt="a") + r("  word  ") + picture("i1", alt="b"))
+
+    assert placed(body) == [("word", [(0, "a"), (4, "b")])]
+
+
+def test_a_mark_before_an_item_moves_the_place_with_it() -> None:
+    numbering = abstract(level(0, "decimal", "%1."), level(1, "decimal", "%2.")) + num(1)
+    body = item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>") + picture("i1", alt="x") + r("c"), 1)
+
+    assert placed(body, numbering=numbering) == [("  1. a\n    bc", [(12, "x")])]
+
+
+def test_a_heading_keeps_the_picture_in_it() -> None:
+    body = p(r("One  ") + picture("i1", alt="x") + r("two"), style="Heading1")
+
+    assert placed(body) == [("One two", [(4, "x")])]
+
+
+def test_a_heading_of_a_picture_alone_begins_no_chapter() -> None:
+    blocks = loaded(p(picture("i1"), style="Heading1") + p("a")).blocks
+
+    assert [(block.kind, block.chapter) for block in blocks] == [(BlockKind.PARAGRAPH, None)] * 2
+
+
+def test_a_picture_in_a_cell_stands_in_its_row() -> None:
+    cells = [cell("a"), cell(p(r("b  ") + picture("i1", alt="x") + r("c")) + p("d"))]
+    body = f"<w:tbl>{row(['1', '2'])}<w:tr>{''.join(cells)}</w:tr></w:tbl>"
+
+    assert placed(body) == [("1 | 2\na | b c d", [(12, "x")])]
+
+
+def test_rows_of_pictures_alone_leave_them_between_the_rows_around() -> None:
+    def shown(alt: str) -> str:
+        return p(picture("i1", alt=alt))
+
+    body = table([shown("x"), shown("y")], ["a", "b"], [shown("z"), ""])
+
+    assert placed(body) == [("a | b", [(0, "x"), (0, "y"), (5, "z")])]
+
+
+def test_a_table_of_pictures_alone_has_no_text() -> None:
+    body = table([p(picture("i1", alt="x")), p(picture("i2", alt="y"))])
+
+    assert placed(body) == [("", [(0, "x"), (0, "y")])]
+
+
+def test_a_picture_in_a_text_box_stands_there_once() -> None:
+    body = p(r("a") + text_box(p(r("box ") + picture("i1", alt="x"))))
+
+    assert placed(body) == [("a", []), ("box", [(3, "x")])]
+
+
+def test_a_picture_with_a_fallback_counts_once() -> None:
+    both = (
+        f"<mc:AlternateContent><mc:Choice Requires='wps'>{picture('i1', alt='new')}</mc:Choice>"
+        f"<mc:Fallback>{vml_picture('i1', alt='old')}</mc:Fallback></mc:AlternateContent>"
+    )
+    found = loaded(p(r("a") + r(both)))
+
+    assert [figure.figure.alt for figure in found.blocks[0].figures] == ["new"]
+    assert found.pictures.blips == 1
+
+
+def test_pictures_of_a_group_have_words_of_their_own() -> None:
+    group = f"<wpg:wgp>{pic('i1', 'left')}<wpg:grpSp>{pic('i2')}</wpg:grpSp></wpg:wgp>"
+
+    assert placed(p(drawing(group, alt="both"))) == [("", [(0, "left"), (0, "both")])]
+
+
+def test_the_words_of_the_drawing_count_before_those_of_the_picture() -> None:
+    body = p(picture("i1", alt="said", own_alt="C:\\x.png")) + p(picture("i1", own_alt="own"))
+
+    assert placed(body) == [("", [(0, "said")]), ("", [(0, "own")])]
+
+
+def test_a_title_stands_for_missing_words() -> None:
+    body = p(picture("i1").replace('descr=""', 'title="named"', 1))
+
+    assert placed(body) == [("", [(0, "named")])]
+
+
+def test_deleted_pictures_are_no_pictures() -> None:
+    found = loaded(p(r("a") + f"<w:del w:id='1'>{picture('i1')}</w:del>"))
+
+    assert (found.blocks[0].figures, found.pictures.blips) == ((), 0)
+
+
+def test_a_note_finds_its_pictures_by_its_own_relationships() -> None:
+    members = {"word/_rels/footnotes.xml.rels": rels([("i1", "image", "media/two.JPG")])}
+    body = p(r("a") + note_mark(1) + picture("i1"))
+    found = loaded(body, footnotes=note(1, p(picture("i1"))), members=members)
+
+    assert [figure.figure.origin for block in found.blocks for figure in block.figures] == [
+        "word/media/one.png",
+        "word/media/two.JPG",
+    ]
+
+
+# Bytes
+
+
+def test_bytes_are_read_only_if_they_are_wanted_and_the_text_stays_the_same() -> None:
+    body = p(r("a") + picture("i1") + r("b")) + p(vml_picture("i2")) + p(picture("i1"))
+    without, found = loaded(body), loaded(body, images=True)
+
+    assert without.images == ()
+    assert found.images == (Image("png", PNG), Image("jpg", b"\xff\xd8\xff two"))
+    assert [f.figure.image for block in found.blocks for f in block.figures] == [0, 1, 0]
+    assert [block.text for block in found.blocks] == [block.text for block in without.blocks]
+    assert found.pictures == without.pictures
+
+
+@pytest.mark.parametrize(
+    ("member", "content", "ending"),
+    [
+        ("media/a.PNG", b"x", "png"),
+        ("media/a.p/ng", PNG, "png"),
+        ("media/a", b"GIF89a", "gif"),
+        ("media/a.verylong", b"\xff\xd8\xff", "jpeg"),
+        ("media/a.b c", b"?", "bin"),
+        ("media/.x.é", b"?", "bin"),
+    ],
+)
+def test_an_ending_is_safe_to_name_a_file_with(member: str, content: bytes, ending: str) -> None:
+    found = loaded(
+        p(picture("i1")),
+        relations=[("i1", "image", member)],
+        media={f"word/{member}": content},
+        images=True,
+    )
+
+    assert found.images == (Image(ending, content),)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["media/one.png", "/word/media/one.png", "../word/media/one.png", "MEDIA/One.PNG",
+     "./media//one.png", "media/%6Fne.png"],
+)  # fmt: skip
+def test_a_picture_is_found_however_its_target_is_written(target: str) -> None:
+    found = loaded(p(picture("i1")), relations=[("i1", "image", target)])
+
+    assert found.blocks[0].figures[0].figure.origin == "word/media/one.png"
+    assert found.pictures == PictureCounts(1, 1, 1, 0)
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_a_picture_from_outside_is_told_and_never_fetched(images: bool) -> None:
+    relations = [("i1", "image", "http://127.0.0.1:9/x.png", "External")]
+    found = loaded(p(picture("i1", attribute="link")), relations=relations, images=images)
+
+    assert found.blocks[0].figures[0].figure == Figure("", "http://127.0.0.1:9/x.png")
+    assert found.warnings == ("Pictures linked from outside the file and not fetched: 1.",)
+    assert found.pictures == PictureCounts(1, 1, 1, 0)
+
+
+def test_a_damaged_picture_costs_no_text() -> None:
+    whole = docx(p(r("a") + picture("i1")), relations=IMAGES, media=MEDIA)
+    place = whole.index(b"word/media/two.JPG") - 30
+    broken = whole[: place - 4] + b"\xff\xff\xff\xff" + whole[place:]
+    found = load_docx("a.docx", broken, images=True)
+
+    assert (found.blocks[0].text, found.images) == ("a", ())
+    assert found.warnings == ("Pictures damaged and not kept: 1.",)
+
+
+def test_a_vector_picture_without_a_plain_one_is_found() -> None:
+    blip = '<a:blip><a:extLst><a:ext><asvg:svgBlip r:embed="i1"/></a:ext></a:extLst></a:blip>'
+
+    assert loaded(p(drawing(blip))).pictures == PictureCounts(1, 2, 1, 0)
+
+
+# Counts
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_the_counts_tell_places_relationships_and_what_is_missing(images: bool) -> None:
+    relations = [*IMAGES, ("i3", "image", "media/gone.png"), ("s", "settings", "settings.xml")]
+    body = p(picture("i1") + picture("i1") + vml_picture("i3") + picture("nowhere"))
+    found = loaded(body, relations=relations, images=images)
+
+    assert found.pictures == PictureCounts(blips=4, rels_total=3, rels_mapped=3, zip_member_miss=1)
+    assert [f.figure.image is None for f in found.blocks[0].figures] == (
+        [False, False, True, True] if images else [True] * 4
+    )
+
+
+def test_nothing_is_missing_where_every_target_is_there() -> None:
+    assert loaded(p(picture("i1") + picture("i2"))).pictures == PictureCounts(2, 2, 2, 0)

@@ -1,0 +1,248 @@
+"""DOCX files that are broken, built to harm, or something else: read or refused, never worse."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from tests.docx_maker import (
+    PNG,
+    abstract,
+    docx,
+    field,
+    item,
+    level,
+    note,
+    note_mark,
+    num,
+    p,
+    packed,
+    picture,
+    r,
+    rels,
+    style,
+    table,
+    text_box,
+    vml_picture,
+)
+from tests.promises import proves
+from truespan.errors import (
+    SourceBroken,
+    SourceEncrypted,
+    SourceRefused,
+    SourceTooLarge,
+    SourceUnsafe,
+    SourceUnsupported,
+)
+from truespan.ingest.load import load as load_any
+from truespan.ingest.load.docx import load_docx
+from truespan.model.text import Loaded
+
+OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
+EXTERNAL = '<!DOCTYPE x [<!ENTITY a SYSTEM "%s">]><x>&a;</x>'
+REMOTE = '<!DOCTYPE x SYSTEM "%s"><x/>'
+DOCTYPE = '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>'
+
+RICH = docx(
+    p("Title", style="Title")
+    + p(r("a") + note_mark(1) + picture("i1", alt="x"), style="Heading1")
+    + item("one")
+    + table(["a", p(vml_picture("i1"))], [table(["b"], ["c"]), "d"])
+    + p(text_box(p("box")) + field(" TOC ", r("e"))),
+    styles=style("Heading1", "heading 1") + style("Title"),
+    numbering=abstract(level(0, "decimal", "%1.")) + num(1),
+    footnotes=note(1, "note"),
+    core="<core><title>T</title></core>",
+    relations=[("i1", "image", "media/a.png")],
+    media={"word/media/a.png": PNG},
+)
+
+
+def load(data: bytes, *, images: bool = True) -> Loaded:
+    return load_docx("a.docx", data, images=images)
+
+
+@pytest.mark.parametrize(
+    ("data", "refusal"),
+    [
+        (b"", SourceBroken),
+        (b"PK\x03\x04 no archive", SourceBroken),
+        (packed({"a": "b"}), SourceBroken),
+        (packed({"_rels/.rels": rels([("r", "officeDocument", "gone.xml")])}), SourceBroken),
+        (docx("<w:p>"), SourceBroken),
+        (docx("", members={"_rels/.rels": "<broken"}), SourceBroken),
+        (docx("", members={"word/document.xml": "<workbook/>"}), SourceUnsupported),
+        (OLD, SourceUnsupported),
+        (OLD + "EncryptedPackage".encode("utf-16-le"), SourceEncrypted),
+    ],
+)
+def test_what_is_no_document_is_refused_for_what_it_is(
+    data: bytes, refusal: type[SourceRefused]
+) -> None:
+    with pytest.raises(SourceRefused) as refused:
+        load(data)
+    assert refused.type is refusal
+
+
+@pytest.mark.parametrize(
+    "member",
+    ["_rels/.rels", "word/document.xml", "word/_rels/document.xml.rels", "word/styles.xml",
+     "word/numbering.xml", "word/footnotes.xml", "docProps/core.xml"],
+)  # fmt: skip
+def test_entities_are_refused_in_every_part(member: str) -> None:
+    data = docx(
+        p(r("a") + note_mark(1)),
+        styles=style("A"),
+        numbering=num(1),
+        footnotes=note(1, "n"),
+        core="<core/>",
+        members={member: DOCTYPE},
+    )
+
+    with pytest.raises(SourceUnsafe):
+        load(data)
+
+
+def test_parts_that_are_named_and_missing_cost_no_text() -> None:
+    kinds = ("styles", "numbering", "footnotes", "endnotes")
+    relations = [(kind, kind, f"{kind}.xml") for kind in kinds]
+
+    assert load(docx(p(r("a") + note_mark(1)), relations=relations)).blocks[0].text == "a"
+
+
+@pytest.mark.parametrize("depth", [20, 60, 100_000])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>"),
+        ("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>"),
+        ("<w:p><w:r><w:pict><w:txbxContent>", "</w:txbxContent></w:pict></w:r></w:p>"),
+        ("<mc:AlternateContent><mc:Choice>", "</mc:Choice></mc:AlternateContent>"),
+    ],
+    ids=["tables", "controls", "boxes", "alternatives"],
+)
+def test_nesting_is_followed_or_refused(before: str, after: str, depth: int) -> None:
+    data = docx(before * depth + p("core") + after * depth)
+
+    if depth > 60:
+        with pytest.raises(SourceUnsafe):
+            load(data)
+    else:
+        assert [block.text for block in load(data).blocks] == ["core"]
+
+
+def test_a_part_that_holds_itself_is_read_once() -> None:
+    diagram = r('<w:drawing><wp:inline><dgm:relIds r:dm="d"/></wp:inline></w:drawing>')
+    relations = [("d", "diagramData", "document.xml")]
+
+    blocks = load(docx(p("a") + p(diagram * 10), relations=relations)).blocks
+    assert [block.text for block in blocks] == ["a"]
+
+
+def test_a_note_that_refers_to_itself_is_read_once() -> None:
+    blocks = load(
+        docx(p(r("a") + note_mark(1)), footnotes=note(1, p(r("n") + note_mark(1))))
+    ).blocks
+
+    assert [block.text for block in blocks] == ["a", "n"]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "body",
+    [
+        r('<w:fldChar w:fldCharType="begin"/>'),
+        p(r('<w:fldChar w:fldCharType="begin"/>')),
+        p(text_box(p("x"))),
+        p(picture("i1")),
+        table(["a", "b"]),
+        item("x"),
+        p("x", style="A" * 20),
+    ],
+    ids=["runs", "fields", "boxes", "pictures", "tables", "items", "styles"],
+)
+def test_many_of_a_kind_cost_no_more_than_their_number(body: str) -> None:
+    many = body * (100_000 if len(body) < 80 else 10_000)
+    whole = p(many) if body.startswith("<w:r>") else many
+
+    assert load(docx(whole + p("end"))).blocks[-1].text.endswith("end")
+
+
+def test_a_file_cut_or_changed_anywhere_is_read_or_refused() -> None:
+    for seed in range(300):
+        chance = random.Random(seed)
+        place = chance.randrange(len(RICH))
+        end = place + chance.randrange(1, 5)
+        _read_or_refused(RICH[:place])
+        _read_or_refused(RICH[:place] + chance.randbytes(3) + RICH[end:])
+
+
+def test_a_document_whose_tags_are_shuffled_is_read_or_refused() -> None:
+    tags = ["p", "r", "t", "tbl", "tr", "tc", "sdt", "sdtContent", "ins", "del", "drawing", "pict"]
+    tags += ["txbxContent", "fldChar", "pPr", "numPr", "numId", "pStyle", "rt", "br", "altChunk"]
+
+    def grown(chance: random.Random, depth: int) -> str:
+        tag = chance.choice(tags)
+        value = chance.choice(["", ' w:val="1"', ' w:val="-9"', ' w:fldCharType="begin"'])
+        inner = (grown(chance, depth + 1) for _ in range(chance.choice((0, 1, 2, 2))))
+        return f"<w:{tag}{value}>{''.join(inner) if depth < 12 else 'x'}</w:{tag}>"
+
+    for seed in range(200):
+        chance = random.Random(seed)
+        _read_or_refused(docx("".join(grown(chance, 0) for _ in range(4))))
+
+
+def _declaring(size: int, data: bytes) -> bytes:
+    """Return an archive whose members all say that they are of this size."""
+    pieces = data.split(b"PK\x01\x02")
+    named = [piece[:20] + struct.pack("<L", size) + piece[24:] for piece in pieces[1:]]
+    return b"PK\x01\x02".join([pieces[0], *named])
+
+
+@proves("loader.archive-limits")
+@pytest.mark.parametrize(
+    ("make", "refusal"),
+    [
+        (lambda _: docx(p("a"), members={f"m{n}": "" for n in range(10_001)}), SourceTooLarge),
+        (lambda _: _declaring(250 << 20, docx(p("a"))), SourceTooLarge),
+        (lambda _: docx(p("a"), members={"word/document.xml": bytes(9 << 20)}), SourceUnsafe),
+        (lambda _: docx(p("a"), members={"word/document.xml": DOCTYPE}), SourceUnsafe),
+        (lambda url: docx(p("a"), members={"_rels/.rels": EXTERNAL % url}), SourceUnsafe),
+        (lambda url: docx(p("a"), members={"word/document.xml": REMOTE % url}), SourceUnsafe),
+        (lambda _: docx(p("a"), members={"word/inner.docx": docx(p("inner"))}), None),
+        (lambda url: docx(p("a"), relations=[("i", "image", url, "External")]), None),
+    ],
+    ids=["members", "total", "ratio", "entity", "external entity", "dtd", "nested", "link"],
+)
+def test_harm_is_refused_and_nothing_is_opened_twice_or_fetched(
+    make: Callable[[str], bytes], refusal: type[SourceRefused] | None
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        data = make(f"http://127.0.0.1:{server.getsockname()[1]}/x")
+        if refusal is None:
+            assert [block.text for block in load_any("a.docx", data).blocks] == ["a"]
+        else:
+            with pytest.raises(refusal):
+                load_any("a.docx", data)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def _read_or_refused(data: bytes) -> None:
+    """Load a file twice, and hold what comes out against what must be true of any document."""
+    try:
+        found, without = load(data), load(data, images=False)
+    except SourceRefused:
+        return
+    assert [block.text for block in found.blocks] == [block.text for block in without.blocks]
+    assert found.pictures == without.pictures
+    assert sum(len(block.figures) for block in found.blocks) == found.pictures.blips
+    for block in found.blocks:
+        offsets = [figure.offset for figure in block.figures]
+        assert offsets == sorted(offsets)
+        assert all(0 <= offset <= len(block.text) for offset in offsets)

@@ -1,0 +1,143 @@
+"""The marks before the items of lists in a DOCX file."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docx_maker import abstract, cell, item, level, num, p, r, style
+from tests.unit.test_docx import kinds, places, texts
+from truespan.model.text import BlockKind
+
+NUMBERS = abstract(
+    level(0, "decimal", "%1."), level(1, "lowerLetter", "%2)"), level(2, "lowerRoman", "%1.%2.%3")
+)
+
+
+def test_items_have_numbers_by_their_level_and_are_indented_by_it() -> None:
+    body = item("a") + item("b", 1) + item("c", 1) + item("d", 2) + item("e") + item("f", 1)
+
+    assert kinds(body, numbering=NUMBERS + num(1)) == [
+        (BlockKind.LIST, text)
+        for text in ("1. a", "  a) b", "  b) c", "    1.b.i d", "2. e", "  a) f")
+    ]
+
+
+def test_bullets_are_strokes() -> None:
+    bullets = abstract(level(0, "bullet", "\uf0b7"), level(1, "bullet", "o"))
+
+    assert texts(item("a") + item("b", 1), numbering=bullets + num(1)) == ["- a", "  - b"]
+
+
+def test_further_lines_of_an_item_stand_below_its_text() -> None:
+    body = item(r("<w:t>a</w:t><w:br/><w:t>b</w:t>"), 1)
+
+    assert texts(body, numbering=NUMBERS + num(1)) == ["  a) a\n    b"]
+
+
+@pytest.mark.parametrize(
+    ("form", "start", "marks"),
+    [
+        ("decimal", 9, ["9.", "10."]),
+        ("decimalZero", 9, ["09.", "10."]),
+        ("upperRoman", 4, ["IV.", "V."]),
+        ("lowerRoman", 3999, ["mmmcmxcix.", "4000."]),
+        ("upperLetter", 26, ["Z.", "AA."]),
+        ("lowerLetter", 27, ["aa.", "bb."]),
+        ("lowerLetter", 999_999_999, ["999999999.", "1000000000."]),
+        ("ordinal", 11, ["11th.", "12th."]),
+        ("ordinal", 21, ["21st.", "22nd."]),
+        ("chineseCounting", 1, ["1.", "2."]),
+    ],
+)
+def test_numbers_are_written_in_the_form_of_the_list(
+    form: str, start: int, marks: list[str]
+) -> None:
+    numbering = abstract(level(0, form, "%1.", start=start)) + num(1)
+
+    assert texts(item("x") * 2, numbering=numbering) == [f"{mark} x" for mark in marks]
+
+
+def test_two_uses_of_a_list_go_on_counting_unless_one_begins_again() -> None:
+    again = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride>'
+    numbering = NUMBERS + num(1) + num(2) + num(3, inner=again)
+    body = item("a") + item("b", list_id=2) + item("c", list_id=3) + item("d", list_id=3)
+
+    assert texts(body, numbering=numbering) == ["1. a", "2. b", "1. c", "2. d"]
+
+
+def test_a_level_that_never_begins_again_goes_on() -> None:
+    numbering = abstract(
+        level(0, "decimal", "%1."), level(1, "decimal", "%2.", inner='<w:lvlRestart w:val="0"/>')
+    )
+    body = item("a") + item("b", 1) + item("c") + item("d", 1)
+
+    assert texts(body, numbering=numbering + num(1)) == ["1. a", "  1. b", "2. c", "  2. d"]
+
+
+def test_one_use_of_a_list_may_mark_a_level_in_another_way() -> None:
+    other = f'<w:lvlOverride w:ilvl="0">{level(0, "upperRoman", "%1:")}</w:lvlOverride>'
+
+    assert texts(item("a"), numbering=NUMBERS + num(1, inner=other)) == ["I: a"]
+
+
+def test_legal_numbers_are_digits_whatever_the_outer_level_has() -> None:
+    legal = level(1, "decimal", "%1.%2", inner="<w:isLgl/>")
+    numbering = abstract(level(0, "upperRoman", "%1."), legal) + num(1)
+
+    assert texts(item("a") + item("b", 1), numbering=numbering) == ["I. a", "  1.1 b"]
+
+
+def test_the_list_of_a_style_counts_where_the_paragraph_names_none() -> None:
+    place = '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>'
+    styles = style("L", inner=place) + style("M", based_on="L")
+    out = p("c", style="L", properties='<w:numPr><w:numId w:val="0"/></w:numPr>')
+    body = p("a", style="L") + p("b", style="M") + out
+
+    assert kinds(body, styles=styles, numbering=NUMBERS + num(1)) == [
+        (BlockKind.LIST, "1. a"),
+        (BlockKind.LIST, "2. b"),
+        (BlockKind.PARAGRAPH, "c"),
+    ]
+
+
+def test_numbered_headings_carry_their_numbers() -> None:
+    first = level(0, "decimal", "%1", inner='<w:pStyle w:val="H0"/>')
+    second = level(1, "decimal", "%1.%2", inner='<w:pStyle w:val="H1"/>')
+    place = '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>'
+    styles = style("H0", "heading 1", inner=place) + style("H1", "heading 2", inner=place)
+    body = p("A", style="H0") + p("B", style="H1") + p("C", style="H1") + p("D", style="H0")
+
+    assert places(body, styles=styles, numbering=abstract(first, second) + num(1)) == [
+        ("1 A", "1 A", None),
+        ("1.1 B", "1 A", "1.1 B"),
+        ("1.2 C", "1 A", "1.2 C"),
+        ("2 D", "2 D", None),
+    ]
+
+
+def test_a_list_that_only_names_a_style_is_the_list_of_that_style() -> None:
+    linked = abstract(id=1, inner='<w:numStyleLink w:val="S"/>')
+    owner = abstract(level(0, "upperLetter", "%1."), id=2, inner='<w:styleLink w:val="S"/>')
+
+    assert texts(item("a"), numbering=linked + owner + num(1, 1)) == ["A. a"]
+
+
+def test_items_within_a_cell_have_their_marks() -> None:
+    body = f"<w:tbl><w:tr>{cell(item('a') + item('b'))}{cell('c')}</w:tr></w:tbl>"
+
+    assert texts(body, numbering=NUMBERS + num(1)) == ["1. a 2. b | c"]
+
+
+@pytest.mark.parametrize(
+    ("list_id", "place"), [(1, 0), (7, 0), (1, 44)], ids=["no part", "no list", "no level"]
+)
+def test_an_item_of_no_list_is_a_paragraph(list_id: int, place: int) -> None:
+    numbering = "" if (list_id, place) == (1, 0) else NUMBERS + num(1)
+
+    assert kinds(item("a", place, list_id), numbering=numbering) == [(BlockKind.PARAGRAPH, "a")]
+
+
+def test_a_pattern_without_end_is_cut() -> None:
+    numbering = abstract(level(0, "decimal", "%1" * 1000)) + num(1)
+
+    assert len(texts(item("a"), numbering=numbering)[0]) < 100

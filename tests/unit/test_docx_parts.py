@@ -1,0 +1,214 @@
+"""Text boxes, notes, tables and the parts of a DOCX file."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docx_maker import NAMES, docx, note, note_mark, p, r, shape, table, text_box, vml_box
+from tests.unit.test_docx import HEADINGS, kinds, loaded, places, texts
+from truespan.model.text import Block, BlockKind
+
+# Text boxes and notes
+
+
+@pytest.mark.parametrize(
+    "box",
+    [text_box(p("box")), r(shape(p("box"))), r(vml_box(p("box")))],
+    ids=["both", "drawing", "vml"],
+)
+def test_a_text_box_is_read_once_after_the_paragraph_it_hangs_on(box: str) -> None:
+    assert texts(p(r("be") + box + r("fore")) + p("after")) == ["before", "box", "after"]
+
+
+def test_a_text_box_within_a_text_box_is_read_once() -> None:
+    inner = text_box(p("inner"))
+
+    assert texts(p(r("a") + text_box(p(r("outer") + inner))) + p("z")) == [
+        "a",
+        "outer",
+        "inner",
+        "z",
+    ]
+
+
+def test_what_only_the_fallback_can_show_is_read() -> None:
+    body = p(
+        r(
+            "<mc:AlternateContent><mc:Choice Requires='future'><w:drawing/></mc:Choice>"
+            f"<mc:Fallback>{vml_box(p('old'))}</mc:Fallback></mc:AlternateContent>"
+        )
+    )
+
+    assert texts(body) == ["old"]
+
+
+def test_the_words_of_a_diagram_are_read() -> None:
+    body = p(r("a") + r('<w:drawing><wp:inline><dgm:relIds r:dm="d1"/></wp:inline></w:drawing>'))
+    words = "".join(
+        f"<dgm:pt><dgm:t><a:p><a:r><a:t>{word}</a:t></a:r></a:p></dgm:t></dgm:pt>"
+        for word in ("plan", "do")
+    )
+
+    model = f"<dgm:dataModel {NAMES}><dgm:ptLst>{words}</dgm:ptLst></dgm:dataModel>"
+    members = {"word/diagrams/data1.xml": model}
+    relations = [("d1", "diagramData", "diagrams/data1.xml")]
+
+    assert texts(body, members=members, relations=relations) == ["a", "plan", "do"]
+
+
+@pytest.mark.parametrize("kind", ["footnote", "endnote"])
+def test_a_note_stands_right_after_the_paragraph_that_refers_to_it(kind: str) -> None:
+    notes = note(-1, "line", kind, "separator") + note(2, p("Note.") + p("More."), kind)
+    body = p(r("Te") + note_mark(2, kind) + r("xt.") + note_mark(-1, kind)) + p("Next.")
+    found = kinds(body, footnotes=notes) if kind == "footnote" else kinds(body, endnotes=notes)
+
+    assert found == [
+        (BlockKind.PARAGRAPH, "Text."),
+        (BlockKind.FOOTNOTE, "Note."),
+        (BlockKind.FOOTNOTE, "More."),
+        (BlockKind.PARAGRAPH, "Next."),
+    ]
+
+
+def test_a_note_stands_once_and_without_a_note_nothing_does() -> None:
+    body = p(r("a") + note_mark(1) + note_mark(7)) + p(r("b") + note_mark(1))
+
+    assert texts(body, footnotes=note(1, "n")) == ["a", "n", "b"]
+
+
+def test_notes_of_a_table_and_of_a_box_stand_after_them() -> None:
+    notes = note(1, "one") + note(2, "two")
+    body = table(["a", p(r("b") + note_mark(1))]) + p(r("c") + text_box(p(r("d") + note_mark(2))))
+
+    assert texts(body, footnotes=notes) == ["a | b", "one", "c", "d", "two"]
+
+
+def test_notes_that_refer_to_notes_come_one_after_the_other() -> None:
+    count = 3000
+    notes = "".join(note(n, p(r(f"n{n}") + note_mark(n + 1))) for n in range(count))
+
+    assert texts(p(r("a") + note_mark(0)), footnotes=notes) == [
+        "a",
+        *(f"n{n}" for n in range(count)),
+    ]
+
+
+# Tables
+
+
+def test_a_table_is_rows_of_cells() -> None:
+    body = table(["Name", "Age"], ["Ann", "7"], ["", ""], ["Bob", ""], ["", "9"])
+
+    assert kinds(body) == [(BlockKind.TABLE, "Name | Age\nAnn | 7\nBob\n | 9")]
+
+
+def test_paragraphs_and_lines_of_a_cell_are_one_line() -> None:
+    assert texts(table([p("a") + p("b"), p(r("<w:t>c</w:t><w:br/><w:t>d</w:t>"))])) == ["a b | c d"]
+
+
+def test_a_table_within_a_cell_can_be_read() -> None:
+    inner = table(["1", "2"], ["3", "4"])
+
+    assert texts(table(["a", p("b") + inner + p("c")])) == ["a | b 1, 2; 3, 4 c"]
+
+
+def test_a_merged_cell_stands_once() -> None:
+    wide = '<w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr>' + p("wide") + "</w:tc>"
+    low = "<w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc><w:tc><w:tcPr/>" + p("x") + "</w:tc>"
+    body = f"<w:tbl><w:tr>{wide}</w:tr><w:tr>{low}</w:tr></w:tbl>"
+
+    assert texts(body) == ["wide\n | x"]
+
+
+def test_controls_around_rows_and_cells_hide_nothing() -> None:
+    def control(inner: str) -> str:
+        return f"<w:sdt><w:sdtPr/><w:sdtContent>{inner}</w:sdtContent></w:sdt>"
+
+    cells = control(f"<w:tc>{p('a')}</w:tc>") + f"<w:tc>{control(p('b'))}</w:tc>"
+    body = f"<w:tbl>{control(f'<w:tr>{cells}</w:tr>')}<w:tr><w:tc>{p('c')}</w:tc></w:tr></w:tbl>"
+
+    assert texts(body) == ["a | b\nc"]
+
+
+@pytest.mark.parametrize("mark", ["del", "hidden"])
+def test_a_row_that_was_deleted_or_hidden_is_left_out(mark: str) -> None:
+    gone = f"<w:tr><w:trPr><w:{mark}/></w:trPr><w:tc>{p('no')}</w:tc></w:tr>"
+    body = f"<w:tbl>{gone}<w:tr><w:tc>{p('a')}</w:tc><w:tc>{p('b')}</w:tc></w:tr></w:tbl>"
+
+    assert texts(body) == ["a | b"]
+
+
+def test_a_table_of_one_cell_is_a_frame_whose_headings_begin_no_chapter() -> None:
+    body = table([p("Note", style="Heading1") + p("a") + p("b")]) + p("c")
+
+    assert kinds(body) == [(BlockKind.PARAGRAPH, text) for text in ("Note", "a", "b", "c")]
+    assert not any(block.chapter for block in loaded(body).blocks)
+
+
+def test_a_heading_within_a_table_begins_no_chapter() -> None:
+    body = table([p("H", style="Heading1"), "x"]) + p("after")
+
+    assert places(body) == [("H | x", None, None), ("after", None, None)]
+
+
+# The file
+
+
+def test_the_main_part_is_found_by_relationship_and_not_by_name() -> None:
+    assert texts(p("a"), main="other/place/text.xml") == ["a"]
+
+
+def test_the_strict_form_reads_like_the_transitional_one() -> None:
+    body = (
+        p("H", style="Heading1")
+        + p(r("a") + note_mark(1))
+        + table(["b", "c"])
+        + p(r(shape(p("box"))))
+    )
+    parts = {"styles": HEADINGS, "footnotes": note(1, "n")}
+
+    assert loaded(body, strict=True, **parts) == loaded(body, **parts)
+
+
+def test_headers_footers_and_comments_are_left_out() -> None:
+    members = {
+        name: docx(p("no"))
+        for name in ("word/header1.xml", "word/footer1.xml", "word/comments.xml")
+    }
+    relations = [(name, name, f"{name}.xml") for name in ("header1", "footer1", "comments")]
+
+    assert texts(p("a") + "<w:sectPr/>", members=members, relations=relations) == ["a"]
+
+
+def test_what_a_document_says_of_itself_is_kept() -> None:
+    core = (
+        '<cp:coreProperties xmlns:cp="c" xmlns:dc="d" xmlns:dcterms="t"><dc:title>T</dc:title>'
+        "<dc:creator>Ann; Bob;Ann</dc:creator><cp:keywords>x, y; z</cp:keywords>"
+        "<dc:description>About.</dc:description><dcterms:created>2001-02-03</dcterms:created>"
+        "<dcterms:modified>2002-02-03</dcterms:modified><dc:language>de-AT</dc:language>"
+        "</cp:coreProperties>"
+    )
+    found = loaded(p("a"), core=core)
+
+    assert found.title == "T"
+    said = found.properties
+    assert (said.title, said.authors, said.keywords) == ("T", ("Ann", "Bob"), ("x", "y", "z"))
+    assert (said.created, said.modified) == ("2001-02-03", "2002-02-03")
+    assert (said.description, said.language) == ("About.", "de-AT")
+
+
+def test_the_default_language_of_the_styles_counts_where_no_other_is_named() -> None:
+    language = '<w:rPrDefault><w:rPr><w:lang w:val="fr-FR"/></w:rPr></w:rPrDefault>'
+    styles = f"<w:docDefaults>{language}</w:docDefaults>"
+
+    assert loaded(p("a"), styles=styles).properties.language == "fr-FR"
+
+
+def test_properties_that_cannot_be_read_cost_no_text() -> None:
+    assert loaded(p("a"), core="<broken").blocks == (Block(BlockKind.PARAGRAPH, "a"),)
+
+
+def test_a_part_in_another_format_is_told() -> None:
+    found = loaded(p("a") + '<w:altChunk r:id="x"/>')
+
+    assert found.warnings == ("Parts that are damaged or in another format: 1.",)

@@ -1,0 +1,115 @@
+"""The drift probe: a model that changed behind its name is noticed."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.providers import PassingClock
+from tests.worlds import WordEmbedder, vector_of
+from truespan.errors import ModelDrifted, ProviderBadReply, ProviderUnavailable
+from truespan.ingest.drift import PROBES, DriftProbe
+from truespan.model.chunk import Vector
+
+
+class Changing(WordEmbedder):
+    """A provider whose vectors are changed on their way."""
+
+    change: Callable[[Vector], Vector] | None = None
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        assert len(texts) == 1
+        found = super().embed_documents(texts)
+        return [self.change(vector) for vector in found] if self.change else found
+
+
+def nudged(by: float) -> Callable[[Vector], Vector]:
+    def change(vector: Vector) -> Vector:
+        numbers = array("f", vector)
+        numbers[0] += by
+        return Vector(numbers.tobytes())
+
+    return change
+
+
+def probe(embedder: WordEmbedder) -> DriftProbe:
+    return DriftProbe(embedder, PassingClock())
+
+
+def test_the_first_time_gives_the_vectors_to_keep() -> None:
+    embedder = Changing()
+
+    kept = probe(embedder).check()
+
+    assert kept == {name: vector_of(text) for name, text in PROBES.items()}
+    assert embedder.documents == list(PROBES.values())
+    assert probe(embedder).check(kept) == kept
+
+
+def test_what_is_kept_stays_the_first_answer_however_often_it_is_asked() -> None:
+    embedder = Changing()
+    kept = first = probe(embedder).check()
+
+    for step in range(5):
+        embedder.change = nudged(0.008 * step)
+        kept = probe(embedder).check(kept)
+        assert kept == first
+    embedder.change = nudged(0.2)
+    with pytest.raises(ModelDrifted):
+        probe(embedder).check(kept)
+
+
+@pytest.mark.parametrize("by", [0.3, -0.3, 5.0])
+def test_another_model_is_refused(by: float) -> None:
+    embedder = Changing()
+    kept = probe(embedder).check(None)
+    embedder.change = nudged(by)
+
+    with pytest.raises(ModelDrifted) as caught:
+        probe(embedder).check(kept)
+    assert "words" in str(caught.value)
+
+
+def test_vectors_of_another_length_are_another_model_s() -> None:
+    kept = probe(Changing()).check()
+    shorter = {name: Vector(vector[:-4]) for name, vector in kept.items()}
+
+    with pytest.raises(ModelDrifted):
+        probe(Changing()).check(shorter)
+
+
+def test_rounding_is_no_drift() -> None:
+    embedder = Changing()
+    kept = probe(embedder).check()
+    embedder.change = nudged(0.001)
+
+    assert probe(embedder).check(kept) == kept
+
+
+def test_a_probe_that_is_new_is_added_to_what_is_kept() -> None:
+    whole = probe(Changing()).check()
+    name = next(iter(PROBES))
+    fewer = {key: vector for key, vector in whole.items() if key != name}
+
+    assert probe(Changing()).check(fewer) == whole
+
+
+@pytest.mark.parametrize("change", [lambda _: Vector(b""), lambda _: Vector(bytes(256))])
+def test_what_is_no_vector_is_not_kept(change: Callable[[Vector], Vector]) -> None:
+    embedder = Changing()
+    embedder.change = change
+
+    with pytest.raises(ProviderBadReply):
+        probe(embedder).check()
+
+
+def test_a_passing_failure_is_waited_out() -> None:
+    failures = [ProviderUnavailable("down"), ProviderUnavailable("down")]
+
+    def fail() -> None:
+        if failures:
+            raise failures.pop()
+
+    assert len(probe(Changing(before=fail)).check()) == len(PROBES)

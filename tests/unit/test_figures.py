@@ -1,0 +1,167 @@
+"""A figure is described by what stands around it, and seen when all of that is."""
+
+from __future__ import annotations
+
+from tests.promises import proves
+from tests.worlds import WordCounter
+from truespan.ingest.assemble import assemble
+from truespan.ingest.cut import cut
+from truespan.ingest.draft import chunks_of
+from truespan.ingest.figures import describe_figures, figure_chunks
+from truespan.ingest.sentences import split_sentences
+from truespan.model.chunk import ChunkKind, CutChunk
+from truespan.model.figure import FigureRecord, figure_id_of, marker
+from truespan.model.profile import SENTENCES, ChunkingProfile
+from truespan.model.text import Block, BlockKind, Figure, Image, PlacedFigure, TokenMap
+
+COUNTER = WordCounter()
+
+
+def text(words: str, kind: BlockKind = BlockKind.PARAGRAPH, chapter: str | None = None) -> Block:
+    return Block(kind, words, chapter)
+
+
+def figure(alt: str = "", image: int | None = None, chapter: str | None = None) -> Block:
+    placed = PlacedFigure(0, Figure(alt=alt, image=image))
+    return Block(BlockKind.PARAGRAPH, "", chapter, figures=(placed,))
+
+
+def described(
+    *blocks: Block,
+    placeholders: bool = False,
+    images: tuple[Image, ...] = (),
+    profile: ChunkingProfile = SENTENCES,
+    limit: int = 400,
+) -> tuple[tuple[FigureRecord, ...], tuple[CutChunk, ...]]:
+    show = (lambda number: marker(figure_id_of("doc", number))) if placeholders else None
+    canonical = assemble(blocks, show)
+    sentences = split_sentences(canonical)
+    tokens: TokenMap = COUNTER.measure(canonical.text)
+    spans = cut(canonical, sentences, tokens, profile, limit)
+    chunks = chunks_of(canonical, sentences, tokens, spans)
+    records = describe_figures(
+        "doc", canonical, sentences, chunks, images, lambda words: COUNTER.count(words) <= limit
+    )
+    return records, figure_chunks(records, canonical, COUNTER, len(chunks))
+
+
+CAPTION = BlockKind.CAPTION
+
+
+@proves("figures.deterministic-description")
+def test_a_description_names_caption_alt_text_heading_and_the_sentence_before() -> None:
+    story = (
+        text("The harbour", BlockKind.HEADING, "The harbour"),
+        text("Boats came in. They were blue.", chapter="The harbour"),
+        figure("Two blue boats", chapter="The harbour"),
+        text("Boats at dusk", CAPTION, "The harbour"),
+        text("Then night fell.", chapter="The harbour"),
+    )
+    [record], [chunk] = described(*story)
+
+    assert record.description == (
+        "Figure 1.\nBoats at dusk\nShows: Two blue boats\nIn: The harbour\nAfter: They were blue."
+    )
+    assert chunk.text == record.description
+    assert described(*story)[0][0] == record
+
+
+def test_what_begins_where_a_figure_stands_comes_after_it() -> None:
+    inline = Block(
+        BlockKind.PARAGRAPH,
+        "Nobody waved. The lamp was lit.",
+        figures=(PlacedFigure(14, Figure()),),
+    )
+    for placeholders in (False, True):
+        [record], _ = described(inline, text("More."), placeholders=placeholders)
+        assert record.description == "Figure 1.\nAfter: Nobody waved."
+
+
+def test_a_caption_above_a_figure_is_its_own_unless_another_has_it() -> None:
+    records, _ = described(
+        text("Start here."),
+        figure(),
+        text("First", CAPTION),
+        figure(),
+        text("Go on."),
+        text("Third", CAPTION),
+        figure(),
+        text("End here."),
+    )
+
+    assert ["\nFirst" in one.description for one in records] == [True, False, False]
+    assert ["\nThird" in one.description for one in records] == [False, False, True]
+
+
+def test_the_last_sid_is_that_of_the_last_text_a_description_uses() -> None:
+    [captioned], _ = described(
+        text("One. Two."), figure(), text("Three. Four.", CAPTION), text("Five.")
+    )
+    [plain], _ = described(text("One. Two."), figure(), text("Three."))
+
+    assert (captioned.first_sid, captioned.last_sid, captioned.reach) == (1, 3, 5)
+    # What follows was looked at to see that it is no caption, so it had a say.
+    assert (plain.first_sid, plain.last_sid) == (1, 1)
+    assert plain.reach >= 2
+
+
+def test_a_figure_at_the_end_reaches_past_the_end() -> None:
+    [record], _ = described(text("One. Two."), figure("late"))
+
+    assert record.last_sid == 1
+    assert record.reach == 2
+
+
+def test_a_figure_is_not_seen_before_the_chunk_it_stands_in() -> None:
+    profile = SENTENCES
+    sentences = " ".join(f"Sentence number {place}." for place in range(20))
+    story = (text(sentences), figure(), text("After it. And more. And more. And more."))
+    [record], _ = described(*story, profile=profile)
+    assert record.parent is not None
+
+    assert record.reach >= record.last_sid
+    assert record.parent.first_sid <= record.first_sid <= record.parent.last_sid
+
+
+@proves("figures.relative-image-ref")
+def test_images_are_referred_to_by_document_and_number() -> None:
+    images = (Image("png", b"1"), Image("jpeg", b"2"))
+    records, chunks = described(
+        text("One."), figure(image=1), figure(image=0), figure(image=1), figure(), images=images
+    )
+
+    references = ["doc/img_002.jpeg", "doc/img_001.png", "doc/img_002.jpeg", None]
+    assert [one.image_ref for one in records] == references
+    assert [one.figure.image_ref for one in chunks if one.figure] == references
+    assert [one.figure_id for one in records] == [f"doc-fig-{n:03d}" for n in (1, 2, 3, 4)]
+
+
+def test_figure_chunks_follow_the_text_chunks_and_cover_no_text() -> None:
+    records, chunks = described(text("One. Two. Three."), figure("a"), text("Four."), figure("b"))
+
+    assert [chunk.kind for chunk in chunks] == [ChunkKind.FIGURE] * 2
+    assert [chunk.index for chunk in chunks] == [1, 2]
+    assert all(
+        chunk.start == chunk.end == record.offset
+        for chunk, record in zip(chunks, records, strict=True)
+    )
+    assert all(chunk.tokens == COUNTER.count(chunk.text) for chunk in chunks)
+
+
+def test_the_marker_of_a_figure_is_no_part_of_its_description() -> None:
+    inline = Block(
+        BlockKind.PARAGRAPH, "See here now.", figures=(PlacedFigure(8, Figure(alt="x")),)
+    )
+    [record], _ = described(inline, text("More."), placeholders=True)
+
+    assert "After: See here now." in record.description
+    assert "[FIGURE" not in record.description
+
+
+def test_a_description_fits_the_model_however_long_its_parts() -> None:
+    [record], [chunk] = described(
+        text("word " * 30 + "end."), figure("alt " * 300), text("cap " * 300, CAPTION), limit=40
+    )
+
+    assert COUNTER.count(record.description) <= 40
+    assert chunk.text.startswith("Figure 1.\ncap cap")

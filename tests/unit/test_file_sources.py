@@ -1,0 +1,348 @@
+"""Files as sources: what is found, what is passed over, and what cannot get in or hold us up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truespan.adapters import file_jail
+from truespan.adapters.file_sources import FileSources
+from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
+from truespan.ingest.load.sniff import is_known_ending
+from truespan.model.found import Found, Root
+from truespan.model.source import Declared, Source
+
+
+def tree(folder: Path, *names: str) -> Path:
+    """Write a small file under each name."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"This is {name}.")
+    return folder
+
+
+def find(*paths: Path | str) -> Found:
+    return FileSources(is_known_ending).find([str(path) for path in paths], Declared())
+
+
+def names(found: Found, folder: Path) -> list[str]:
+    """Return the paths of what was found, below a folder."""
+    root = os.path.realpath(folder)
+    return [os.path.relpath(source.path, root) for source in found]
+
+
+# Finding
+
+
+def test_files_of_other_kinds_are_passed_over_and_counted(tmp_path: Path) -> None:
+    tree(tmp_path, "a.txt", "b/c.md", "b/photo.png", "Makefile", ".hidden.txt", ".git/x.txt")
+
+    found = find(tmp_path)
+
+    assert names(found, tmp_path) == ["a.txt", "b/c.md"]
+    assert (found.passed_over, found.unmatched) == (2, ())
+    assert found.roots == (Root(os.path.realpath(tmp_path), 2),)
+
+
+def test_a_file_named_by_itself_is_taken_whatever_it_is(tmp_path: Path) -> None:
+    tree(tmp_path, "photo.png", ".hidden.txt")
+
+    found = find(tmp_path / "photo.png", tmp_path / ".hidden.txt")
+
+    assert names(found, tmp_path) == ["photo.png", ".hidden.txt"]
+    assert found.roots == ()
+
+
+def test_a_file_reached_in_several_ways_is_found_once(tmp_path: Path) -> None:
+    tree(tmp_path, "a.txt", "photo.png")
+
+    (tmp_path / "x").mkdir()
+    link = tmp_path / "x" / "link.txt"
+    link.symlink_to("../a.txt")
+
+    found = find(
+        tmp_path / "a.txt", tmp_path / "*", tmp_path / "*.txt", f"{tmp_path}/x/../a.txt", link
+    )
+
+    assert names(found, tmp_path) == ["a.txt"]
+    assert found.passed_over == 1
+
+
+def test_a_pattern_is_expanded_and_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(tmp_path, "a.md", "docs/b.md", "docs/deep/c.md", "docs/d.txt", "docs/.e/f.md")
+    monkeypatch.chdir(tmp_path)
+    root = os.path.realpath(tmp_path)
+
+    assert names(find("docs/**/*.md"), tmp_path) == ["docs/b.md", "docs/deep/c.md"]
+    assert names(find("*/[bd].*"), tmp_path) == ["docs/b.md", "docs/d.txt"]
+    assert names(find("docs/../?.md"), tmp_path) == ["a.md"]
+    assert find("docs/**/*.md").roots == (Root(f"{root}/docs", 2, "**/*.md"),)
+
+
+def test_a_name_that_exists_just_so_is_no_pattern(tmp_path: Path) -> None:
+    tree(tmp_path, "[ab].txt", "a.txt", "dir [1]/c.txt")
+
+    assert names(find(tmp_path / "[ab].txt"), tmp_path) == ["[ab].txt"]
+    assert names(find(tmp_path / "dir [1]"), tmp_path) == ["dir [1]/c.txt"]
+
+
+def test_a_pattern_that_matches_nothing_is_reported_and_no_error(tmp_path: Path) -> None:
+    tree(tmp_path, "a.txt")
+
+    found = find(tmp_path / "*.md", tmp_path / "a.txt", tmp_path / "*" / ".." / "a.txt")
+
+    assert names(found, tmp_path) == ["a.txt"]
+    assert found.unmatched == (f"{tmp_path}/*.md", f"{tmp_path}/*/../a.txt")
+
+
+@pytest.mark.parametrize("path", ["gone.txt", "gone/*.txt", "a.txt/*", "a\0b", "gone\0/*.txt"])
+def test_a_path_that_names_nothing_is_an_error(tmp_path: Path, path: str) -> None:
+    tree(tmp_path, "a.txt")
+
+    with pytest.raises(SourceMissing):
+        find(tmp_path, tmp_path / path)
+
+
+def test_links_to_folders_and_links_in_a_circle_are_passed_over(tmp_path: Path) -> None:
+    inside, outside = tree(tmp_path / "in", "a.txt"), tree(tmp_path / "out", "b.txt")
+    (inside / "up").symlink_to("..")
+    (inside / "out.txt").symlink_to(outside)
+    (inside / "loop.txt").symlink_to("loop.txt")
+    (inside / "ping.txt").symlink_to("pong.txt")
+    (inside / "pong.txt").symlink_to("ping.txt")
+    (inside / "dangling.txt").symlink_to("nowhere.txt")
+
+    found = find(inside)
+
+    assert names(found, inside) == ["a.txt"]
+    assert found.passed_over == 6
+
+
+def test_a_folder_that_cannot_be_listed_stops_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(tmp_path, "a.txt", "locked/b.txt")
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if path.endswith("locked"):
+            raise PermissionError
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+    with pytest.raises(SourceUnreadable, match="locked"):
+        find(tmp_path)
+
+
+def test_names_that_are_no_text_and_names_with_line_ends_are_found_and_read(tmp_path: Path) -> None:
+    strange = [b"\xff\xfe.txt", b"a\nb.txt", "ü.txt".encode(), b"  .txt", b"-rf.txt", b"$(x).txt"]
+    for name in strange:
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_bytes(name)
+
+    found = find(tmp_path)
+
+    sources = FileSources(is_known_ending)
+    assert sorted(sources.read(source) for source in found) == sorted(strange)
+    assert len({source.doc_id for source in found}) == len(strange)
+    for source in found:
+        source.name.encode()
+
+
+def test_folders_may_lie_deeper_than_python_can_call(tmp_path: Path) -> None:
+    deep = 1200
+    with contextlib.chdir(tmp_path):
+        for _ in range(deep):
+            os.mkdir("d")
+            os.chdir("d")
+        Path("deep.txt").write_text("Down here.")
+        try:
+            [source] = find(tmp_path)
+            content = FileSources(is_known_ending).read(source)
+        finally:
+            # Whoever clears the folder of the tests away calls itself for each level.
+            os.unlink("deep.txt")
+            for _ in range(deep):
+                os.chdir("..")
+                os.rmdir("d")
+
+    assert source.path.count("/d") >= deep
+    assert content == b"Down here."
+
+
+def test_ten_thousand_files_are_found_in_one_order(tmp_path: Path) -> None:
+    for number in range(100):
+        tree(tmp_path, *(f"{number:02}/{place:02}.txt" for place in range(100)))
+
+    found = find(tmp_path)
+
+    assert len(found) == 10_000
+    assert names(found, tmp_path) == sorted(names(found, tmp_path))
+    assert len({source.doc_id for source in found}) == 10_000
+
+
+# Reading
+
+
+def source_for(path: Path, *, origin: str = "") -> Source:
+    return Source(str(path), path.name, "id", 0, origin=origin)
+
+
+@pytest.mark.parametrize("origin", ["", "m.jsonl"])
+def test_a_file_at_the_limit_is_read_and_one_above_it_is_not(tmp_path: Path, origin: str) -> None:
+    sources = FileSources(is_known_ending, max_bytes=10)
+    path = Path(os.path.realpath(tmp_path)) / "a.txt"
+
+    for content in (b"", b"x", b"x" * 10):
+        path.write_bytes(content)
+        assert sources.read(source_for(path, origin=origin)) == content
+    path.write_bytes(b"x" * 11)
+    with pytest.raises(SourceTooLarge):
+        sources.read(source_for(path, origin=origin))
+
+
+def test_a_huge_file_is_refused_without_reading_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "huge.txt"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    monkeypatch.setattr(os, "read", None)
+
+    with pytest.raises(SourceTooLarge):
+        FileSources(is_known_ending).read(source_for(path))
+
+
+def test_a_file_that_grows_while_it_is_read_is_still_held_to_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"x")
+    read = os.read
+
+    def grow(opened: int, size: int) -> bytes:
+        with path.open("ab") as file:
+            file.write(b"x" * 50)
+        return read(opened, size)
+
+    monkeypatch.setattr(os, "read", grow)
+
+    with pytest.raises(SourceTooLarge):
+        FileSources(is_known_ending, max_bytes=1000).read(source_for(path))
+
+
+@pytest.mark.parametrize("origin", ["", "m.jsonl"])
+def test_what_is_no_regular_file_is_refused_and_never_waited_for(
+    tmp_path: Path, origin: str
+) -> None:
+    root = Path(os.path.realpath(tmp_path))
+    os.mkfifo(root / "pipe.txt")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(root / "s.txt"))
+    sources = FileSources(is_known_ending)
+
+    for path in (root / "pipe.txt", root / "s.txt", root, Path("/dev/zero")):
+        with pytest.raises(SourceUnreadable):
+            sources.read(source_for(path, origin=origin))
+
+
+@pytest.mark.parametrize("origin", ["", "m.jsonl"])
+def test_a_file_that_went_away_is_missing(tmp_path: Path, origin: str) -> None:
+    gone = source_for(Path(os.path.realpath(tmp_path)) / "gone" / "a.txt", origin=origin)
+
+    with pytest.raises(SourceMissing):
+        FileSources(is_known_ending).read(gone)
+
+
+@pytest.mark.parametrize("fallback", [False, True], ids=["by name", "compared"])
+def test_a_manifests_file_is_read_through_no_link_anywhere_on_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fallback: bool
+) -> None:
+    if fallback:
+        monkeypatch.setattr(file_jail, "_BY_NAME", False)
+        monkeypatch.setattr(file_jail, "_NO_LINK_AT_ALL", 0)
+    root = tree(Path(os.path.realpath(tmp_path)), "in/real/a.txt", "out/a.txt")
+    (root / "in/link.txt").symlink_to("real/a.txt")
+    (root / "in/folder").symlink_to("real")
+    (root / "top").symlink_to("in")
+    sources = FileSources(is_known_ending)
+
+    assert sources.read(source_for(root / "in/real/a.txt", origin="m")) == b"This is in/real/a.txt."
+    for path in ("in/link.txt", "in/folder/a.txt", "top/real/a.txt"):
+        with pytest.raises(SourceUnreadable, match="link"):
+            sources.read(source_for(root / path, origin="m"))
+
+
+def test_a_link_put_in_place_between_looking_and_opening_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree(Path(os.path.realpath(tmp_path)), "in/a.txt", "out/a.txt")
+    look = os.stat
+
+    def swapped(name: str, **named: Any) -> os.stat_result:
+        seen = look(name, **named)
+        if name == "a.txt":
+            (root / "in/a.txt").unlink()
+            (root / "in/a.txt").symlink_to("../out/a.txt")
+        return seen
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", swapped)
+        with pytest.raises(SourceUnreadable, match="link"):
+            FileSources(is_known_ending).read(source_for(root / "in/a.txt", origin="m"))
+
+    assert (root / "in/a.txt").read_bytes() == b"This is out/a.txt."
+
+
+@pytest.mark.parametrize("origin", ["", "m.jsonl"])
+def test_what_is_no_regular_file_is_not_even_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: str
+) -> None:
+    # To open a device can mean something to it: a tape is wound back.
+    root = Path(os.path.realpath(tmp_path))
+    os.mkfifo(root / "pipe.txt")
+    opened: list[str] = []
+    open_file = os.open
+
+    def noted(path: str, *args: Any, **named: Any) -> int:
+        opened.append(os.path.basename(path))
+        return open_file(path, *args, **named)
+
+    monkeypatch.setattr(os, "open", noted)
+
+    with pytest.raises(SourceUnreadable):
+        FileSources(is_known_ending).read(source_for(root / "pipe.txt", origin=origin))
+    assert "pipe.txt" not in opened
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    root = tree(Path(os.path.realpath(tmp_path)), "in/a.txt")
+    (root / "in/link.txt").symlink_to("a.txt")
+    os.mkfifo(root / "in/pipe.txt")
+    sources = FileSources(is_known_ending, max_bytes=3)
+    before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+
+    for name in ("in/a.txt", "in/link.txt", "in/pipe.txt", "in/gone.txt", "gone/a.txt"):
+        with pytest.raises((SourceUnreadable, SourceMissing, SourceTooLarge)):
+            sources.read(source_for(root / name, origin="m"))
+
+    after = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+    assert len(after) == len(before)
+
+
+def test_what_is_there_is_told_from_what_is_not(tmp_path: Path) -> None:
+    sources = FileSources(is_known_ending)
+    (tmp_path / "dangling").symlink_to("nowhere")
+
+    assert sources.is_there(str(tmp_path))
+    assert sources.is_there(str(tmp_path / "dangling"))
+    assert not sources.is_there(str(tmp_path / "gone"))
+    assert not sources.is_there("a\0b")

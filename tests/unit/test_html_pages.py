@@ -1,0 +1,190 @@
+"""Pages of HTML around their text: pictures, printed pages, encodings and XHTML."""
+
+import base64
+import codecs
+
+import pytest
+
+from truespan.errors import SourceNotText
+from truespan.ingest.load.html import load_html
+from truespan.model.text import (
+    Block,
+    BlockKind,
+    Figure,
+    Image,
+    Loaded,
+    PageStart,
+    PictureCounts,
+    PlacedFigure,
+)
+
+PNG = b"\x89PNG\r\n\x1a\n a very small picture"
+PNG_ADDRESS = "data:image/png;base64," + base64.b64encode(PNG).decode()
+
+
+def loaded(page: str | bytes, *, images: bool = False) -> Loaded:
+    """Load a page."""
+    return load_html("page.html", page.encode() if isinstance(page, str) else page, images=images)
+
+
+def texts(page: str | bytes) -> list[str]:
+    """Return the text of each block."""
+    return [block.text for block in loaded(page).blocks]
+
+
+# Pictures
+
+
+def test_pictures_stand_at_their_exact_place():
+    page = "<p>one <img src=a.png alt=' A  b '> two<img src=b.png></p><p><img src=c.png></p>"
+
+    first, second = loaded(page).blocks
+
+    assert first.text == "one two"
+    assert first.figures == (
+        PlacedFigure(4, Figure("A b", "a.png")),
+        PlacedFigure(7, Figure("", "b.png")),
+    )
+    assert second == Block(BlockKind.PARAGRAPH, "", figures=(PlacedFigure(0, Figure("", "c.png")),))
+
+
+def test_the_place_of_a_picture_is_exact_behind_list_marks_and_in_cells():
+    page = (
+        "<ul><li>x<ul><li>one<br>two<img src=a></ul></ul>"
+        "<table><tr><td>a<td> b<img src=b> c</table><pre>\nx\n<img src=c>y</pre>"
+    )
+
+    placed = [(block.text, *block.figures) for block in loaded(page).blocks]
+
+    assert [(text[: figure.offset], figure.figure.origin) for text, figure in placed[1:]] == [
+        ("  - one\n    two", "a"),
+        ("a | b", "b"),
+        ("x\n", "c"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        f"<img src='{PNG_ADDRESS}'>",
+        f"<picture><source srcset=x.webp><img src='{PNG_ADDRESS}'></picture>",
+        f"<input type=image src='{PNG_ADDRESS}'>",
+        f"<svg><image xlink:href='{PNG_ADDRESS}'/></svg>",
+        f"<svg><image href='{PNG_ADDRESS}'/></svg>",
+        f"<object type=image/png data='{PNG_ADDRESS}'>words</object>",
+    ],
+)
+def test_bytes_come_from_the_page_itself_when_they_are_wanted(element: str):
+    page = f"<p>before {element} after</p>"
+
+    found = loaded(page, images=True)
+
+    assert found.images == (Image("png", PNG),)
+    assert found.pictures == PictureCounts(1, 1, 1, 0)
+    assert [figure.figure for figure in found.blocks[0].figures] == [
+        Figure("", "data:image/png", 0)
+    ]
+    assert loaded(page).images == ()
+    assert texts(page) == ["before after"]
+
+
+def test_equal_pictures_are_kept_once():
+    found = loaded(f"<img src='{PNG_ADDRESS}'>" * 3, images=True)
+
+    assert [figure.figure.image for figure in found.blocks[0].figures] == [0, 0, 0]
+    assert len(found.images) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "counts"),
+    [
+        ("http://127.0.0.1/x.png", PictureCounts(1, 1, 0, 0)),
+        ("file:///etc/passwd", PictureCounts(1, 1, 0, 0)),
+        ("../x.png", PictureCounts(1, 1, 0, 0)),
+        ("", PictureCounts(1, 0, 0, 0)),
+        ("data:image/png,plain", PictureCounts(1, 1, 1, 0)),
+        ("data:image/png;base64,A", PictureCounts(1, 1, 1, 0)),
+        ("data:text/html;base64,QUFB", PictureCounts(1, 1, 1, 0)),
+        ("data:image/png;base64," + "A" * (45 << 20), PictureCounts(1, 1, 1, 0)),
+    ],
+)
+def test_nothing_is_fetched_and_what_has_no_bytes_is_counted(source: str, counts: PictureCounts):
+    found = loaded(f"<p>x<img src='{source}'></p>", images=True)
+
+    assert (found.images, found.pictures) == ((), counts)
+    figure = found.blocks[0].figures[0].figure
+    assert figure.image is None
+    assert len(figure.origin) < 201
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["width=1 height=1", "width=0 height=1px", "aria-hidden=true", "role=presentation"],
+)
+def test_pictures_that_show_nothing_are_skipped(attributes: str):
+    assert loaded(f"<p>x<img src=a.png {attributes}></p>").pictures == PictureCounts()
+
+
+def test_pictures_of_left_out_parts_are_not_counted():
+    assert (
+        loaded("<p>x</p><nav><img src=a></nav><noscript><img src=b></noscript>").pictures.blips == 0
+    )
+
+
+def test_printed_pages_begin_where_the_page_says():
+    page = (
+        "<p>one <span role=doc-pagebreak aria-label='7'></span>two</p><p role=doc-pagebreak>xi</p>"
+    )
+
+    assert [block.pages for block in loaded(page).blocks] == [(PageStart(4, 7),)]
+
+
+# Encodings
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        codecs.BOM_UTF8 + "<meta charset=latin1><p>é€“".encode(),
+        codecs.BOM_UTF16_LE + "<p>é€“".encode("utf-16-le"),
+        b"<meta charset='windows-1252'><p>\xe9\x80\x93",
+        b"<META http-equiv=Content-Type content='text/html; charset=ISO-8859-1'><p>\xe9\x80\x93",
+        b"<?xml version='1.0' encoding='cp1252'?><html><p>\xe9\x80\x93</html>",
+        "<meta charset=utf-8><p>é€“".encode(),
+        "<meta charset=nonsense><p>é€“".encode(),
+        "<meta charset=rot13><p>é€“".encode(),
+        "<p>é€“".encode(),
+    ],
+)
+def test_a_page_is_decoded_by_its_mark_its_declaration_or_its_bytes(page: bytes):
+    assert texts(page) == ["é€“"]
+
+
+def test_windows_1252_is_what_remains():
+    assert texts(b"<p>\x93\xe9\x80\x94") == ["“é€”"]
+
+
+def test_other_encodings_are_read_as_browsers_do():
+    assert texts("<meta charset=shift_jis><p>漢字①".encode("cp932")) == ["漢字①"]
+    assert texts("<meta charset=gb2312><p>漢字镕".encode("gbk")) == ["漢字镕"]
+
+
+def test_bytes_that_are_no_text_are_refused():
+    with pytest.raises(SourceNotText):
+        loaded(b"<html>\x00\x01\x02\x03\xff\xfe\x00\x80")
+
+
+# XHTML
+
+
+XHTML = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head>{}</head>{}</html>'
+
+
+@pytest.mark.parametrize("flaw", ["", "<p>not closed", "&undefined;", "<p a=b/>"])
+@pytest.mark.parametrize("head", ["<title/>", '<script src="x"/>', "<style/>"])
+def test_an_empty_element_of_xhtml_swallows_nothing(head: str, flaw: str):
+    body = f"<body><p>one<a id='x'/></p><p><![CDATA[a < b]]></p>{flaw}<p>two</p></body>"
+
+    found = texts(XHTML.format(head, body))
+
+    assert [found[0], found[1], found[-1]] == ["one", "a < b", "two"]

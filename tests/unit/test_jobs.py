@@ -1,0 +1,233 @@
+"""Ingestion is a job: listed, looked at, cancelled, resumed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import Place, WordEmbedder, place
+from truespan.errors import (
+    Cancelled,
+    Interrupted,
+    JobNotFound,
+    JobNotResumable,
+    ProviderRefused,
+    SourceMissing,
+)
+from truespan.ingest.report import Progress
+from truespan.library import World
+from truespan.model.job import DocumentState, JobState, Phase
+
+STORY = "The harbour was quiet. A light moved on the water. Nobody had seen the boat come in."
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path)
+
+
+def files(here: Place, count: int) -> list[str]:
+    return [here.write(f"{number}.txt", f"{STORY} Story {number}.") for number in range(count)]
+
+
+def new_world(here: Place) -> World:
+    return here.library.create_world("world")
+
+
+def test_a_run_is_a_job_with_its_documents_and_numbers(here: Place) -> None:
+    world = new_world(here)
+    paths = files(here, 3)
+    empty = here.write("empty.txt", " ")
+
+    report = world.ingest([*paths, empty])
+
+    [job] = world.jobs.list()
+    assert (job.id, job.kind, job.state, job.phase) == (
+        report.job,
+        "ingest",
+        JobState.DONE,
+        Phase.FINISHED,
+    )
+    assert (job.counts.documents_total, job.counts.failed) == (4, 1)
+    assert job.counts.fraction == 1.0
+    states = {one.name: one.state for one in world.jobs.documents(job.id)}
+    assert states == {
+        "0.txt": DocumentState.EMBEDDED,
+        "1.txt": DocumentState.EMBEDDED,
+        "2.txt": DocumentState.EMBEDDED,
+        "empty.txt": DocumentState.FAILED,
+    }
+    [failed] = [one for one in world.jobs.documents(job.id) if one.code]
+    assert failed.code == "source_empty"
+    assert any("source_empty" in line.line for line in world.jobs.lines(job.id))
+
+
+def test_the_latest_job_comes_first_and_says_what_was_unchanged(here: Place) -> None:
+    world = new_world(here)
+    paths = files(here, 2)
+    first, second = world.ingest(paths).job, world.ingest(paths).job
+
+    jobs = world.jobs.list()
+
+    assert [job.id for job in jobs] == [second, first]
+    assert jobs[0].counts.unchanged == 2
+    assert {one.state for one in world.jobs.documents(second)} == {DocumentState.UNCHANGED}
+
+
+def test_a_job_of_another_world_is_not_there(here: Place) -> None:
+    world, other = new_world(here), here.library.create_world("other")
+    job = world.ingest(files(here, 1)).job
+    other.ingest(here.write("o.txt", STORY))
+
+    for look in (other.jobs.get, other.jobs.documents, other.jobs.lines, other.jobs.cancel):
+        with pytest.raises(JobNotFound) as refusal:
+            look(job)
+        assert refusal.value.code == "job_not_found"
+    with pytest.raises(JobNotFound):
+        other.resume(job)
+
+
+def test_what_names_nothing_makes_no_job(here: Place) -> None:
+    world = new_world(here)
+
+    with pytest.raises(SourceMissing):
+        world.ingest("nowhere/at/all")
+
+    assert world.jobs.list() == []
+
+
+def test_a_cancelled_job_keeps_what_it_did_and_can_be_resumed(here: Place) -> None:
+    world = new_world(here)
+    paths = files(here, 8)
+
+    def cancel(progress: Progress) -> None:
+        here.clock.time += 2.0
+        if progress.chunks:
+            world.jobs.cancel(world.jobs.list()[0].id)
+
+    with pytest.raises(Cancelled) as stopped:
+        world.ingest(paths, on_progress=cancel)
+
+    [job] = world.jobs.list()
+    assert stopped.value.code == "cancelled"
+    assert job.state is JobState.CANCELLED
+    report = world.resume(job.id)
+    [after] = world.jobs.list()
+    assert (after.id, after.state) == (job.id, JobState.DONE)
+    assert report.job == job.id
+    assert len(world.documents()) == 8
+    assert all(document.embedded == document.chunks for document in world.documents())
+
+
+def test_a_failed_job_says_why_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise ProviderRefused("The provider said no.")
+
+    embedder = WordEmbedder(before=refuse)
+    here = place(tmp_path, embedder=embedder)
+    world = new_world(here)
+    with pytest.raises(ProviderRefused):
+        world.ingest(files(here, 2))
+    [job] = world.jobs.list()
+    assert (job.state, job.error) == (JobState.FAILED, "provider_refused")
+
+    embedder.before = None
+    world.resume(job.id)
+
+    assert world.jobs.get(job.id).state is JobState.DONE
+    assert world.jobs.get(job.id).error is None
+
+
+def test_an_interrupted_job_can_be_resumed(here: Place) -> None:
+    world = new_world(here)
+
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        world.ingest(files(here, 2), on_progress=stop)
+    [job] = world.jobs.list()
+    assert job.state is JobState.INTERRUPTED
+
+    assert len(world.resume(job.id).ingested) == 2
+
+
+def test_a_job_that_is_done_or_runs_is_not_resumed(here: Place) -> None:
+    world = new_world(here)
+    job = world.ingest(files(here, 1)).job
+
+    with pytest.raises(JobNotResumable) as refusal:
+        world.resume(job)
+    assert refusal.value.code == "job_not_resumable"
+
+    def resume(_: Progress) -> None:
+        with pytest.raises(JobNotResumable):
+            world.resume(world.jobs.list()[0].id)
+
+    world.ingest(here.write("more.txt", STORY), on_progress=resume)
+
+
+def test_a_job_whose_process_is_gone_is_interrupted_and_can_be_resumed(here: Place) -> None:
+    world = new_world(here)
+    job = world.ingest(files(here, 2)).job
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    machine = here.library._parts.processes.own().rpartition("/")[0]
+    here.sql(
+        "UPDATE jobs SET state = 'running', process = ? WHERE id = ?",
+        f"{machine}/{ended.pid}:1",
+        job,
+    )
+
+    assert world.jobs.get(job).state is JobState.INTERRUPTED
+    assert world.resume(job).unchanged == 2
+    assert world.jobs.get(job).state is JobState.DONE
+
+
+def test_a_number_that_another_process_has_now_is_not_taken_for_the_old_one(here: Place) -> None:
+    processes = here.library._parts.processes
+    machine, _, _ = processes.own().rpartition("/")
+
+    assert processes.is_alive(processes.own())
+    assert not processes.is_alive(f"{machine}/{os.getpid()}:1")
+    assert processes.is_alive("another-machine/1:1")
+
+
+def test_only_the_last_lines_and_jobs_are_kept(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("truespan.adapters.sqlite_store.jobs.KEPT_JOBS", 3)
+    monkeypatch.setattr("truespan.adapters.sqlite_store.jobs.KEPT_LINES", 4)
+    world = new_world(here)
+    empty = [here.write(f"empty-{number}.txt", " ") for number in range(9)]
+    for _ in range(5):
+        world.ingest(empty)
+
+    jobs = world.jobs.list()
+
+    assert len(jobs) == 3
+    assert [line.line.split(":")[0] for line in world.jobs.lines(jobs[0].id)] == [
+        f"empty-{number}.txt" for number in (5, 6, 7, 8)
+    ]
+
+
+def test_a_request_reads_back_as_it_was_written() -> None:
+    from truespan.ingest.command import IngestRequest, read_request
+    from truespan.model.source import Declared, DocumentKind
+
+    request = IngestRequest(
+        ("/a", "/b"),
+        None,
+        Declared(kind=DocumentKind.BOOK, title="T", tags=("x", "y")),
+        prune=True,
+        allow_empty=True,
+    )
+
+    assert read_request(request.spelled()) == request
+    plain = replace(request, declared=Declared(), paths=(), manifest="/m.jsonl")
+    assert read_request(plain.spelled()) == plain

@@ -1,0 +1,267 @@
+"""Keys: fair turns, cooldowns, denials, and nothing of a key anywhere it should not be."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import HandClock
+from truespan.adapters.http_json import Reply
+from truespan.adapters.key_ring import COOLDOWN, KeyRing, MemoryCooldowns
+from truespan.errors import (
+    CredentialsMissing,
+    InvalidConfiguration,
+    ProviderCoolingDown,
+    ProviderRefused,
+    TruespanError,
+)
+from truespan.model.keys import ProviderKey, Secret
+
+MODEL = "text-embedding-3-small"
+
+
+def key(name: str, **changes: object) -> ProviderKey:
+    given: dict[str, object] = {"enabled": True, "models": None} | changes
+    return ProviderKey("openai", name, Secret(f"sk-secret-{name}"), **given)  # type: ignore[arg-type]
+
+
+def reply(status: int = 200, retry_after: float | None = None) -> Reply:
+    return Reply("Server", status, b"{}", "application/json", retry_after)
+
+
+class Server:
+    """Answers each key as told, and remembers who came."""
+
+    def __init__(self, **answers: Reply) -> None:
+        self.answers = answers
+        self.came: list[str] = []
+
+    def __call__(self, secret: Secret | None) -> Reply:
+        name = secret.reveal().removeprefix("sk-secret-") if secret else "nobody"
+        self.came.append(name)
+        return self.answers.get(name, reply())
+
+
+class Ring:
+    """A ring with its clock at hand."""
+
+    def __init__(self, *keys: ProviderKey) -> None:
+        self.clock = HandClock()
+        self.cooldowns = MemoryCooldowns()
+        self.ring = KeyRing("openai", keys, self.cooldowns, self.clock)
+
+    def send(self, server: Server, model: str = MODEL) -> Reply:
+        return self.ring.send(model, server)
+
+    def error(self, server: Server, model: str = MODEL) -> TruespanError:
+        with pytest.raises(TruespanError) as caught:
+            self.send(server, model)
+        assert "sk-secret" not in "".join(traceback.format_exception(caught.value))
+        return caught.value
+
+
+def test_keys_take_turns() -> None:
+    server, ring = Server(), Ring(key("a"), key("b"), key("c"))
+
+    for _ in range(7):
+        ring.send(server)
+
+    assert "".join(server.came) == "abcabca"
+
+
+def test_threads_share_the_turns_fairly() -> None:
+    ring = Ring(*(key(name) for name in "abcd"))
+    server, lock = Server(), threading.Lock()
+
+    def ask(_: int) -> None:
+        def locked(secret: Secret | None) -> Reply:
+            with lock:
+                return server(secret)
+
+        ring.ring.send(MODEL, locked)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(400)))
+
+    assert Counter(server.came) == dict.fromkeys("abcd", 100)
+
+
+@proves("errors.bad-key-configuration", "errors.credentials-before-index")
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [],
+        [key("a", enabled=False)],
+        [key("a", models=())],
+        [key("a", models=("another",))],
+        [ProviderKey("google", "a", Secret("sk-secret-a"))],
+    ],
+    ids=["none", "disabled", "no models", "other models", "another provider's"],
+)
+def test_without_a_usable_key_nothing_is_sent(keys: list[ProviderKey]) -> None:
+    server = Server()
+
+    error = Ring(*keys).error(server)
+
+    assert type(error) is CredentialsMissing
+    assert MODEL in str(error)
+    assert server.came == []
+
+
+def test_a_key_serves_the_models_it_may_and_no_others() -> None:
+    server = Server()
+    ring = Ring(key("a", models=("other",)), key("b", models=(MODEL, "other")), key("c"))
+
+    for _ in range(4):
+        ring.send(server)
+
+    assert "".join(server.came) == "bcbc"
+
+
+@proves("errors.cooldown-before-index")
+@pytest.mark.parametrize(
+    ("retry_after", "waits"), [(7.0, 7.0), (None, COOLDOWN), (300.0, 300.0), (9e9, 300.0)]
+)
+def test_a_key_that_had_too_much_waits_and_the_next_is_used_at_once(
+    retry_after: float | None, waits: float
+) -> None:
+    ring = Ring(key("a"), key("b"))
+    server = Server(a=reply(429, retry_after))
+
+    assert ring.send(server).status == 200
+    assert server.came == ["a", "b"]
+    server.answers = {}
+    for _ in range(3):
+        ring.send(server)
+    assert server.came[2:] == ["b", "b", "b"]
+
+    ring.clock.time += waits
+    ring.send(server)
+    ring.send(server)
+    assert sorted(server.came[5:]) == ["a", "b"]
+
+
+@proves("errors.cooldown-before-index")
+def test_when_every_key_waits_the_shortest_wait_is_told_and_nothing_is_sent() -> None:
+    ring = Ring(key("a"), key("b"), key("c", enabled=False))
+    server = Server(a=reply(429, 30.0), b=reply(429, 20.0))
+
+    first = ring.error(server)
+    ring.clock.time += 5
+    second = ring.error(server)
+
+    assert isinstance(first, ProviderCoolingDown)
+    assert isinstance(second, ProviderCoolingDown)
+    assert (first.retry_after, second.retry_after) == (20.0, 15.0)
+    assert second.retryable
+    assert server.came == ["a", "b"]
+
+
+def test_a_pause_of_no_seconds_is_no_loop() -> None:
+    ring, server = Ring(key("a"), key("b")), Server(a=reply(429, 0.0), b=reply(429, 0.0))
+
+    error = ring.error(server)
+
+    assert isinstance(error, ProviderCoolingDown)
+    assert (error.retry_after, server.came) == (0.0, ["a", "b"])
+
+
+def test_cooldowns_are_shared_by_whoever_shares_their_record() -> None:
+    first = Ring(key("a"), key("b"))
+    second = KeyRing("openai", [key("a"), key("b")], first.cooldowns, first.clock)
+    server = Server(a=reply(429, 30.0))
+
+    first.send(server)
+    second.send(MODEL, server)
+
+    assert server.came == ["a", "b", "b"]
+
+
+def test_a_wait_longer_than_any_cooldown_is_the_clock_s_mistake() -> None:
+    ring, server = Ring(key("a")), Server()
+    ring.cooldowns.cool_down("openai", "a", ring.clock.time + 86_400)
+
+    ring.send(server)
+
+    assert server.came == ["a"]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_that_is_denied_is_not_used_again(status: int) -> None:
+    ring, server = Ring(key("a"), key("b")), Server(a=reply(status))
+
+    for _ in range(4):
+        assert ring.send(server).status == 200
+
+    assert server.came == ["a", "b", "b", "b", "b"]
+
+
+@proves("errors.bad-key-configuration")
+def test_when_every_key_is_denied_that_is_said_without_asking_again() -> None:
+    ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(403))
+
+    errors = [type(ring.error(server)) for _ in range(2)]
+
+    assert errors == [ProviderRefused, ProviderRefused]
+    assert server.came == ["a", "b"]
+
+
+def test_a_denied_key_does_not_hide_that_another_waits() -> None:
+    ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(429, 9.0))
+
+    error = ring.error(server)
+
+    assert isinstance(error, ProviderCoolingDown)
+    assert error.retry_after == 9.0
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 413, 500, 503])
+def test_any_other_answer_is_given_back_as_it_is(status: int) -> None:
+    ring, server = Ring(key("a"), key("b")), Server(a=reply(status))
+
+    assert ring.send(server).status == status
+    assert server.came == ["a"]
+
+
+def test_a_server_that_wants_no_key_is_asked_without_one() -> None:
+    server = Server(nobody=reply(429, 5.0))
+
+    assert KeyRing.keyless("openai", HandClock()).send(MODEL, server).status == 429
+    assert server.came == ["nobody"]
+
+
+@proves("errors.bad-key-configuration", "errors.no-secrets")
+@pytest.mark.parametrize("text", ["", "  ", "sk-secret-\n", "sk-secret-é", "sk-secret-\x00"])
+def test_what_cannot_be_a_key_is_refused_by_its_name(text: str) -> None:
+    wrong = ProviderKey("openai", "main", Secret(text))
+
+    with pytest.raises(InvalidConfiguration, match="'main'") as caught:
+        Ring(wrong)
+    assert "sk-secret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_disabled_key_need_not_be_one() -> None:
+    server = Server()
+    unread = ProviderKey("openai", "old", Secret(""), enabled=False)
+
+    assert Ring(unread, key("a")).send(server).status == 200
+    assert server.came == ["a"]
+
+
+def test_two_keys_of_one_name_are_refused() -> None:
+    with pytest.raises(InvalidConfiguration):
+        Ring(key("a"), key("a"))
+
+
+@proves("errors.no-secrets")
+def test_neither_a_ring_nor_a_key_shows_a_secret() -> None:
+    ring = Ring(key("a"))
+
+    shown = f"{key('a')!r} {key('a')} {ring.ring!r} {vars(ring.ring)} {ring.cooldowns.__dict__}"
+
+    assert "sk-secret" not in shown

@@ -1,0 +1,88 @@
+"""Languages told from the beginning of a text, and texts of which none can be told."""
+
+import pytest
+
+from truespan.ingest.language import SAMPLE, detect_language, detector, normal_language
+
+SENTENCES = {
+    "en": "The lighthouse keeper wrote down every ship that passed before dawn.",
+    "de": "Der Leuchtturmwärter schrieb jedes Schiff auf, das vor Tagesanbruch vorbeifuhr.",
+    "fr": "Le gardien du phare notait chaque navire qui passait avant l'aube.",
+    "es": "El guardián del faro anotaba cada barco que pasaba antes del amanecer.",
+    "it": "Il guardiano del faro annotava ogni nave che passava prima dell'alba.",
+    "pt": "O guardião do farol anotava cada navio que passava antes do amanhecer.",
+    "nl": "De vuurtorenwachter schreef elk schip op dat voor zonsopgang voorbijkwam.",
+    "sv": "Fyrvaktaren skrev upp varje fartyg som passerade före gryningen.",
+    "da": "Fyrpasseren skrev hvert skib op, der sejlede forbi før daggry.",
+    "fi": "Majakanvartija kirjasi ylös jokaisen laivan, joka kulki ohi ennen aamunkoittoa.",
+    "pl": "Latarnik zapisywał każdy statek, który przepływał przed świtem.",
+    "cs": "Strážce majáku si zapsal každou loď, která proplula před svítáním.",
+    "hu": "A világítótorony őre minden hajót feljegyzett, amely hajnal előtt elhaladt.",
+    "ro": "Paznicul farului nota fiecare corabie care trecea înainte de zori.",
+    "ru": "Смотритель маяка записывал каждый корабль, проходивший до рассвета.",
+    "uk": "Доглядач маяка записував кожен корабель, що проходив до світанку.",
+    "bg": "Пазачът на фара записваше всеки кораб, който минаваше преди зазоряване.",
+    "el": "Ο φαροφύλακας σημείωνε κάθε πλοίο που περνούσε πριν από την αυγή.",
+    "tr": "Deniz feneri bekçisi şafaktan önce geçen her gemiyi yazdı.",
+    "ar": "كان حارس المنارة يدون كل سفينة تمر قبل الفجر.",
+    "he": "שומר המגדלור רשם כל ספינה שעברה לפני עלות השחר.",
+    "fa": "نگهبان فانوس دریایی هر کشتی را که پیش از سپیده می‌گذشت یادداشت می‌کرد.",
+    "ja": "灯台守は夜明け前に通り過ぎるすべての船を書き留めた。",
+    "zh": "灯塔看守人记下了黎明前经过的每一艘船。",
+    "ko": "등대지기는 새벽 전에 지나가는 모든 배를 기록했다.",
+    "th": "ผู้ดูแลประภาคารจดบันทึกเรือทุกลำที่แล่นผ่านก่อนรุ่งสาง",
+    "vi": "Người gác hải đăng ghi lại mọi con tàu đi qua trước bình minh.",
+    "la": "Custos phari omnes naves notabat quae ante lucem praeteribant.",
+}
+
+
+@pytest.mark.parametrize(("language", "sentence"), SENTENCES.items())
+def test_one_sentence_tells_its_language(language: str, sentence: str) -> None:
+    assert detect_language(sentence) == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   \n",
+        "Guten Tag",
+        "Chapter One",
+        "1234 5678 90",
+        "| 12 | 33.4 | EUR | 2023-01-02 |\n" * 20,
+        "def f(x):\n    return x + 1\nfor i in range(10):\n    print(f(i))\n",
+        "qwrt zxcv bnmp lkjh gfds",
+        "x" * 5000,
+        "船の灯台",
+    ],
+)
+def test_what_is_too_short_or_no_language_has_none(text: str) -> None:
+    assert detect_language(text) is None
+
+
+def test_a_few_letters_of_east_asia_say_as_much_as_many_others() -> None:
+    assert detect_language("夜明け前に船が通る") == "ja"
+
+
+def test_what_follows_the_sample_changes_nothing() -> None:
+    german = SENTENCES["de"] + " "
+    begin = german * (SAMPLE // len(german) + 1)
+
+    assert detect_language(begin[:SAMPLE] + SENTENCES["zh"] * 5000) == "de"
+    assert detect_language("x " * SAMPLE + begin) is None
+
+
+def test_lone_surrogates_do_no_harm() -> None:
+    assert detect_language(SENTENCES["en"] + "\ud800") == "en"
+
+
+def test_the_detector_has_a_name_with_its_version() -> None:
+    assert detector().startswith("py3langid-")
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [("en", "en"), ("EN", "en"), ("en-GB", "en"), ("zh_Hant_TW", "zh"), (" pt-BR ", "pt")],
+)
+def test_a_code_is_reduced_to_its_language(code: str, language: str) -> None:
+    assert normal_language(code) == language

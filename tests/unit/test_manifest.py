@@ -1,0 +1,355 @@
+"""Manifests as bytes: what a line may say, and that everything wrong is told with its number."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from truespan.errors import ManifestInvalid
+from truespan.ingest.manifest import LONGEST_LINE, parse_manifest
+from truespan.ingest.path_pattern import PathPattern, parts_of
+from truespan.model.found import Entry
+from truespan.model.source import Declared, DocumentKind
+
+PROFILES = ("window", "sentences", "tokens")
+
+
+def parse(*lines: str | bytes | dict[str, Any]) -> tuple[Entry, ...]:
+    """Parse a manifest of these lines."""
+    spelled = [json.dumps(line) if isinstance(line, dict) else line for line in lines]
+    data = b"\n".join(line.encode() if isinstance(line, str) else line for line in spelled)
+    return parse_manifest("library.jsonl", data, profiles=PROFILES)
+
+
+def faults(*lines: str | bytes | dict[str, Any]) -> list[tuple[int, str]]:
+    """Return what is wrong with a manifest of these lines."""
+    with pytest.raises(ManifestInvalid) as caught:
+        parse(*lines)
+    assert caught.value.code == "manifest_invalid"
+    return caught.value.lines
+
+
+def fault(line: str | bytes | dict[str, Any]) -> str:
+    """Return the one thing that is wrong with a line."""
+    [(number, reason)] = faults(line)
+    assert number == 1
+    return reason
+
+
+@proves("manifest.lines")
+def test_a_line_says_all_there_is_to_say_of_a_document() -> None:
+    entry = {
+        "path": "books/ferry.epub",
+        "doc_id": "glass-ferry",
+        "profile": "sentences",
+        "kind": "book",
+        "tags": ["mystery", "boats", "mystery"],
+        "lang": "en",
+        "priority": 10,
+        "metadata": {"shelf": 3, "by": {"name": "A. Ü."}},
+        "version": "2.0",
+        "source_url": "https://example.org/ferry?x=1#top",
+        "title": "The Glass Ferry",
+    }
+
+    assert parse(entry) == (
+        Entry(
+            line=1,
+            path="books/ferry.epub",
+            doc_id="glass-ferry",
+            declared=Declared(
+                kind=DocumentKind.BOOK,
+                title="The Glass Ferry",
+                language="en",
+                version="2.0",
+                chunking="sentences",
+                tags=("boats", "mystery"),
+                source_url="https://example.org/ferry?x=1#top",
+                metadata='{"by":{"name":"A. Ü."},"shelf":3}',
+                priority=10,
+            ),
+        ),
+    )
+
+
+@proves("manifest.lines")
+def test_a_path_is_enough_and_nothing_else_is_declared() -> None:
+    assert parse({"path": "a.txt"}) == (Entry(1, "a.txt", None, Declared()),)
+
+
+def test_no_tags_at_all_are_not_the_same_as_tags_left_out() -> None:
+    [entry] = parse({"path": "a.txt", "tags": []})
+
+    assert entry.declared.tags == ()
+
+
+def test_blank_lines_are_left_out_and_counted() -> None:
+    entries = parse("", '{"path": "a.txt"}\r', " \t ", '  {"path": "b.txt"}  ', "")
+
+    assert [(entry.line, entry.path) for entry in entries] == [(2, "a.txt"), (4, "b.txt")]
+
+
+def test_a_manifest_without_lines_has_no_entries() -> None:
+    assert parse_manifest("empty.jsonl", b"", profiles=PROFILES) == ()
+    assert parse_manifest("empty.jsonl", codecs.BOM_UTF8, profiles=PROFILES) == ()
+
+
+def test_a_byte_order_mark_is_allowed_at_the_start_and_nowhere_else() -> None:
+    line = b'{"path": "a.txt"}'
+
+    assert len(parse(codecs.BOM_UTF8 + line)) == 1
+    assert "byte order mark" in faults(line, codecs.BOM_UTF8 + line)[0][1]
+    assert fault(codecs.BOM_UTF16_LE + line.decode().encode("utf-16-le")) == "not UTF-8"
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    title = "One\u2028two\u0085three"
+
+    [entry] = parse(json.dumps({"path": f"{title[:7]}.txt"}, ensure_ascii=False))
+
+    assert entry.path == "One\u2028two.txt"
+
+
+@proves("manifest.lines")
+def test_all_bad_lines_are_told_at_once_each_with_its_number() -> None:
+    found = faults(
+        {"path": "good.txt"},
+        "",
+        {"path": "../bad.txt"},
+        "// a comment",
+        {"title": "No path"},
+        {"path": "two.txt", "priority": 11, "kind": "novel", "colour": "red"},
+    )
+
+    assert [number for number, _ in found] == [3, 4, 5, 6, 6, 6]
+
+
+def test_the_message_names_the_first_ten_lines_and_counts_the_rest() -> None:
+    error = ManifestInvalid("m.jsonl", faults(*["?"] * 12))
+
+    assert "line 10: not JSON" in str(error)
+    assert "line 11" not in str(error)
+    assert "and 2 more" in str(error)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"path": "a.txt",}',
+        '{"path": "a.txt", "tags": ["x",]}',
+        "{'path': 'a.txt'}",
+        '{"path": "a.txt"} {"path": "b.txt"}',
+        '{"path": "a.txt"} # why',
+        "# a comment",
+        '{"path": "a\tb.txt"}',
+        '{"path": "a.txt"',
+        '{"path": "a.txt", "metadata": {"x": NaN}}',
+        '{"path": "a.txt", "metadata": {"x": -Infinity}}',
+        '{"path": "a.txt", "priority": 07}',
+        "\u00a0",
+        "{",
+        '"',
+        "\x00",
+    ],
+)
+def test_what_is_not_json_is_refused(line: str) -> None:
+    assert fault(line).startswith("not JSON: ")
+
+
+@pytest.mark.parametrize("line", ["[]", '["path"]', '"a.txt"', "1", "null", "true"])
+def test_a_line_holds_an_object_and_nothing_else(line: str) -> None:
+    assert fault(line) == "not a JSON object"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"path": "\xff.txt"}', "not UTF-8"),
+        (b'{"path": "\xed\xa0\x80.txt"}', "not UTF-8"),
+        (b'{"path": "\xc0\xae\xc0\xae/a.txt"}', "not UTF-8"),
+        (b'{"path": "\\ud800.txt"}', "surrogate"),
+        (b'{"path": "\\udcff.txt"}', "surrogate"),
+        (b'{"path": "a.txt", "metadata": {"\\udfff": 1}}', "surrogate"),
+        (b'{"path": "a.txt", "path": "b.txt"}', "'path' is there twice"),
+        (b'{"path": "a.txt", "p\\u0061th": "b.txt"}', "'path' is there twice"),
+        (b'{"path": "a.txt", "metadata": {"x": {"y": 1, "y": 1}}}', "'y' is there twice"),
+        (b'{"path": "a.txt", "metadata": {"x": 1e999}}', "too large"),
+        (b'{"path": "a.txt", "metadata": {"x": 9223372036854775808}}', "too large"),
+        (b'{"path": "a.txt", "metadata": {"x": ' + b"9" * 100_000 + b"}}", "too large"),
+        (b'{"path": "a.txt", "metadata": ' + b'{"x":' * 40 + b"1" + b"}" * 41, "nested"),
+        (b"[" * 100_000, "nested"),
+        (b" " * LONGEST_LINE + b'{"path": "a.txt"}', f"longer than {LONGEST_LINE} bytes"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_json_alone_would_let_through_is_refused(line: bytes, reason: str) -> None:
+    assert reason in fault(line)
+
+
+def test_metadata_may_be_as_deep_as_is_allowed_and_no_deeper() -> None:
+    def line(depth: int) -> bytes:
+        return b'{"path": "a.txt", "metadata": ' + b'{"x":' * depth + b"1" + b"}" * depth + b"}"
+
+    assert len(parse(line(31))) == 1
+    assert "nested" in fault(line(32))
+
+
+@pytest.mark.parametrize(
+    ("field", "meant"),
+    [
+        ("titel", "title"),
+        ("Path ", "path"),
+        ("docId", "doc_id"),
+        ("id", "doc_id"),
+        ("url", "source_url"),
+        ("language", "lang"),
+        ("chunking", "profile"),
+        ("prioritiy", "priority"),
+    ],
+)
+@proves("manifest.lines")
+def test_an_unknown_field_is_refused_with_the_one_that_was_meant(field: str, meant: str) -> None:
+    reason = fault({"path": "a.txt", field: "x"})
+
+    assert reason == f"unknown field {field!r}; did you mean {meant}?"
+
+
+def test_an_unknown_field_that_is_like_no_other_is_just_refused() -> None:
+    assert fault({"path": "a.txt", "xyzzy": 1}) == "unknown field 'xyzzy'"
+    assert len(fault({"path": "a.txt", "x" * 500_000: 1})) < 120
+
+
+WRONG = [
+    ("path", [None, 1, True, [], {}, "", " ", "a/", "."]),
+    ("doc_id", [None, 1, "", "-a", ".a", "_a", "a/b", "a\\b", "a b", "a..b", "a.", "ü", "a\n"]),
+    ("doc_id", ["a" * 129, "CON", "nul.txt", "Aux", "com1", "LPT9.tar.gz", "..", "a\u2024b"]),
+    ("profile", [None, 1, "", "Window", "pages", "local/bge-small", "bge-small-en-v1.5"]),
+    ("kind", [None, 1, "Book", "novel", ["book"]]),
+    ("tags", [None, "mystery", {}, [1], [None], [""], ["  "], ["a\nb"], ["x"] * 101, ["x" * 201]]),
+    ("lang", [None, 1, "", "e", "english language", "en_GB", "en-", "e\u0301n"]),
+    ("priority", [None, True, False, -1, 11, 5.0, 0.5, "5", [5]]),
+    ("metadata", [None, [], "x", 1, {"x": "y" * 16_384}]),
+    ("version", [None, 1, 1.0, "", " ", "1\x00", "x" * 201]),
+    ("title", [None, 1, "", "\t", "a\x1bb", "x" * 1001]),
+    ("source_url", [None, 1, "", "example.org", "//example.org", "ftp://example.org/x"]),
+    ("source_url", ["file:///etc/passwd", "javascript:alert(1)", "data:text/plain,x", "http://"]),
+    ("source_url", ["https:///x", "https://a b", "https://exämple.org", "https://[::1", "http://u:p@h"]),
+    ("source_url", ["https://h:99999/", "https://h:x/", "truespan://", "truespan://world"]),
+    ("source_url", ["truespan://world/", " https://example.org", "https://h/\n", "https://h/\\x"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in WRONG for value in values]
+)
+@proves("manifest.lines")
+def test_a_value_of_another_type_or_out_of_range_is_refused_by_name(field: str, value: Any) -> None:
+    reason = fault({"path": "a.txt", field: value})
+
+    assert reason.startswith(f"{field} ")
+    assert len(reason) < 200
+
+
+RIGHT = [
+    ("doc_id", ["a", "0", "A.b_c-d", "a" * 128, "console", "com10", "nulls", "a.con"]),
+    ("profile", ["window", "tokens"]),
+    ("kind", ["document", "book"]),
+    ("lang", ["en", "pt-BR", "zh-Hant-TW", "deu"]),
+    ("priority", [0, 10]),
+    ("metadata", [{}, {"x": None, "y": [1.5, True, "z\n"]}]),
+    ("source_url", ["http://h", "HTTPS://example.org:8080/a/b?c=d#e", "https://[::1]/x"]),
+    ("source_url", ["truespan://world/document", "https://example.org/%C3%BC"]),
+    ("title", ["“Überfahrt”", "a" * 1000]),
+]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in RIGHT for value in values]
+)
+def test_a_value_at_the_edge_of_what_is_allowed_is_taken(field: str, value: Any) -> None:
+    assert len(parse({"path": "a.txt", field: value})) == 1
+
+
+OUTSIDE = [
+    "/etc/passwd", "//server/share/a.txt", "\\\\server\\share\\a.txt", "\\a.txt", "C:\\a.txt",
+    "C:/a.txt", "c:a.txt", "../a.txt", "a/../../b.txt", "a/../b.txt", "./../a.txt", "a/..", "..",
+    "**/../a.txt", "**/..", "*/../*", ".. /a.txt", "../", ".../a.txt", "..../a.txt", ".. ./a.txt",
+    "a\0.txt", "a.txt\0.png", "a/..\\..\\b.txt", "..\\a.txt", "a\\b.txt", "a" * 4097,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path[:20]))
+@proves("manifest.inside-root")
+def test_a_path_that_could_lead_outside_anywhere_is_refused_before_any_file_is_looked_at(
+    path: str,
+) -> None:
+    assert fault({"path": path}).startswith("path ")
+
+
+LOOKALIKES = [
+    "．．／a.txt", "\u2024\u2024/a.txt", "‥/a.txt", "a∕b.txt", "a⧵b.txt", "%2e%2e/a.txt", "~/a.txt",
+    "$HOME/a.txt", "..a/b.txt", "a../b.txt", "...a", ".hidden/a.txt", "./a.txt", "a//b.txt",
+    "a\nb.txt", "-rf", "12:30 notes.txt", "a b.txt", "[a].txt", "**/*.md", "Ａ：/a.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", LOOKALIKES, ids=ascii)
+def test_what_only_looks_like_a_way_out_is_a_plain_name(path: str) -> None:
+    [entry] = parse({"path": path})
+
+    assert entry.path == path
+
+
+def test_equal_metadata_are_equal_texts_whatever_their_order() -> None:
+    first, second = parse(
+        '{"path": "a.txt", "metadata": {"b": 1, "a": {"d": [1, 2], "c": null}}}',
+        '{"path": "b.txt", "metadata": {"a": {"c": null, "d": [1,2]}, "b": 1}}',
+    )
+
+    assert first.declared.metadata == second.declared.metadata == '{"a":{"c":null,"d":[1,2]},"b":1}'
+
+
+# Patterns
+
+
+def matches(pattern: str, path: str) -> bool:
+    return PathPattern.of(parts_of(pattern)).matches(path.split("/"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        ("*.md", ["a.md", "[.md"], ["a.txt", "b/a.md", ".a.md", "a.MD"]),
+        ("**", ["a", "a/b/c"], [".a", "a/.b", ".a/b"]),
+        ("**/*.md", ["a.md", "x/a.md", "x/y/a.md"], ["a.txt", "x/.y/a.md", "x/a.md/b"]),
+        ("**/**/*.md", ["a.md", "x/y/z/a.md"], ["a"]),
+        ("x/**", ["x/a", "x/y/a"], ["x", "y/a", "xx/a"]),
+        ("x/**/y/*", ["x/y/a", "x/1/2/y/a", "x/y/y/a"], ["x/y", "x/a", "x/y/b/a"]),
+        ("**/x/**/y", ["x/y", "a/x/b/y", "x/x/y"], ["y", "x", "x/y/z"]),
+        ("?.txt", ["a.txt", "ü.txt", "\udcff.txt", "\n.txt"], [".txt", "ab.txt", "..txt"]),
+        ("[ab].txt", ["a.txt", "b.txt"], ["c.txt", "[ab].txt", "ab.txt"]),
+        ("[!ab].txt", ["c.txt"], ["a.txt", "..txt"]),
+        ("[a.txt", ["[a.txt"], ["a.txt"]),
+        ("[[]a].txt", ["[a].txt"], ["a.txt"]),
+        (".*", [".a"], ["a"]),
+        (".x/*", [".x/a"], [".x/.a", "x/a"]),
+        ("a**b", ["ab", "axxb"], ["a/b"]),
+        ("a.b", ["a.b"], ["aXb"]),
+        ("*/*", ["a/b"], ["a", "a/b/c"]),
+    ],
+)
+def test_a_pattern_means_what_it_means_in_a_shell(
+    pattern: str, yes: list[str], no: list[str]
+) -> None:
+    assert [path for path in yes if not matches(pattern, path)] == []
+    assert [path for path in no if matches(pattern, path)] == []
+
+
+def test_a_pattern_full_of_stars_takes_no_longer_than_it_has_parts() -> None:
+    # Tried one after the other, the ways to share these folders out would outlast the universe.
+    assert not matches("/".join(["**", "a"] * 40) + "/b", "/".join(["a"] * 400))
+    assert not matches("*a" * 60 + "b", "a" * 2000)

@@ -1,0 +1,395 @@
+"""A manifest's lines meet the files: what they find, how they agree, and that no line gets out."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from truespan.adapters.file_sources import FileSources
+from truespan.errors import ManifestInvalid, SourceMissing, SourceUnreadable
+from truespan.ingest.load.sniff import is_known_ending
+from truespan.ingest.manifest import parse_manifest
+from truespan.model.found import Entry, Found, Root
+
+SECRET = b"This was never meant to be read."
+
+
+class Folder:
+    """A folder with a manifest in it, and one beside it that nothing may be read from."""
+
+    def __init__(self, place: Path, *names: str) -> None:
+        self.place = Path(os.path.realpath(place))
+        self.root = self.place / "library"
+        self.outside = self.place / "outside"
+        self.manifest = self.root / "library.jsonl"
+        self.sources = FileSources(is_known_ending)
+        self.root.mkdir()
+        self.outside.mkdir()
+        (self.outside / "secret.txt").write_bytes(SECRET)
+        self.add(*names)
+
+    def add(self, *names: str) -> None:
+        for name in names:
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"This is {name}.")
+
+    def link(self, name: str, to: str | Path) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).symlink_to(to)
+
+    def expand(self, *lines: str | dict[str, Any]) -> Found:
+        """Expand a manifest of these lines; a line that is text is a path."""
+        spelled = [json.dumps({"path": line} if isinstance(line, str) else line) for line in lines]
+        self.manifest.write_text("\n".join(spelled))
+        content = self.sources.read_manifest(str(self.manifest))
+        entries = parse_manifest("library.jsonl", content, profiles=["window"])
+        return self.sources.expand(str(self.manifest), entries)
+
+    def names(self, *lines: str | dict[str, Any]) -> list[str]:
+        return [os.path.relpath(source.path, self.root) for source in self.expand(*lines)]
+
+    def faults(self, *lines: str | dict[str, Any]) -> list[tuple[int, str]]:
+        with pytest.raises(ManifestInvalid) as caught:
+            self.expand(*lines)
+        return caught.value.lines
+
+
+# What lines find
+
+
+@proves("manifest.lines")
+def test_lines_name_files_and_patterns_below_the_manifest(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt", "b/c.md", "b/d/e.md", "b/d/photo.png", ".f/g.md")
+
+    found = here.expand("a.txt", {"path": "b/**/*.md", "tags": ["b"]}, "gone/*.txt", "gone.txt")
+
+    assert [source.name for source in found] == ["a.txt", "c.md", "e.md"]
+    assert [source.declared.tags for source in found] == [None, ("b",), ("b",)]
+    assert {source.origin for source in found} == {str(here.manifest)}
+    assert found.unmatched == ("line 3: gone/*.txt", "line 4: gone.txt")
+    assert found.roots == (Root(str(here.root), 3, origin=str(here.manifest)),)
+    assert here.sources.read(found.sources[1]) == b"This is b/c.md."
+
+
+def test_files_of_other_kinds_are_passed_over_by_a_pattern_and_taken_by_name(
+    tmp_path: Path,
+) -> None:
+    here = Folder(tmp_path, "a.txt", "photo.png", "x/data.bin")
+
+    found = here.expand("**", "photo.png")
+
+    assert [source.name for source in found] == ["a.txt", "photo.png"]
+    assert found.passed_over == 2
+    assert here.expand("*.jsonl").unmatched == ("line 1: *.jsonl",)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "docs/a.txt")
+
+    assert here.expand("docs").unmatched == ("line 1: docs",)
+    assert here.expand("docs/a.txt/b.txt").unmatched == ("line 1: docs/a.txt/b.txt",)
+
+
+@pytest.mark.parametrize(
+    "name", ["[ab].txt", "what?.txt", "**.txt", "a\nb.txt", "．．／x.txt", " .txt"]
+)
+def test_a_file_that_exists_just_so_is_meant_before_any_pattern(tmp_path: Path, name: str) -> None:
+    here = Folder(tmp_path, "a.txt", "whatx.txt", name)
+
+    assert here.names(name) == [name]
+
+
+def test_names_that_are_no_text_are_found_by_pattern(tmp_path: Path) -> None:
+    here = Folder(tmp_path)
+    Path(os.fsdecode(os.fsencode(here.root) + b"/\xff.txt")).write_bytes(b"odd")
+
+    [source] = here.expand("*.txt")
+
+    assert here.sources.read(source) == b"odd"
+    source.name.encode()
+
+
+def test_sources_come_by_priority_then_line_then_name(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt", "b.txt", "c/y.txt", "c/x.txt", "d.txt", "e.txt")
+
+    assert here.names(
+        {"path": "e.txt", "priority": 0},
+        "d.txt",
+        {"path": "b.txt", "priority": 3},
+        {"path": "c/*", "priority": 3},
+        {"path": "a.txt", "priority": 10},
+    ) == ["a.txt", "b.txt", "c/x.txt", "c/y.txt", "e.txt", "d.txt"]
+
+
+def test_ten_thousand_files_are_named_line_by_line_and_by_pattern(tmp_path: Path) -> None:
+    names = [f"{number // 100:02}/{number % 100:02}.txt" for number in range(10_000)]
+    here = Folder(tmp_path, *names)
+
+    assert here.names(*names) == names
+    assert here.names("**/*.txt") == names
+
+
+# Whether lines agree
+
+
+def test_a_file_named_twice_in_the_same_words_is_taken_once(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt", "b.txt")
+    here.link("c.txt", "a.txt")
+
+    found = here.expand("a.txt", "*.txt", "./a.txt", "c.txt")
+
+    assert [source.name for source in found] == ["a.txt", "b.txt"]
+
+
+@pytest.mark.parametrize("second", ["*.txt", "a.txt", "link.txt", "./a.txt"])
+def test_a_file_of_which_two_lines_say_different_things_is_an_error_of_both(
+    tmp_path: Path, second: str
+) -> None:
+    here = Folder(tmp_path, "a.txt")
+    here.link("link.txt", "a.txt")
+
+    [(line, reason)] = here.faults({"path": "a.txt", "title": "A"}, "gone.txt", second)
+
+    assert line == 3
+    assert "line 1" in reason
+
+
+def test_names_that_a_file_system_may_take_for_one_are_one_file(tmp_path: Path) -> None:
+    # Elsewhere both names lead to one file; here two links to one file stand for that.
+    here = Folder(tmp_path, "notes.txt")
+    os.link(here.root / "notes.txt", here.root / "NOTES.TXT")
+
+    assert len(here.expand("notes.txt", "NOTES.TXT")) == 1
+    assert "line 1" in here.faults("notes.txt", {"path": "NOTES.TXT", "kind": "book"})[0][1]
+
+
+@proves("manifest.lines")
+def test_one_id_stands_for_one_file(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt", "b.txt")
+
+    assert here.faults({"path": "*.txt", "doc_id": "x"}) == [(1, "one doc_id for 2 files")]
+    [(line, reason)] = here.faults(
+        {"path": "a.txt", "doc_id": "x"}, {"path": "b.txt", "doc_id": "X"}
+    )
+    assert line == 2
+    assert "line 1" in reason
+    [source] = here.expand({"path": "a*", "doc_id": "x"})
+    assert source.doc_id == "x"
+
+
+def test_an_id_must_not_be_that_which_another_file_has_by_itself(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt", "b.txt")
+    [own] = here.expand("a.txt")
+
+    [(line, _)] = here.faults("a.txt", {"path": "b.txt", "doc_id": own.doc_id})
+
+    assert line == 2
+
+
+def test_an_id_for_a_pattern_may_meet_one_file_by_several_links(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt")
+    here.link("b.txt", "a.txt")
+
+    [source] = here.expand({"path": "*.txt", "doc_id": "x"})
+
+    assert source.name == "a.txt"
+
+
+# That no line gets out
+
+
+@proves("manifest.inside-root")
+def test_links_that_lead_outside_are_bad_lines_wherever_they_stand(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt", "sub/b.txt")
+    here.link("file.txt", here.outside / "secret.txt")
+    here.link("relative.txt", "../outside/secret.txt")
+    here.link("folder", here.outside)
+    here.link("sub/up", "../..")
+    here.link("chain.txt", "sub/next.txt")
+    here.link("sub/next.txt", here.outside / "secret.txt")
+    here.link("dangling.txt", here.outside / "gone.txt")
+    lines = ["a.txt", "file.txt", "relative.txt", "folder/secret.txt", "folder/*.txt", "folder/**"]
+    lines += ["sub/up/outside/secret.txt", "sub/up/**/*.txt", "chain.txt", "dangling.txt", "*.txt"]
+
+    found = here.faults(*lines)
+
+    assert [line for line, _ in found] == list(range(2, len(lines) + 1))
+    assert all("leads outside" in reason for _, reason in found)
+    assert "matches 'chain.txt'" in found[-1][1]
+
+
+def test_patterns_do_not_enter_linked_folders(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt", "sub/b.txt")
+    here.link("folder", here.outside)
+    here.link("sub/again", "..")
+
+    found = here.expand("**/*.txt")
+
+    assert [source.name for source in found] == ["a.txt", "b.txt"]
+    assert here.expand("**/secret.txt", "*/secret.txt", "[f]older/secret.txt").sources == ()
+
+
+def test_links_that_stay_inside_lead_to_the_file_itself(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "real/a.txt")
+    here.link("link.txt", "real/a.txt")
+    here.link("folder", "real")
+    here.link("absolute.txt", here.root / "real/a.txt")
+    here.link("roundabout.txt", "../library/real/a.txt")
+
+    for path in ("link.txt", "folder/a.txt", "folder/*", "absolute.txt", "roundabout.txt"):
+        assert here.names(path) == ["real/a.txt"]
+
+
+def test_links_in_a_circle_name_no_file(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt")
+    here.link("self.txt", "self.txt")
+    here.link("ping", "pong")
+    here.link("pong", "ping")
+    here.link("within", "within/x")
+
+    found = here.expand("self.txt", "ping/a.txt", "pong", "within/x", "*.txt")
+
+    assert [source.name for source in found] == ["a.txt"]
+    assert (len(found.unmatched), found.passed_over) == (4, 1)
+
+
+def test_a_folder_whose_name_begins_like_the_root_is_outside(tmp_path: Path) -> None:
+    here = Folder(tmp_path)
+    (tmp_path / "library-of-others").mkdir()
+    (tmp_path / "library-of-others" / "a.txt").write_bytes(SECRET)
+    here.link("a.txt", here.place / "library-of-others" / "a.txt")
+
+    assert len(here.faults("a.txt")) == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/hostname", "../outside/secret.txt", "a/../../outside/secret.txt", "\0", "", "C:x"],
+)
+@proves("manifest.inside-root")
+def test_entries_that_nobody_checked_are_checked_again_where_files_are_opened(
+    tmp_path: Path, path: str
+) -> None:
+    here = Folder(tmp_path, "a/b.txt")
+
+    with pytest.raises(ManifestInvalid) as caught:
+        here.sources.expand(str(here.manifest), [Entry(7, path)])
+
+    assert [line for line, _ in caught.value.lines] == [7]
+
+
+@proves("manifest.inside-root")
+def test_pipes_sockets_and_devices_are_bad_lines_and_never_opened(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt")
+    os.mkfifo(here.root / "pipe.txt")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(here.root / "s.txt"))
+    here.link("zero.txt", "/dev/zero")
+
+    found = here.faults("a.txt", "pipe.txt", "s.txt", "zero.txt", "p*.txt")
+
+    assert [line for line, _ in found] == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("swap", ["file", "folder", "root"])
+@proves("manifest.inside-root")
+def test_a_link_put_in_place_after_the_check_is_not_followed(tmp_path: Path, swap: str) -> None:
+    here = Folder(tmp_path, "sub/secret.txt")
+    [source] = here.expand("sub/secret.txt")
+    assert here.sources.read(source) == b"This is sub/secret.txt."
+
+    if swap == "file":
+        (here.root / "sub/secret.txt").unlink()
+        here.link("sub/secret.txt", here.outside / "secret.txt")
+    elif swap == "folder":
+        (here.root / "sub").rename(here.root / "was")
+        here.link("sub", here.outside)
+    else:
+        here.root.rename(here.place / "was")
+        (here.outside / "sub").symlink_to(".")
+        here.root.symlink_to(here.outside)
+
+    assert Path(source.path).read_bytes() == SECRET
+    with pytest.raises(SourceUnreadable, match="link"):
+        here.sources.read(source)
+
+
+@pytest.mark.parametrize("after", ["lstat", "realpath"])
+def test_a_link_put_in_place_during_the_check_is_not_followed_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    here = Folder(tmp_path, "a.txt")
+    holder = os if after == "lstat" else os.path
+    looked = getattr(holder, after)
+
+    def swapped(path: str, *args: Any, **named: Any) -> Any:
+        seen = looked(path, *args, **named)
+        if str(path).endswith("a.txt") and not (here.root / "a.txt").is_symlink():
+            (here.root / "a.txt").unlink()
+            here.link("a.txt", here.outside / "secret.txt")
+        return seen
+
+    with monkeypatch.context() as patch:
+        patch.setattr(holder, after, swapped)
+        found = here.expand("a.txt")
+
+    assert (here.root / "a.txt").is_symlink()
+    for source in found:
+        with pytest.raises(SourceUnreadable):
+            here.sources.read(source)
+
+
+@pytest.mark.parametrize(
+    "path", ["a" * 300 + ".txt", "/".join(["d" * 200] * 20), "d/" * 2000 + "a"]
+)
+def test_a_very_long_path_names_no_file(tmp_path: Path, path: str) -> None:
+    here = Folder(tmp_path)
+
+    assert len(here.expand(path, f"{path[:-3]}*").unmatched) == 2
+
+
+def test_a_file_that_nobody_can_look_at_is_an_error_and_not_a_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # If it counted as missing, a sync would remove it.
+    here = Folder(tmp_path, "a.txt")
+    look = os.lstat
+
+    def refuse(path: str, *args: Any, **named: Any) -> os.stat_result:
+        if str(path).endswith("a.txt"):
+            raise PermissionError(13, "Permission denied")
+        return look(path, *args, **named)
+
+    monkeypatch.setattr(os, "lstat", refuse)
+
+    with pytest.raises(SourceUnreadable):
+        here.expand("a.txt")
+
+
+def test_a_manifest_that_is_a_link_speaks_for_the_folder_it_lies_in(tmp_path: Path) -> None:
+    here = Folder(tmp_path, "a.txt")
+    (here.outside / "m.jsonl").write_text('{"path": "a.txt"}')
+    here.link("m.jsonl", here.outside / "m.jsonl")
+
+    [source] = here.sources.expand(str(here.root / "m.jsonl"), [Entry(1, "a.txt")])
+
+    assert source.path == str(here.root / "a.txt")
+    assert source.origin == str(here.root / "m.jsonl")
+
+
+def test_a_manifest_in_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    sources = FileSources(is_known_ending)
+
+    with pytest.raises(SourceMissing):
+        sources.expand(str(tmp_path / "gone" / "m.jsonl"), [Entry(1, "a.txt")])
+    with pytest.raises(SourceMissing):
+        sources.read_manifest(str(tmp_path / "gone.jsonl"))
+    with pytest.raises(SourceUnreadable):
+        sources.read_manifest(str(tmp_path))

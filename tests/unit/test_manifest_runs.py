@@ -1,0 +1,303 @@
+"""Manifests as promised: checked as a whole, jailed to their folder, planned, and kept in step."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.stories import assert_settled, story
+from tests.worlds import Place, place
+from truespan.adapters.file_sources import FileSources
+from truespan.errors import InvalidSettings, ManifestInvalid, SourceMissing
+from truespan.ingest.load import supported
+from truespan.ingest.plan import Fate
+from truespan.library import Library, World
+from truespan.model.document import Document
+from truespan.model.source import Source
+
+WRITES = {"stage", "keep_vectors", "mark_embedded", "flip", "purge", "tombstone", "begin_job"}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path, watched=True)
+
+
+def manifest(here: Place, *lines: str | dict[str, Any], name: str = "library.jsonl") -> str:
+    """Write a manifest beside the files; a line that is text is a path."""
+    spelled = [json.dumps({"path": line} if isinstance(line, str) else line) for line in lines]
+    return here.write(name, "\n".join(spelled))
+
+
+def names(world: World) -> list[str]:
+    return sorted(document.name for document in world.documents())
+
+
+def new_world(here: Place, **files: str) -> World:
+    """Make an empty world, and files that nobody has ingested yet."""
+    for name, text in files.items():
+        here.write(name.replace("__", "."), text)
+    return here.library.create_world("world")
+
+
+# What is ingested
+
+
+@proves("manifest.lines")
+def test_each_line_becomes_a_document_as_the_line_declares_it(here: Place) -> None:
+    world = new_world(here, a__txt=story(3), b__txt=story(30, "garden"), c__png="no text")
+    path = manifest(
+        here,
+        {
+            "path": "a.txt",
+            "doc_id": "harbour",
+            "title": "The Harbour",
+            "tags": ["sea", "night"],
+            "lang": "de",
+            "version": "2.0",
+            "metadata": {"shelf": 3},
+            "source_url": "https://example.org/harbour",
+        },
+        {"path": "b.*", "profile": "sentences", "kind": "book"},
+        "gone/*.txt",
+    )
+
+    report = world.ingest(manifest=path)
+
+    assert (sorted(report.ingested), report.failures) == (["a.txt", "b.txt"], [])
+    assert report.unmatched == ("line 3: gone/*.txt",)
+    harbour, garden = world.document("harbour"), world.document("b.txt")
+    assert (harbour.title, harbour.tags) == ("The Harbour", ("night", "sea"))
+    assert (harbour.language, harbour.version) == ("de", "2.0")
+    assert (harbour.metadata, harbour.source_url) == (
+        '{"shelf":3}',
+        "https://example.org/harbour",
+    )
+    assert (garden.kind, garden.chunking) == ("book", "sentences")
+    assert harbour.origin == garden.origin == os.path.realpath(path)
+    assert_settled(here, world)
+
+
+@proves("manifest.lines")
+def test_one_bad_line_and_nothing_of_the_manifest_is_ingested(here: Place) -> None:
+    world = new_world(here, a__txt=story(3), b__txt=story(3, "garden"))
+    path = manifest(here, "a.txt", "", {"path": "b.txt", "profile": "bge-small-en-v1.5"})
+    here.journal.clear()
+
+    with pytest.raises(ManifestInvalid, match="line 3: profile"):
+        world.ingest(manifest=path)
+
+    assert world.documents() == []
+    assert here.embedder.calls == 0
+    assert not [call for call in here.journal if call.split(".")[1] in WRITES]
+
+
+@proves("manifest.inside-root")
+def test_a_line_that_leads_outside_ingests_nothing_at_all(here: Place, tmp_path: Path) -> None:
+    world = new_world(here, a__txt=story(3))
+    (tmp_path / "secret.txt").write_text("This was never meant to be read.")
+    (here.folder / "files" / "link.txt").symlink_to(tmp_path / "secret.txt")
+
+    for line in ("../secret.txt", str(tmp_path / "secret.txt"), "link.txt", "*.txt", "a\0.txt"):
+        with pytest.raises(ManifestInvalid, match="line 2"):
+            world.ingest(manifest=manifest(here, "a.txt", line))
+
+    assert world.documents() == []
+    assert here.embedder.calls == 0
+
+
+@proves("manifest.inside-root")
+def test_a_file_swapped_for_a_link_while_others_are_embedded_does_not_get_in(
+    here: Place, tmp_path: Path
+) -> None:
+    world = new_world(here, a__txt=story(3))
+    (tmp_path / "secret.txt").write_text("This was never meant to be read.")
+    victim = Path(here.write("b.txt", story(3, "garden")))
+    path = manifest(here, "a.txt", "b.txt")
+
+    class Raced(FileSources):
+        def read(self, source: Source) -> bytes:
+            if source.name == "b.txt":
+                victim.unlink()
+                victim.symlink_to(tmp_path / "secret.txt")
+            return super().read(source)
+
+    parts = replace(here.library._parts, sources=Raced(supported))
+    report = Library(parts).world("world").ingest(manifest=path)
+
+    assert report.ingested == ["a.txt"]
+    assert [(failure.name, failure.code) for failure in report.failures] == [
+        ("b.txt", "source_unreadable")
+    ]
+    assert names(world) == ["a.txt"]
+
+
+def test_what_has_the_highest_priority_is_embedded_first(here: Place) -> None:
+    world = new_world(here, a__txt="Alpha waits.", b__txt="Beta waits.", c__txt="Gamma hurries.")
+
+    world.ingest(manifest=manifest(here, "a.txt", "b.txt", {"path": "c.txt", "priority": 9}))
+
+    order = sorted(world.documents(), key=lambda document: document.number)
+    assert [document.name for document in order] == ["c.txt", "a.txt", "b.txt"]
+
+
+def test_the_same_manifest_again_does_nothing(here: Place) -> None:
+    world = new_world(here, a__txt=story(3), b__txt=story(3, "garden"))
+    path = manifest(here, {"path": "*.txt", "tags": ["x"]})
+    world.ingest(manifest=path)
+    asked = here.embedder.calls
+
+    report = world.ingest(manifest=path, prune=True)
+
+    assert (report.unchanged, report.ingested, report.removed) == (2, [], [])
+    assert here.embedder.calls == asked
+
+
+# What a sync removes
+
+
+def test_a_sync_removes_what_the_manifest_names_no_more_after_saying_so(here: Place) -> None:
+    world = new_world(here, a__txt=story(3), b__txt=story(3, "garden"), c__txt=story(3, "tower"))
+    world.ingest(manifest=manifest(here, "a.txt", "b.txt"))
+    world.ingest(str(here.folder / "files" / "c.txt"))
+    told: list[tuple[list[str], list[str]]] = []
+
+    def hear(doomed: Any) -> None:
+        told.append(([document.name for document in doomed], names(world)))
+
+    report = world.ingest(manifest=manifest(here, "a.txt"), prune=True, on_prune=hear)
+
+    assert told == [(["b.txt"], ["a.txt", "b.txt", "c.txt"])]
+    assert report.removed == ["b.txt"]
+    assert names(world) == ["a.txt", "c.txt"]
+    assert_settled(here, world)
+
+
+def test_a_sync_of_a_folder_removes_what_is_gone_from_it_and_nothing_elsewhere(
+    here: Place,
+) -> None:
+    world = new_world(here)
+    kept, gone = here.write("in/a.txt", story(3)), here.write("in/b.txt", story(3, "garden"))
+    world.ingest([kept, gone, here.write("out/c.txt", story(3, "tower"))])
+    os.unlink(gone)
+    os.unlink(here.folder / "files" / "out" / "c.txt")
+
+    report = world.ingest(str(here.folder / "files" / "in"), prune=True)
+
+    assert report.removed == ["b.txt"]
+    assert names(world) == ["a.txt", "c.txt"]
+    assert_settled(here, world)
+
+
+def test_without_prune_nothing_is_removed(here: Place) -> None:
+    world = new_world(here, a__txt=story(3), b__txt=story(3, "garden"))
+    world.ingest(manifest=manifest(here, "a.txt", "b.txt"))
+
+    report = world.ingest(manifest=manifest(here, "a.txt"))
+
+    assert (report.removed, names(world)) == ([], ["a.txt", "b.txt"])
+
+
+def test_a_root_that_is_gone_or_empty_removes_nothing(here: Place) -> None:
+    world = new_world(here)
+    folder = here.folder / "files" / "disk"
+    world.ingest(here.write("disk/a.txt", story(3)))
+    os.unlink(folder / "a.txt")
+
+    with pytest.raises(InvalidSettings, match="Nothing at all"):
+        world.ingest(str(folder), prune=True)
+    folder.rename(folder.with_name("unmounted"))
+    with pytest.raises(SourceMissing):
+        world.ingest(str(folder), prune=True, allow_empty=True)
+    assert names(world) == ["a.txt"]
+
+    folder.mkdir()
+    world.ingest(str(folder), prune=True, allow_empty=True)
+    assert names(world) == []
+
+
+def test_a_bad_manifest_removes_nothing(here: Place) -> None:
+    world = new_world(here, a__txt=story(3))
+    world.ingest(manifest=manifest(here, "a.txt"))
+
+    with pytest.raises(ManifestInvalid):
+        world.ingest(manifest=manifest(here, "../a.txt"), prune=True, allow_empty=True)
+
+    assert names(world) == ["a.txt"]
+
+
+# What a run would do
+
+
+def test_a_dry_run_says_what_would_happen_and_does_nothing(here: Place) -> None:
+    world = new_world(here, a__txt=story(60), b__txt=story(3, "garden"), c__txt=story(3, "tower"))
+    world.ingest(manifest=manifest(here, "a.txt", "b.txt", "c.txt"))
+    asked, documents = here.embedder.calls, world.documents()
+    here.write("b.txt", story(3, "orchard"))
+    here.write("new.txt", f"{story(60)} {story(40, 'cellar')}")
+    here.write("empty.txt", " ")
+    path = manifest(here, "a.txt", "b.txt", "new.txt", "empty.txt", "gone.txt")
+    here.journal.clear()
+
+    plan = world.plan_ingest(manifest=path, prune=True)
+
+    assert {row.name: row.fate for row in plan.rows} == {
+        "a.txt": Fate.UNCHANGED,
+        "b.txt": Fate.CHANGED,
+        "new.txt": Fate.NEW,
+        "empty.txt": Fate.FAILED,
+    }
+    assert [document.name for document in plan.removed] == ["c.txt"]
+    assert plan.unmatched == ("line 5: gone.txt",)
+    assert here.embedder.calls == asked
+    assert world.documents() == documents
+    assert not [call for call in here.journal if call.split(".")[1] in WRITES]
+
+
+def test_a_run_does_what_the_dry_run_said(here: Place) -> None:
+    world = new_world(here, a__txt=story(60), b__txt=story(3, "garden"))
+    world.ingest(manifest=manifest(here, "a.txt", "b.txt"))
+    here.write("b.txt", story(30, "orchard"))
+    here.write("new.txt", f"{story(60)} {story(40, 'cellar')}")
+    path = manifest(here, "a.txt", "b.txt", "new.txt")
+
+    plan = world.plan_ingest(manifest=path)
+    asked = len(here.embedder.documents)
+    report = world.ingest(manifest=path)
+
+    assert report.chunks == plan.chunks
+    assert report.embedded == plan.to_embed == len(here.embedder.documents) - asked
+    assert 0 < plan.to_embed < plan.chunks
+    assert (plan.count(Fate.NEW), plan.count(Fate.CHANGED)) == (1, 1)
+    assert plan.estimate.requests > 0
+
+
+def test_a_dry_run_of_a_bad_manifest_is_refused_as_the_run_would_be(here: Place) -> None:
+    world = new_world(here, a__txt=story(3))
+
+    with pytest.raises(ManifestInvalid, match="line 1"):
+        world.plan_ingest(manifest=manifest(here, "../a.txt"))
+
+
+def test_documents_know_which_manifest_named_them_last(here: Place) -> None:
+    world = new_world(here, a__txt=story(3))
+    path = str(here.folder / "files" / "a.txt")
+    origins: list[str] = []
+
+    def origin() -> str:
+        [document] = world.documents()
+        assert isinstance(document, Document)
+        return document.origin
+
+    world.ingest(path)
+    origins.append(origin())
+    world.ingest(manifest=manifest(here, "a.txt"))
+    origins.append(origin())
+
+    assert origins == ["", str(Path(os.path.realpath(path)).with_name("library.jsonl"))]

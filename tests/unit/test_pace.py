@@ -1,0 +1,139 @@
+"""How fast a provider is asked, and when it is asked again."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.promises import proves
+from tests.providers import PassingClock
+from truespan.errors import (
+    CredentialsMissing,
+    InvalidConfiguration,
+    ProviderCoolingDown,
+    ProviderRefused,
+    ProviderUnavailable,
+)
+from truespan.ingest.pace import ATTEMPTS, LONGEST_PAUSE, Pace, retried
+
+
+@proves("embedding.rate-limit")
+@given(st.integers(1, 7), st.lists(st.floats(0, 30), max_size=40))
+def test_no_minute_sees_more_requests_than_allowed(per_minute: int, pauses: list[float]) -> None:
+    clock = PassingClock()
+    pace = Pace(per_minute, clock)
+    begun: list[float] = []
+
+    for pause in pauses:
+        clock.time += pause
+        pace.wait()
+        begun.append(clock.time)
+
+    for moment in begun:
+        assert sum(moment <= other < moment + 59.999 for other in begun) <= per_minute
+
+
+@proves("embedding.rate-limit")
+def test_those_who_wait_together_are_given_moments_of_their_own() -> None:
+    class Still(PassingClock):
+        """A clock on which time stands still, so that all come at once."""
+
+        def sleep(self, seconds: float) -> None:
+            with lock:
+                self.slept.append(seconds)
+
+    lock = threading.Lock()
+    clock = Still()
+    pace = Pace(3, clock)
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda _: pace.wait(), range(12)))
+
+    assert sorted(clock.slept) == [60.0] * 3 + [120.0] * 3 + [180.0] * 3
+
+
+def test_nobody_waits_while_there_is_room() -> None:
+    clock = PassingClock()
+    pace = Pace(2, clock)
+
+    for _ in range(4):
+        pace.wait()
+        clock.time += 30
+
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("per_minute", [0, -1])
+def test_a_pace_at_which_nothing_ever_happens_is_refused(per_minute: int) -> None:
+    with pytest.raises(InvalidConfiguration):
+        Pace(per_minute, PassingClock())
+
+
+class Failing:
+    """Fails in the given ways, one after the other, and then answers."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.calls = 0
+
+    def __call__(self) -> str:
+        self.calls += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return "answer"
+
+
+@proves("embedding.retries-transient-only")
+def test_pauses_double_and_differ_between_calls_that_failed_together() -> None:
+    waits = []
+    for spread in range(8):
+        clock = PassingClock()
+        retried(Failing(*[ProviderUnavailable("down")] * 4), clock, spread=spread)
+        waits.append(tuple(clock.slept))
+
+    assert len(set(waits)) == 8
+    for first, *rest in waits:
+        assert 0.5 <= first < 1.0
+        assert [first * 2, first * 4, first * 8] == pytest.approx(rest)
+
+
+@proves("embedding.retries-transient-only")
+@pytest.mark.parametrize("asked", [7.0, LONGEST_PAUSE])
+@pytest.mark.parametrize("kind", [ProviderUnavailable, ProviderCoolingDown])
+def test_a_pause_that_is_asked_for_is_given(asked: float, kind: type[ProviderUnavailable]) -> None:
+    clock = PassingClock()
+
+    assert retried(Failing(kind("busy", retry_after=asked)), clock, spread=0) == "answer"
+    assert clock.slept == [asked]
+
+
+@proves("embedding.retries-transient-only")
+def test_nobody_waits_longer_than_is_bearable() -> None:
+    clock, call = PassingClock(), Failing(ProviderUnavailable("busy", retry_after=91.0))
+
+    with pytest.raises(ProviderUnavailable):
+        retried(call, clock, spread=0)
+    assert (call.calls, clock.slept) == (1, [])
+
+
+@proves("embedding.retries-transient-only")
+@pytest.mark.parametrize("error", [ProviderRefused("no"), CredentialsMissing("openai", "m")])
+def test_what_will_not_pass_is_tried_once(error: Exception) -> None:
+    call = Failing(error)
+
+    with pytest.raises(type(error)):
+        retried(call, PassingClock(), spread=0)
+    assert call.calls == 1
+
+
+@proves("embedding.retries-transient-only")
+def test_an_outage_that_lasts_is_told_in_the_end() -> None:
+    call = Failing(*[ProviderUnavailable("down")] * 10)
+
+    with pytest.raises(ProviderUnavailable):
+        retried(call, PassingClock(), spread=0)
+    assert call.calls == ATTEMPTS

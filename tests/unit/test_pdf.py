@@ -1,0 +1,442 @@
+"""PDF: reading order, paragraphs, hyphens, pages, the outline, properties, and what is refused."""
+
+import pytest
+
+from tests.pdf_maker import Bookmark, Page, Words, column, make_pdf
+from truespan.errors import (
+    SourceBroken,
+    SourceEmpty,
+    SourceEncrypted,
+    SourceRefused,
+    SourceScanned,
+    SourceTooLarge,
+)
+from truespan.ingest.load import load
+from truespan.ingest.load.pdf_join import joined
+from truespan.ingest.load.pdf_properties import authors_of, date_of
+from truespan.model.text import Block, BlockKind, Loaded, PageStart
+
+FULL = [
+    "The ferry left the quay at six in the morning, and nobody who",
+    "stood there saw that one of the lamps had gone out before it",
+    "was light. The keeper of the landing wrote the hour down in a",
+]
+"""Lines that fill their column: the next word would not have fitted."""
+
+
+def loaded(*pages: Page, **more: object) -> Loaded:
+    return load("a.pdf", make_pdf(pages, **more))  # type: ignore[arg-type]
+
+
+def texts(*pages: Page, **more: object) -> list[str]:
+    return [block.text for block in loaded(*pages, **more).blocks]
+
+
+def page_of(block: Block, word: str) -> int:
+    """Return the page on which a word of a block begins."""
+    place = block.text.index(word)
+    return max(start for start in block.pages if start.offset <= place).page
+
+
+# Paragraphs
+
+
+def test_lines_of_a_paragraph_become_one_text():
+    assert texts(Page(column([*FULL, "book of his own."]))) == [
+        " ".join([*FULL, "book of his own."])
+    ]
+
+
+def test_a_gap_begins_a_paragraph():
+    words = [*column(FULL), *column(FULL, top=650)]
+
+    assert texts(Page(words)) == [" ".join(FULL)] * 2
+
+
+def test_an_indent_after_a_full_stop_begins_a_paragraph():
+    first = [*FULL[:2], "was light. The keeper of the landing wrote the hour in books."]
+    words = [
+        *column(first),
+        *column(["   " + FULL[0].strip()], top=684),
+        *column(FULL[1:], top=672),
+    ]
+
+    assert len(texts(Page(words))) == 2
+
+
+def test_a_line_that_ends_early_keeps_its_end():
+    verse = ["The lamp is out,", "the ferry gone,", "and nobody about", "to see the dawn"]
+
+    assert texts(Page([*column(FULL), *column(verse, top=640)]))[1] == "\n".join(verse)
+
+
+def test_another_size_is_another_paragraph():
+    words = [Words(72, 720, "The Landing", 18), *column(FULL, top=700)]
+
+    assert texts(Page(words))[0] == "The Landing"
+
+
+def test_each_item_of_a_list_is_a_block_of_its_own():
+    items = ["• one lamp that had gone", "• two oars"]
+    blocks = loaded(Page([*column(FULL), *column(items, top=684)])).blocks
+
+    assert [block.text for block in blocks[1:]] == items
+    assert {block.kind for block in blocks[1:]} == {BlockKind.LIST}
+
+
+# Order
+
+
+LEFT = [f"left column, line {number}, of a page" for number in range(8)]
+RIGHT = [f"right column, line {number}, of a page" for number in range(8)]
+
+
+def in_columns(*, across: bool) -> list[Words]:
+    left, right = column(LEFT), column(RIGHT, x=330)
+    return (
+        [word for pair in zip(left, right, strict=True) for word in pair]
+        if across
+        else left + right
+    )
+
+
+@pytest.mark.parametrize("across", [True, False], ids=["row by row", "one by one"])
+def test_two_columns_are_read_one_after_the_other(across: bool):
+    text = " ".join(texts(Page(in_columns(across=across)))).replace("\n", " ")
+
+    assert text == " ".join([*LEFT, *RIGHT])
+
+
+def test_a_heading_across_both_columns_is_read_before_them():
+    title = Words(150, 750, "A title that stands across both of the columns")
+    words = [*in_columns(across=True), title]
+
+    assert " ".join(texts(Page(words))).startswith(title.text)
+
+
+def test_rows_of_a_table_stay_rows():
+    rows = [
+        ("lamp", "3", "brass"),
+        ("oar", "2", "ash"),
+        ("rope", "12", "hemp"),
+        ("bell", "1", "tin"),
+    ]
+    words = [
+        Words(72 + 150 * place, 700 - 12 * number, cell)
+        for number, row in enumerate(rows)
+        for place, cell in enumerate(row)
+    ]
+
+    assert texts(Page(words)) == ["\n".join(" ".join(row) for row in rows)]
+
+
+def test_lines_in_a_shuffled_file_are_read_from_top_to_bottom():
+    lines = [f"{number:02} of the lines that this page holds" for number in range(30)]
+    words = column(lines)
+    shuffled = [words[(place * 7) % 30] for place in range(30)]
+
+    assert " ".join(texts(Page(shuffled))).replace("\n", " ") == " ".join(lines)
+
+
+def test_a_page_that_is_written_sideways_is_read_upright():
+    turned = b"".join(
+        b"BT /F1 10 Tf 0 1 -1 0 %d 72 Tm (%s) Tj ET\n" % (100 + 12 * number, line.encode())
+        for number, line in enumerate(FULL)
+    )
+
+    assert texts(Page(raw=turned, rotate=90)) == [" ".join(FULL)]
+
+
+def test_what_stands_outside_the_page_is_not_read():
+    words = [
+        *column(FULL),
+        Words(-400, 600, "hidden"),
+        Words(72, 1500, "hidden"),
+        Words(72, 20, "cut"),
+    ]
+
+    assert texts(Page(words, crop=(0, 100, 612, 792))) == [" ".join(FULL)]
+
+
+# Hyphens
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "whole"),
+    [
+        ("an exam-", "ple of", "an example of"),
+        ("EXAM-", "PLE", "EXAMPLE"),
+        ("Anglo-", "Saxon", "Anglo-Saxon"),
+        ("1914-", "1918", "1914-1918"),
+        ("an e-", "mail", "an e-mail"),
+        ("state-of-the-", "art", "state-of-the-art"),
+        ("self-", "made", "self-made"),
+        ("well-", "known", "well-known"),
+        ("the sea-", "side", "the sea-side"),
+        ("and then -", "he left", "and then - he left"),
+        ("漢字", "漢字", "漢字漢字"),
+        ("one", "two", "one two"),
+    ],
+)
+def test_a_hyphen_at_a_line_end_goes_unless_it_is_the_word_s_own(
+    before: str, after: str, whole: str
+):
+    kept, between = joined(before, after, frozenset({"sea-side"}))
+
+    assert kept + between + after == whole
+
+
+def test_broken_words_are_mended_and_ligatures_are_letters():
+    lines = [
+        "The oﬃce of the ferry was not far from there, and the pas-",
+        "sengers could ﬁnd the ﬂoor of it wet in the early morn\xad",
+        "ing, when the well-known keeper had already gone to the sea.",
+    ]
+
+    (text,) = texts(Page(column(lines)))
+
+    assert "The office" in text
+    assert "the passengers could find the floor" in text
+    assert "early morning, when the well-known keeper" in text
+
+
+def test_a_word_that_the_document_hyphenates_elsewhere_keeps_its_hyphen():
+    lines = [
+        "The light-house is old. Nobody knows who has built the light-",
+        "house, or when. Nobody has asked for years, and the keeper of",
+    ]
+
+    assert texts(Page(column(lines)))[0].count("light-house") == 2
+
+
+# Pages
+
+
+def test_a_paragraph_over_two_pages_says_where_the_second_begins():
+    (block,) = loaded(Page(column(FULL)), Page(column(["book of his own."]))).blocks
+
+    assert block.text == " ".join([*FULL, "book of his own."])
+    assert block.pages == (PageStart(0, 1), PageStart(block.text.index("book"), 2))
+
+
+def test_a_page_may_begin_within_a_mended_word():
+    first = [*FULL[:2], "was light. The keeper of the landing wrote it into his diar-"]
+    (block,) = loaded(Page(column(first)), Page(column(["ies, all of them."]))).blocks
+
+    assert block.text.endswith("into his diaries, all of them.")
+    assert block.pages[1] == PageStart(block.text.index("ies, all"), 2)
+
+
+def test_empty_pages_are_counted():
+    blocks = loaded(Page(column(["One."])), Page(), Page(column(["Three."]))).blocks
+
+    assert [block.pages for block in blocks] == [(PageStart(0, 1),), (PageStart(0, 3),)]
+
+
+def numbered(count: int, *, head: str = "The Glass Ferry", foot: str = "{}") -> list[Page]:
+    return [
+        Page(
+            [
+                Words(72, 760, head.format(number + 7)),
+                *column([f"{FULL[0]} {number}"[-60:], *FULL[1:]]),
+                Words(300, 30, foot.format(number + 7)),
+            ]
+        )
+        for number in range(count)
+    ]
+
+
+def test_page_numbers_are_dropped_and_running_heads_kept_once():
+    text = "\n".join(texts(*numbered(5)))
+
+    assert text.count("The Glass Ferry") == 1
+    assert not any(f"\n{number}\n" in f"\n{text}\n" for number in range(7, 12))
+
+
+def test_a_running_head_does_not_divide_a_paragraph():
+    title = Page([Words(200, 500, "The Glass Ferry", 20)])
+    blocks = loaded(title, *numbered(5)).blocks
+
+    assert [len(block.pages) for block in blocks[1:]] == [5]
+
+
+def test_what_stands_at_an_edge_by_chance_stays():
+    pages = [
+        Page(column([f"{word} is said of it", *FULL])) for word in ("One", "Two", "Six", "Ten")
+    ]
+
+    assert all(
+        word in "\n".join(texts(*pages)) for word in ("One is", "Two is", "Six is", "Ten is")
+    )
+
+
+def test_numbers_that_do_not_grow_with_the_pages_stay():
+    pages = [Page([*column(FULL), Words(300, 30, f"{year}")]) for year in (1914, 1871, 1805, 1618)]
+
+    text = "\n".join(texts(*pages))
+
+    assert all(str(year) in text for year in (1914, 1871, 1805, 1618))
+
+
+# Outline
+
+
+def test_the_outline_gives_chapters_and_sections():
+    words = [
+        Words(72, 720, "Preface of sorts, before all chapters."),
+        Words(72, 680, "One", 14),
+        *column(FULL, top=650),
+        Words(72, 590, "A part of one", 12),
+        *column(FULL, top=560),
+    ]
+    outline = [Bookmark("One", 0, 690), Bookmark("A part of one", 0, 600, 1), Bookmark("Two", 1)]
+    blocks = loaded(Page(words), Page(column(FULL)), outline=outline).blocks
+
+    assert [(block.chapter, block.section) for block in blocks] == [
+        (None, None),
+        ("One", None),
+        ("One", None),
+        ("One", "A part of one"),
+        ("One", "A part of one"),
+        ("Two", None),
+    ]
+    assert [block.text for block in blocks if block.kind is BlockKind.HEADING] == [
+        "One",
+        "A part of one",
+    ]
+
+
+def test_a_heading_is_found_by_its_words_where_the_height_is_inexact():
+    words = [*column(FULL), Words(72, 660, "2.1 The Landing", 12), *column(FULL, top=640)]
+    blocks = loaded(Page(words), outline=[Bookmark("The Landing", 0, 655)]).blocks
+
+    assert [block.chapter for block in blocks] == [None, "The Landing", "The Landing"]
+
+
+def test_a_heading_of_two_lines_is_one_block():
+    words = [
+        Words(72, 700, "How the Ferry", 16),
+        Words(72, 680, "was Lost", 16),
+        *column(FULL, top=640),
+    ]
+    blocks = loaded(Page(words), outline=[Bookmark("How the Ferry was Lost", 0, 720)]).blocks
+
+    assert blocks[0].kind is BlockKind.HEADING
+    assert blocks[0].text.split() == ["How", "the", "Ferry", "was", "Lost"]
+
+
+def test_without_a_height_a_chapter_begins_with_its_page():
+    blocks = loaded(Page(column(FULL)), Page(column(FULL)), outline=[Bookmark("Two", 1)]).blocks
+
+    assert [block.chapter for block in blocks] == [None, "Two"]
+
+
+def test_an_entry_that_leads_nowhere_begins_with_the_next_one():
+    outline = [Bookmark("Part", -1), Bookmark("Inner", 1, None, 1)]
+    blocks = loaded(Page(column(FULL)), Page(column(FULL)), outline=outline).blocks
+
+    assert [(block.chapter, block.section) for block in blocks] == [(None, None), ("Part", "Inner")]
+
+
+def test_without_an_outline_chapters_are_told_as_in_plain_text():
+    words = [Words(72, 700, "CHAPTER I"), *column(FULL, top=660)]
+    blocks = loaded(Page(words)).blocks
+
+    assert [(block.kind, block.chapter) for block in blocks] == [
+        (BlockKind.HEADING, "CHAPTER I"),
+        (BlockKind.PARAGRAPH, "CHAPTER I"),
+    ]
+
+
+# Properties
+
+
+def test_properties_are_read():
+    found = loaded(
+        Page(column(FULL)),
+        properties={
+            "Title": "Die Fähre",
+            "Author": "Jane Doe; John Roe",
+            "Subject": "A loss",
+            "Keywords": "ferry, lamp; loss",
+            "CreationDate": "D:20240229131500+01'30'",
+        },
+        language="de-AT",
+    )
+
+    assert found.title == found.properties.title == "Die Fähre"
+    assert found.properties.authors == ("Jane Doe", "John Roe")
+    assert found.properties.language == "de-AT"
+    assert found.properties.created == "2024-02-29T13:15:00+01:30"
+    assert found.properties.keywords == ("ferry", "lamp", "loss")
+    assert found.properties.description == "A loss"
+
+
+@pytest.mark.parametrize(
+    "junk", ["Microsoft Word - final.doc", "untitled", "Untitled-1", "x.indd", ""]
+)
+def test_what_is_no_title_is_left_out(junk: str):
+    assert loaded(Page(column(FULL)), properties={"Title": junk}).title is None
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("Doe, Jane", ("Doe, Jane",)),
+        ("Jane Doe, John Roe", ("Jane Doe", "John Roe")),
+        ("Jane Doe and John Roe", ("Jane Doe", "John Roe")),
+        ("", ()),
+    ],
+)
+def test_authors_are_told_apart(written: str, names: tuple[str, ...]):
+    assert authors_of(written) == names
+
+
+@pytest.mark.parametrize(
+    ("written", "date"),
+    [
+        ("D:2024", "2024"),
+        ("D:20240229", "2024-02-29"),
+        ("D:20240229131500Z", "2024-02-29T13:15:00Z"),
+        ("D:20240229131500-08'00", "2024-02-29T13:15:00-08:00"),
+        ("D:20241329", None),
+        ("yesterday", None),
+    ],
+)
+def test_dates_are_written_as_usual(written: str, date: str | None):
+    assert date_of(written) == date
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (make_pdf([Page(picture=True), Page(picture=True)]), SourceScanned),
+        (make_pdf([Page([Words(300, 30, "1")], picture=True), Page(picture=True)]), SourceScanned),
+        (make_pdf([Page()]), SourceEmpty),
+        (make_pdf([Page(column(FULL))], password="secret"), SourceEncrypted),
+        (make_pdf([Page(column(FULL))])[:200], SourceBroken),
+        (b"%PDF-1.7\nnothing else", SourceBroken),
+        (make_pdf([Page()] * 20_001), SourceTooLarge),
+    ],
+    ids=["scan", "scan with numbers", "blank", "locked", "cut off", "no objects", "too many pages"],
+)
+def test_what_cannot_be_read_is_refused_by_its_kind(content: bytes, error: type[SourceRefused]):
+    with pytest.raises(error) as caught:
+        load("a.pdf", content)
+
+    assert type(caught.value) is error
+
+
+def test_a_locked_file_opens_if_the_password_is_empty():
+    found = load("a.pdf", make_pdf([Page(column(FULL))], password=""))
+
+    assert found.blocks
+
+
+def test_pages_without_text_are_told():
+    found = loaded(Page(column(FULL * 8)), Page(picture=True))
+
+    assert found.warnings == ("1 of 2 pages hold pictures and hardly any text.",)

@@ -1,0 +1,282 @@
+"""What a sync would remove and what a run would do, decided without touching anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from truespan.errors import InvalidSettings, SourceEmpty
+from truespan.ingest.plan import DryRun, Fate, plan_run, to_remove
+from truespan.ingest.prices import Estimate
+from truespan.model.chunk import CutChunk
+from truespan.model.document import Document, Draft
+from truespan.model.found import Found, Root
+from truespan.model.ids import TextHash, hash_text
+from truespan.model.profile import WINDOW
+from truespan.model.source import DocumentKind, Source
+from truespan.model.text import CanonicalText
+
+MANIFEST = "/shelf/library.jsonl"
+
+
+def document(path: str, doc_id: str = "", *, number: int = 0, origin: str = "") -> Document:
+    """Return a document as it is recorded, complete unless said otherwise."""
+    return Document(
+        number=number or 1 + sum(map(ord, path)),
+        doc_id=doc_id or f"id-of-{path}",
+        name=Path(path).name,
+        path=path,
+        kind=DocumentKind.DOCUMENT,
+        title="",
+        language="en",
+        version="1.0",
+        tags=(),
+        declared_title=None,
+        language_declared=False,
+        chunking="window",
+        active=1,
+        staged=None,
+        source_hash="",
+        recipe="",
+        chunks=3,
+        embedded=3,
+        quarantined=0,
+        characters=10,
+        sentences=1,
+        origin=origin,
+    )
+
+
+def source(path: str, doc_id: str = "", *, origin: str = "") -> Source:
+    return Source(path, Path(path).name, doc_id or f"id-of-{path}", 1, origin=origin)
+
+
+def removed(
+    documents: Sequence[Document],
+    sources: Sequence[Source],
+    *roots: Root,
+    there: Collection[str] = (),
+    allow_empty: bool = False,
+) -> list[str]:
+    found = Found(tuple(sources), roots=roots)
+    gone = to_remove(documents, found, is_there=lambda path: path in there, allow_empty=allow_empty)
+    return [document.path for document in gone]
+
+
+# What a sync would remove
+
+
+def test_what_is_gone_from_a_folder_is_removed_and_nothing_else() -> None:
+    documents = [document(path) for path in ("/a/1.txt", "/a/2.txt", "/a/b/3.txt", "/c/4.txt")]
+
+    assert removed(documents, [source("/a/1.txt")], Root("/a", 1)) == ["/a/2.txt", "/a/b/3.txt"]
+
+
+def test_nothing_outside_the_roots_is_ever_removed() -> None:
+    paths = ["/ab/1.txt", "/1.txt", "/a", "/A/1.txt", "/a/../c/1.txt", "relative.txt", ""]
+
+    documents = [document(path) for path in paths]
+
+    assert removed(documents, [source("/a/0.txt")], Root("/a", 1)) == []
+    assert removed([document("/a/1.txt")], [source("/a/0.txt")]) == []
+
+
+def test_a_file_that_is_merely_passed_over_is_kept() -> None:
+    documents = [document("/a/page"), document("/a/.hidden/x.txt"), document("/a/gone.txt")]
+
+    assert removed(
+        documents, [source("/a/1.txt")], Root("/a", 1), there=["/a/page", "/a/.hidden/x.txt"]
+    ) == ["/a/gone.txt"]
+
+
+def test_a_pattern_removes_only_what_it_means() -> None:
+    documents = [document(f"/a/{name}") for name in ("1.txt", "2.md", "b/3.txt", ".4.txt")]
+
+    assert removed(documents, [source("/a/0.txt")], Root("/a", 1, "*.txt")) == ["/a/1.txt"]
+    assert set(removed(documents, [source("/a/0.txt")], Root("/a", 1, "**/*.txt"))) == {
+        "/a/1.txt", "/a/b/3.txt",
+    }  # fmt: skip
+
+
+def test_a_file_that_was_given_an_id_before_is_still_there_when_it_is_merely_found() -> None:
+    documents = [document("/a/1.txt", "guide", origin="/a/m.jsonl")]
+
+    assert removed(documents, [source("/a/1.txt", "1-abc")], Root("/a", 1)) == []
+
+
+def test_a_document_whose_file_moved_is_known_by_its_id() -> None:
+    documents = [document("/shelf/old.txt", "guide", origin=MANIFEST)]
+    moved = source("/shelf/new.txt", "guide", origin=MANIFEST)
+
+    assert removed(documents, [moved], Root("/shelf", 1, origin=MANIFEST)) == []
+
+
+def test_what_a_manifest_names_no_more_is_removed_although_its_file_is_there() -> None:
+    documents = [
+        document("/shelf/1.txt", origin=MANIFEST),
+        document("/shelf/2.txt", origin=MANIFEST),
+        document("/shelf/3.txt"),
+        document("/shelf/sub/4.txt", origin="/shelf/sub/library.jsonl"),
+        document("/shelf/.5.txt", origin=MANIFEST),
+    ]
+    there = [document.path for document in documents]
+    root = Root("/shelf", 1, origin=MANIFEST)
+
+    kept = [source("/shelf/1.txt", origin=MANIFEST)]
+
+    assert set(removed(documents, kept, root, there=there)) == {"/shelf/2.txt", "/shelf/.5.txt"}
+
+
+def test_a_new_id_in_a_manifest_removes_the_document_with_the_old_one() -> None:
+    by_itself = document("/shelf/1.txt", "1-abc", number=1)
+    named = document("/shelf/2.txt", "two", number=2, origin=MANIFEST)
+    foreign = document("/shelf/3.txt", "three", number=3, origin="/shelf/other.jsonl")
+    sources = [source(f"/shelf/{n}.txt", f"new-{n}", origin=MANIFEST) for n in (1, 2, 3)]
+    there = [found.path for found in sources]
+    root = Root("/shelf", 3, origin=MANIFEST)
+
+    gone = removed([foreign, named, by_itself], sources, root, there=there)
+
+    assert gone == ["/shelf/1.txt", "/shelf/2.txt"]
+
+
+def test_a_root_in_which_nothing_was_found_is_not_taken_for_an_empty_one() -> None:
+    documents = [document("/a/1.txt"), document("/b/2.txt")]
+    roots = Root("/a", 0), Root("/b", 1)
+
+    with pytest.raises(InvalidSettings, match="/a"):
+        removed(documents, [source("/b/3.txt")], *roots)
+    assert removed(documents, [source("/b/3.txt")], *roots, allow_empty=True) == [
+        "/a/1.txt", "/b/2.txt",
+    ]  # fmt: skip
+
+
+def test_an_empty_root_without_documents_stands_in_nobodys_way() -> None:
+    documents = [document("/b/2.txt"), document("/a/kept.txt")]
+    roots = Root("/a", 0), Root("/b", 1)
+
+    gone = removed(documents, [source("/b/3.txt")], *roots, there=["/a/kept.txt"])
+
+    assert gone == ["/b/2.txt"]
+
+
+def test_names_that_are_no_text_are_compared_as_they_were_recorded() -> None:
+    documents = [document("/a?/x?.txt", "given")]
+
+    assert removed(documents, [source("/a\udcff/x\udcfe.txt")], Root("/a\udcff", 1)) == []
+    assert removed(documents, [source("/a\udcff/y.txt")], Root("/a\udcff", 1)) == ["/a?/x?.txt"]
+
+
+# What a run would do
+
+
+def draft_of(source: Source, *texts: str) -> Draft:
+    chunks = tuple(
+        CutChunk(
+            index=index,
+            start=0,
+            end=len(text),
+            first_sid=0,
+            last_sid=0,
+            reach=0,
+            text=text,
+            text_hash=hash_text(text),
+            overlap_text="",
+            tokens=len(text.split()),
+            sentence_ends=[len(text)],
+            chapter=None,
+            section=None,
+        )
+        for index, text in enumerate(texts)
+    )
+    return Draft(
+        doc_id=source.doc_id,
+        name=source.name,
+        path=source.path,
+        kind=DocumentKind.DOCUMENT,
+        title="",
+        language="en",
+        language_declared=False,
+        version="1.0",
+        declared_title=None,
+        tags=(),
+        chunking=WINDOW,
+        source_hash="",
+        recipe="",
+        canonical=CanonicalText(""),
+        sentences=(),
+        chunks=chunks,
+    )
+
+
+def planned(
+    texts: dict[str, list[str] | None], *, known: Sequence[Document] = (), kept: Sequence[str] = ()
+) -> DryRun:
+    """Plan a run over sources that would become these texts; None is one that is refused."""
+    vectors = {hash_text(text) for text in kept}
+
+    def prepare(given: Source, before: Document | None) -> tuple[Source, Draft | None]:
+        made = texts[given.path]
+        if made is None:
+            raise SourceEmpty(given.name)
+        same = before is not None and before.source_hash == "".join(made)
+        return given, None if same else draft_of(given, *made)
+
+    def have_vectors(hashes: Sequence[TextHash]) -> set[TextHash]:
+        return vectors & set(hashes)
+
+    found = Found(tuple(source(path) for path in texts), 5, ("line 2: gone.txt",))
+    return plan_run(
+        found,
+        known,
+        prepare=prepare,
+        have_vectors=have_vectors,
+        estimate=lambda texts, tokens: Estimate(texts, tokens, 0.5),
+        removed=[document("/x.txt")],
+    )
+
+
+def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
+    known = [document("/changed"), document("/same")]
+
+    plan = planned(
+        {"/new": ["a b", "c"], "/changed": ["d e f"], "/same": [], "/refused": None}, known=known
+    )
+
+    assert [(row.name, row.fate) for row in plan.rows] == [
+        ("new", Fate.NEW),
+        ("changed", Fate.CHANGED),
+        ("same", Fate.UNCHANGED),
+        ("refused", Fate.FAILED),
+    ]
+    assert (plan.documents, plan.chunks, plan.tokens) == (4, 3, 6)
+    assert [plan.count(fate) for fate in Fate] == [1, 1, 0, 1, 1]
+    assert (plan.to_embed, plan.tokens_to_embed) == (3, 6)
+    assert plan.estimate == Estimate(3, 6, 0.5)
+    assert (plan.passed_over, plan.unmatched) == (5, ("line 2: gone.txt",))
+    assert [gone.path for gone in plan.removed] == ["/x.txt"]
+
+
+def test_a_refusal_is_a_row_with_its_code() -> None:
+    [row] = planned({"/empty.txt": None}).rows
+
+    assert (row.code, row.message) == ("source_empty", "empty.txt: holds no text.")
+
+
+def test_a_text_that_has_a_vector_or_came_before_is_not_embedded_again() -> None:
+    plan = planned({"/1": ["a", "b", "a", "kept"], "/2": ["b", "c c"]}, kept=["kept"])
+
+    assert [row.to_embed for row in plan.rows] == [2, 1]
+    assert (plan.chunks, plan.to_embed, plan.tokens_to_embed) == (6, 3, 4)
+
+
+def test_what_an_earlier_run_left_pending_is_counted() -> None:
+    known = [replace(document("/half"), embedded=1)]
+
+    plan = planned({"/half": []}, known=known)
+
+    assert [(row.fate, row.to_embed) for row in plan.rows] == [(Fate.RESUMED, 2)]
+    assert plan.to_embed == 2

@@ -1,0 +1,52 @@
+"""Documents that LibreOffice and pandoc once made hold what went into them, wherever this runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.treatise import PIECES, REVIEWED, told
+from tests.treatise_contract import DOCUMENTS, Document, Made, TreatiseContract
+from tests.words import Comparison, compare, words_of
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+LARGEST = 60_000
+
+
+@pytest.fixture
+def made() -> Made:
+    return lambda document: (FIXTURES / document.name).read_bytes()
+
+
+class TestKeptDocuments(TreatiseContract):
+    """The whole suite, on the files in the folder of fixtures."""
+
+
+def test_words_that_may_stand_apart_occur_nowhere_else() -> None:
+    source = told(PIECES + REVIEWED)
+    apart = [*source.notes, *source.boxes]
+
+    assert len({*apart}) == len(apart)
+    assert not {*apart} & {*source.body}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_a_kept_document_is_small_and_its_making_is_told(document: Document) -> None:
+    assert (FIXTURES / document.name).stat().st_size < LARGEST
+    assert f"`{document.name}`" in (FIXTURES / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("found", "difference"),
+    [
+        ("one two three four", Comparison()),
+        ("one three four", Comparison(lost=("two",))),
+        ("one two two three four", Comparison(doubled=("two",))),
+        ("one two three five four", Comparison(added=("five",))),
+        ("two three four one", Comparison(moved=1)),
+        ("onetwo three four", Comparison(lost=("one", "two"), added=("onetwo",))),
+    ],
+)
+def test_what_became_of_words_is_counted(found: str, difference: Comparison) -> None:
+    assert compare(words_of("“One”, two: three – four.".lower()), words_of(found)) == difference

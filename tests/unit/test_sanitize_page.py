@@ -1,0 +1,28 @@
+"""The page on sanitising lists what the code knows."""
+
+import re
+
+from tests.docs_reader import DOCS, sections_of, table_rows
+from truespan.ingest.sanitize import LABELS
+from truespan.ingest.sanitize.national_ids import DISTINCTIVE, INTRODUCED
+from truespan.ingest.sanitize.validators import NAMED
+
+SECTIONS = sections_of(DOCS / "sanitising.md")
+
+
+def test_every_label_is_explained() -> None:
+    assert {row[0] for row in table_rows(SECTIONS["What is found"])} == set(LABELS)
+
+
+def test_every_identity_number_is_listed() -> None:
+    alone, after_a_word = SECTIONS["National identity numbers"].split("These look like")
+
+    assert [row[0] for row in table_rows(alone)] == [number.name for number in DISTINCTIVE]
+    assert [row[0] for row in table_rows(after_a_word)] == [number.name for number in INTRODUCED]
+
+
+def test_every_validator_is_named() -> None:
+    listed = re.search(r"The validators are (.*?)\.\n", SECTIONS["Profiles"], re.DOTALL)
+
+    assert listed is not None
+    assert re.findall(r"`(\w+)`", listed[1]) == list(NAMED)

@@ -1,0 +1,77 @@
+"""A source is what its content says, and what its name says where the content is silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from truespan.errors import SourceEncrypted, SourceUnsupported
+from truespan.ingest.load import load, may_have_pictures, supported, usual_kind
+from truespan.ingest.load.sniff import Format, format_of
+from truespan.model.source import DocumentKind
+
+EPUB = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/epub+zip" + b"..."
+DOCX = b"PK\x03\x04" + b"..[Content_Types].xml..word/document.xml.."
+ZIP = b"PK\x03\x04 something else"
+PDF = b"%PDF-1.7\n"
+PAGE = b"\xef\xbb\xbf <!-- saved --> <!DOCTYPE html><html>"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("a.txt", b"plain", Format.TEXT),
+        ("a.md", b"# plain", Format.MARKDOWN),
+        ("a.txt", PAGE, Format.HTML),
+        ("a", PAGE, Format.HTML),
+        ("a.md", PAGE, Format.MARKDOWN),
+        ("a.html", b"no tags at all", Format.HTML),
+        ("a.txt", b"We speak of %PDF-1.4 and of <html> here.", Format.TEXT),
+        ("a.md", b"We speak of %PDF-1.4 here.", Format.MARKDOWN),
+        ("a.txt", PDF, Format.PDF),
+        ("a.docx", PDF, Format.PDF),
+        ("a.pdf", b"junk before\n" + PDF, Format.PDF),
+        ("a.pdf", b"no mark", Format.PDF),
+        ("book.zip", EPUB, Format.EPUB),
+        ("a.docx", EPUB, Format.EPUB),
+        ("a.bin", DOCX, Format.DOCX),
+        ("a.epub", DOCX, Format.DOCX),
+        ("a.docx", ZIP, Format.DOCX),
+        ("a.epub", ZIP, Format.EPUB),
+        ("a.pdf", ZIP, None),
+        ("a.zip", ZIP, None),
+        ("a.jpg", b"\xff\xd8\xff", None),
+        ("a.docx", b"\xd0\xcf\x11\xe0", None),
+        ("a.DOCX", DOCX, Format.DOCX),
+        (".txt", b"hidden", None),
+    ],
+)
+def test_content_wins_over_the_name_where_it_is_plain(
+    name: str, data: bytes, expected: Format | None
+) -> None:
+    assert format_of(name, data) is expected
+
+
+def test_an_office_document_with_a_password_says_so() -> None:
+    data = b"\xd0\xcf\x11\xe0" + bytes(64) + "EncryptedPackage".encode("utf-16-le")
+
+    with pytest.raises(SourceEncrypted):
+        load("secret.docx", data)
+    with pytest.raises(SourceUnsupported):
+        load("old.doc", b"\xd0\xcf\x11\xe0" + bytes(64))
+
+
+def test_an_epub_is_a_book_whatever_it_is_called() -> None:
+    assert usual_kind("a.zip", EPUB) is DocumentKind.BOOK
+    assert usual_kind("a.docx", DOCX) is DocumentKind.DOCUMENT
+
+
+def test_pictures_are_looked_for_where_a_format_can_have_them() -> None:
+    assert may_have_pictures("a.docx", DOCX)
+    assert may_have_pictures("a.html", b"<p>")
+    assert not may_have_pictures("a.pdf", PDF)
+    assert not may_have_pictures("a.txt", b"words")
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.epub", "a.pdf", "a.html", "a.htm", "a.xhtml"])
+def test_folders_are_searched_for_every_format(name: str) -> None:
+    assert supported(name)

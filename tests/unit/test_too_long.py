@@ -1,0 +1,137 @@
+"""Texts of which the model reads less than they hold."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import WordCounter, similarity, vector_of
+from truespan.errors import ProviderUnavailable, TextTooLong
+from truespan.ingest.too_long import LEAST_PART, EstimatedTokens, OnTokenLimit, Remark, TooLong
+from truespan.ingest.vectors import mean
+from truespan.model.chunk import Vector
+
+LONG = " ".join(f"This is sentence{number} of the story." for number in range(30))
+
+
+class Reader:
+    """A model that reads so many words of a text, and says so when there are more."""
+
+    def __init__(self, words: int) -> None:
+        self.words = words
+        self.read: list[str] = []
+
+    def __call__(self, text: str) -> Vector:
+        if len(text.split()) > self.words:
+            raise TextTooLong("too long")
+        self.read.append(text)
+        return vector_of(text)
+
+
+def too_long(policy: OnTokenLimit, limit: int = 400) -> TooLong:
+    return TooLong(policy, WordCounter(), limit, 64)
+
+
+@proves("embedding.no-silent-truncation")
+@pytest.mark.parametrize("words", [20, 50, 100])
+def test_the_mean_is_over_all_parts_each_of_whole_sentences(words: int) -> None:
+    reader = Reader(words)
+
+    vector, remark = too_long(OnTokenLimit.MEAN).embed(LONG, reader)
+
+    assert remark is Remark.MEAN_OF_PARTS
+    assert " ".join(reader.read) == LONG
+    assert all(part.endswith("story.") for part in reader.read)
+    weights = [len(part.split()) for part in reader.read]
+    assert vector == mean([vector_of(part) for part in reader.read], weights)
+    assert vector is not None
+    assert similarity(vector, vector_of(LONG)) > 0.99
+
+
+def test_the_mean_weighs_parts_by_their_tokens_and_has_length_one() -> None:
+    one = Vector(array("f", [3.0, 0.0]).tobytes())
+    other = Vector(array("f", [0.0, 0.5]).tobytes())
+
+    found = array("f", mean([one, other], [3, 4]))
+
+    assert list(found) == pytest.approx([0.6, 0.8])
+
+
+def test_the_beginning_alone_is_embedded_where_that_was_chosen() -> None:
+    reader = Reader(50)
+
+    vector, remark = too_long(OnTokenLimit.TRUNCATE).embed(LONG, reader)
+
+    assert remark is Remark.TRUNCATED
+    assert len(reader.read) == 1
+    assert LONG.startswith(reader.read[0])
+    assert vector == vector_of(reader.read[0])
+
+
+def test_nothing_is_asked_for_a_text_that_is_skipped() -> None:
+    reader = Reader(50)
+
+    assert too_long(OnTokenLimit.SKIP).embed(LONG, reader) == (None, Remark.TOO_LONG)
+    assert reader.read == []
+
+
+def test_a_text_over_the_known_limit_is_first_cut_to_that() -> None:
+    reader = Reader(400)
+
+    too_long(OnTokenLimit.MEAN, limit=70).embed(LONG, reader)
+
+    assert [len(part.split()) for part in reader.read] == [66, 66, 48]
+
+
+@pytest.mark.parametrize("policy", [OnTokenLimit.MEAN, OnTokenLimit.TRUNCATE])
+def test_a_model_that_calls_everything_too_long_is_not_asked_for_ever_nor_believed(
+    policy: OnTokenLimit,
+) -> None:
+    asked: list[str] = []
+
+    def never(text: str) -> Vector:
+        asked.append(text)
+        raise TextTooLong("too long")
+
+    assert too_long(policy).embed(LONG, never) == (None, Remark.BAD_VECTOR)
+    assert 1 < len(asked) < 10
+    assert min(len(text.split()) for text in asked) >= LEAST_PART // 2
+
+
+def test_a_part_without_a_sound_vector_costs_the_text_its_own() -> None:
+    def broken(text: str) -> Vector:
+        if len(text.split()) > 100:
+            raise TextTooLong("too long")
+        return Vector(bytes(256)) if "sentence29" in text else vector_of(text)
+
+    assert too_long(OnTokenLimit.MEAN).embed(LONG, broken) == (None, Remark.BAD_VECTOR)
+
+
+def test_parts_that_cancel_out_give_no_vector() -> None:
+    def turning(text: str) -> Vector:
+        if len(text.split()) > 100:
+            raise TextTooLong("too long")
+        sign = 1.0 if "sentence0 " in text else -1.0
+        return Vector(array("f", [sign] + [0.0] * 63).tobytes())
+
+    assert too_long(OnTokenLimit.MEAN).embed(LONG, turning) == (None, Remark.BAD_VECTOR)
+
+
+def test_another_failure_is_not_taken_for_length() -> None:
+    def down(text: str) -> Vector:
+        raise ProviderUnavailable("down")
+
+    with pytest.raises(ProviderUnavailable):
+        too_long(OnTokenLimit.MEAN).embed(LONG, down)
+
+
+@pytest.mark.parametrize("text", ["", "a", "word " * 50, "x" * 401, LONG])
+def test_the_estimate_counts_a_part_as_it_counts_the_whole(text: str) -> None:
+    counter = EstimatedTokens()
+
+    measured = counter.measure(text)
+
+    assert measured.total == counter.count(text)
+    assert measured.count(0, len(text)) == counter.count(text)

@@ -1,0 +1,198 @@
+"""XML that means harm, and pages that are hardly XML."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from truespan.errors import SourceBroken, SourceRefused, SourceTooLarge, SourceUnsafe
+from truespan.ingest.load.xml import local, parse_xhtml, parse_xml
+
+_STEPS = ("bcdefghi", "cdefghij")
+LAUGHS = (
+    '<!DOCTYPE a [<!ENTITY b "ha">'
+    + "".join(
+        f'<!ENTITY {n} "{f"&{p};" * 10}">' for p, n in zip("bcdefghi", "cdefghij", strict=True)
+    )
+    + "]><a>&j;</a>"
+)
+EXTERNAL = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><a>&x;</a>'
+REMOTE = '<!DOCTYPE a SYSTEM "http://127.0.0.1:9/x.dtd"><a/>'
+
+
+def page(body: str) -> str:
+    """Return the text of the page with this body, as it would be read."""
+    return "".join(parse_xhtml("p", f"<html><body>{body}</body></html>".encode()).itertext())
+
+
+# Strict
+
+
+def test_elements_come_without_comments_and_instructions() -> None:
+    root = parse_xml(
+        "a", b'<?xml version="1.0"?><!-- c --><a x="1">b<!-- c -->c<?pi x?>d</a><!-- -->'
+    )
+
+    assert (root.text, len(root), root.get("x")) == ("bcd", 0, "1")
+
+
+@pytest.mark.parametrize("document", [LAUGHS, EXTERNAL, REMOTE, "<!DOCTYPE a><a/>"])
+@pytest.mark.parametrize(
+    "before", ["", "\n", "<!-- x -->", '<?xml version="1.0"?>\n<?x y?> <!--\n-->']
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_a_document_type_is_refused(document: str, before: str, encoding: str) -> None:
+    if encoding.startswith("utf-16-"):
+        before = before.strip()
+
+    with pytest.raises(SourceUnsafe):
+        parse_xml("a", (before + document).encode(encoding))
+
+
+def test_a_document_type_that_its_encoding_hides_is_refused() -> None:
+    hidden = f'<?xml version="1.0" encoding="UTF-32BE"?>{EXTERNAL}'.encode("utf-32-be")
+
+    with pytest.raises(SourceUnsafe):
+        parse_xml("a", hidden)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [b"", b"  ", b"text", b"<a>", b"<a></b>", b"<a/><b/>", b"<a>&nbsp;</a>", b"<a>\x00</a>",
+     b"<q:a/>", b'<?xml version="1.0" encoding="nonsense"?><a/>', b"\xff\xfe<",
+     b"<\0a", b"<a>\xff</a>"],
+)  # fmt: skip
+def test_what_is_not_well_formed_is_broken(document: bytes) -> None:
+    with pytest.raises(SourceBroken):
+        parse_xml("a", document)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "iso-8859-1"])
+def test_the_encoding_is_told_by_mark_or_declaration(encoding: str) -> None:
+    declared = f'<?xml version="1.0" encoding="{encoding.removesuffix("-sig")}"?><a>é</a>'
+
+    assert parse_xml("a", declared.encode(encoding)).text == "é"
+    assert parse_xhtml("a", declared.encode(encoding)).text == "é"
+
+
+@pytest.mark.parametrize("depth", [300, 100_000])
+def test_nesting_without_end_is_refused(depth: int) -> None:
+    deep = b"<a>" * depth + b"</a>" * depth
+
+    with pytest.raises(SourceUnsafe):
+        parse_xml("a", deep)
+    with pytest.raises(SourceUnsafe):
+        parse_xhtml("a", deep.replace(b"a", b"div"))
+
+
+def test_a_text_longer_than_the_parser_takes_is_too_large() -> None:
+    with pytest.raises(SourceTooLarge):
+        parse_xml("a", b"<a>" + b"x" * 10_100_000 + b"</a>")
+
+
+def test_names_are_read_without_their_namespace() -> None:
+    root = parse_xml("a", b'<w:a xmlns:w="urn:x"><b/></w:a>')
+
+    assert [local(element) for element in root.iter()] == ["a", "b"]
+
+
+# Pages
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        "<!DOCTYPE html>",
+        "<!doctype html>",
+        '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN"\n "http://127.0.0.1:9/x[1].dtd">',
+        '<?xml version="1.0"?>\n<!-- a > b -->\n<!DOCTYPE html>',
+    ],
+)
+def test_a_harmless_document_type_is_dropped(doctype: str) -> None:
+    root = parse_xhtml("a", f"{doctype}<html><body>x&nbsp;y</body></html>".encode())
+
+    assert "".join(root.itertext()) == "x\xa0y"
+    assert not root.getroottree().docinfo.doctype
+
+
+@pytest.mark.parametrize("document", [LAUGHS, EXTERNAL, LAUGHS.lower()])
+@pytest.mark.parametrize("before", ["", "\ufeff", "<?xml version='1.0'?><!-- x -->"])
+def test_a_document_type_that_declares_something_is_refused(document: str, before: str) -> None:
+    with pytest.raises(SourceUnsafe):
+        parse_xhtml("a", (before + document).encode())
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("a&nbsp;b&eacute;", "a\xa0bé"),
+        ("&amp;&lt;&gt;&quot;&apos;", "&<>\"'"),
+        ("&AMP;&nvlt;", "&<\u20d2"),
+        ("&LT;b&GT;", "<b>"),
+        ("&#233;&#xE9;", "éé"),
+        ("&unknown;", "&unknown;"),
+        ("AT&T & co", "AT&T & co"),
+        ("<![CDATA[&nbsp;<b>]]>", "&nbsp;<b>"),
+        ("a<!-- &nbsp; -->b", "ab"),
+        ("a\x0cb\x01c", "a bc"),
+    ],
+)
+def test_named_characters_become_the_characters(written: str, shown: str) -> None:
+    assert page(written) == shown
+
+
+def test_a_named_quote_does_not_end_the_value_it_stands_in() -> None:
+    root = parse_xhtml("a", b'<img alt="so &quot;called&quot; &lt;b&gt;"/>')
+
+    assert root.get("alt") == 'so "called" <b>'
+
+
+def test_a_page_that_is_not_well_formed_is_read_as_html() -> None:
+    assert page("<p>a<br>b<p>c & d<title/><![CDATA[e<f]]>&eacute;") == "abc & de<fé"
+
+
+def test_paragraphs_that_nobody_closed_do_not_nest() -> None:
+    assert page("<p>x" * 1000) == "x" * 1000
+
+
+def test_names_are_the_same_however_the_page_could_be_read() -> None:
+    strict = parse_xhtml("a", b'<html xmlns="http://www.w3.org/1999/xhtml"><body/></html>')
+    loose = parse_xhtml("a", b"<html><body><svg:image></body></html>")
+
+    assert [local(element) for element in strict.iter()] == ["html", "body"]
+    assert [local(element) for element in loose.iter()] == ["html", "body", "image"]
+
+
+@pytest.mark.parametrize("document", [b"", b"  ", b"\x89PNG\r\n\x1a\n\0\0", b"<!-- x -->"])
+def test_what_is_no_page_is_broken(document: bytes) -> None:
+    with pytest.raises(SourceBroken):
+        parse_xhtml("a", document)
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "idna", "unicode_escape", "hex", "rot13", "zlib"])
+def test_an_encoding_that_no_page_has_is_not_used(encoding: str) -> None:
+    declared = f'<?xml version="1.0" encoding="{encoding}"?><a>\\u0041b-</a>'.encode()
+
+    assert parse_xhtml("a", declared).text == "\\u0041b-"
+
+
+def test_an_encoding_declared_in_the_head_of_a_page_is_used() -> None:
+    meta = '<html><head><meta charset="windows-1251"></head><body>Глава</body></html>'
+
+    assert "".join(parse_xhtml("a", meta.encode("cp1251")).itertext()) == "Глава"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<!--", "<?x ?>", "<!-- -->", "&a", "<![CDATA[", "<meta ", " ", "<?xml ", "<a ", "<", '<a b="',
+     "<!DOCTYPE a ", "]]>", "&amp", "<![CDATA[]]>"],
+)  # fmt: skip
+@pytest.mark.timeout(60)
+def test_beginnings_without_end_cost_no_more_than_their_length(piece: str) -> None:
+    # With work that grows by the square of the length, this would take ten minutes.
+    hostile = (piece * 500_000).encode()
+
+    for parse in (parse_xml, parse_xhtml):
+        with contextlib.suppress(SourceRefused):
+            parse("p", hostile)
