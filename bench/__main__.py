@@ -24,6 +24,7 @@ from bench.report import RESULTS, Figure, markdown, read, table, verdict, write
 NAMES = (
     "chunking",
     "loaders",
+    "sanitize",
     "memory",
     "ingest",
     "reingest",

@@ -13,7 +13,7 @@ from truespan.ingest.assemble import Marker, assemble
 from truespan.ingest.cut import cut
 from truespan.ingest.dedupe import first_of_equals
 from truespan.ingest.figures import describe_figures, figure_chunks, summary_of
-from truespan.ingest.language import detect_language
+from truespan.ingest.language import detect_language, normal_language
 from truespan.ingest.prepare import Preparation
 from truespan.ingest.sanitize import Mode, Sanitizer
 from truespan.ingest.sentences import split_sentences
@@ -142,7 +142,7 @@ def _plausible_code(stated: str | None) -> str | None:
 
     Sources state a region where nobody asked for one, and a filter for 'en' means that too.
     """
-    code = (stated or "").strip().replace("_", "-").split("-")[0].lower()
+    code = normal_language(stated or "")
     return code if code.isascii() and code.isalpha() and len(code) in (2, 3) else None
 
 

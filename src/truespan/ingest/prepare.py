@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from truespan.errors import InvalidSettings
 from truespan.ingest.clean import CLEANING_VERSION
+from truespan.ingest.language import detector
 from truespan.ingest.load import LOADER_VERSION
 from truespan.ingest.sanitize import Sanitizer
 from truespan.ingest.sentences import segmenter
@@ -60,6 +61,8 @@ class Preparation:
             # The mode as well: a library that begins to count has to look at everything once.
             "sanitizer": [self.sanitizer.mode, self.sanitizer.digest],
             "on_token_limit": self.on_token_limit,
+            # It decides where sentences end, unless somebody says what the language is.
+            "language": None if declared.language else detector(),
         }
         return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
 

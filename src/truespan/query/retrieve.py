@@ -31,13 +31,14 @@ from truespan.query.assemble import (
     Attempt,
     bundled,
 )
+from truespan.query.attempts import Trial
 from truespan.query.filters import DEFAULT_FILTER, defaults_left_nothing, narrowed_scope
-from truespan.query.gather import NOTHING_EMBEDDED, Supply, gather, pending_notice, signal
+from truespan.query.gather import NOTHING_EMBEDDED, Supply, gather, pending_notice
 from truespan.query.locate import occurrences
 from truespan.query.pack import Packed, pack
 from truespan.query.rank import complete_until, rank_visible
 from truespan.query.reveal import reveal
-from truespan.query.settle import existing, in_one_state
+from truespan.query.settle import existing
 from truespan.query.similarity import as_float32, shown, similarity_of
 from truespan.query.vector import query_vector
 from truespan.query.verify import verify
@@ -144,15 +145,12 @@ class Retriever:
         request: RetrievalRequest,
         near_misses: bool,
     ) -> None:
-        def once(latest: World) -> None:
-            attempt.begin(_account(request))
-            self._fill(attempt, authority, latest, request, near_misses)
-
-        in_one_state(self.store, authority, world, once)
-        # Only now: marking what is broken changes the world that was looked at.
-        if attempt.flaws and attempt.scope is not None:
-            notices = signal(self.store, attempt.scope, attempt.flaws, self.on_flaws)
-            attempt.account.warnings += notices
+        Trial(self.store, authority, self.on_flaws).run(
+            attempt,
+            world,
+            account=lambda: _account(request),
+            fill=lambda latest: self._fill(attempt, authority, latest, request, near_misses),
+        )
 
     def _fill(
         self,

@@ -24,12 +24,13 @@ from truespan.query.assemble import (
     Attempt,
     bundled,
 )
-from truespan.query.gather import gather, signal
+from truespan.query.attempts import Trial
+from truespan.query.gather import gather
 from truespan.query.pack import Packed, pack
 from truespan.query.rank import rank_visible
 from truespan.query.retrieve import why_not_packed
 from truespan.query.reveal import reveal, seen_as
-from truespan.query.settle import existing, in_one_state
+from truespan.query.settle import existing
 from truespan.query.similarity import SCORE_DECIMALS, similarity_of
 from truespan.query.vector import query_vector
 from truespan.reading.tail import TailMaker
@@ -111,15 +112,12 @@ class Follower:
         reader: str,
         request: ReadingRequest,
     ) -> None:
-        def once(latest: World) -> None:
-            attempt.begin(_account(request))
-            self._fill(attempt, authority, latest, reader, request)
-
-        in_one_state(self.store, authority, world, once)
-        # Only now: marking what is broken changes the world that was looked at.
-        if attempt.flaws and attempt.scope is not None:
-            notices = signal(self.store, attempt.scope, attempt.flaws, self.on_flaws)
-            attempt.account.warnings += notices
+        Trial(self.store, authority, self.on_flaws).run(
+            attempt,
+            world,
+            account=lambda: _account(request),
+            fill=lambda latest: self._fill(attempt, authority, latest, reader, request),
+        )
 
     def _fill(
         self,

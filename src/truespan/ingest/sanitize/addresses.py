@@ -26,7 +26,7 @@ _OTHER_NUMBER = re.compile(
     r"update|sections?|sect|sec|chapters?|chap|clauses?|paragraphs?|para|articles?|art|items?|"
     r"figures?|fig|tables?|steps?|rules?|requirements?|appendix|annex|kapitel|abschnitte?|ziffer|"
     r"absatz|punkt|abb|tabelle|versión|sección|capítulo|versione|sezione|versão|seção|wersja|"
-    r"versie|version nr|no|nr|oid)|§|версия|раздел|版本|バージョン)"
+    r"versie|no|nr|oid|ec)|§|версия|раздел|版本|バージョン)"
     r"[.:]?[ \t\n]{0,2}(?:#|is|ist|=)?[ \t]?$",
     re.IGNORECASE,
 )

@@ -29,7 +29,8 @@ _LEADING = 6
 _START = re.compile("[0-9][0-9A-Za-z]{0,18}(?![0-9A-Za-z])")
 _GROUP = re.compile("[0-9A-Za-z]{1,18}(?![0-9A-Za-z])")
 _OTHER_NUMBER = re.compile(
-    r"(?<![a-z])(?:isbn|issn|ismn|ean|gtin|upc|doi|asin|imei|sku)(?:-?1[03])?[ :#.]{0,3}$", re.IGNORECASE
+    r"(?<![a-z])(?:isbn|issn|ismn|ean|gtin|upc|doi|asin|imei|sku)(?:-?1[03])?[ :#.]{0,3}$",
+    re.IGNORECASE,
 )
 
 
@@ -125,7 +126,8 @@ def _holds(view: str, start: int, end: int, kind: _Kind) -> bool:
     if kind.words and not _names(lowered(context), kind.words):
         return False
     value = view[start:end] if kind.whole else _compact(view[start:end])
-    return kind.check(value) and not _OTHER_NUMBER.search(context)
+    # One digit all along passes many checks, and is a number that somebody made up.
+    return len(set(value)) > 1 and kind.check(value) and not _OTHER_NUMBER.search(context)
 
 
 def _compact(value: str) -> str:

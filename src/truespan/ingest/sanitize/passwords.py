@@ -64,9 +64,9 @@ _WORDS_AFTER = (
     "required optional string str text none null nil undefined true false yes no see the your this "
     "that must should may can not and for with from only mandatory empty blank hidden redacted "
     "changed expired reset forgotten invalid incorrect wrong varchar char bool int any unknown "
-    "enter type input please who what how when you are was"
+    "enter type input please expected who what how when you are was"
 )
-_NO_PASSWORDS = frozenset(_WORDS_AFTER.split())
+_NO_PASSWORDS = frozenset([*_WORDS, *_WORDS_AFTER.split()])
 
 
 def scan_passwords(view: str) -> Iterator[Finding]:

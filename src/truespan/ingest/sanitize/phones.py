@@ -34,6 +34,7 @@ _LABEL = re.compile(
     r"[ \t\n]{0,2}\(?$"
     r"|(?:call|text|ring|reach)(?: me| us| him| her| them)? (?:at|on)[: ]{1,2}\(?$"
 )
+_DECIMAL = re.compile(r"[0-9]{5}\.[0-9]$")
 _LAST_GROUP = re.compile(r"(.{1,80}[0-9)])[ ().\-/]{1,3}[0-9]{1,20}")
 _BEFORE = 40
 _TRIES = 3
@@ -56,7 +57,7 @@ def _number_in(view: str, start: int, run: str, regions: Sequence[str]) -> tuple
     A run may hold more than the number, such as an amount that follows it. So its last groups are
     given up one by one.
     """
-    if _DATE.match(run):
+    if _DATE.match(run) or _DECIMAL.search(run):
         return None
     labelled = _LABEL.search(lowered(before(view, start, _BEFORE))) is not None
     for value in _shorter(run):
@@ -65,7 +66,7 @@ def _number_in(view: str, start: int, run: str, regions: Sequence[str]) -> tuple
             continue
         if rule := _rule_for(value, regions):
             return start + len(value), rule
-        if labelled and not value.startswith(("+", "(+", "00")):
+        if labelled:
             return start + len(value), "phone.labelled"
     return None
 
