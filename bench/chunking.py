@@ -17,7 +17,7 @@ from bench.measure import medians
 from bench.report import Figure, Options, Target, at_least, run, say
 from truespan.ingest.assemble import assemble
 from truespan.ingest.cut import cut
-from truespan.ingest.cut_window import quick_windows
+from truespan.ingest.cut.window import quick_windows
 from truespan.ingest.load import load
 from truespan.ingest.sentences import split_sentences
 from truespan.model.profile import WINDOW

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import truespan
-from truespan.adapters.child_parser import ChildParser
-from truespan.adapters.edge_index import EdgeIndex
+from truespan.adapters.child.parser import ChildParser
+from truespan.adapters.edge.index import EdgeIndex
 from truespan.library import Library
 from truespan.model.chunk import Vector
 from truespan.model.profile import Distance, EmbeddingProfile

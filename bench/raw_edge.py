@@ -25,8 +25,8 @@ from typing import Any
 import qdrant_edge as edge
 
 from bench.free import DIMENSIONS, unit_vectors
-from truespan.adapters.edge_shard import create_files
-from truespan.adapters.edge_wire import Collection
+from truespan.adapters.edge.shard import create_files
+from truespan.adapters.edge.wire import Collection
 from truespan.adapters.vector_bytes import numbers_of
 
 BATCH = 256

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from truespan.adapters import child_process
+from truespan.adapters.child import process
 from truespan.errors import SourceBroken
 from truespan.model.text import Block, BlockKind, Loaded
 
@@ -178,5 +178,5 @@ def probe(name: str, document: bytes, *, images: bool) -> Loaded:
 
 
 if __name__ == "__main__":
-    child_process.load = probe  # type: ignore[assignment]
-    sys.exit(child_process.main())
+    process.load = probe  # type: ignore[assignment]
+    sys.exit(process.main())

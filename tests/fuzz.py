@@ -27,7 +27,7 @@ import lxml.etree as etree
 
 from tests import fuzz_seeds
 from tests.hostile.zip_maker import archive, members_of
-from truespan.adapters.child_parser import ChildParser
+from truespan.adapters.child.parser import ChildParser
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
 
 FORMATS = {

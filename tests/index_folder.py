@@ -9,15 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.contract.index_contract import leaning, new_scope, point
-from truespan.adapters import edge_channel
-from truespan.adapters.edge_index import EdgeIndex
+from truespan.adapters.edge import channel
+from truespan.adapters.edge.index import EdgeIndex
 from truespan.adapters.file_lock import FileLock
 
 SCOPE = new_scope()
 
 
 def end_process(folder: Path) -> None:
-    if (address := edge_channel.published(folder)) is not None:
+    if (address := channel.published(folder)) is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(address.pid, signal.SIGCONT)
             os.kill(address.pid, signal.SIGTERM)
@@ -27,7 +27,7 @@ def end_process(folder: Path) -> None:
 
 def wait_for_end(folder: Path) -> None:
     """Return once the process has let go of the folder."""
-    with FileLock(folder / edge_channel.LOCK):
+    with FileLock(folder / channel.LOCK):
         pass
 
 
@@ -62,7 +62,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 def process_of(folder: Path) -> int:
     """Return the id of the process that serves the folder."""
-    address = edge_channel.published(folder)
+    address = channel.published(folder)
     assert address is not None
     return address.pid
 

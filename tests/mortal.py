@@ -14,8 +14,8 @@ from typing import Any
 
 from tests.worlds import DirectParser, HandClock, WordCounter, WordEmbedder
 from truespan.adapters.asset_folder import AssetFolder
-from truespan.adapters.edge_index import EdgeIndex
-from truespan.adapters.file_sources import FileSources
+from truespan.adapters.edge.index import EdgeIndex
+from truespan.adapters.files.sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_processes import SystemProcesses
 from truespan.ingest.load import supported

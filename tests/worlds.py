@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from truespan.adapters.asset_folder import AssetFolder
-from truespan.adapters.file_sources import FileSources
+from truespan.adapters.files.sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_processes import SystemProcesses
 from truespan.ingest.load import load, supported

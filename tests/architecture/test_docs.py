@@ -28,13 +28,13 @@ from tests.docs_reader import (
     table_rows,
 )
 from truespan import errors
-from truespan.adapters import child_parser
-from truespan.adapters.child_parser import ChildParser
+from truespan.adapters.child import parser as child_parser
+from truespan.adapters.child.parser import ChildParser
 from truespan.doors.cli import ingest, reading
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
 from truespan.ingest import draft, figures
 from truespan.ingest.load import archive, pdf, sniff
-from truespan.ingest.manifest_fields import Fields
+from truespan.ingest.manifest.fields import Fields
 from truespan.ingest.metadata import derive
 from truespan.ingest.plan import DryRun, Fate, PlannedDocument
 from truespan.ingest.report import IngestReport

@@ -69,17 +69,17 @@ ALLOWED = {
 
 THIRD_PARTY = {
     "apsw": "adapters/sqlite_store/",
-    "qdrant_edge": "adapters/edge_",
-    "onnxruntime": "adapters/local_embedder.py",
+    "qdrant_edge": "adapters/edge/",
+    "onnxruntime": "adapters/local/embedder.py",
     "tokenizers": "adapters/",
     "sentencex": "ingest/sentences.py",
     "markdown_it": "ingest/load/markdown.py",
     "lxml": "ingest/load/",
-    "pypdfium2": "ingest/load/pdf",
+    "pypdfium2": "ingest/load/pdf/",
     "py3langid": "ingest/language.py",
     "stdnum": "ingest/sanitize/",
     "phonenumbers": "ingest/sanitize/",
-    "fastembed": "adapters/fastembed_embedder.py",
+    "fastembed": "adapters/providers/fastembed_embedder.py",
     "typer": "doors/cli/",
     "click": "doors/cli/",
     "rich": "doors/cli/",
@@ -157,7 +157,7 @@ def test_only_settings_read_the_environment(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     reads = "os.environ" in text or "getenv" in text
     # The index process inherits the environment, and its socket lies where the system says.
-    exceptions = ("adapters/edge_link.py", "adapters/edge_channel.py")
+    exceptions = ("adapters/edge/link.py", "adapters/edge/channel.py")
     assert not reads or relative(path) in ("settings/__init__.py", *exceptions)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.providers import PassingClock
-from truespan.adapters.key_ring import KeyRing, MemoryCooldowns
+from truespan.adapters.providers.key_ring import KeyRing, MemoryCooldowns
 from truespan.errors import TruespanError
 from truespan.model.keys import ProviderKey, Secret
 from truespan.ports import Clock

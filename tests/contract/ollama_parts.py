@@ -10,7 +10,7 @@ import pytest
 
 from tests.providers import Asked, Ollama, Reaction
 from tests.worlds import HandClock, WordCounter
-from truespan.adapters.ollama_embedder import OllamaEmbedder
+from truespan.adapters.providers.ollama_embedder import OllamaEmbedder
 from truespan.errors import TruespanError
 from truespan.settings import Settings
 

@@ -15,9 +15,9 @@ import pytest
 
 from tests.pdf_maker import Page, column, make_pdf
 from tests.promises import proves
-from truespan.adapters.child_link import ChildFailed, ChildLink
-from truespan.adapters.child_parser import ChildParser
-from truespan.adapters.child_wire import Limits
+from truespan.adapters.child.link import ChildFailed, ChildLink
+from truespan.adapters.child.parser import ChildParser
+from truespan.adapters.child.wire import Limits
 from truespan.errors import (
     LoaderCrashed,
     SourceBroken,
@@ -320,7 +320,7 @@ def kill_at_work(pid: int, until: int) -> None:
 
 PARENT = """
 import os, signal, sys
-from truespan.adapters.child_parser import ChildParser
+from truespan.adapters.child.parser import ChildParser
 parser = ChildParser(cpu_seconds=1, module="tests.child_probe")
 parser.parse("repeat", b"1", images=False)
 print(parser.idle_pids[0], flush=True)
@@ -365,7 +365,7 @@ def test_an_interrupt_does_not_reach_a_child(probing: ChildParser):
 
 INTERRUPTED = """
 import os, signal, threading
-from truespan.adapters.child_parser import ChildParser
+from truespan.adapters.child.parser import ChildParser
 parser = ChildParser(module="tests.child_probe")
 parser.parse("repeat", b"1", images=False)
 signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))

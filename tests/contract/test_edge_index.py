@@ -17,9 +17,9 @@ from tests.contract.index_contract import (
     vector,
 )
 from tests.promises import proves
-from truespan.adapters import edge_channel
-from truespan.adapters.edge_index import EdgeIndex
-from truespan.adapters.edge_wire import (
+from truespan.adapters.edge import channel
+from truespan.adapters.edge.index import EdgeIndex
+from truespan.adapters.edge.wire import (
     Collection,
 )
 from truespan.adapters.file_lock import FileLock
@@ -76,7 +76,7 @@ def test_a_point_holds_its_place_and_its_hash_and_never_text(tmp_path: Path):
     assert indexed["tenant"].is_tenant
 
 
-@pytest.mark.skipif(edge_channel.WINDOWS, reason="access is not a matter of modes there")
+@pytest.mark.skipif(channel.WINDOWS, reason="access is not a matter of modes there")
 def test_all_files_are_for_their_owner_alone(index: EdgeIndex, folder: Path):
     index.prepare(new_scope())
 
@@ -144,7 +144,7 @@ def test_an_engine_that_panics_is_refused_and_can_be_made_anew(tmp_path: Path):
     index.retire()
 
     # After each panic another process took over, since nobody knows what the old one still holds.
-    assert (folder_log := (tmp_path / edge_channel.LOG).read_text()).count(" start\n") == 4
+    assert (folder_log := (tmp_path / channel.LOG).read_text()).count(" start\n") == 4
     assert "panicked" in folder_log
     assert count == 0
 
@@ -184,13 +184,13 @@ def test_resetting_a_healthy_collection_empties_it(index: EdgeIndex):
 
 def wait_for_lock(folder: Path) -> None:
     """Return once the index process has let go of the folder."""
-    with FileLock(folder / edge_channel.LOCK):
+    with FileLock(folder / channel.LOCK):
         pass
 
 
 def test_the_key_is_for_its_owner_alone_and_made_once(tmp_path: Path):
     with ThreadPoolExecutor(8) as threads:
-        keys = set(threads.map(edge_channel.key_of, [tmp_path] * 40))
+        keys = set(threads.map(channel.key_of, [tmp_path] * 40))
 
     assert len(keys) == 1
     assert len(keys.pop()) == 32

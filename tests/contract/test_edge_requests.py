@@ -9,10 +9,10 @@ import pytest
 
 from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope, point, vector
 from tests.promises import proves
-from truespan.adapters import edge_channel
-from truespan.adapters.edge_index import EdgeIndex
-from truespan.adapters.edge_link import EdgeLink
-from truespan.adapters.edge_wire import (
+from truespan.adapters.edge import channel
+from truespan.adapters.edge.index import EdgeIndex
+from truespan.adapters.edge.link import EdgeLink
+from truespan.adapters.edge.wire import (
     VERSION,
     Collection,
     Count,
@@ -59,20 +59,20 @@ class Recorder:
 
     def __init__(self, folder: Path) -> None:
         self.requests: list[Request] = []
-        self._key = edge_channel.key_of(folder)
-        self._lock = FileLock(folder / edge_channel.LOCK)
+        self._key = channel.key_of(folder)
+        self._lock = FileLock(folder / channel.LOCK)
         assert self._lock.acquire()
-        self._listener, address = edge_channel.listen(folder)
-        edge_channel.publish(folder, address)
+        self._listener, address = channel.listen(folder)
+        channel.publish(folder, address)
         self._thread = threading.Thread(target=self._serve, args=[self._listener])
         self._thread.start()
 
     def _serve(self, listener: Listener) -> None:
         with listener.accept() as connection:
-            edge_channel.admit(connection, self._key, 5)
+            channel.admit(connection, self._key, 5)
             while True:
                 try:
-                    request = decode_request(edge_channel.receive(connection))
+                    request = decode_request(channel.receive(connection))
                 except EOFError:
                     return
                 self.requests.append(request)
@@ -225,22 +225,22 @@ def test_the_process_refuses_a_vector_of_another_length(link: EdgeLink):
 
 
 def test_the_process_refuses_a_message_it_cannot_read_and_goes_on(folder: Path, link: EdgeLink):
-    address = edge_channel.published(folder)
+    address = channel.published(folder)
     assert address is not None
-    with edge_channel.connect(address, edge_channel.key_of(folder), 5) as connection:
+    with channel.connect(address, channel.key_of(folder), 5) as connection:
         connection.send_bytes(b"\xc1 not a message")
-        refused = edge_channel.receive(connection)
+        refused = channel.receive(connection)
 
     assert b"greeted" in refused
     assert not isinstance(link.ask(Count(COLLECTION, (TENANT,))), Refused)
 
 
 def test_the_process_refuses_a_client_of_another_version(folder: Path, link: EdgeLink):
-    address = edge_channel.published(folder)
+    address = channel.published(folder)
     assert address is not None
-    with edge_channel.connect(address, edge_channel.key_of(folder), 5) as connection:
-        connection.send_bytes(encode(Hello(VERSION + 1, edge_channel.identity(folder))))
-        reply = decode_reply(edge_channel.receive(connection))
+    with channel.connect(address, channel.key_of(folder), 5) as connection:
+        connection.send_bytes(encode(Hello(VERSION + 1, channel.identity(folder))))
+        reply = decode_reply(channel.receive(connection))
 
     assert isinstance(reply, Refused)
     assert "version" in reply.message
@@ -256,4 +256,4 @@ def test_an_error_of_the_engine_quotes_nothing_of_what_it_was_given(index: EdgeI
         index.delete(scope, [ChunkId(canary)])
 
     assert canary not in str(refusal.value)
-    assert canary not in (folder / edge_channel.LOG).read_text()
+    assert canary not in (folder / channel.LOG).read_text()

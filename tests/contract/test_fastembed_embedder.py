@@ -18,8 +18,8 @@ import pytest
 from tests.contract.keyed_parts import PASSAGES
 from tests.promises import proves
 from tests.worlds import similarity
-from truespan.adapters.fastembed_embedder import INSTALL, FastembedEmbedder
-from truespan.adapters.local_model import LocalModel
+from truespan.adapters.local.model import LocalModel
+from truespan.adapters.providers.fastembed_embedder import INSTALL, FastembedEmbedder
 from truespan.errors import ModelUnavailable, TextTooLong
 from truespan.model.chunk import Vector
 from truespan.ports import Embedder

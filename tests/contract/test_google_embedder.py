@@ -15,8 +15,8 @@ from tests.promises import proves
 from tests.providers import Answer, Google, PassingClock
 from tests.providers.google import complaint, delay, text_of
 from tests.worlds import place, similarity, vector_of
-from truespan.adapters.embedding_probe import PROBE
-from truespan.adapters.google_embedder import GoogleEmbedder
+from truespan.adapters.providers.embedding_probe import PROBE
+from truespan.adapters.providers.google_embedder import GoogleEmbedder
 from truespan.errors import (
     BatchTooLarge,
     CredentialsMissing,

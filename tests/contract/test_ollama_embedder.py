@@ -31,8 +31,8 @@ from tests.contract.ollama_parts import (
 from tests.promises import proves
 from tests.providers import DEFAULT_MODEL, Answer, Asked, Model, Ollama
 from tests.worlds import HandClock, WordCounter, similarity, vector_of
-from truespan.adapters.ollama_embedder import PROBE, OllamaEmbedder
-from truespan.adapters.ollama_models import manner_of, same_model, spellings, to_pull
+from truespan.adapters.providers.ollama_embedder import PROBE, OllamaEmbedder
+from truespan.adapters.providers.ollama_models import manner_of, same_model, spellings, to_pull
 from truespan.errors import (
     InvalidConfiguration,
     ProviderBadReply,

@@ -20,8 +20,8 @@ from tests.contract.ollama_parts import (
 from tests.promises import proves
 from tests.providers import Answer, Asked, Model, Ollama, Raw, Reaction, drops
 from tests.worlds import HandClock, Place, place, similarity, vector_of
-from truespan.adapters.http_connection import Bounds
-from truespan.adapters.ollama_embedder import PROBE, RECHECK_SECONDS
+from truespan.adapters.providers.http_connection import Bounds
+from truespan.adapters.providers.ollama_embedder import PROBE, RECHECK_SECONDS
 from truespan.compose import open_library
 from truespan.errors import (
     ModelUnavailable,
@@ -32,8 +32,8 @@ from truespan.errors import (
     TextTooLong,
     TruespanError,
 )
-from truespan.ingest.canary import CANARY
-from truespan.ingest.drift import PROBES
+from truespan.ingest.embed.canary import CANARY
+from truespan.ingest.embed.drift import PROBES
 from truespan.library import World
 
 

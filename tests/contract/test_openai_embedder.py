@@ -20,9 +20,9 @@ from tests.promises import proves
 from tests.providers import Answer, OpenAi, PassingClock
 from tests.providers.openai import complaint
 from tests.worlds import WordCounter, similarity, vector_of
-from truespan.adapters.embedding_probe import PROBE
-from truespan.adapters.key_ring import KeyRing
-from truespan.adapters.openai_embedder import OpenAiEmbedder
+from truespan.adapters.providers.embedding_probe import PROBE
+from truespan.adapters.providers.key_ring import KeyRing
+from truespan.adapters.providers.openai_embedder import OpenAiEmbedder
 from truespan.errors import (
     BatchTooLarge,
     CredentialsMissing,

@@ -29,8 +29,8 @@ from tests.laws.texts import (
 from tests.promises import proves
 from tests.readings import CHUNKINGS, Cut, as_cut, cut_from_scratch, stored, whole_chunks
 from tests.worlds import HandClock, Place, WordEmbedder, other_profile, place
-from truespan.adapters.local_model import LocalModel
-from truespan.adapters.wordpiece_counter import WordPieceCounter
+from truespan.adapters.local.counter import WordPieceCounter
+from truespan.adapters.local.model import LocalModel
 from truespan.ingest.draft import chunks_of, measured
 from truespan.library import World
 from truespan.model.document import Draft, RevisionRef

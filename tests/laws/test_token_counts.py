@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from truespan.adapters.local_embedder import LocalEmbedder
-from truespan.adapters.local_model import LocalModel
-from truespan.adapters.wordpiece_counter import LONE, WordPieceCounter
+from truespan.adapters.local.counter import LONE, WordPieceCounter
+from truespan.adapters.local.embedder import LocalEmbedder
+from truespan.adapters.local.model import LocalModel
 from truespan.model.text import TokenMap
 from truespan.ports import TokenCounter
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.laws.texts import LIMITS, Document, documents, measure, often, raw, window_profiles
 from tests.promises import proves
 from truespan.ingest.clean import clean
-from truespan.ingest.cut_window import quick_windows, windows
+from truespan.ingest.cut.window import quick_windows, windows
 from truespan.model.profile import (
     WINDOW,
     ChunkingProfile,

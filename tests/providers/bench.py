@@ -20,11 +20,11 @@ from tests.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.providers.ollama import DEFAULT_MODEL, Ollama
 from tests.providers.openai import OpenAi
 from tests.worlds import MemoryIndex, Place, WordCounter, place
-from truespan.adapters.google_embedder import GoogleEmbedder
-from truespan.adapters.http_connection import Bounds
-from truespan.adapters.key_ring import KeyRing, MemoryCooldowns
-from truespan.adapters.ollama_embedder import OllamaEmbedder
-from truespan.adapters.openai_embedder import OpenAiEmbedder
+from truespan.adapters.providers.google_embedder import GoogleEmbedder
+from truespan.adapters.providers.http_connection import Bounds
+from truespan.adapters.providers.key_ring import KeyRing, MemoryCooldowns
+from truespan.adapters.providers.ollama_embedder import OllamaEmbedder
+from truespan.adapters.providers.openai_embedder import OpenAiEmbedder
 from truespan.library import World
 from truespan.model.keys import ProviderKey, Secret
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.hostile import HOSTILE, Trap
 from tests.promises import proves
-from truespan.adapters.child_parser import ChildParser
+from truespan.adapters.child.parser import ChildParser
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
 from truespan.model.text import Loaded
 

@@ -12,9 +12,9 @@ import pytest
 from tests.contract.index_contract import COSINE, EAST, point, vector
 from tests.index_folder import SCOPE, end_process, opened
 from tests.promises import proves
-from truespan.adapters.edge_index import EdgeIndex
-from truespan.adapters.edge_link import EdgeLink
-from truespan.adapters.edge_wire import Collection, Done, Upsert, WirePoint
+from truespan.adapters.edge.index import EdgeIndex
+from truespan.adapters.edge.link import EdgeLink
+from truespan.adapters.edge.wire import Collection, Done, Upsert, WirePoint
 from truespan.errors import IndexRefused, IndexUnavailable, StorageFull
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")

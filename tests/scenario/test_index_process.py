@@ -15,8 +15,8 @@ import pytest
 from tests.contract.index_contract import EAST, leaning, point, vector
 from tests.index_folder import SCOPE, end_process, opened, process_of
 from tests.promises import proves
-from truespan.adapters import edge_channel
-from truespan.adapters.edge_index import EdgeIndex
+from truespan.adapters.edge import channel
+from truespan.adapters.edge.index import EdgeIndex
 from truespan.errors import IndexRefused
 from truespan.model.scope import Scope
 
@@ -26,8 +26,8 @@ CLIENT = """
 import sys
 from pathlib import Path
 from tests.contract.index_contract import COSINE, EAST, point, vector
-from truespan.adapters import edge_channel
-from truespan.adapters.edge_index import EdgeIndex
+from truespan.adapters.edge import channel
+from truespan.adapters.edge.index import EdgeIndex
 from truespan.model.scope import OWNER, Generation, Scope
 
 scope = Scope(OWNER, sys.argv[2], Generation(1, COSINE))
@@ -37,7 +37,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 index.prepare(scope)
 index.upsert(scope, [point(scope, int(sys.argv[3]), vector(*EAST))])
-print(edge_channel.published(folder).pid, flush=True)
+print(channel.published(folder).pid, flush=True)
 """
 
 
@@ -70,7 +70,7 @@ def test_five_programs_that_start_at_once_share_one_index_process(folder: Path):
     assert [answer[1] for answer in answers] == [""] * 5
     assert {int(answer[0]) for answer in answers} == {process_of(folder)}
     assert opened(folder).count(SCOPE) == 5
-    assert (folder / edge_channel.LOG).read_text().count(" start\n") == 1
+    assert (folder / channel.LOG).read_text().count(" start\n") == 1
 
 
 @proves("store.second-process")
@@ -171,12 +171,12 @@ def test_a_runtime_directory_that_others_can_enter_is_not_used(
 @proves("store.second-process")
 def test_a_client_with_another_key_is_refused_and_others_are_served_on(folder: Path):
     index = opened(folder, points=3)
-    address = edge_channel.published(folder)
+    address = channel.published(folder)
     assert address is not None
 
     for _ in range(3):
-        with pytest.raises(edge_channel.Refusal):
-            edge_channel.connect(address, b"x" * 32, 5)
+        with pytest.raises(channel.Refusal):
+            channel.connect(address, b"x" * 32, 5)
 
     assert index.count(SCOPE) == 3
     assert process_of(folder) == address.pid
@@ -194,7 +194,7 @@ def test_a_key_that_was_replaced_under_a_running_process_is_a_clear_error(folder
 @proves("store.second-process")
 def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(folder: Path):
     opened(folder, points=3)
-    address = edge_channel.published(folder)
+    address = channel.published(folder)
     assert address is not None
 
     with contextlib.ExitStack() as stack:

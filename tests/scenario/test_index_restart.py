@@ -22,8 +22,8 @@ from tests.index_folder import (
     wait_for_end,
 )
 from tests.promises import proves
-from truespan.adapters import edge_channel
-from truespan.adapters.edge_index import EdgeIndex
+from truespan.adapters.edge import channel
+from truespan.adapters.edge.index import EdgeIndex
 from truespan.errors import IndexRefused, IndexUnavailable
 from truespan.model.ids import ChunkId
 
@@ -104,13 +104,13 @@ def test_a_process_that_stops_reading_is_an_error_in_time(folder: Path):
 @proves("store.second-process")
 def test_an_idle_process_ends_although_clients_are_connected_and_comes_back(folder: Path):
     index = opened(folder, points=20, idle_seconds=0.05)
-    first = (folder / edge_channel.LOG).read_text().split()[1]
+    first = (folder / channel.LOG).read_text().split()[1]
 
     wait_for_end(folder)
     count = index.count(SCOPE)
 
     assert count == 20
-    assert f" {first} stop: idle" in (folder / edge_channel.LOG).read_text()
+    assert f" {first} stop: idle" in (folder / channel.LOG).read_text()
 
 
 @proves("store.second-process")
@@ -139,7 +139,7 @@ def test_requests_that_meet_an_ending_process_are_not_lost(folder: Path):
 
 def serves_anew(folder: Path, ended: int) -> bool:
     """Say whether another process than the one that was ended serves the folder."""
-    address = edge_channel.published(folder)
+    address = channel.published(folder)
     return address is not None and address.pid != ended
 
 
@@ -151,19 +151,19 @@ def test_a_process_told_to_end_leaves_everything_flushed_and_closed(folder: Path
     os.kill(process_of(folder), signal.SIGTERM)
     wait_for_end(folder)
 
-    assert (folder / edge_channel.LOG).read_text().endswith("stop: signal\n")
-    assert edge_channel.published(folder) is None
+    assert (folder / channel.LOG).read_text().endswith("stop: signal\n")
+    assert channel.published(folder) is None
     assert index.count(SCOPE) == 21
 
 
 @proves("store.second-process")
 def test_what_a_killed_process_left_behind_is_no_obstacle(folder: Path):
     opened(folder, points=3)
-    address = edge_channel.published(folder)
+    address = channel.published(folder)
     assert address is not None
     kill(address.pid)
     assert Path(address.name).exists()
-    assert edge_channel.published(folder) == address
+    assert channel.published(folder) == address
 
     assert opened(folder).count(SCOPE) == 3
 
@@ -173,17 +173,17 @@ def test_a_process_that_cannot_start_is_an_error_that_says_where_to_look(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     folder.mkdir()
-    (folder / edge_channel.LOCK).mkdir()  # cannot be opened as a file
+    (folder / channel.LOCK).mkdir()  # cannot be opened as a file
 
-    with pytest.raises(IndexUnavailable, match=edge_channel.LOG):
+    with pytest.raises(IndexUnavailable, match=channel.LOG):
         opened(folder)
-    (folder / edge_channel.LOCK).rmdir()
+    (folder / channel.LOCK).rmdir()
 
 
 @proves("errors.no-secrets")
 def test_the_log_names_no_point_and_no_world_and_does_not_grow_forever(folder: Path):
     folder.mkdir()
-    (folder / edge_channel.LOG).write_bytes(b"old\n" * 300_000)
+    (folder / channel.LOG).write_bytes(b"old\n" * 300_000)
     index = opened(folder, points=20)
     index.search(SCOPE, vector(*EAST), limit=3, floor=0.1)
     with pytest.raises(IndexRefused):
@@ -191,7 +191,7 @@ def test_the_log_names_no_point_and_no_world_and_does_not_grow_forever(folder: P
     index.retire()
     wait_for_end(folder)
 
-    log = (folder / edge_channel.LOG).read_text()
+    log = (folder / channel.LOG).read_text()
     first = point(SCOPE, 0, vector(*EAST))
     assert "old" not in log
     assert not any(secret in log for secret in (SCOPE.world, first.chunk_id, first.text_hash))

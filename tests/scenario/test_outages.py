@@ -16,7 +16,7 @@ import pytest
 from tests.mortal import library
 from tests.promises import proves
 from tests.stories import story
-from truespan.adapters import edge_channel
+from truespan.adapters.edge import channel
 from truespan.errors import IndexUnavailable, StorageFull
 from truespan.library import Library, World
 
@@ -74,7 +74,7 @@ def test_a_search_that_loses_its_index_is_told_and_the_next_one_works(
     (tmp_path / "a.txt").write_text(story(60))
     world.ingest(str(tmp_path / "a.txt"))
     before = [passage.text for passage in world.search("harbour", floor=0.0).results]
-    receive = edge_channel.receive
+    receive = channel.receive
 
     def killed_first(*arguments: Any) -> bytes:
         # The request is on its way and nobody is left to answer it.
@@ -83,7 +83,7 @@ def test_a_search_that_loses_its_index_is_told_and_the_next_one_works(
         return receive(*arguments)
 
     os.kill(server(real), signal.SIGSTOP)
-    monkeypatch.setattr(edge_channel, "receive", killed_first)
+    monkeypatch.setattr(channel, "receive", killed_first)
     with pytest.raises(IndexUnavailable) as loss:
         world.search("harbour", floor=0.0)
 

@@ -26,8 +26,8 @@ from tests.providers.bench import KEY, SPEAKERS, Bench, Speaker
 from tests.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.worlds import MemoryIndex, Place, similarity, vector_of
 from truespan.errors import TruespanError
-from truespan.ingest.canary import CANARY
-from truespan.ingest.pace import ATTEMPTS
+from truespan.ingest.embed.canary import CANARY
+from truespan.ingest.embed.pace import ATTEMPTS
 from truespan.library import World
 
 SECRET = "butlersecret"

@@ -12,15 +12,15 @@ from tests.promises import proves
 from tests.providers import OpenAi, PassingClock
 from tests.providers.openai import complaint
 from tests.worlds import Place, WordCounter, place, similarity, vector_of
-from truespan.adapters.key_ring import KeyRing, MemoryCooldowns
-from truespan.adapters.openai_embedder import OpenAiEmbedder
+from truespan.adapters.providers.key_ring import KeyRing, MemoryCooldowns
+from truespan.adapters.providers.openai_embedder import OpenAiEmbedder
 from truespan.errors import (
     CredentialsMissing,
     ProviderCoolingDown,
     ProviderRefused,
     TruespanError,
 )
-from truespan.ingest.pace import Pace
+from truespan.ingest.embed.pace import Pace
 from truespan.model.keys import ProviderKey, Secret
 
 KEY = "sk-canary-77aa01"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.promises import proves
 from tests.worlds import WordEmbedder, vector_of
 from truespan.errors import ProviderBadReply
-from truespan.ingest.canary import CANARY, Canary, most_canaries, places_for
+from truespan.ingest.embed.canary import CANARY, Canary, most_canaries, places_for
 from truespan.model.chunk import Vector
 
 Change = Callable[[list[Vector]], list[Vector]]

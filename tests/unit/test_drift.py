@@ -10,7 +10,7 @@ import pytest
 from tests.providers import PassingClock
 from tests.worlds import WordEmbedder, vector_of
 from truespan.errors import ModelDrifted, ProviderBadReply, ProviderUnavailable
-from truespan.ingest.drift import PROBES, DriftProbe
+from truespan.ingest.embed.drift import PROBES, DriftProbe
 from truespan.model.chunk import Vector
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from truespan.adapters import edge_channel
-from truespan.adapters.edge_process import Activity, EdgeProcess
-from truespan.adapters.edge_wire import Collection, Prepare, Retiring, encode
+from truespan.adapters.edge import channel
+from truespan.adapters.edge.process import Activity, EdgeProcess
+from truespan.adapters.edge.wire import Collection, Prepare, Retiring, encode
 
 
 def test_a_request_that_comes_too_late_is_not_begun(tmp_path: Path):
@@ -41,13 +41,13 @@ def test_an_idle_process_admits_nobody_once_it_has_decided_to_end():
             assert not admitted
 
 
-@pytest.mark.skipif(edge_channel.WINDOWS, reason="pipes cannot be closed for one direction")
+@pytest.mark.skipif(channel.WINDOWS, reason="pipes cannot be closed for one direction")
 def test_what_was_sent_before_the_end_is_read_and_what_comes_later_cannot_be_sent():
     client, process = Pipe()
     with client, process:
         client.send_bytes(b"before")
 
-        edge_channel.refuse_more(process)
+        channel.refuse_more(process)
 
         with pytest.raises(BrokenPipeError):
             client.send_bytes(b"after")

@@ -18,11 +18,11 @@ from truespan.errors import (
     ProviderUnavailable,
     TextTooLong,
 )
-from truespan.ingest.batches import batches
-from truespan.ingest.canary import CANARY, Canary
 from truespan.ingest.embed import EmbeddedBatch, embed_texts
-from truespan.ingest.pace import ATTEMPTS
-from truespan.ingest.too_long import OnTokenLimit, Remark
+from truespan.ingest.embed.batches import batches
+from truespan.ingest.embed.canary import CANARY, Canary
+from truespan.ingest.embed.pace import ATTEMPTS
+from truespan.ingest.embed.too_long import OnTokenLimit, Remark
 from truespan.model.chunk import Vector
 from truespan.model.ids import TextHash, hash_text
 from truespan.ports import EmbeddingLimits

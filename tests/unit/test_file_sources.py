@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from truespan.adapters import file_jail
-from truespan.adapters.file_sources import FileSources
+from truespan.adapters.files import jail
+from truespan.adapters.files.sources import FileSources
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
 from truespan.ingest.load.sniff import is_known_ending
 from truespan.model.found import Found, Root
@@ -267,8 +267,8 @@ def test_a_manifests_file_is_read_through_no_link_anywhere_on_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fallback: bool
 ) -> None:
     if fallback:
-        monkeypatch.setattr(file_jail, "_BY_NAME", False)
-        monkeypatch.setattr(file_jail, "_NO_LINK_AT_ALL", 0)
+        monkeypatch.setattr(jail, "_BY_NAME", False)
+        monkeypatch.setattr(jail, "_NO_LINK_AT_ALL", 0)
     root = tree(Path(os.path.realpath(tmp_path)), "in/real/a.txt", "out/a.txt")
     (root / "in/link.txt").symlink_to("real/a.txt")
     (root / "in/folder").symlink_to("real")

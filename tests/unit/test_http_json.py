@@ -23,8 +23,8 @@ import pytest
 from tests.promises import proves
 from tests.providers import Answer, Asked, Loopback, PassingClock, Raw, Reaction, drops
 from tests.worlds import HandClock
-from truespan.adapters.http_connection import Bounds, is_allowed, read_target
-from truespan.adapters.http_json import JsonClient, Reply, read_pause
+from truespan.adapters.providers.http_connection import Bounds, is_allowed, read_target
+from truespan.adapters.providers.http_json import JsonClient, Reply, read_pause
 from truespan.errors import (
     BatchTooLarge,
     InvalidConfiguration,
@@ -33,7 +33,7 @@ from truespan.errors import (
     ProviderUnavailable,
     ServiceError,
 )
-from truespan.ingest.pace import Pace
+from truespan.ingest.embed.pace import Pace
 
 SECRET = "the-butler-did-it"
 NOW = 1_000_000.0

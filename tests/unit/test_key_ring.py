@@ -11,8 +11,8 @@ import pytest
 
 from tests.promises import proves
 from tests.worlds import HandClock
-from truespan.adapters.http_json import Reply
-from truespan.adapters.key_ring import COOLDOWN, KeyRing, MemoryCooldowns
+from truespan.adapters.providers.http_json import Reply
+from truespan.adapters.providers.key_ring import COOLDOWN, KeyRing, MemoryCooldowns
 from truespan.errors import (
     CredentialsMissing,
     InvalidConfiguration,

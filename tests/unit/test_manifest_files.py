@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from truespan.adapters.file_sources import FileSources
+from truespan.adapters.files.sources import FileSources
 from truespan.errors import ManifestInvalid, SourceMissing, SourceUnreadable
 from truespan.ingest.load.sniff import is_known_ending
 from truespan.ingest.manifest import parse_manifest

@@ -13,7 +13,7 @@ import pytest
 from tests.promises import proves
 from tests.stories import assert_settled, story
 from tests.worlds import Place, place
-from truespan.adapters.file_sources import FileSources
+from truespan.adapters.files.sources import FileSources
 from truespan.errors import InvalidSettings, ManifestInvalid, SourceMissing
 from truespan.ingest.load import supported
 from truespan.ingest.plan import Fate

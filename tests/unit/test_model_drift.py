@@ -10,7 +10,7 @@ import pytest
 
 from tests.worlds import WordEmbedder, place, vector_of
 from truespan.errors import ModelDrifted
-from truespan.ingest.drift import PROBES
+from truespan.ingest.embed.drift import PROBES
 from truespan.model.chunk import Vector
 from truespan.model.job import JobState
 from truespan.ports import EmbeddingLimits

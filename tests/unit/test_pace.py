@@ -18,7 +18,7 @@ from truespan.errors import (
     ProviderRefused,
     ProviderUnavailable,
 )
-from truespan.ingest.pace import ATTEMPTS, LONGEST_PAUSE, Pace, retried
+from truespan.ingest.embed.pace import ATTEMPTS, LONGEST_PAUSE, Pace, retried
 
 
 @proves("embedding.rate-limit")

@@ -12,8 +12,8 @@ from truespan.errors import (
     SourceTooLarge,
 )
 from truespan.ingest.load import load
-from truespan.ingest.load.pdf_join import joined
-from truespan.ingest.load.pdf_properties import authors_of, date_of
+from truespan.ingest.load.pdf.join import joined
+from truespan.ingest.load.pdf.properties import authors_of, date_of
 from truespan.model.text import Block, BlockKind, Loaded, PageStart
 
 FULL = [

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from truespan.errors import InvalidSettings, SourceEmpty
+from truespan.ingest.embed.prices import Estimate
 from truespan.ingest.plan import DryRun, Fate, plan_run, to_remove
-from truespan.ingest.prices import Estimate
 from truespan.model.chunk import CutChunk
 from truespan.model.document import Document, Draft
 from truespan.model.found import Found, Root

@@ -8,8 +8,8 @@ import pytest
 
 from tests.docs_reader import DOCS, sections_of, table_rows
 from tests.worlds import other_profile
-from truespan.ingest.prices import LOOKED_UP, PRICES, estimate, price_of
-from truespan.ingest.too_long import OnTokenLimit
+from truespan.ingest.embed.prices import LOOKED_UP, PRICES, estimate, price_of
+from truespan.ingest.embed.too_long import OnTokenLimit
 from truespan.ports import EmbeddingLimits
 
 SMALL = other_profile(provider="openai", model="text-embedding-3-small")

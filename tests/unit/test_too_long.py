@@ -9,8 +9,14 @@ import pytest
 from tests.promises import proves
 from tests.worlds import WordCounter, similarity, vector_of
 from truespan.errors import ProviderUnavailable, TextTooLong
-from truespan.ingest.too_long import LEAST_PART, EstimatedTokens, OnTokenLimit, Remark, TooLong
-from truespan.ingest.vectors import mean
+from truespan.ingest.embed.too_long import (
+    LEAST_PART,
+    EstimatedTokens,
+    OnTokenLimit,
+    Remark,
+    TooLong,
+)
+from truespan.ingest.embed.vectors import mean
 from truespan.model.chunk import Vector
 
 LONG = " ".join(f"This is sentence{number} of the story." for number in range(30))

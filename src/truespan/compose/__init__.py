@@ -6,20 +6,20 @@ import secrets
 from pathlib import Path
 
 from truespan.adapters.asset_folder import AssetFolder
-from truespan.adapters.child_parser import ChildParser
-from truespan.adapters.edge_index import EdgeIndex
-from truespan.adapters.file_sources import FileSources
-from truespan.adapters.local_embedder import LocalEmbedder
-from truespan.adapters.local_model import LocalModel
+from truespan.adapters.child.parser import ChildParser
+from truespan.adapters.edge.index import EdgeIndex
+from truespan.adapters.files.sources import FileSources
+from truespan.adapters.local.counter import WordPieceCounter
+from truespan.adapters.local.embedder import LocalEmbedder
+from truespan.adapters.local.model import LocalModel
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_clock import SystemClock
 from truespan.adapters.system_processes import SystemProcesses
-from truespan.adapters.wordpiece_counter import WordPieceCounter
 from truespan.errors import InvalidConfiguration, LibraryNotFound
+from truespan.ingest.embed.too_long import OnTokenLimit
 from truespan.ingest.load import supported
 from truespan.ingest.prepare import Preparation
 from truespan.ingest.sanitize import Mode, Profile, Sanitizer, Style, parse_profile
-from truespan.ingest.too_long import OnTokenLimit
 from truespan.library import Library
 from truespan.model.figure import FigureFlags
 from truespan.model.scope import OWNER, Authority

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from truespan.adapters.key_ring import KeyRing
-from truespan.ingest.pace import Pace
+from truespan.adapters.providers.key_ring import KeyRing
+from truespan.ingest.embed.pace import Pace
 from truespan.ports import Clock, Cooldowns, Embedder, TokenCounter
 from truespan.settings import Settings, model_cache
 
@@ -17,7 +17,7 @@ def provider_embedder(
     in_flight = settings.embedding_api_concurrency
     match settings.embedding_provider:
         case "ollama":
-            from truespan.adapters.ollama_embedder import OllamaEmbedder
+            from truespan.adapters.providers.ollama_embedder import OllamaEmbedder
 
             return OllamaEmbedder(
                 settings.ollama_base_url,
@@ -30,7 +30,7 @@ def provider_embedder(
                 pace=pace,
             )
         case "openai":
-            from truespan.adapters.openai_embedder import OpenAiEmbedder
+            from truespan.adapters.providers.openai_embedder import OpenAiEmbedder
 
             return OpenAiEmbedder(
                 settings.openai_base_url,
@@ -44,7 +44,7 @@ def provider_embedder(
                 pace=pace,
             )
         case "google":
-            from truespan.adapters.google_embedder import GoogleEmbedder
+            from truespan.adapters.providers.google_embedder import GoogleEmbedder
 
             return GoogleEmbedder(
                 settings.google_base_url,
@@ -55,7 +55,7 @@ def provider_embedder(
                 in_flight=in_flight,
                 pace=pace,
             )
-    from truespan.adapters.fastembed_embedder import FastembedEmbedder
+    from truespan.adapters.providers.fastembed_embedder import FastembedEmbedder
 
     return FastembedEmbedder(
         settings.fastembed_model,

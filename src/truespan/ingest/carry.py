@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from truespan.errors import IndexUnavailable
-from truespan.ingest.canary import Canary
-from truespan.ingest.drift import DriftProbe
 from truespan.ingest.embed import embed_texts
-from truespan.ingest.too_long import OnTokenLimit, Remark
+from truespan.ingest.embed.canary import Canary
+from truespan.ingest.embed.drift import DriftProbe
+from truespan.ingest.embed.too_long import OnTokenLimit, Remark
 from truespan.model.chunk import PendingChunk, Point, Vector
 from truespan.model.document import RevisionRef, assets_token
 from truespan.model.ids import ChunkId, TextHash

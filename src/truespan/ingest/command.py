@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from truespan.ingest.carry import Carrier, Tools
+from truespan.ingest.embed.prices import estimate
 from truespan.ingest.journal import Journal
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.plan import DryRun, plan_run, to_remove
-from truespan.ingest.prices import estimate
 from truespan.ingest.report import IngestReport
 from truespan.ingest.run import Ingestion, Intake, Preparer
 from truespan.model.document import Document

@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import PurePath
 
 from truespan.errors import InvalidSettings, SourceRefused
+from truespan.ingest.embed.prices import Estimate
 from truespan.ingest.path_pattern import PathPattern, parts_of
-from truespan.ingest.prices import Estimate
 from truespan.model.document import Document, Draft
 from truespan.model.found import Found, Root
 from truespan.model.ids import TextHash

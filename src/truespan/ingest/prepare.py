@@ -9,11 +9,11 @@ from hashlib import sha256
 
 from truespan.errors import InvalidSettings
 from truespan.ingest.clean import CLEANING_VERSION
+from truespan.ingest.embed.too_long import OnTokenLimit
 from truespan.ingest.language import detector
 from truespan.ingest.load import LOADER_VERSION
 from truespan.ingest.sanitize import Sanitizer
 from truespan.ingest.sentences import segmenter
-from truespan.ingest.too_long import OnTokenLimit
 from truespan.model.figure import FigureFlags
 from truespan.model.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
 from truespan.model.source import Declared, DocumentKind

@@ -13,12 +13,12 @@ from hashlib import sha256
 from truespan.errors import AssetsTaken, SourceRefused, TruespanError
 from truespan.ingest.carry import Carrier, Outcome
 from truespan.ingest.draft import DEFAULT_VERSION, draft
+from truespan.ingest.embed.too_long import Remark
 from truespan.ingest.journal import Journal
 from truespan.ingest.load import may_have_pictures, usual_kind
 from truespan.ingest.metadata import derive
 from truespan.ingest.prepare import Preparation
 from truespan.ingest.report import Failure, IngestReport, Meter, Progress
-from truespan.ingest.too_long import Remark
 from truespan.model.document import (
     Derivable,
     Derived,

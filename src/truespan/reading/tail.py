@@ -14,7 +14,7 @@ from hashlib import sha256
 from truespan.errors import StoreDamaged
 from truespan.ingest.cut import cut
 from truespan.ingest.embed import embed_texts
-from truespan.ingest.too_long import OnTokenLimit
+from truespan.ingest.embed.too_long import OnTokenLimit
 from truespan.model.chunk import Vector
 from truespan.model.document import RevisionRef
 from truespan.model.ids import TextHash, hash_text

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from truespan.doors.cli.show import counted, table
+from truespan.ingest.embed.prices import LOOKED_UP, elsewhere
 from truespan.ingest.plan import DryRun, Fate
-from truespan.ingest.prices import LOOKED_UP, elsewhere
 from truespan.ingest.report import IngestReport
 from truespan.model.job import Job, JobDocument, JobLine
 

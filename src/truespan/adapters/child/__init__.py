@@ -1,0 +1,1 @@
+"""The child process in which documents are parsed."""

@@ -1,0 +1,175 @@
+"""One child process as the parent sees it: started, asked, watched by the clock, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import IO
+
+from truespan.adapters.child.guard import OUT_OF_TIME, in_bytes, peak_memory
+from truespan.adapters.child.wire import (
+    BEGUN,
+    GREETING,
+    Answer,
+    AnswerTooLong,
+    Limits,
+    receive_answer,
+    send_order,
+)
+from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
+
+_FAREWELL_SECONDS = 2.0
+_NOT_STARTED = "The process that reads documents cannot be started; check the installation."
+if sys.platform == "win32":
+    _WINDOWS, _APART = True, subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+else:
+    _WINDOWS, _APART = False, 0
+
+
+class ChildGone(Exception):
+    """The child had ended before it was asked, so that the question was never read."""
+
+
+class ChildFailed(Exception):
+    """There is no answer; `kind` says what that means for the document."""
+
+    def __init__(self, kind: type[SourceRefused], advice: str | None = None) -> None:
+        super().__init__(kind.__name__)
+        self.kind, self.advice = kind, advice
+
+
+class ChildLink:
+    """A child that runs a module, for one thread at a time."""
+
+    def __init__(self, module: str) -> None:
+        self._inherited = peak_memory()
+        self._process = _spawn(module)
+        self._greeted = False
+
+    @property
+    def pid(self) -> int:
+        """Return the number of the process."""
+        return self._process.pid
+
+    def ask(self, name: str, document: bytes, limits: Limits, *, images: bool) -> Answer:
+        """Return the child's answer. After an error the child is of no use any more.
+
+        Raises:
+            ChildGone: it had ended already.
+            ChildFailed: it ended without an answer, or was ended.
+        """
+        with self._watched(limits.wall) as late:
+            self._send(name, document, limits, images)
+            try:
+                answer = receive_answer(self._answers(late), limits.output)
+            except AnswerTooLong:
+                raise ChildFailed(SourceTooLarge) from None
+            except EOFError:
+                raise self._failure(limits, late.is_set()) from None
+        if late.is_set():  # The clock struck between the answer and this line: it has been killed.
+            raise ChildFailed(SourceTooCostly)
+        return answer
+
+    def end(self) -> None:
+        """Let the child end by itself, which it does at once if it is waiting."""
+        self._close_pipes()
+        try:
+            self._process.wait(_FAREWELL_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the child, whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
+        self._close_pipes()
+
+    def _send(self, name: str, document: bytes, limits: Limits, images: bool) -> None:
+        """Write the question. A child that does not read all of it may still have an answer."""
+        questions = self._process.stdin
+        assert questions is not None
+        with contextlib.suppress(OSError):
+            send_order(questions, name, document, limits, images=images)
+
+    def _answers(self, late: threading.Event) -> IO[bytes]:
+        """Return the stream of answers, once the child has started and begun with this one."""
+        answers = self._process.stdout
+        assert answers is not None
+        if not self._greeted:
+            if answers.read(len(GREETING)) != GREETING:
+                raise ChildFailed(LoaderCrashed, _NOT_STARTED)
+            self._greeted = True
+        if answers.read(len(BEGUN)) != BEGUN:
+            raise ChildFailed(SourceTooCostly) if late.is_set() else ChildGone
+        return answers
+
+    @contextlib.contextmanager
+    def _watched(self, seconds: float) -> Iterator[threading.Event]:
+        """Kill the child if the block takes longer; the event tells that it happened."""
+        late = threading.Event()
+
+        def strike() -> None:
+            late.set()
+            self._process.kill()
+
+        clock = threading.Timer(seconds, strike)
+        clock.daemon = True
+        clock.start()
+        try:
+            yield late
+        finally:
+            clock.cancel()
+
+    def _failure(self, limits: Limits, late: bool) -> ChildFailed:
+        """Return what the end of the child means: beyond a limit, or a crash.
+
+        A library that cannot get memory often ends the process. That it held much of what it may
+        have is then the only trace of the reason.
+        """
+        peak = self._wait()
+        status = self._process.returncode
+        starved = status < 0 and peak > self._inherited and peak * 2 > limits.memory
+        costly = late or status in OUT_OF_TIME or starved
+        return ChildFailed(SourceTooCostly if costly else LoaderCrashed)
+
+    def _wait(self) -> int:
+        """Wait for the end of a child that closed its pipe; return the most memory it held."""
+        if not _WINDOWS:
+            with contextlib.suppress(ChildProcessError):
+                _, status, usage = os.wait4(self._process.pid, 0)
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+                return in_bytes(usage.ru_maxrss)
+        self._process.wait()
+        return 0
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # What was not sent cannot be sent any more.
+                    pipe.close()
+
+
+def _spawn(module: str) -> subprocess.Popen[bytes]:
+    """Start a child apart from us, so that a Ctrl-C here is not one there.
+
+    It gets the import path and nothing else of the environment: keys have no business where
+    documents are parsed. Windows starts no process without some of it.
+    """
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    try:
+        return subprocess.Popen(
+            # -P keeps the current directory off the import path, where anybody may put modules.
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=None if _WINDOWS else {"PYTHONPATH": path},
+            start_new_session=not _WINDOWS,
+            creationflags=_APART,
+        )
+    except OSError:
+        raise ChildFailed(LoaderCrashed, _NOT_STARTED) from None

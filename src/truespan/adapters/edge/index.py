@@ -1,0 +1,229 @@
+"""The embedded index behind the port `VectorIndex`: Qdrant Edge, in a process of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from truespan.adapters.edge.link import EdgeLink
+from truespan.adapters.edge.wire import (
+    Collection,
+    Count,
+    Counted,
+    Delete,
+    DeleteStale,
+    Done,
+    Flush,
+    Found,
+    Page,
+    Prepare,
+    Prepared,
+    Reply,
+    Request,
+    Reset,
+    Retire,
+    Scan,
+    Search,
+    Upsert,
+    WirePoint,
+    as_error,
+)
+from truespan.adapters.qdrant_filter import HasId, conditions, tenant
+from truespan.adapters.qdrant_score import float32, similarity, threshold
+from truespan.adapters.vector_bytes import numbers_of
+from truespan.errors import IndexRefused
+from truespan.model.chunk import IndexedPoint, Point, Vector
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.scope import Scope
+from truespan.model.trail import Hit
+
+R = TypeVar("R", bound=Reply)
+
+_POINTS_PER_REQUEST = 128
+"""Searches of other clients wait while a request is carried out: about 15 ms for this many."""
+
+_IDS_PER_REQUEST = 1000
+_POINTS_PER_PAGE = 256
+_BYTES_PER_PAYLOAD = 512
+
+
+class EdgeIndex:
+    """Speaks to the index process of a folder, which all programs on the machine share.
+
+    Nothing is opened or started before the first call. Threads may share one object.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        reserve: int,
+        idle_seconds: float = 300,
+        start_timeout: float = 30,
+        request_timeout: float = 60,
+    ) -> None:
+        self._reserve = reserve
+        self._link = EdgeLink(
+            folder,
+            idle_seconds=idle_seconds,
+            start_timeout=start_timeout,
+            request_timeout=request_timeout,
+        )
+        self._prepared: set[tuple[int, str]] = set()
+
+    def prepare(self, scope: Scope) -> bool:
+        """Make sure the profile's collection and its payload indexes exist; say if it is empty.
+
+        Asks each index process once: what it has prepared stays prepared.
+        """
+        profile = scope.profile.id
+        if (self._link.server, profile) in self._prepared:
+            return False
+        reply = self._ask(Prepare(_collection(scope)), Prepared)
+        self._prepared.add((self._link.server, profile))
+        return reply.empty
+
+    def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        """Write points in slices; the first is written only if there is room for all."""
+        collection = _collection(scope)
+        wire = [_wire_point(point, collection.size) for point in points]
+        for start in range(0, len(wire), _POINTS_PER_REQUEST):
+            room = self._reserve + _bytes_needed(len(wire) - start, collection.size)
+            part = wire[start : start + _POINTS_PER_REQUEST]
+            self._ask(Upsert(collection, scope.tenant, part, room), Done)
+
+    def flush(self, scope: Scope) -> None:
+        """Return once everything written so far is on the disk."""
+        self._ask(Flush(_collection(scope)), Done)
+
+    def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        """Remove points by id, if they belong to the scope's world and generation."""
+        for part in _slices(ids, _IDS_PER_REQUEST):
+            self._ask(Delete(_collection(scope), (tenant(scope), HasId(part))), Done)
+
+    def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
+        """Remove each point unless it was embedded anew, with another hash, in the meantime."""
+        for part in _slices(stale, _IDS_PER_REQUEST):
+            where = (tenant(scope),)
+            self._ask(DeleteStale(_collection(scope), where, list(part)), Done)
+
+    def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
+        """Return the best hits; conditions and floor are part of the request."""
+        collection = _collection(scope)
+        _check_query(vector, collection.size)
+        if scope.documents == frozenset() or limit < 1:
+            return []
+        distance = collection.distance
+        sent = None if floor is None else threshold(floor, distance)
+        found = self._ask(Search(collection, conditions(scope), vector, limit, sent), Found)
+        least = -math.inf if floor is None else float32(floor)
+        scored = [(id, similarity(raw, distance), text_hash) for id, raw, text_hash in found.hits]
+        return [
+            Hit(ChunkId(id), score, TextHash(text_hash))
+            for id, score, text_hash in scored
+            if score >= least
+        ]
+
+    def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
+        """Give every point of the world and generation, page by page.
+
+        Vectors come back bit for bit if their length is one; the index scales others to that.
+        """
+        start: str | None = None
+        while True:
+            request = Scan(_collection(scope), (tenant(scope),), start, _POINTS_PER_PAGE)
+            page = self._ask(request, Page)
+            if page.points:
+                yield [_indexed(*point) for point in page.points]
+            if page.next is None:
+                return
+            start = page.next
+
+    def count(self, scope: Scope) -> int:
+        """Return how many points the world and generation have."""
+        return self._ask(Count(_collection(scope), (tenant(scope),)), Counted).points
+
+    def drop(self, scope: Scope) -> None:
+        """Remove every point of the world and generation."""
+        self._ask(Delete(_collection(scope), (tenant(scope),)), Done)
+
+    def reset(self, scope: Scope) -> None:
+        """Remove the profile's collection, points of all worlds included, and make it anew.
+
+        For files that cannot be opened any more; the points come back from the store.
+        """
+        self._ask(Reset(_collection(scope)), Done)
+
+    def retire(self) -> None:
+        """Ask the shared process, if it runs, to end cleanly; whoever asks next starts another."""
+        if self._link.has_process():
+            self._ask(Retire(), Done)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the process, which ends when nobody has used it for a while."""
+        self._link.close()
+
+    def _ask(self, request: Request, expected: type[R]) -> R:
+        reply = self._link.ask(request)
+        if isinstance(reply, expected):
+            return reply
+        raise as_error(reply)
+
+
+def _collection(scope: Scope) -> Collection:
+    profile = scope.profile
+    return Collection(profile.id, profile.dimensions, profile.distance.value)
+
+
+def _wire_point(point: Point, size: int) -> WirePoint:
+    _check_length(point.vector, size)
+    return WirePoint(
+        point.chunk_id,
+        point.vector,
+        point.text_hash,
+        point.document,
+        point.pos_start,
+        point.pos_end,
+        point.pos_reach,
+        point.chapter.casefold(),
+        point.section.casefold(),
+        point.kind.value,
+    )
+
+
+def _bytes_needed(points: int, size: int) -> int:
+    """Return what points take on the disk: once in the log of writes and once in their place."""
+    return 2 * points * (4 * size + _BYTES_PER_PAYLOAD)
+
+
+def _check_length(vector: Vector, size: int) -> None:
+    if len(vector) != 4 * size:
+        raise IndexRefused(
+            f"A vector has {len(vector) / 4:g} dimensions; the collection has {size}."
+        )
+
+
+def _check_query(vector: Vector, size: int) -> None:
+    """Refuse what the index would answer with an empty result instead of an error."""
+    _check_length(vector, size)
+    # The sum of float32 numbers fits a float64, so it is finite exactly when all of them are.
+    if not math.isfinite(sum(numbers_of(vector))):
+        raise IndexRefused("The query vector holds numbers that are not finite.")
+
+
+def _indexed(id: str, text_hash: str | None, vector: bytes) -> IndexedPoint:
+    found = None if text_hash is None else TextHash(text_hash)
+    return IndexedPoint(ChunkId(id), found, Vector(vector))
+
+
+T = TypeVar("T")
+
+
+def _slices(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
+    rest = iter(items)
+    while part := tuple(islice(rest, size)):
+        yield part

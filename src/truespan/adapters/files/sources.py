@@ -1,0 +1,169 @@
+"""Files as sources: named by themselves, below folders, by pattern, or by a manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from truespan.adapters.files.identity import source_at
+from truespan.adapters.files.jail import read_file
+from truespan.adapters.files.manifest_lines import ManifestLines
+from truespan.adapters.files.walk import displayed, walk
+from truespan.errors import SourceMissing
+from truespan.ingest.path_pattern import ANY_DEPTH, PathPattern, is_wild
+from truespan.model.found import Entry, Found, Root
+from truespan.model.source import Declared, Source
+
+MAX_BYTES = 512 << 20
+MAX_MANIFEST_BYTES = 64 << 20
+
+
+class FileSources:
+    """Finds and reads files. Hidden ones and links to folders are left out, unless named."""
+
+    def __init__(self, is_supported: Callable[[str], bool], *, max_bytes: int = MAX_BYTES) -> None:
+        self._is_supported = is_supported
+        self._max_bytes = max_bytes
+
+    def find(self, paths: Sequence[str], declared: Declared) -> Found:
+        """Return sources in a stable order, each file once, unread.
+
+        In a folder or by pattern, files of other kinds are passed over and counted; a file named by
+        itself is always taken, so that its refusal is reported. A pattern is what does not exist
+        just so, and holds `*`, `?` or `[`.
+
+        Raises:
+            SourceMissing: a path names nothing; a pattern that matches nothing is reported instead.
+            SourceUnreadable: a folder cannot be listed.
+        """
+        search = _Search(self._is_supported, declared)
+        for given in paths:
+            search.take(given)
+        return search.found()
+
+    def expand(self, manifest: str, entries: Sequence[Entry]) -> Found:
+        """Return the sources that the lines of a manifest name, by priority, line and name.
+
+        Nothing outside the manifest's folder is found, whatever a line says or a link does. The
+        origin of each source is the manifest's path.
+
+        Raises:
+            ManifestInvalid: with every line that leads outside, names no regular file, or does not
+                agree with another line.
+            SourceMissing: the manifest's folder is not there.
+            SourceUnreadable: a folder cannot be listed.
+        """
+        return ManifestLines(manifest, self._is_supported).expand(entries)
+
+    def absolute(self, path: str) -> str:
+        """Return a path, or a pattern, that means the same from anywhere."""
+        # Not normalised: behind a link, `..` leads elsewhere than it seems to.
+        return os.path.join(os.getcwd(), path)
+
+    def read_manifest(self, path: str) -> bytes:
+        """Return the bytes of a manifest; raises as `read` does."""
+        return read_file(
+            path, displayed(path), jailed=False, max_bytes=min(MAX_MANIFEST_BYTES, self._max_bytes)
+        )
+
+    def read(self, source: Source) -> bytes:
+        """Return the bytes of a source; of one that a manifest named, without following links.
+
+        Raises:
+            SourceMissing: it is gone.
+            SourceTooLarge: it is larger than a document may be; nothing of it was read.
+            SourceUnreadable: it cannot be opened, is no regular file, or became a link.
+        """
+        return read_file(
+            source.path, source.name, jailed=bool(source.origin), max_bytes=self._max_bytes
+        )
+
+    def is_there(self, path: str) -> bool:
+        """Say whether something still lies at the path that a document was recorded with."""
+        try:
+            return os.path.lexists(path)
+        except ValueError:
+            return False
+
+
+@dataclass(slots=True)
+class _Search:
+    """One look for sources, and what it met so far."""
+
+    is_supported: Callable[[str], bool]
+    declared: Declared
+    sources: dict[str, Source] = field(default_factory=dict)
+    passed_over: set[str] = field(default_factory=set)
+    unmatched: list[str] = field(default_factory=list)
+    roots: list[Root] = field(default_factory=list)
+
+    def take(self, given: str) -> None:
+        """Add what one path names."""
+        real = _real(given)
+        if real is None and is_wild(given):
+            self._take_pattern(given)
+        elif real is None:
+            raise SourceMissing(displayed(given), advice="Check the path.")
+        elif os.path.isdir(real):
+            self._take_below(real)
+        else:
+            self._add(real)
+
+    def found(self) -> Found:
+        """Return all that was met."""
+        return Found(
+            tuple(self.sources.values()),
+            len(self.passed_over),
+            tuple(self.unmatched),
+            tuple(self.roots),
+        )
+
+    def _take_pattern(self, given: str) -> None:
+        parts = Path(given).parts
+        first = next(place for place, part in enumerate(parts) if is_wild(part))
+        folder = os.path.join(*parts[:first]) if first else os.curdir
+        real = _real(folder)
+        if real is None or not os.path.isdir(real):
+            raise SourceMissing(displayed(given), advice="Check the path.")
+        if not self._take_below(real, parts[first:]):
+            self.unmatched.append(displayed(given))
+
+    def _take_below(self, folder: str, pattern: Sequence[str] = ()) -> int:
+        """Add the files below a folder; say how many were taken or passed over."""
+        taken = passed_over = 0
+        for entry in walk(folder, PathPattern.of(pattern or [ANY_DEPTH])):
+            if self.is_supported(entry.name) and _is_file(entry):
+                self._add(entry.path)
+                taken += 1
+            else:
+                self.passed_over.add(entry.path)
+                passed_over += 1
+        self.roots.append(Root(folder, taken, "/".join(pattern)))
+        return taken + passed_over
+
+    def _add(self, path: str) -> None:
+        if path in self.sources:
+            return
+        try:
+            size = os.stat(path).st_size
+        except OSError:
+            # It went away since it was listed. Reading it will tell.
+            size = 0
+        self.sources[path] = source_at(path, size, self.declared)
+
+
+def _real(given: str) -> str | None:
+    try:
+        return os.path.realpath(Path(given), strict=True)
+    except (OSError, ValueError):
+        return None
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        # A link that leads in a circle, for one.
+        return False

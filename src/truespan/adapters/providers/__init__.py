@@ -1,0 +1,1 @@
+"""Embedding providers that are reached over HTTP or by an extra package."""

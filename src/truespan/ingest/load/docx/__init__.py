@@ -1,0 +1,76 @@
+"""DOCX: what the pages of a document say, in reading order, each thing once.
+
+Kept are tracked insertions, text boxes, content controls, notes after what refers to them, and
+the places of pictures. Left out are deletions, hidden text, comments, headers and footers.
+"""
+
+from __future__ import annotations
+
+from truespan.errors import SourceEncrypted, SourceUnsafe, SourceUnsupported
+from truespan.ingest.load.archive import Archive
+from truespan.ingest.load.docx.body import Body, notes_of
+from truespan.ingest.load.docx.lists import Lists
+from truespan.ingest.load.docx.names import W
+from truespan.ingest.load.docx.package import Package, Part
+from truespan.ingest.load.docx.pictures import Pictures
+from truespan.ingest.load.docx.properties import read_properties
+from truespan.ingest.load.docx.styles import Styles
+from truespan.model.text import Loaded
+
+_OLD_CONTAINER = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
+
+
+def load_docx(shown: str, data: bytes, *, images: bool) -> Loaded:
+    """Return what a DOCX file holds; the bytes of its pictures only if `images` are wanted.
+
+    Raises:
+        SourceRefused: it cannot become a document; its kind says why.
+    """
+    _refuse_old_container(shown, data)
+    try:
+        return _load(Package(shown, Archive(shown, data)), images)
+    except RecursionError as error:
+        # The parser's limit of depth should keep this from happening; a crash would be worse.
+        raise SourceUnsafe(shown) from error
+
+
+def _refuse_old_container(shown: str, data: bytes) -> None:
+    """Tell apart what is called DOCX and has another form: protected, or from another age."""
+    if data.startswith(_OLD_CONTAINER):
+        raise (SourceEncrypted if _ENCRYPTED_STREAM in data else SourceUnsupported)(shown)
+
+
+def _load(package: Package, images: bool) -> Loaded:
+    main = package.main()
+    styles = Styles(_root(package.part(main.related("styles"))))
+    pictures = Pictures(package.archive, images)
+    kinds = ("footnote", "endnote")
+    notes = [(kind, package.part(main.related(f"{kind}s"))) for kind in kinds]
+    for part in (main, *(part for _, part in notes)):
+        if part:
+            pictures.count_relations(part)
+    lists = Lists(_root(package.part(main.related("numbering"))))
+    body = Body(package, styles, lists, pictures, notes_of(notes))
+    for story in main.root.iterchildren(f"{W}body"):
+        body.tell(story, main)
+    return _loaded(body, package)
+
+
+def _root(part: Part | None):
+    return None if part is None else part.root
+
+
+def _loaded(body: Body, package: Package) -> Loaded:
+    properties = read_properties(package, language=body.styles.language)
+    warnings = body.pictures.warnings()
+    if package.left_out:
+        warnings.append(f"Parts that are damaged or in another format: {package.left_out}.")
+    return Loaded(
+        blocks=tuple(body.blocks),
+        title=body.places.title or properties.title,
+        properties=properties,
+        images=tuple(body.pictures.images),
+        pictures=body.pictures.counts(),
+        warnings=tuple(warnings),
+    )
