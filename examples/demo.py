@@ -1,5 +1,7 @@
 """The demo: ingest a mystery, ask three questions, then break things and see them caught.
 
+Then read along as a reader, ask about a selection, and take in papers that a manifest names.
+
 It leaves a library in ./demo-library that can be used further with the `truespan` command.
 """
 
@@ -20,17 +22,25 @@ from truespan.doors.cli.progress import progress_bar
 from truespan.doors.cli.show import (
     print_bundle,
     print_search,
-    show_ingest,
     show_repairs,
     show_worlds,
 )
+from truespan.doors.cli.show_ingest import show_dry_run, show_ingest
 from truespan.library import Library, World
 from truespan.model.bundle import Passage
 from truespan.model.chunk import Point
 from truespan.model.ids import hash_text
 
 BOOK = Path(__file__).with_name("the-glass-ferry.md")
+PAPERS = Path(__file__).with_name("papers") / "library.jsonl"
 LIBRARY = Path("demo-library")
+SETTINGS = """# Pictures leave a marker in the text, a file, and a chunk that describes them.
+docx_extract_images = true
+docx_inline_figure_placeholders = true
+docx_figure_chunks = true
+# Personal data are counted, and stay.
+sanitize_enabled = "shadow"
+"""
 QUESTIONS = (
     "Which hook at the inn holds the spare key to the tide gauge hut?",
     "What kind of collar was the dead man wearing?",
@@ -42,6 +52,8 @@ console = Console(highlight=False)
 
 def main() -> None:
     """Run the demo from start to end."""
+    LIBRARY.mkdir(exist_ok=True)
+    (LIBRARY / "truespan.toml").write_text(SETTINGS, encoding="utf-8")
     with truespan.open(LIBRARY, create=True) as library:
         world = ingest(library)
         passages = [ask(world, question) for question in QUESTIONS]
@@ -61,6 +73,7 @@ def main() -> None:
         verdict(library)
         read_along(world)
         explain_selection(world)
+        take_in_papers(library)
     console.print(
         f"\nThe library stays in ./{LIBRARY}. Go on with, for instance:\n"
         f'  .venv/bin/truespan search "Who was on the jetty?" -L {LIBRARY} -w mysteries -k 3\n'
@@ -174,6 +187,16 @@ def explain_selection(world: World) -> None:
     heading(f"About a selection: “{selection}”")
     bundle = world.retrieve("Why does the collar matter?", selected_text=selection, top_k=2)
     print_bundle(bundle)
+
+
+def take_in_papers(library: Library) -> None:
+    """Take in what a manifest names: first what it would cost, then the run, then a question."""
+    heading("A manifest of papers (Word, HTML): first what it would do")
+    papers = library.world("papers", create=True)
+    console.print(show_dry_run(papers.plan_ingest(manifest=PAPERS)))
+    heading("Then the run, and a question that a figure answers")
+    console.print(show_ingest(papers.ingest(manifest=PAPERS)))
+    print_bundle(papers.retrieve("How high did the water stand at the gauge?", top_k=2))
 
 
 def short(text: str, length: int) -> str:
