@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-SAMPLE = 4000
+SAMPLE = 2000
 """How many characters from the beginning of a text are looked at."""
 
 _RULES = 1

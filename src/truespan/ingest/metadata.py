@@ -6,6 +6,7 @@ source states, and that over what is worked out from the text.
 
 from __future__ import annotations
 
+import heapq
 import json
 import re
 from collections import Counter
@@ -16,7 +17,7 @@ from truespan.model.document import Derivable, OutlineEntry
 MOST_KEYWORDS = 12
 MOST_OUTLINE = 500
 _PARTS = 10
-_SAMPLE = 4_000
+_SAMPLE = 2_000
 """Characters of each tenth of a text that keywords are looked for in."""
 _LEAST_LENGTH = 4
 _MARKERS = re.compile(r"\[FIGURE:[^\]\s]+\]")
@@ -80,17 +81,20 @@ def keywords(text: str) -> list[str]:
     A word counts by how often it occurs and by how many tenths of the text it occurs in, so that
     one scene does not stand for a book.
     """
-    samples = [_MARKERS.sub(" ", sample) for sample in _samples(text)]
-    parts = [Counter(_WORD.findall(sample.casefold())) for sample in samples]
     counts: Counter[str] = Counter()
     spread: Counter[str] = Counter()
-    for part in parts:
-        counts.update(part)
-        spread.update(part.keys())
-    words = [word for word in counts if len(word) >= _LEAST_LENGTH and word not in _COMMON]
-    ranked = sorted(words, key=lambda word: (-counts[word] * spread[word], word))
-    whole = "\n".join(samples)
-    return [_usual(word, whole) for word in ranked[:MOST_KEYWORDS]]
+    spelled: Counter[str] = Counter()
+    for sample in _samples(text):
+        words = _WORD.findall(_MARKERS.sub(" ", sample))
+        found = Counter(map(str.casefold, words))
+        spelled.update(words)
+        counts.update(found)
+        spread.update(found.keys())
+    wanted = [word for word in counts if len(word) >= _LEAST_LENGTH and word not in _COMMON]
+    ranked = heapq.nsmallest(
+        MOST_KEYWORDS, wanted, key=lambda word: (-counts[word] * spread[word], word)
+    )
+    return _as_spelled(ranked, spelled)
 
 
 def _samples(text: str) -> list[str]:
@@ -108,10 +112,16 @@ def _samples(text: str) -> list[str]:
     return samples
 
 
-def _usual(word: str, sample: str) -> str:
-    """Return a word as the text spells it most often."""
-    spelled = Counter(re.findall(rf"\b{re.escape(word)}\b", sample, re.IGNORECASE))
-    return min(spelled, key=lambda one: (-spelled[one], one)) if spelled else word
+def _as_spelled(words: list[str], spelled: Counter[str]) -> list[str]:
+    """Return words as the text spells them most often."""
+    wanted = dict.fromkeys(words, "")
+    for spelling, count in spelled.items():
+        word = spelling.casefold()
+        if word in wanted:
+            best = wanted[word]
+            if not best or (-count, spelling) < (-spelled[best], best):
+                wanted[word] = spelling
+    return list(wanted.values())
 
 
 def _title_origin(source: Derivable) -> str:
