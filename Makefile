@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
 
-.PHONY: help demo test test-system lint format types bench prove fuzz promises lock clean
+.PHONY: help demo test test-system programs lint format types bench prove fuzz promises lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -33,6 +33,23 @@ demo: $(VENV)/.runtime ## ingest a mystery, ask questions, break things and see 
 
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest
+
+PROGRAMS := libreoffice-writer pandoc
+test-system: $(VENV)/.dev ## make documents with LibreOffice and pandoc and read them back
+	@{ command -v soffice && command -v pandoc; } >/dev/null || $(MAKE) --no-print-directory programs
+	$(BIN)/python -m pytest -m system -rs
+
+programs:
+	@if ! command -v apt-get >/dev/null; then \
+		echo "missing: $(PROGRAMS); there is no apt-get to install them with"; \
+	elif [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends $(PROGRAMS); \
+	elif command -v sudo >/dev/null; then \
+		sudo apt-get update -qq && \
+		sudo apt-get install -qq -y --no-install-recommends $(PROGRAMS); \
+	else \
+		echo "missing: $(PROGRAMS); as long as they are, the tests that need them are skipped"; \
+	fi
 
 lint: $(VENV)/.dev ## check format and rules
 	$(BIN)/ruff format --check .

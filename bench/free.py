@@ -121,6 +121,8 @@ def parser_processes(library: Library) -> list[int]:
 def end_index_process(library: Library) -> None:
     """Ask the index process to end and wait until it has: only then its files are at rest."""
     pid = index_process(library)
+    if not pid:
+        return
     index_of(library).retire()
     while _alive(pid):
         time.sleep(0.01)

@@ -92,7 +92,8 @@ class Stored:
 def stored(here: Place, world: World, number: int) -> Stored:
     """Read the revision of a document that readers see."""
     key, revision, text = here.sql(
-        """SELECT r.key, r.number, r.text FROM revisions r JOIN documents d ON d.key = r.document
+        """SELECT r.key, r.number, t.text FROM revisions r JOIN documents d ON d.key = r.document
+           JOIN texts t ON t.revision = r.key
            JOIN worlds w ON w.key = d.world
            WHERE r.state = 'active' AND d.number = ? AND w.id = ?""",
         number,

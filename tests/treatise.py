@@ -230,7 +230,7 @@ REVIEWED: tuple[Piece, ...] = (
 )
 """What only a word processor can make."""
 
-_NOTE_MARK = re.compile(r"(?<=[a-z][.,])[0-9](?!\S)|(?<!\S)[0-9](?=[A-Z])")
+_NOTE_MARK = re.compile(r"\[[0-9]\]|(?<=[a-z][.,])[0-9](?!\S)|(?<!\S)[0-9](?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,10 @@ class WorldIntake:
         except TruespanError as error:
             journal.end(JobState.FAILED, error.code)
             raise
+        except Exception as error:
+            # Whatever it was, a job that nobody works at any more must not seem to run.
+            journal.end(JobState.FAILED, type(error).__name__)
+            raise
         journal.end(JobState.DONE)
         return replace(report, job=job)
 

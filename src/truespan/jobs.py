@@ -53,7 +53,9 @@ class Jobs:
     def settle(self, job: Job) -> None:
         """Write down that a job was interrupted, if its process is gone."""
         stored = next((one for one in self.store.jobs(self._own(job.id)) if one.id == job.id), job)
-        if stored.state is JobState.RUNNING and job.state is JobState.INTERRUPTED:
+        # Somebody may have taken it up since it was looked at.
+        gone = stored.process == job.process and job.state is JobState.INTERRUPTED
+        if stored.state is JobState.RUNNING and gone:
             self.store.record_job(
                 self._own(job.id),
                 job.id,

@@ -196,7 +196,7 @@ def test_tallies_equal_a_fresh_count_after_every_kind_of_change(tmp_path: Path) 
     chunk = here.store.chunk_ids(scope, _first(here.store, scope))[0]
     here.store.mark_pending(scope, [chunk])
     check()
-    here.sql("UPDATE revisions SET text = 'gone'")
+    here.sql("UPDATE texts SET text = 'gone'")
     here.store.rebuild_chunk(scope, chunk)
     check()
     world.ingest(here.write("world/a.txt", story(10)))

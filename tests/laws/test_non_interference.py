@@ -154,10 +154,10 @@ def tear_out(here: Place, world: World, sid: int) -> None:
     )
     here.sql("DELETE FROM states WHERE reach > ?", sid)
     here.sql("DELETE FROM tallies")
+    here.sql("UPDATE texts SET text = substr(text, 1, ?)", end)
     here.sql(
-        """UPDATE revisions SET text = substr(text, 1, ?), title = '', language = '',
-                characters = 0, sentences = 0, text_hash = '', source_hash = '', recipe = ''""",
-        end,
+        """UPDATE revisions SET title = '', language = '',
+                characters = 0, sentences = 0, text_hash = '', source_hash = '', recipe = ''"""
     )
 
 

@@ -138,7 +138,7 @@ def test_damage_ahead_of_a_reader_changes_no_byte(tmp_path: Path, chunking: str)
 
     here.sql("DELETE FROM tails")
     here.sql("DELETE FROM tail_marks")
-    here.sql("UPDATE revisions SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
+    here.sql("UPDATE texts SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
     here.sql("UPDATE chunks SET text = 'zq99999x' WHERE text LIKE ?", f"%{canary(41)}%")
 
     after = [frozen(reader.retrieve(QUERY)), frozen(reader.retrieve("the night", top_k=2))]
@@ -185,7 +185,7 @@ def test_a_tail_whose_sentences_or_gaps_were_tampered_with_is_damage_and_is_not_
     held = stored(here, world, 1)
     at = held.sentences[60].start + (4 if where == "sentence" else -1)
 
-    here.sql("UPDATE revisions SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
+    here.sql("UPDATE texts SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
     bundle = reader.retrieve(QUERY)
 
     assert bundle.error is not None
@@ -226,7 +226,7 @@ def test_the_last_sentence_is_checked_before_it_is_told(tmp_path: Path) -> None:
     here = place(tmp_path)
     _, reader = reading(here, 60)
 
-    here.sql("UPDATE revisions SET text = replace(text, ?, 'zq99999x')", canary(60))
+    here.sql("UPDATE texts SET text = replace(text, ?, 'zq99999x')", canary(60))
 
     with pytest.raises(StoreDamaged):
         reader.where()

@@ -140,7 +140,7 @@ def test_damaged_text_is_never_shown_and_is_restored_from_canonical_text(
 def test_text_that_cannot_be_restored_is_quarantined_and_never_embedded(tmp_path: Path) -> None:
     here, world = build(tmp_path)
     here.sql("UPDATE chunks SET text = 'forged' WHERE text LIKE '%boats%'")
-    here.sql("UPDATE revisions SET text = 'forged too' WHERE text LIKE '%boats%'")
+    here.sql("UPDATE texts SET text = 'forged too' WHERE text LIKE '%boats%'")
     here.embedder.documents.clear()
     world.search("harbour", floor=0.0)
     settle(here)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.docx_maker import (
+    abstract,
     docx,
     field,
+    item,
+    level,
+    num,
     p,
     r,
     style,
@@ -79,6 +83,25 @@ def test_space_at_the_edge_of_a_run_divides_words() -> None:
     body = p(r('<w:t xml:space="preserve">one </w:t>') + r("<w:t>two </w:t>") + r("three"))
 
     assert texts(body) == ["one two three"]
+
+
+def test_the_margin_of_a_line_of_code_is_kept() -> None:
+    split = p(r("    ") + r("pass") + r("<w:tab/>"))
+    broken = p(r("<w:br/>") + r("  x") + r("<w:br/>"))
+
+    assert texts(p("def f():") + split + broken) == ["def f():", "    pass", "  x"]
+
+
+def test_space_before_a_heading_an_item_or_a_note_is_no_margin() -> None:
+    bullets = abstract(level(0, "bullet", "o")) + num(1)
+    note = p(r("<w:footnoteRef/>") + r(" Note."))
+    body = p("  Title", style="Heading1") + item("  item")
+    body += p(r("word") + r('<w:footnoteReference w:id="2"/>'))
+
+    notes = f'<w:footnote w:id="2">{note}</w:footnote>'
+    found = texts(body, styles=HEADINGS, numbering=bullets, footnotes=notes)
+
+    assert found == ["Title", "- item", "word", "Note."]
 
 
 def test_lines_that_lay_out_the_file_are_no_lines_of_the_text() -> None:
@@ -385,3 +408,27 @@ def test_a_heading_with_lines_is_one_line() -> None:
 )
 def test_a_caption_is_known_by_its_style(style_id: str, styles: str) -> None:
     assert kinds(p("Fig. 1", style=style_id), styles=styles) == [(BlockKind.CAPTION, "Fig. 1")]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Quote", BlockKind.QUOTE),
+        ("Intense Quote", BlockKind.QUOTE),
+        ("Block Text", BlockKind.QUOTE),
+        ("Quotations", BlockKind.QUOTE),
+        ("Source Code", BlockKind.CODE),
+        ("Preformatted Text", BlockKind.CODE),
+        ("HTML Preformatted", BlockKind.CODE),
+        ("Code", BlockKind.CODE),
+        ("Quoted", BlockKind.PARAGRAPH),
+    ],
+)
+def test_a_style_tells_quotations_and_code(name: str, kind: BlockKind) -> None:
+    named = style("S1", name) + style("S2", "Mine", based_on="S1")
+
+    assert kinds(p("a", style="S1") + p("b", style="S2"), styles=named) == [
+        (kind, "a"),
+        (kind, "b"),
+    ]
+    assert kinds(p("a", style=name.replace(" ", ""))) == [(kind, "a")]

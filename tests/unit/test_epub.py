@@ -326,7 +326,7 @@ def test_the_type_of_a_picture_is_what_the_package_says():
     assert loaded(book, images=True).images == (Image("jpg", b"jpeg"),)
 
 
-@pytest.mark.parametrize("body", ["<p>a</p>", "<p>a</p><img src='cover.png'/>"])
+@pytest.mark.parametrize("body", ["<p>a</p>", "<img src='cover.png'/><p>a</p>"])
 def test_a_cover_is_kept_once_even_if_it_is_on_no_page(body: str):
     book = Book(
         {"a.xhtml": page(body)},
@@ -364,6 +364,27 @@ def test_printed_pages_begin_at_their_exact_place():
         ("One", (PageStart(0, 10),)),
         ("First.", ()),
     ]
+
+
+@pytest.mark.parametrize(
+    ("alt", "kept"),
+    [
+        ("OEBPS/i/a.png", ""),
+        ("../i/a.png", ""),
+        ("i/A.PNG", ""),
+        ("a.png", ""),
+        ("a", "a"),
+        ("b.png", "b.png"),
+        ("a.png of it", "a.png of it"),
+    ],
+)
+def test_the_name_of_a_file_is_no_description_of_its_picture(alt: str, kept: str):
+    body = page(f"<p>word <img src='../i/a.png' alt='{alt}'/></p>")
+    book = Book({"t/a.xhtml": body}, members={"OEBPS/i/a.png": PNG})
+
+    (block,) = loaded(book).blocks
+
+    assert [placed.figure.alt for placed in block.figures] == [kept]
 
 
 def test_footnotes_stay_in_their_place_even_if_they_are_shown_on_request():

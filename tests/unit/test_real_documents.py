@@ -9,6 +9,7 @@ import pytest
 from tests.treatise import PIECES, REVIEWED, told
 from tests.treatise_contract import DOCUMENTS, Document, Made, TreatiseContract
 from tests.words import Comparison, compare, words_of
+from truespan.ingest.load import load
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 LARGEST = 60_000
@@ -50,3 +51,12 @@ def test_a_kept_document_is_small_and_its_making_is_told(document: Document) -> 
 )
 def test_what_became_of_words_is_counted(found: str, difference: Comparison) -> None:
     assert compare(words_of("“One”, two: three – four.".lower()), words_of(found)) == difference
+
+
+def test_what_is_written_from_right_to_left_stays_together_in_a_pdf() -> None:
+    loaded = load("libreoffice.pdf", (FIXTURES / "libreoffice.pdf").read_bytes())
+
+    arabic = [block.text for block in loaded.blocks if "\u0645" in block.text and " " in block.text]
+
+    assert len(arabic) == 1
+    assert len(arabic[0].split()) > 10

@@ -7,11 +7,14 @@ is refused there, so that neither can show or remove what is the other's.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from truespan.adapters.disk_space import require_space
 from truespan.errors import AssetsTaken, InvalidConfiguration
@@ -21,6 +24,7 @@ from truespan.model.text import Image
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OWNER = ".world"
+"""Names the world, and in a second line the token of the revision whose images are shown."""
 _ASIDE = ".aside-"
 _NAMES = ".names"
 
@@ -44,43 +48,59 @@ class AssetFolder:
         try:
             self._claim(world, home)
             require_space(self._folder, self._reserve + sum(len(one.data) for one in images))
-            aside = _emptied(home / f"{_ASIDE}{token}")
-            names = [image_name(place, image.extension) for place, image in enumerate(images, 1)]
-            for name, image in zip(names, images, strict=True):
-                (aside / name).write_bytes(image.data)
-            # Written last: without it nothing of this is ever published.
-            (aside / _NAMES).write_text("\n".join(names), encoding="ascii")
+            _put(home / f"{_ASIDE}{token}", images)
         except OSError:
             raise InvalidConfiguration(
                 "The folder for images cannot be written.",
                 advice="Check RAG_ASSETS_DIR, and that this user may write there.",
             ) from None
 
+    def pictured(self) -> frozenset[str]:
+        """Return the ids of all documents that have a folder here, whoever owns it."""
+        try:
+            return frozenset(os.listdir(self._folder))
+        except OSError:
+            return frozenset()
+
     def publish(self, world: WorldId, doc_id: str, token: str) -> bool:
-        """Put images in the place of the earlier ones; False when none are aside under the token.
+        """Put images in the place of the earlier ones; False when there are none of this token,
+        neither aside nor in place.
 
         Whatever moment it is stopped at, calling it again ends in the same state.
         """
         home = self._home(doc_id)
         aside = home / f"{_ASIDE}{token}"
-        if not self._is_own(world, home) or not (aside / _NAMES).is_file():
+        if not self._is_own(world, home):
             return False
-        arriving = (aside / _NAMES).read_text(encoding="ascii").split("\n")
+        try:
+            arriving = (aside / _NAMES).read_text(encoding="ascii").split("\n")
+            waiting_since = (aside / _NAMES).stat().st_mtime_ns
+        except FileNotFoundError:
+            return self._owner(home)[1:] == [token]
         for name in arriving:
-            if (aside / name).is_file() and name != _NAMES:
+            # What another run of the same revision has moved before us is in place.
+            with suppress(FileNotFoundError):
                 os.replace(aside / name, home / name)
         for entry in home.iterdir():
-            if entry.is_file() and entry.name not in (*arriving, _OWNER):
-                entry.unlink()
-        for left in home.glob(f"{_ASIDE}*"):
-            shutil.rmtree(left, ignore_errors=True)
+            if entry.is_file() and entry.name not in arriving and not entry.name.startswith(_OWNER):
+                entry.unlink(missing_ok=True)
+        _write_whole(home / _OWNER, f"{world}\n{token}")
+        shutil.rmtree(aside, ignore_errors=True)
+        _remove_older(home, waiting_since)
         return True
 
     def remove(self, world: WorldId, doc_id: str) -> None:
         """Remove all images of a document; absent ones are no error."""
         home = self._home(doc_id)
-        if self._is_own(world, home):
-            shutil.rmtree(home, ignore_errors=True)
+        if not self._is_own(world, home):
+            return
+        # The owner's name goes last: whoever is stopped on the way may still go on.
+        for entry in home.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.name != _OWNER:
+                entry.unlink(missing_ok=True)
+        shutil.rmtree(home, ignore_errors=True)
 
     def _home(self, doc_id: str) -> Path:
         if not _PLAIN.fullmatch(doc_id) or ".." in doc_id:
@@ -88,22 +108,60 @@ class AssetFolder:
         return self._folder / doc_id
 
     def _claim(self, world: WorldId, home: Path) -> None:
-        home.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(home / _OWNER, "x", encoding="ascii") as owner:
-                owner.write(world)
-        except FileExistsError:
-            if not self._is_own(world, home):
-                raise AssetsTaken(home.name) from None
+        """Make the folder together with its owner's name, so that it never stands without one."""
+        if not (home / _OWNER).exists():
+            made = home.with_name(f".new-{world}-{home.name}")
+            try:
+                made.mkdir(parents=True, exist_ok=True)
+                (made / _OWNER).write_text(world, encoding="ascii")
+                os.rename(made, home)
+            except OSError:
+                shutil.rmtree(made, ignore_errors=True)
+                # Unless somebody was faster, there is no folder now.
+                if not home.exists():
+                    raise
+        if not self._is_own(world, home):
+            raise AssetsTaken(home.name)
 
     def _is_own(self, world: WorldId, home: Path) -> bool:
+        return self._owner(home)[:1] == [world]
+
+    def _owner(self, home: Path) -> list[str]:
+        """Return the world that a folder belongs to, and the token of what is shown in it."""
         try:
-            return (home / _OWNER).read_text(encoding="ascii") == world
+            return (home / _OWNER).read_text(encoding="ascii").split("\n")
         except (OSError, UnicodeDecodeError):
-            return False
+            return []
 
 
-def _emptied(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    return folder
+def _put(aside: Path, images: Sequence[Image]) -> None:
+    """Make a folder with images and the list of their names, all of it at once.
+
+    Where another run was faster there is nothing to do: one token means the very same images.
+    """
+    spare = aside.with_name(f"{aside.name}-{uuid4().hex[:8]}")
+    spare.mkdir()
+    names = [image_name(place, image.extension) for place, image in enumerate(images, 1)]
+    for name, image in zip(names, images, strict=True):
+        (spare / name).write_bytes(image.data)
+    (spare / _NAMES).write_text("\n".join(names), encoding="ascii")
+    try:
+        os.rename(spare, aside)
+    except OSError as error:
+        shutil.rmtree(spare, ignore_errors=True)
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.EACCES):
+            raise
+
+
+def _write_whole(path: Path, text: str) -> None:
+    spare = path.with_name(f"{path.name}-{os.getpid()}")
+    spare.write_text(text, encoding="ascii")
+    os.replace(spare, path)
+
+
+def _remove_older(home: Path, moment: int) -> None:
+    """Remove what waits longer than since a moment; what came later belongs to a later revision."""
+    for left in home.glob(f"{_ASIDE}*"):
+        with suppress(FileNotFoundError):
+            if left.stat().st_mtime_ns <= moment:
+                shutil.rmtree(left, ignore_errors=True)

@@ -99,11 +99,16 @@ class Carrier:
         raise AssertionError("the loop returns or raises")
 
     def clear_retired(self) -> None:
-        """Remove points, then rows, of every revision that no reader sees any more."""
+        """Remove images and points, then rows, of all that no reader sees any more.
+
+        The rows go last: as long as they are there, the next run knows what is left to do.
+        """
         store, index = self._tools.store, self._tools.index
         retired = store.retired(self._scope)
         if not retired:
             return
+        for doc_id in store.deleted(self._scope):
+            self._tools.assets.remove(self._scope.world, doc_id)
         self._prepare()
         for ref in retired:
             index.delete(self._scope, store.chunk_ids(self._scope, ref))
@@ -140,7 +145,8 @@ class Carrier:
             return
         numbers = {ref.document: ref.revision for ref in flipped}
         for document in self._tools.store.documents(self._scope):
-            if document.number in numbers:
+            # Where another run has staged a newer revision, it is for that run to publish.
+            if document.staged is None and document.active == numbers.get(document.number):
                 token = assets_token(document.source_hash, document.recipe)
                 world = self._scope.world
                 if not self._tools.assets.publish(world, document.doc_id, token):

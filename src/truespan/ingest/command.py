@@ -131,6 +131,5 @@ class IngestCommand:
 
 
 def remove_document(intake: Intake, scope: Scope, document: Document) -> None:
-    """Hide a document at once and remove its images; its points and rows go with the retired."""
+    """Hide a document at once; its images, points and rows go with the retired."""
     intake.store.tombstone(scope, document.number)
-    intake.assets.remove(scope.world, document.doc_id)

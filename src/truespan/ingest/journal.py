@@ -53,7 +53,7 @@ class Journal:
 
     def line(self, level: str, line: str) -> None:
         """Write a line that holds no text of a document and no key."""
-        _log.log(_LEVELS[level], line)
+        _log.log(_LEVELS[level], _in_one_line(line))
 
     def end(self, state: JobState, error: str | None = None) -> None:
         """Say how the run ended."""
@@ -76,7 +76,8 @@ class JobJournal(Journal):
         self._job = job
         self._clock = clock
         self._phase = Phase.READING
-        self._counts = JobCounts()
+        self._latest = Progress(0.0, 0, 0, 0, 0, "")
+        self._unchanged = self._failed = 0
         self._news = JobNews()
         self._began = self._recorded = clock.monotonic()
 
@@ -89,16 +90,7 @@ class JobJournal(Journal):
     def progress(self, progress: Progress) -> None:
         """Take note of how far the run has come; raises when it is to stop."""
         super().progress(progress)
-        self._counts = replace(
-            self._counts,
-            documents=progress.documents,
-            documents_total=progress.documents_total,
-            chunks=progress.chunks,
-            embedded=progress.embedded,
-            reused=progress.reused,
-            fraction=progress.fraction,
-            current=progress.current,
-        )
+        self._latest = progress
         if self._clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS:
             self._record(JobState.RUNNING)
 
@@ -106,22 +98,21 @@ class JobJournal(Journal):
         """Take note of what became of a source."""
         super().document(document)
         self._news.documents[document.doc_id] = document
-        counts = self._counts
         if document.state is DocumentState.UNCHANGED:
-            self._counts = replace(counts, unchanged=counts.unchanged + 1)
+            self._unchanged += 1
         elif document.state is DocumentState.FAILED:
-            self._counts = replace(counts, failed=counts.failed + 1)
+            self._failed += 1
 
     def line(self, level: str, line: str) -> None:
         """Write a line to the log and to the job."""
         super().line(level, line)
-        self._news.lines.append(JobLine(self._clock.now(), level, line))
+        self._news.lines.append(JobLine(self._clock.now(), level, _in_one_line(line)))
 
     def end(self, state: JobState, error: str | None = None) -> None:
         """Write down how the job ended."""
         if state is JobState.DONE:
             self._phase = Phase.FINISHED
-            self._counts = replace(self._counts, fraction=1.0, current="")
+            self._latest = replace(self._latest, fraction=1.0, current="")
         self._write(state, error)
 
     def _record(self, state: JobState) -> None:
@@ -137,7 +128,27 @@ class JobJournal(Journal):
             self._job,
             state=state,
             phase=self._phase,
-            counts=replace(self._counts, seconds=round(now - self._began, 3)),
+            counts=self._counts(now),
             news=news,
             error=error,
         )
+
+    def _counts(self, now: float) -> JobCounts:
+        latest = self._latest
+        return JobCounts(
+            documents=latest.documents,
+            documents_total=latest.documents_total,
+            unchanged=self._unchanged,
+            failed=self._failed,
+            chunks=latest.chunks,
+            embedded=latest.embedded,
+            reused=latest.reused,
+            fraction=latest.fraction,
+            seconds=round(now - self._began, 3),
+            current=latest.current,
+        )
+
+
+def _in_one_line(line: str) -> str:
+    """Return a line that the name of a file cannot make two of, nor steer a terminal with."""
+    return "".join(char if char.isprintable() else " " for char in line)

@@ -236,7 +236,8 @@ class _Ledger:
         if made is not None:
             return self._drafted(made, Fate.NEW if known is None else Fate.CHANGED)
         left = 0 if known is None else known.chunks - known.embedded - known.skipped
-        fate = Fate.RESUMED if left else Fate.UNCHANGED
+        staged = known is not None and known.staged is not None
+        fate = Fate.RESUMED if left or staged else Fate.UNCHANGED
         self.texts += left
         return PlannedDocument(source.name, source.doc_id, fate, to_embed=left)
 

@@ -154,12 +154,14 @@ class Ingestion:
         self._journal = journal or Journal()
         self._preparer = Preparer(intake, scope)
         self._meter = Meter()
+        self._pictured: frozenset[str] = frozenset()
         self.report = IngestReport()
 
     def run(self, sources: Sequence[Source]) -> IngestReport:
         """Ingest sources; one that cannot be read is reported and the rest goes on."""
         store = self._intake.store
         known = {document.doc_id: document for document in store.documents(self._scope)}
+        self._pictured = self._intake.assets.pictured()
         self._meter = Meter(total=len(sources), size=sum(source.size for source in sources))
         group = _Group()
         for source in sources:
@@ -218,11 +220,11 @@ class Ingestion:
 
     def _relabel(self, source: Source, known: Document) -> None:
         """Keep labels that changed although the text did not."""
-        declared, before = source.declared, known.declared
+        declared = source.declared
         version, tags = declared.version or DEFAULT_VERSION, declared.tags or ()
-        labels = replace(before, version=version, tags=tags, language=declared.language)
-        kept = replace(labels, source_url=declared.source_url, metadata=declared.metadata)
-        if kept == before and source.origin == known.origin:
+        labels = (version, tags, declared.source_url, declared.metadata, source.origin)
+        before = (known.version, known.tags, known.source_url, known.metadata, known.origin)
+        if labels == before and declared.language == known.declared.language:
             return
         self._intake.store.relabel(
             self._scope,
@@ -279,10 +281,15 @@ class Ingestion:
             raise AssetsTaken(made.name, advice=error.advice) from None
 
     def _settle_images(self, known: Document) -> None:
-        """Publish what waits for a document that is in force: a run may have ended just before."""
-        if self._intake.preparation.figures.extract_images:
-            token = assets_token(known.source_hash, known.recipe)
-            self._intake.assets.publish(self._scope.world, known.doc_id, token)
+        """Publish what waits for a document that is in force: a run may have ended just before.
+
+        It may have ended before it removed the images of an earlier revision, too.
+        """
+        if known.doc_id not in self._pictured:
+            return
+        token = assets_token(known.source_hash, known.recipe)
+        if not self._intake.assets.publish(self._scope.world, known.doc_id, token):
+            self._intake.assets.remove(self._scope.world, known.doc_id)
 
     def _passed(self, source: Source) -> None:
         """Count a source that needs nothing more."""
@@ -319,9 +326,10 @@ class Ingestion:
 
     def _derive(self) -> None:
         """Derive the metadata of what has none yet. Whatever fails here harms nothing else."""
-        self._journal.enter(Phase.METADATA)
         store = self._intake.store
         left = store.underived(self._scope)
+        if left:
+            self._journal.enter(Phase.METADATA)
         for start in range(0, len(left), DERIVED_TOGETHER):
             batch = left[start : start + DERIVED_TOGETHER]
             store.keep_derived(self._scope, [self._derived(ref) for ref in batch])

@@ -74,8 +74,13 @@ class AssetStore(Protocol):
         """
         ...
 
+    def pictured(self) -> frozenset[str]:
+        """Return the ids of all documents that have images here, aside or in place."""
+        ...
+
     def publish(self, world: WorldId, doc_id: str, token: str) -> bool:
-        """Put images in the place of the earlier ones; False when none are aside under the token.
+        """Put images in the place of the earlier ones; False when there are none of this token,
+        neither aside nor in place.
 
         Safe to repeat.
         """

@@ -102,6 +102,10 @@ class DocumentStore(Protocol):
         """Return revisions that no reader sees any more but whose points and rows remain."""
         ...
 
+    def deleted(self, scope: Scope) -> list[str]:
+        """Return the ids of deleted documents that have rows left, and that no new one has."""
+        ...
+
     def chunk_ids(self, scope: Scope, revision: RevisionRef) -> list[ChunkId]:
         """Return the ids of all chunks of a revision."""
         ...

@@ -10,7 +10,7 @@ from pathlib import Path
 from truespan.adapters.files.identity import source_at
 from truespan.adapters.files.jail import read_file
 from truespan.adapters.files.manifest_lines import ManifestLines
-from truespan.adapters.files.walk import displayed, walk
+from truespan.adapters.files.walk import displayed, listing, walk
 from truespan.errors import SourceMissing
 from truespan.ingest.path_pattern import ANY_DEPTH, PathPattern, is_wild
 from truespan.model.found import Entry, Found, Root
@@ -81,11 +81,19 @@ class FileSources:
         )
 
     def is_there(self, path: str) -> bool:
-        """Say whether something still lies at the path that a document was recorded with."""
+        """Say whether something still lies at the path that a document was recorded with.
+
+        Where that cannot be told, it is taken to be there: what is not there is removed.
+        """
         try:
-            return os.path.lexists(path)
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "?" in path and _is_shown_as(path)
         except ValueError:
             return False
+        except OSError:
+            return True
+        return True
 
 
 @dataclass(slots=True)
@@ -159,6 +167,20 @@ def _real(given: str) -> str | None:
         return os.path.realpath(Path(given), strict=True)
     except (OSError, ValueError):
         return None
+
+
+def _is_shown_as(path: str) -> bool:
+    """Say whether something lies at a path in which marks stand for bytes that are no text."""
+    first, *parts = Path(path).parts
+    places = [first]
+    for part in parts:
+        names = {place: [part] for place in places}
+        if "?" in part:
+            names = {place: [one.name for one in listing(place)] for place in places}
+        joined = [os.path.join(place, name) for place in places for name in names[place]]
+        places = [one for one in joined if displayed(os.path.basename(one)) == part]
+        places = [one for one in places if os.path.lexists(one)]
+    return bool(places)
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

@@ -230,8 +230,9 @@ class SqliteDocuments:
     def canonical_text(self, scope: Scope, document: int) -> str:
         """Return the text of the revision readers see, checked against its hash."""
         rows = self._connections.query(
-            """SELECT CAST(r.text AS BLOB), r.text_hash
+            """SELECT CAST(t.text AS BLOB), r.text_hash
                FROM revisions r JOIN documents d ON d.key = r.document AND r.state = 'active'
+               JOIN texts t ON t.revision = r.key
                WHERE d.number = ? AND d.world = (SELECT key FROM worlds WHERE id = ?)""",
             (document, scope.world),
         )
@@ -291,6 +292,7 @@ def _stage(
         columns=", ".join(row), marks=", ".join(f":{name}" for name in row)
     )
     key = fetch(connection, sql, row)[0][0]
+    connection.execute("INSERT INTO texts VALUES (?, ?)", (key, draft.canonical.text))
     places = zip(draft.canonical.starts, draft.canonical.places, strict=True)
     connection.executemany(
         "INSERT INTO places VALUES (?, ?, ?, ?)",
@@ -334,7 +336,6 @@ def _revision_row(draft: Draft, document: int, revision: int, now: float) -> dic
         "metadata": draft.metadata,
         "origin": draft.origin,
         "properties": json.dumps(asdict(draft.properties)),
-        "text": text,
         "text_hash": hash_text(text),
         "characters": len(text),
         "sentences": len(draft.sentences),

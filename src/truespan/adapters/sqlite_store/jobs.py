@@ -26,6 +26,7 @@ from truespan.model.scope import Scope
 from truespan.ports import Clock
 
 KEPT_JOBS = 200
+KEPT_WITH_DOCUMENTS = 10
 KEPT_LINES = 200
 
 _COLUMNS = (
@@ -67,6 +68,13 @@ class SqliteJobs:
                      AND key NOT IN (SELECT key FROM jobs WHERE world = ?1
                        ORDER BY key DESC LIMIT ?2)""",
                 (world, KEPT_JOBS),
+            )
+            # Of older jobs the numbers are enough; their documents would outgrow the library.
+            connection.execute(
+                """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs WHERE world = ?1
+                     AND state NOT IN ('queued', 'running') AND key NOT IN (SELECT key FROM jobs
+                       WHERE world = ?1 ORDER BY key DESC LIMIT ?2))""",
+                (world, KEPT_WITH_DOCUMENTS),
             )
         return job
 

@@ -98,7 +98,7 @@ class SqliteReaders:
     def text_between(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> str:
         """Return a part of a revision's text. The caller checks it sentence by sentence."""
         rows = self._connections.query(
-            f"SELECT substr(text, ?, ?) FROM revisions WHERE key = ({_REVISION})",  # noqa: S608
+            f"SELECT substr(text, ?, ?) FROM texts WHERE revision = ({_REVISION})",  # noqa: S608
             (start + 1, end - start, *self._named(scope, revision)),
         )
         return rows[0][0] if rows else ""

@@ -39,8 +39,9 @@ def rebuild(connection: apsw.Connection, world: int, chunk_id: ChunkId) -> bool 
     rows = fetch(
         connection,
         """SELECT s.revision, s.generation, s.position, s.kind, s.context_start, s.start, s.finish,
-             s.text_hash, CAST(r.text AS BLOB), r.text_hash
+             s.text_hash, CAST(t.text AS BLOB), r.text_hash
            FROM states s JOIN revisions r ON r.key = s.revision
+           JOIN texts t ON t.revision = r.key
            WHERE s.chunk_id = ? AND s.world = ?""",
         (chunk_id, world),
     )

@@ -22,6 +22,17 @@ class SqliteUpkeep:
 
     _connections: Connections
 
+    def deleted(self, scope: Scope) -> list[str]:
+        """Return the ids of deleted documents that have rows left, and that no new one has."""
+        rows = self._connections.query(
+            """SELECT DISTINCT d.doc_id FROM documents d JOIN worlds w ON w.key = d.world
+               WHERE w.id = ? AND d.deleted_at IS NOT NULL
+                 AND NOT EXISTS (SELECT 1 FROM documents n WHERE n.world = d.world
+                   AND n.doc_id = d.doc_id AND n.deleted_at IS NULL) ORDER BY 1""",
+            (scope.world,),
+        )
+        return [row[0] for row in rows]
+
     def underived(self, scope: Scope) -> list[RevisionRef]:
         """Return the revisions readers see whose metadata were not derived yet."""
         rows = self._connections.query(
@@ -39,8 +50,8 @@ class SqliteUpkeep:
             rows = fetch(
                 connection,
                 """SELECT title, declared_title, language, language_declared, metadata,
-                     properties, CAST(text AS BLOB), text_hash, sentences
-                   FROM revisions WHERE key = ?""",
+                     properties, CAST(t.text AS BLOB), text_hash, sentences
+                   FROM revisions r JOIN texts t ON t.revision = r.key WHERE r.key = ?""",
                 (key,),
             )
             outline = fetch(

@@ -75,11 +75,16 @@ class _Work:
             keywords=tuple(self.label(word) or "" for word in properties.keywords),
             description=self.label(properties.description),
             publisher=self.label(properties.publisher),
+            # Sources write what they like where a date or a code belongs.
+            created=self.label(properties.created),
+            modified=self.label(properties.modified),
+            language=self.label(properties.language),
         )
 
     def _figure(self, placed: PlacedFigure, places: dict[int, int]) -> PlacedFigure:
-        figure = replace(placed.figure, alt=self.label(placed.figure.alt) or "")
-        return PlacedFigure(places[placed.offset], figure)
+        figure = placed.figure
+        alt, origin = self.label(figure.alt) or "", self.label(figure.origin) or ""
+        return PlacedFigure(places[placed.offset], replace(figure, alt=alt, origin=origin))
 
 
 def _offsets(block: Block) -> list[int]:

@@ -1,3 +1,12 @@
+-- The text of a revision lies apart: a row is read from its beginning, and whoever lists documents
+-- would otherwise read through every text on the way to the labels behind it.
+CREATE TABLE texts (
+  revision INTEGER PRIMARY KEY REFERENCES revisions(key) ON DELETE CASCADE,
+  text TEXT NOT NULL
+) STRICT;
+INSERT INTO texts SELECT key, text FROM revisions;
+ALTER TABLE revisions DROP COLUMN text;
+
 -- How a revision was cut is kept whole: a profile of that name may come to mean something else.
 ALTER TABLE revisions ADD COLUMN chunking_profile TEXT;
 -- What the source says of itself in fields meant for that, apart from its text.

@@ -98,7 +98,7 @@ class Body:
     def _paragraph(self, element: etree._Element, inline: Inline, headings: bool) -> None:
         text = None if self._unended else inline.plain_text(element)
         if text is not None:
-            self._block(self._plain_shape(element), Passage(text.strip()), headings)
+            self._block(self._plain_shape(element), Passage(text).trimmed(), headings)
             return
         shape = self._shape(element)
         line = self._unended or Line()
@@ -129,9 +129,11 @@ class Body:
             self.places.enter(level, passage.text)
             kind = BlockKind.HEADING
         elif mark is not None:
-            kind, passage = BlockKind.LIST, _item(passage, mark, shape.list_level)
+            kind, passage = BlockKind.LIST, _item(passage.stripped(), mark, shape.list_level)
         else:
-            kind = BlockKind.CAPTION if shape.style.caption else BlockKind.PARAGRAPH
+            kind = shape.style.kind
+            # The space that begins most notes sets off a number which only a page shows.
+            passage = passage.stripped() if self._in_note else passage
         self._add(kind, passage)
 
     def _add(self, kind: BlockKind, passage: Passage) -> None:
@@ -156,7 +158,7 @@ class Body:
         def read(paragraph: etree._Element) -> Passage:
             text = inline.plain_text(paragraph)
             if text is not None:
-                return self._with_mark(self._plain_shape(paragraph), Passage(text.strip()))
+                return self._with_mark(self._plain_shape(paragraph), Passage(text))
             shape, line = self._shape(paragraph), Line()
             line.hidden = shape.style.hidden
             inline.read(paragraph, line)
@@ -168,7 +170,7 @@ class Body:
 
     def _with_mark(self, shape: _Shape, passage: Passage) -> Passage:
         mark = self._mark(shape)
-        return passage if passage.blank else _marked(passage, mark)
+        return passage if passage.blank else _marked(passage.stripped(), mark)
 
     def _mark(self, shape: _Shape) -> str | None:
         return self.lists.mark(shape.list_id, shape.list_level) if shape.list_id else None

@@ -85,7 +85,7 @@ class Line:
 
     def passage(self) -> Passage:
         """Return what was read so far."""
-        return gathered(self.parts, self.figures).stripped()
+        return gathered(self.parts, self.figures).trimmed()
 
 
 class Inline:

@@ -32,6 +32,20 @@ class Passage(NamedTuple):
         placed = zip(moved, self.figures, strict=True)
         return Passage(text, tuple(PlacedFigure(place, found.figure) for place, found in placed))
 
+    def trimmed(self) -> Passage:
+        """Return the passage without blank lines at both ends.
+
+        The white space before its first word stays, because the margin of code is nothing else; not
+        so where a figure stands before that word.
+        """
+        margin = len(self.text) - len(self.text.lstrip())
+        if not margin or (self.figures and self.figures[0].offset <= margin):
+            return self.stripped()
+        begin = self.text.rfind("\n", 0, margin) + 1
+        text = self.text[begin:].rstrip()
+        placed = ((min(place - begin, len(text)), figure) for place, figure in self.figures)
+        return Passage(text, tuple(PlacedFigure(*found) for found in placed))
+
     def on_one_line(self) -> Passage:
         """Return the passage with one space wherever it has white space."""
         if not self.figures:

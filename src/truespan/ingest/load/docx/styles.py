@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import lxml.etree as etree
 
 from truespan.ingest.load.docx.names import PPR, RPR, VAL, VANISH, W, only, switch, value, whole
+from truespan.model.text import BlockKind
 
 TITLE_LEVEL = 0
 """The level of a title, above that of the highest heading."""
@@ -20,7 +21,15 @@ _HEADING = re.compile(
     re.IGNORECASE,
 )
 _TITLES = frozenset({"title"})
-_CAPTIONS = frozenset({"caption"})
+_KINDS = {
+    "caption": BlockKind.CAPTION,
+    **dict.fromkeys(("quote", "intense quote", "block text", "quotations"), BlockKind.QUOTE),
+    **dict.fromkeys(
+        ("code", "source code", "preformatted text", "html preformatted"), BlockKind.CODE
+    ),
+}
+_KINDS |= {name.replace(" ", ""): kind for name, kind in _KINDS.items()}
+"""What paragraphs are by the name of their style, and by its id, which has no spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +37,7 @@ class Style:
     """What a style says. `level` is that of a heading, 0 that of the title, None of neither."""
 
     level: int | None = None
-    caption: bool = False
+    kind: BlockKind = BlockKind.PARAGRAPH
     hidden: bool = False
     list_id: int | None = None
     list_level: int | None = None
@@ -79,7 +88,8 @@ class Styles:
             if says and not decided:
                 style, decided = replace(style, level=level), True
             style = _with_list(style, element)
-            style = replace(style, caption=style.caption or _is_called(found, element, _CAPTIONS))
+            if style.kind is BlockKind.PARAGRAPH:
+                style = replace(style, kind=_kind(found, element))
             properties = None if element is None else only(element, RPR)
             if hidden is None and properties is not None:
                 hidden = switch(properties, VANISH)
@@ -134,6 +144,11 @@ def _name(element: etree._Element | None) -> str:
 
 def _is_called(style_id: str, element: etree._Element | None, names: frozenset[str]) -> bool:
     return style_id.lower() in names or _name(element).lower() in names
+
+
+def _kind(style_id: str, element: etree._Element | None) -> BlockKind:
+    by_id = _KINDS.get(style_id.lower(), BlockKind.PARAGRAPH)
+    return _KINDS.get(_name(element).lower(), by_id)
 
 
 def _with_list(style: Style, element: etree._Element | None) -> Style:

@@ -49,7 +49,7 @@ def load_epub(shown: str, data: bytes, *, images: bool) -> Loaded:
         raise SourceBroken(shown)
     properties = book.package.properties
     return Loaded(
-        blocks=(*book.loose_cover(), *blocks),
+        blocks=blocks,
         title=properties.title,
         properties=properties,
         images=tuple(book.pictures.images),
@@ -72,16 +72,17 @@ class _Book:
         for entry in package.entries:
             self._entries[entry.member].append(entry)
         self._missing = self._unreadable = 0
-        self._pictured: set[str] = set()
+        self._begun = False
 
     def blocks(self) -> Iterator[Block]:
-        """Give the blocks of all pages."""
+        """Give the blocks of all pages, and before them a cover that does not begin the first."""
         places = BookPlaces()
         turned: tuple[PageStart, ...] = ()
         for item in self.package.spine:
             entries = self._entries.pop(item.member or "", []) if item else []
             places.begin_page(entries)
             for piece in self._pieces(item, entries):
+                yield from self._loose_cover(piece)
                 place = places.enter(piece)
                 block = block_of(piece, place.chapter, place.section, self.pictures)
                 if not block.text and not block.figures:
@@ -91,12 +92,21 @@ class _Book:
                 yield replace(block, pages=turned + block.pages) if turned else block
                 turned = ()
 
-    def loose_cover(self) -> Iterator[Block]:
-        """Give the cover, if it is on no page."""
-        cover = self.package.cover
-        if cover and cover.member and cover.member not in self._pictured:
+    def _loose_cover(self, piece: Piece) -> Iterator[Block]:
+        """Give the cover before the first piece of the book, unless that shows it.
+
+        Whether a later page shows it must not be told: figures and images are counted from here.
+        """
+        shown = [mark.source for _, mark in piece.marks if isinstance(mark, Picture)]
+        if self._begun or not (piece.text or shown):
+            return
+        self._begun = True
+        find, cover = self.pictures.find, self.package.cover
+        met = {member.name for source in shown if (member := find(source.strip()))}
+        if cover and cover.member and cover.member not in met:
             self.pictures.find = self._member
             yield block_of(_picture_alone(cover.member), None, None, self.pictures)
+            self.pictures.find = find
 
     def warnings(self) -> Iterator[str]:
         """Say what of the book could not be kept."""
@@ -144,7 +154,6 @@ class _Book:
         return self._member(name) if name else None
 
     def _member(self, name: str) -> Member:
-        self._pictured.add(name)
         media_type = self.package.media_types.get(name, "")
         return Member(name, media_type, lambda: self._image(name), self._archive.has(name))
 

@@ -37,7 +37,9 @@ def load_html(shown: str, data: bytes, *, images: bool) -> Loaded:
 
 def block_of(piece: Piece, chapter: str | None, section: str | None, pictures: Pictures) -> Block:
     """Return a piece as a block with its place, its figures and the pages that begin in it."""
-    flow = piece.shown()
+    flow = piece.shown() if piece.depth else piece
+    if not flow.marks:
+        return Block(piece.kind, flow.text, chapter, section)
     return Block(
         kind=piece.kind,
         text=flow.text,

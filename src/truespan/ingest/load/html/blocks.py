@@ -35,9 +35,10 @@ class Reading(Open):
         if self.skipped:
             self.skipped += 1
             return
-        if ":" in tag:
-            tag = tag[tag.rfind(":") + 1 :]
         opening = OPENINGS.get(tag)
+        if opening is None and ":" in tag:
+            tag = tag[tag.rfind(":") + 1 :]
+            opening = OPENINGS.get(tag)
         if self.drawings and tag not in _IN_DRAWINGS:
             opening = None
         elif attributes:
@@ -54,15 +55,16 @@ class Reading(Open):
                 self.caught.append(text)
         elif not self.drawings:
             self.inline.add(text)
-            if self.region.landmark and not self.region.navigation:
-                self.region.landmark.count(text, bool(self.links))
+            region = self.region
+            if region.landmark and not region.navigation:
+                region.landmark.count(text, bool(self.links))
 
     def end(self, _: str) -> None:
         """Take note that the element that began last ends."""
-        if self.skipped > 1:
+        if self.skipped:
             self.skipped -= 1
-            return
-        self.skipped = 0
+            if self.skipped:
+                return
         if closing := self._closings.pop():
             closing()
 

@@ -19,6 +19,7 @@ from truespan.ingest.load.html.head import one_line
 from truespan.ingest.load.html.inline import Page
 from truespan.ingest.load.html.lists import TERM, PageList, ordered_list, whole_number
 from truespan.ingest.load.html.main import enter
+from truespan.ingest.load.html.notes import holds_notes, open_link, open_raised
 from truespan.ingest.load.html.open import Closing, Open, Piece
 from truespan.ingest.load.html.tables import Table
 from truespan.ingest.load.places import LOWEST_LEVEL
@@ -63,15 +64,31 @@ def _caption(page: Open, *_: object) -> Closing:
 
 
 def _footnote(page: Open, tag: str, attributes: Attributes) -> Closing:
+    return _as_note(_list_item if tag == "li" else None, page, tag, attributes)
+
+
+def _as_note(inner: Opening | None, page: Open, tag: str, attributes: Attributes) -> Closing:
+    """Begin a note, or several, whose element has a meaning of its own as well."""
     close = page.count("notes")
-    inner = _list_item(page, tag, attributes) if tag == "li" else None
+    close_inner = inner(page, tag, attributes) if inner else None
 
     def close_both() -> None:
-        if inner:
-            inner()
+        if close_inner:
+            close_inner()
         close()
 
     return close_both
+
+
+def _or_notes(opening: Opening) -> Opening:
+    """Return an opening that looks first whether its element holds notes."""
+
+    def open_either(page: Open, tag: str, attributes: Attributes) -> Closing | None:
+        if attributes and holds_notes(attributes):
+            return _as_note(opening, page, tag, attributes)
+        return opening(page, tag, attributes)
+
+    return open_either
 
 
 def _heading(page: Open, tag: str, attributes: Attributes) -> Closing:
@@ -221,11 +238,6 @@ def _space(page: Open, *_: object) -> None:
     page.inline.add(" ")
 
 
-def _link(page: Open, *_: object) -> Closing:
-    page.links += 1
-    return page.close_link
-
-
 def _quotation(page: Open, *_: object) -> Closing:
     page.inline.add("“")
     return partial(page.inline.add, "”")
@@ -316,7 +328,7 @@ _REPLACED = (
 )
 _WITHIN_LINES = frozenset((
     *_SKIPPED, *_REPLACED, "a", "br", "image", "img", "input", "meta", "mtd", "mtr", "object",
-    "q", "rp", "rt", "rtc", "ruby", "svg", "title",
+    "q", "rp", "rt", "rtc", "ruby", "sup", "svg", "title",
 ))
 # fmt: on
 OPENINGS: dict[str, Opening] = {
@@ -343,7 +355,8 @@ OPENINGS: dict[str, Opening] = {
     "table": _table,
     "tr": _row,
     "br": _break,
-    "a": _link,
+    "a": open_link,
+    "sup": open_raised,
     "q": _quotation,
     "ruby": _ruby,
     "rp": _parenthesis,
@@ -353,3 +366,6 @@ OPENINGS: dict[str, Opening] = {
     "title": _title,
     "meta": _meta,
 }
+OPENINGS.update(
+    {tag: _or_notes(OPENINGS[tag]) for tag in ("div", "section", "aside", "ol", "ul", "dl")}
+)

@@ -14,6 +14,9 @@ from truespan.model.text import BlockKind
 
 Closing = Callable[[], None]
 
+# To ask an enumeration for a member takes longer than all else that is done for a short block.
+_HEADING, _PARAGRAPH = BlockKind.HEADING, BlockKind.PARAGRAPH
+
 
 @dataclass(slots=True, eq=False)
 class Piece:
@@ -49,6 +52,8 @@ class Open:
         self.level = 0
         self.quotes = self.notes = self.captions = 0
         self.code = self.links = self.drawings = 0
+        self.raised = self.raisings = 0
+        """How many elements above the line are open, and how many there were in all."""
         self.lists: list[PageList] = []
         self.item: Item | None = None
         self.tables: list[Table[Piece]] = []
@@ -69,12 +74,29 @@ class Open:
         if self.code:
             self.inline.begin_line()
             return
+        text = self.inline.take_plain()
+        if text is None:
+            self._flush_marked()
+        elif text:
+            self._emit_plain(text)
+
+    def _flush_marked(self) -> None:
         kind = self.kind
         flow = self.inline.take(breaks=kind is not BlockKind.HEADING)
         if flow.text or any(isinstance(mark, Picture) for _, mark in flow.marks):
             self.emit(flow, kind)
         elif flow.marks:
             self.inline.add_flow(flow)
+
+    def _emit_plain(self, text: str) -> None:
+        """Add a piece as `emit` does, without looking for what a plain text cannot have."""
+        piece = Piece(self.kind, text, self.region)
+        if self.lists:
+            piece.depth = len(self.lists)
+            piece.item, self.item = self.item, None
+        if self.level and piece.kind is _HEADING:
+            piece.level = self.level
+        self.out.append(piece)
 
     def emit(self, flow: Flow, kind: BlockKind) -> None:
         """Add a piece."""
@@ -97,7 +119,7 @@ class Open:
             return BlockKind.LIST
         if self.quotes:
             return BlockKind.QUOTE
-        return BlockKind.HEADING if self.level else BlockKind.PARAGRAPH
+        return _HEADING if self.level else _PARAGRAPH
 
     def count(self, counter: str) -> Closing:
         """Count a block in the attribute `counter` until it ends."""
@@ -124,6 +146,10 @@ class Open:
     def close_link(self) -> None:
         """End a link."""
         self.links -= 1
+
+    def close_raised(self) -> None:
+        """End what stands above the line."""
+        self.raised -= 1
 
     def close_drawing(self) -> None:
         """End a drawing."""

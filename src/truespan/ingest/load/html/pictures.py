@@ -84,7 +84,8 @@ class Pictures:
         self._mapped += 1
         self._missing += not member.exists
         image = self._once(member.name, lambda: _packed(member))
-        return Figure(picture.alt, member.name[:_LONGEST_ORIGIN], image)
+        alt = "" if _is_name(picture.alt, member.name) else picture.alt
+        return Figure(alt, member.name[:_LONGEST_ORIGIN], image)
 
     def counts(self) -> PictureCounts:
         """Return how the search for pictures went."""
@@ -109,6 +110,12 @@ def extension_of(media_type: str, name: str = "") -> str | None:
     ending = name.rpartition(".")[2].lower()
     ending = {"jpeg": "jpg", "tiff": "tif"}.get(ending, ending)
     return ending if ending in _EXTENSIONS.values() else None
+
+
+def _is_name(alt: str, member: str) -> bool:
+    """Say whether a description is only the name of the file, with or without its folders."""
+    named = alt.replace("\\", "/").lstrip("./").lower()
+    return bool(named) and f"/{member.lower()}".endswith(f"/{named}")
 
 
 def _packed(member: Member) -> Image | None:

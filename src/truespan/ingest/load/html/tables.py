@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from truespan.ingest.load.html.inline import Flow, Inline
+from truespan.ingest.load.html.inline import PLACE, Flow, Inline, collapsed
 from truespan.model.text import BlockKind
 
 _LONGEST_CELL = 2000
@@ -29,7 +29,8 @@ ContentT = TypeVar("ContentT", bound=Content)
 
 @dataclass(slots=True, eq=False)
 class Table(Generic[ContentT]):
-    """A table that is being read. What stands in no cell is a row of its own; captions go first."""
+    """A table that is being read. What stands in no cell is a row of its own, except captions that
+    come before all rows: they lead the table."""
 
     layout: bool = False
     captions: list[ContentT] = field(default_factory=list)
@@ -55,8 +56,13 @@ class Table(Generic[ContentT]):
         if not self.outside:
             return False
         found, self.outside = self.outside, []
-        loose = [content for content in found if content.kind is not BlockKind.CAPTION]
-        self.captions += (content for content in found if content.kind is BlockKind.CAPTION)
+        # Words keep their order, so only what stands before all else in a table leads it.
+        leading = 0
+        if not self._rows:
+            kinds = (content.kind is BlockKind.CAPTION for content in found)
+            leading = next((place for place, it in enumerate(kinds) if not it), len(found))
+        self.captions += found[:leading]
+        loose = found[leading:]
         if loose:
             self._rows.append([loose])
         return bool(loose)
@@ -80,6 +86,9 @@ class Table(Generic[ContentT]):
 
     def joined(self) -> Flow:
         """Return its rows as lines, and cells with a bar between two of them."""
+        rows = [_plain_row(row) for row in self._rows if any(row)]
+        if None not in rows:
+            return Flow("\n".join(row for row in rows if row))
         lines = Inline()
         for row in self._rows:
             if any(row):
@@ -89,10 +98,27 @@ class Table(Generic[ContentT]):
 
 
 def _is_part(cell: Sequence[Content]) -> bool:
-    return (
-        any(content.kind in _OWN_BLOCKS for content in cell)
-        or sum(len(content.text) for content in cell) > _LONGEST_CELL
-    )
+    length = 0
+    for content in cell:
+        if content.kind in _OWN_BLOCKS:
+            return True
+        length += len(content.text)
+    return length > _LONGEST_CELL
+
+
+def _plain_row(row: Sequence[Sequence[Content]]) -> str | None:
+    """Return a row as `_add_row` would write it; None if it has marks.
+
+    Hardly any row has, and this is several times as fast for the many small ones.
+    """
+    cells: list[str] = []
+    for cell in row:
+        flows = [content.shown() for content in cell]
+        if any(flow.marks for flow in flows):
+            return None
+        cells.append(" ".join([flow.text for flow in flows]))
+    line = collapsed(" | ".join(cells)).strip(" ")
+    return None if PLACE in line else line
 
 
 def _add_row(lines: Inline, row: Sequence[Sequence[Content]]) -> None:

@@ -162,14 +162,15 @@ def _height(destination: pdfium.PdfDest) -> float | None:
 def _blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Iterator[Block]:
     lines = placed(pages)
     known = structure(lines, [entry for entry in entries if entry.title])
-    found = paragraphs(lines, known.places, known.within)
-    if known.places:
-        yield from _by_outline(found, known)
-    else:
-        yield from _by_headings(list(found))
+    found = list(paragraphs(lines, known.places, known.within))
+    # Whether there is an outline must not be told by what stands before its first entry.
+    first = min(known.places, default=len(lines))
+    before = [paragraph for paragraph in found if paragraph.first < first]
+    yield from _by_headings(before)
+    yield from _by_outline(found[len(before) :], known)
 
 
-def _by_outline(found: Iterator[Paragraph], known: Structure) -> Iterator[Block]:
+def _by_outline(found: Sequence[Paragraph], known: Structure) -> Iterator[Block]:
     place = _NOWHERE
     for paragraph in found:
         place = known.places.get(paragraph.first, place)
@@ -178,7 +179,7 @@ def _by_outline(found: Iterator[Paragraph], known: Structure) -> Iterator[Block]
 
 
 def _by_headings(found: Sequence[Paragraph]) -> Iterator[Block]:
-    """Give blocks of a file without an outline, with the chapters that its text tells by itself.
+    """Give blocks that no outline speaks of, with the chapters that their text tells by itself.
 
     That is decided as in plain text, by the words alone: a large font is no proof of a heading.
     """

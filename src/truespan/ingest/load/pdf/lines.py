@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -175,7 +176,15 @@ def _pieces(words: list[_Word]) -> Iterator[Line]:
 
 def _apart(before: _Word, word: _Word) -> bool:
     height = max(before.top - before.bottom, word.top - word.bottom)
-    return not -height < word.left - before.right < _WIDE_GAP * height
+    gap = word.left - before.right
+    if _runs_left(before.text) and _runs_left(word.text):
+        gap = before.left - word.right
+    return not -height < gap < _WIDE_GAP * height
+
+
+def _runs_left(text: str) -> bool:
+    """Say whether a word is of a script that is written from right to left."""
+    return any(unicodedata.bidirectional(char) in ("R", "AL") for char in text)
 
 
 def _joined(words: list[_Word]) -> Iterator[Line]:

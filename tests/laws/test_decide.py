@@ -1,0 +1,275 @@
+"""Laws of the decision between the answer modes, over any settings, hits and outcomes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from truespan.answer.decide import decide, search_floor, thresholds_for
+from truespan.answer.replay import recorded, replay
+from truespan.errors import InvalidConfiguration
+from truespan.model.chunk import ChunkKind
+from truespan.model.decision import AnswerMode, Candidate, Decision, Evidence, ModelOutcome
+from truespan.model.decision_settings import DecisionSettings, ScoreMode
+from truespan.model.ids import ChunkId
+from truespan.model.profile import Distance
+from truespan.model.scale import float32, normalised, raw_score, shortest
+
+STANDING = {AnswerMode.FALLBACK: 0, AnswerMode.HYBRID: 1, AnswerMode.RAG: 2}
+USABLE = [ModelOutcome.NOT_RUN, ModelOutcome.ABSENT, ModelOutcome.ANSWERED]
+often = settings(max_examples=400, deadline=None)
+
+similarities = st.one_of(
+    st.sampled_from([0.0, 0.25, 0.28, 0.499999, 0.5, 0.549999, 0.55, 0.57, 0.58, 0.9, 1.0]),
+    st.floats(0.2, 0.7).map(lambda number: round(number, 6)),
+    st.floats(-0.2, 1.0).map(lambda number: round(number, 2)),
+)
+"""Numbers of six decimals, as results are ordered by: nearer ones are ties by design."""
+sizes = st.one_of(st.integers(0, 300), st.integers(0, 9000), st.sampled_from([99, 100, 8000, 8001]))
+pairs = st.tuples(similarities, similarities).map(lambda pair: sorted(abs(one) for one in pair))
+
+
+@st.composite
+def any_settings(draw: st.DrawFn) -> DecisionSettings:
+    usual, short = draw(pairs), draw(pairs)
+    distance, chunks, characters = (
+        draw(st.sampled_from(Distance)),
+        draw(st.integers(0, 4)),
+        draw(st.integers(0, 500)),
+    )
+    members: dict[str, Any] = {
+        "threshold_low": usual[0],
+        "threshold_high": usual[1],
+        "short_query_threshold_low": short[0],
+        "short_query_threshold_high": short[1],
+        "short_query_max_tokens": draw(st.integers(0, 5)),
+        "min_similarity_for_hybrid": draw(st.floats(0, 0.5)),
+        "min_chunks_for_hybrid": chunks,
+        "min_total_context_chars": characters,
+        "max_chunks": draw(st.integers(max(chunks, 1), 8)),
+        "max_context_chars": draw(st.integers(max(characters, 1), 8000)),
+        "exclude_chunk_types_from_llm": draw(st.sampled_from([(), ("figure",), ("text",)])),
+        "score_mode": draw(st.sampled_from(ScoreMode)),
+        "distance": distance,
+        f"raw_{distance}_low": raw_score(usual[0], distance),
+        f"raw_{distance}_high": raw_score(usual[1], distance),
+    }
+    try:
+        return DecisionSettings(**members)
+    except InvalidConfiguration:
+        peace = {"short_query_max_tokens": 0, "min_similarity_for_hybrid": 0.0}
+        return DecisionSettings(**members | peace)
+
+
+@st.composite
+def any_candidates(draw: st.DrawFn) -> tuple[Candidate, ...]:
+    shapes = st.tuples(
+        similarities,
+        sizes,
+        st.sampled_from([ChunkKind.TEXT] * 3 + [ChunkKind.FIGURE]),
+        st.integers(1, 3),
+        st.integers(0, 4),
+        st.one_of(st.none(), st.integers(0, 400)),
+    )
+    drawn = draw(st.lists(shapes, max_size=12))
+    return tuple(Candidate(ChunkId(f"chunk-{place}"), *shape) for place, shape in enumerate(drawn))
+
+
+cases = st.builds(
+    Evidence,
+    settings=st.one_of(st.just(DecisionSettings()), any_settings()),
+    query_words=st.integers(0, 7),
+    candidates=any_candidates(),
+    reading=st.booleans(),
+    primary=st.sampled_from(ModelOutcome),
+    fallback=st.sampled_from(ModelOutcome),
+    retrieval_target=st.text(max_size=5),
+    effective_query=st.text(max_size=5),
+)
+
+
+def standing(decision: Decision) -> int:
+    return STANDING[decision.mode]
+
+
+def given_to_models(case: Evidence) -> list[Candidate]:
+    """Return the candidates that a model may be given, told without the code."""
+    allowed = [kind for kind in ChunkKind if kind not in case.settings.exclude_chunk_types_from_llm]
+    most = case.settings.max_context_chars
+    return [one for one in case.candidates if one.kind in allowed and 0 < one.characters <= most]
+
+
+@often
+@given(cases, st.data())
+def test_raising_a_similarity_never_turns_rag_into_something_else(
+    case: Evidence, draw: st.DataObject
+) -> None:
+    excluded = case.settings.exclude_chunk_types_from_llm
+    kind = next(kind for kind in ChunkKind if kind not in excluded)
+    high = thresholds_for(case.settings, case.query_words).high
+    enough = Candidate(ChunkId("enough"), case.settings.as_similarity(high) + 1e-7, 1, kind)
+    before = replace(
+        case, candidates=(*case.candidates, enough), primary=draw.draw(st.sampled_from(USABLE))
+    )
+    place = draw.draw(st.integers(0, len(case.candidates)))
+    found = before.candidates[place]
+    raised = replace(found, similarity=draw.draw(st.floats(found.similarity, 1.0001)))
+    changed = tuple(raised if one is found else one for one in before.candidates)
+
+    assert decide(before).mode is AnswerMode.RAG
+    assert decide(replace(before, candidates=changed)).mode is AnswerMode.RAG
+
+
+@often
+@given(cases, st.floats(0, 0.5))
+def test_raising_the_best_alone_never_lowers_the_mode(case: Evidence, rise: float) -> None:
+    usable = given_to_models(case)
+    ranked = [one.candidate for one in decide(case).retrieved]
+    best = min(usable, key=ranked.index, default=None)
+    if best is None:
+        return
+    raised = replace(best, similarity=best.similarity + rise)
+    changed = tuple(raised if one is best else one for one in case.candidates)
+
+    assert standing(decide(replace(case, candidates=changed))) >= standing(decide(case))
+
+
+@often
+@given(any_settings(), st.integers(0, 7))
+def test_a_short_query_tightens_and_never_loosens(rules: DecisionSettings, words: int) -> None:
+    usual = thresholds_for(rules, rules.short_query_max_tokens + 1)
+    found = thresholds_for(rules, words)
+
+    assert found.short_query_active == (words <= rules.short_query_max_tokens)
+    assert usual.low <= found.low <= found.high
+    assert usual.high <= found.high
+    assert found.short_query_active or found == usual
+    assert 0 <= search_floor(rules, words) <= 1
+
+
+@often
+@given(cases)
+def test_no_mode_is_higher_for_a_short_query(case: Evidence) -> None:
+    most = case.settings.short_query_max_tokens
+
+    short, usual = (decide(replace(case, query_words=words)) for words in (most, most + 1))
+
+    assert standing(short) <= standing(usual)
+    assert set(short.chosen) <= set(usual.chosen)
+
+
+@often
+@given(cases)
+def test_a_decision_is_the_same_when_it_is_made_again_from_its_record(case: Evidence) -> None:
+    before = decide(case)
+
+    again = replay(json.loads(json.dumps(recorded(case))))
+
+    assert again == before
+    assert json.dumps(again.explained()) == json.dumps(before.explained())
+
+
+@often
+@given(cases)
+def test_excluded_kinds_change_neither_the_text_that_is_chosen_nor_the_mode(case: Evidence) -> None:
+    excluded = case.settings.exclude_chunk_types_from_llm
+    others = tuple(one for one in case.candidates if one.kind not in excluded)
+
+    found, alone = decide(case), decide(replace(case, candidates=others))
+
+    assert found.chosen == alone.chosen
+    assert (found.mode, found.max_similarity) == (alone.mode, alone.max_similarity)
+    assert found.gates == alone.gates
+
+
+@often
+@given(cases, st.randoms(use_true_random=False))
+def test_the_order_of_candidates_does_not_matter(case: Evidence, chance: Any) -> None:
+    shuffled = list(case.candidates)
+    chance.shuffle(shuffled)
+
+    assert decide(replace(case, candidates=tuple(shuffled))) == decide(case)
+
+
+@often
+@given(cases)
+def test_what_is_used_is_retrieved_allowed_and_within_the_limits(case: Evidence) -> None:
+    decision = decide(case)
+    ranked = [one.candidate for one in decision.retrieved]
+    used = [one for one in ranked if one.chunk_id in decision.used_chunks]
+
+    assert sorted(ranked, key=lambda one: -one.similarity) == ranked
+    assert set(ranked) == set(case.candidates)
+    assert len(used) == len(decision.used_chunks) <= case.settings.max_chunks
+    assert sum(one.characters for one in used) <= case.settings.max_context_chars
+    assert all(one in given_to_models(case) for one in used)
+    assert decision.sources_used == (
+        "none" if not used else "all" if len(used) == len(ranked) else "partial"
+    )
+
+
+@often
+@given(cases)
+def test_characters_that_chunks_share_count_once(case: Evidence) -> None:
+    decision = decide(case)
+    chosen = [one for one in case.candidates if one.chunk_id in decision.chosen]
+    standing_in_text = {
+        (one.document, place)
+        for one in chosen
+        if one.start is not None
+        for place in range(one.start, one.start + one.characters)
+    }
+    apart = sum(one.characters for one in chosen if one.start is None)
+
+    assert decision.context_characters == len(standing_in_text) + apart
+
+
+@often
+@given(cases)
+def test_the_mode_follows_from_the_best_score_the_gates_and_the_reply(case: Evidence) -> None:
+    decision = decide(case)
+    best = decision.explained()["max_score"]
+    low, high = decision.explained()["thresholds"].values()
+    silent = case.primary in (ModelOutcome.BLANK, ModelOutcome.NO_CONTEXT)
+
+    usable = given_to_models(case)
+    assert (best is None) == (not usable)
+    between = best is not None and low <= best < high
+    held = all(gate.held for gate in decision.gates)
+    assert bool(decision.gates) == between
+    assert (decision.mode == "rag") == (best is not None and best >= high and not silent)
+    assert (decision.mode == "hybrid") == (between and held and not silent)
+    assert bool(decision.used_chunks) == (decision.mode != "fallback")
+
+
+@often
+@given(cases)
+def test_a_reader_never_gets_the_words_of_a_fallback_model(case: Evidence) -> None:
+    decision = decide(replace(case, reading=True))
+
+    assert decision.used_llm != "fallback"
+    assert decision.step != "ask_fallback"
+    assert (decision.step == "refuse") == (decision.mode == "fallback")
+
+
+@often
+@given(st.integers(-(2**24), 2**24), st.sampled_from(Distance))
+def test_a_raw_score_that_became_a_similarity_is_found_again(
+    steps: int, distance: Distance
+) -> None:
+    raw = steps / 2**24
+    similarity = normalised(raw, distance)
+
+    assert distance is Distance.COSINE or 0 <= similarity <= 1
+    assert raw_score(similarity, distance) == raw
+
+
+@often
+@given(st.floats(-2, 2, width=32), st.floats(-2, 2, width=32))
+def test_numbers_are_shown_in_the_order_in_which_they_compare(one: float, other: float) -> None:
+    assert (shortest(one) < shortest(other)) == (one < other)
+    assert float32(shortest(one)) == one

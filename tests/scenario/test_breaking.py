@@ -1,0 +1,239 @@
+"""Attempts to break ingestion: stopped anywhere, two at once, and documents made to tell on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.epub_maker import Book
+from tests.epub_maker import page as epub_page
+from tests.laws.test_non_interference import answers, readers_at
+from tests.mortal import Mortal
+from tests.pdf_maker import Bookmark, Page, column, make_pdf
+from tests.promises import proves
+from tests.readings import Stop, Stopped, common, stored
+from tests.scenario.test_figures import (
+    ALL,
+    GIF,
+    PLAIN,
+    PNG,
+    REPORT,
+    docx,
+    drawing,
+    filled,
+    library,
+    lines,
+    paragraph,
+)
+from tests.worlds import Place, place
+from truespan.ingest.prepare import Preparation
+from truespan.ingest.sanitize import Mode, Sanitizer
+from truespan.library import Library
+
+OTHER = docx(paragraph("Another text ", drawing("rId1", "new")), media={"other.gif": GIF})
+MOST_STEPS = 40
+
+
+def stopped_at(here: Place, step: int) -> Library:
+    """Return the same library, whose next run ends before its n-th durable step, images too."""
+    countdown, parts = Stop(step), here.library._parts
+    mortal: dict[str, Any] = {
+        name: Mortal(getattr(parts, name), countdown) for name in ("store", "index", "assets")
+    }
+    return Library(replace(parts, **mortal))
+
+
+def kept_files(here: Place) -> dict[str, bytes]:
+    """Return every file below the folder for assets but those that say whose it is."""
+    found = [path for path in (here.folder / "assets").rglob("*") if path.is_file()]
+    return {path.name: path.read_bytes() for path in found if path.name != ".world"}
+
+
+# Images
+
+
+@proves("figures.images-behind-flag")
+@pytest.mark.parametrize(
+    ("content", "images"), [(OTHER, {"img_001.gif": GIF}), (PLAIN, {})], ids=["other", "none"]
+)
+def test_a_replacement_stopped_anywhere_ends_with_the_images_of_what_is_in_force(
+    tmp_path: Path, content: bytes, images: dict[str, bytes]
+) -> None:
+    step = 0
+    for step in range(1, MOST_STEPS):
+        here = library(tmp_path / str(step), ALL)
+        world = filled(here)
+        path = here.folder / "files" / "report.docx"
+        path.write_bytes(content)
+        ended = False
+        with suppress(Stopped):
+            stopped_at(here, step).world("world").ingest(path)
+            ended = True
+
+        world.ingest(path)
+
+        assert kept_files(here) == images, step
+        if ended:
+            break
+    assert 10 < step < MOST_STEPS - 1
+
+
+@proves("ingest.delete-order")
+def test_a_deletion_stopped_anywhere_leaves_no_image(tmp_path: Path) -> None:
+    step = 0
+    for step in range(1, MOST_STEPS):
+        here = library(tmp_path / str(step), ALL)
+        world = filled(here)
+        ended = False
+        with suppress(Stopped):
+            stopped_at(here, step).world("world").delete("1")
+            ended = True
+
+        if world.documents():
+            world.delete("1")
+        world.repair()
+
+        assert kept_files(here) == {}, step
+        if ended:
+            break
+    assert 3 < step < MOST_STEPS - 1
+
+
+class BeforeStaging:
+    """A store before whose first revision something else happens."""
+
+    def __init__(self, inner: Any, happens: Callable[[], object]) -> None:
+        self._inner = inner
+        self._happens = happens
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def stage(self, *args: Any) -> Any:
+        self._happens()
+        return self._inner.stage(*args)
+
+
+@proves("figures.images-behind-flag")
+def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    world = here.library.create_world("world")
+    path = here.folder / "report.docx"
+    path.write_bytes(REPORT)
+    parts = here.library._parts
+    store: Any = BeforeStaging(parts.store, lambda: world.ingest(path))
+
+    Library(replace(parts, store=store)).world("world").ingest(path)
+    world.ingest(path)
+
+    assert kept_files(here) == {"img_001.png": PNG, "img_002.gif": GIF}
+
+
+@proves("figures.images-behind-flag")
+def test_a_run_that_ends_first_leaves_the_images_of_a_later_revision_alone(tmp_path: Path) -> None:
+    here = library(tmp_path, ALL)
+    assets, world = here.library._parts.assets, here.library.create_world("world")
+    images = here.library._parts.parser.parse("a.docx", REPORT, images=True).images
+    assets.put_aside(world.id, "a", "earlier", images[:1])  # type: ignore[arg-type]
+    later = tmp_path / "assets" / "a" / ".aside-later"
+    assets.put_aside(world.id, "a", "later", images[1:])  # type: ignore[arg-type]
+    # Clocks of file systems are coarse; both may have been written in one of their steps.
+    names = tmp_path / "assets" / "a" / ".aside-earlier" / ".names"
+    set_back(names, later)
+
+    assert assets.publish(world.id, "a", "earlier")  # type: ignore[arg-type]
+    assert assets.publish(world.id, "a", "later")  # type: ignore[arg-type]
+
+    assert kept_files(here) == {"img_001.gif": GIF}
+
+
+def set_back(path: Path, other: Path) -> None:
+    """Make a file older than another."""
+    moment = other.stat().st_mtime_ns - 1_000_000_000
+    os.utime(path, ns=(moment, moment))
+
+
+# What lies ahead of a reader
+
+
+def assert_told_alike(here: Place, name: str, versions: list[bytes], upto: int) -> None:
+    """Ingest versions of a book that begin alike, and compare what readers of that are told."""
+    world = here.library.create_world("world")
+    path = here.folder / name
+    first: dict[int, list[str]] = {}
+    texts: list[str] = []
+    for content in versions:
+        path.write_bytes(content)
+        assert world.ingest(path, kind="book").failures == []
+        now = stored(here, world, 1).texts
+        texts = texts or now
+        assert common(texts, now) >= upto
+        for sid, reader in readers_at(world, range(upto + 1), "1").items():
+            told = answers(reader)
+            assert told == first.setdefault(sid, told), sid
+
+
+@proves("reading.non-interference")
+def test_an_outline_of_later_pages_renames_nothing_before_them(tmp_path: Path) -> None:
+    heading = column(["Chapter One"], top=720)
+    begun = column(["The lamp burned in the night. Nobody knew who", "had lit it."], top=680)
+    pages = [Page([*heading, *begun]), Page(column(["The key hung in the hall."]))]
+    outlines = [[], [Bookmark("Ahead", 1)], [Bookmark("Ahead", 1), Bookmark("Deep", 1, level=1)]]
+
+    versions = [make_pdf(pages, outline=outline) for outline in outlines]
+
+    assert_told_alike(place(tmp_path), "book.pdf", versions, 2)
+
+
+@proves("reading.non-interference")
+def test_no_later_picture_of_a_book_changes_what_its_cover_is_called(tmp_path: Path) -> None:
+    pictures = {f"OEBPS/{name}.png": PNG + name.encode() for name in ("cover", "a", "b")}
+    items = {"cover.png": 'properties="cover-image"', "a.png": "", "b.png": ""}
+    opening = epub_page(
+        "<h1>One</h1><p>The lamp burned. <img src='a.png' alt='lamp'/> It was lit.</p>"
+        "<p>Nobody knew who lit it.</p>"
+    )
+    endings = ("", "<img src='b.png' alt='b'/>", "<img src='cover.png' alt='again'/>")
+    versions = [
+        Book(
+            {"1.xhtml": opening, "2.xhtml": epub_page(f"<p>The end.</p>{ending}")},
+            item=items,
+            members=pictures,
+        ).data()
+        for ending in endings
+    ]
+
+    assert_told_alike(library(tmp_path, ALL), "book.epub", versions, 3)
+
+
+# Sanitising
+
+
+@proves("sanitise.before-chunking")
+def test_no_value_stays_in_dates_codes_or_addresses_of_pictures(tmp_path: Path) -> None:
+    preparation = Preparation(figures=replace(ALL, debug=True), sanitizer=Sanitizer(Mode.ON))
+    here = place(tmp_path, preparation=preparation)
+    page = (
+        "<html lang='lang@example.com'><head>"
+        "<meta property='article:published_time' content='created@example.com'>"
+        "<meta property='article:modified_time' content='modified@example.com'></head>"
+        "<body><p>Some words of a page.</p>"
+        "<img src='https://pictures.example/?of=address@example.com' alt='A lamp'></body></html>"
+    )
+
+    world = filled(here, page.encode(), "page.html")
+
+    assert any("DOCX_IMAGE number=1" in line for line in lines(world))
+    held = [
+        *lines(world),
+        str(world.metadata(1)),
+        *(row[0] for row in here.sql("SELECT properties FROM revisions")),
+    ]
+    assert "@example.com" not in " ".join(held)
+    assert sum(entry.count for entry in world.audit(1)) == 4

@@ -1,0 +1,104 @@
+"""Attempts to break jobs, syncs and plans."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.readings import Stopped, stopped_at
+from tests.worlds import place
+from truespan.adapters.system_processes import SystemProcesses
+from truespan.ingest.plan import Fate
+from truespan.model.job import JobState
+
+TEXT = "The lamp burned in the night. It went out."
+
+
+def test_a_job_that_a_foreign_error_ended_is_over_and_can_be_taken_up(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+
+    def fail(_progress: object) -> None:
+        raise ValueError("secret words")
+
+    with pytest.raises(ValueError, match="secret words"):
+        world.ingest(here.write("a.txt", TEXT), on_progress=fail)
+
+    job = world.jobs.list()[0]
+    assert (job.state, job.error) == (JobState.FAILED, "ValueError")
+    assert world.resume(job.id).ingested == ["a.txt"]
+
+
+def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=TEXT)
+    gone = f"{socket.gethostname()}/999999999:1"
+    here.sql("UPDATE jobs SET state = 'running', process = ?", gone)
+    looked_at = world.jobs.list()[0]
+    assert looked_at.state is JobState.INTERRUPTED
+
+    world.jobs.settle(looked_at)
+    own = SystemProcesses().own()
+    assert here.store.continue_job(here.scope(world), looked_at.id, own)
+    world.jobs.settle(looked_at)
+
+    assert world.jobs.list()[0].state is JobState.RUNNING
+    assert not here.store.continue_job(here.scope(world), looked_at.id, own)
+
+
+def test_no_name_of_a_file_makes_a_second_line_in_a_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    path = tmp_path / "a\nWARNING all is lost\x1b[2J.docx"
+    path.write_bytes(b"PK\x03\x04 and nothing")
+
+    world.ingest(path)
+
+    kept = [one.line for one in world.jobs.lines(world.jobs.list()[0].id)]
+    logged = [record.getMessage() for record in caplog.records if record.name == "truespan.ingest"]
+    assert kept == logged
+    assert kept
+    assert all(line.isprintable() for line in kept)
+
+
+@pytest.mark.parametrize("name", [b".caf\xe9.txt", b"caf\xe9/.hidden.txt"])
+def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(tmp_path: Path, name: bytes) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    here.write("folder/plain.txt", TEXT)
+    folder = tmp_path / "files" / "folder"
+    odd = os.fsdecode(os.fsencode(folder) + b"/" + name)
+    try:
+        os.makedirs(os.path.dirname(odd), exist_ok=True)
+        Path(odd).write_text("Words that a folder's listing passes over.")
+    except OSError:
+        pytest.skip("this file system wants names that are text")
+    world.ingest([odd, str(folder)])
+    assert world.plan_ingest(str(folder), prune=True).removed == ()
+
+    os.unlink(odd)
+
+    assert len(world.plan_ingest(str(folder), prune=True).removed) == 1
+
+
+def test_a_plan_says_that_a_document_waits_to_be_shown(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    path = here.write("a.txt", TEXT)
+    fates = set()
+    for step in range(2, 12):
+        with suppress(Stopped):
+            stopped_at(here, step).world("world").ingest(path)
+        planned = world.plan_ingest(path).rows[0].fate
+        fates.add(planned)
+        report = world.ingest(path)
+        assert (planned is Fate.UNCHANGED) == (report.unchanged == 1), step
+        world.delete("a.txt")
+
+    assert {Fate.NEW, Fate.RESUMED, Fate.UNCHANGED} <= fates

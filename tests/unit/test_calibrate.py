@@ -1,0 +1,231 @@
+"""Calibration: floors and thresholds from judged similarities, or an honest refusal."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from truespan.errors import InvalidSettings
+from truespan.upkeep.calibrate import (
+    Calibration,
+    Unrelated,
+    auc_of,
+    calibrate,
+    curve_of,
+    discriminates,
+    unrelated,
+)
+from truespan.upkeep.evaluate import ScoredHit
+
+
+def hits(right: Sequence[float], wrong: Sequence[float]) -> list[ScoredHit]:
+    return [ScoredHit(one, True) for one in right] + [ScoredHit(one, False) for one in wrong]
+
+
+def spread(start: float, end: float, count: int) -> list[float]:
+    return [start + (end - start) * place / (count - 1) for place in range(count)]
+
+
+def overlapping(seed: int, count: int = 200) -> list[ScoredHit]:
+    """Return scores like those of a compressed model: relevant .58, irrelevant .45, and ties."""
+    chance = random.Random(seed)
+    return hits(
+        [round(chance.gauss(0.58, 0.06), 3) for _ in range(count)],
+        [round(chance.gauss(0.45, 0.05), 3) for _ in range(3 * count)],
+    )
+
+
+def codes(calibration: Calibration) -> list[str]:
+    return [note.code for note in calibration.notes]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_floor_is_the_largest_that_keeps_the_share_and_high_the_least_precise_enough(
+    seed: int,
+) -> None:
+    given = overlapping(seed)
+    right = [hit.score for hit in given if hit.relevant]
+
+    def kept(threshold: float) -> float:
+        return sum(score >= threshold for score in right) / len(right)
+
+    def precision(threshold: float) -> float:
+        left = [hit.relevant for hit in given if hit.score >= threshold]
+        return sum(left) / len(left)
+
+    proposal = calibrate(given).proposal
+
+    assert proposal is not None
+    assert proposal.high is not None
+    scores = sorted({hit.score for hit in given})
+    assert proposal.floor == max(score for score in scores if kept(score) >= 0.95)
+    assert proposal.high == min(score for score in scores if precision(score) >= 0.9)
+    assert proposal.floor <= proposal.low <= proposal.high
+
+
+def test_the_order_of_hits_makes_no_difference() -> None:
+    given = overlapping(1)
+
+    assert calibrate(given) == calibrate(given[::-1])
+
+
+def test_low_is_where_precision_and_recall_are_best_together() -> None:
+    given = overlapping(2)
+    calibration = calibrate(given)
+    proposal = calibration.proposal
+    assert proposal is not None
+    assert proposal.high is not None
+
+    def balance(threshold: float) -> float:
+        left = [hit.relevant for hit in given if hit.score >= threshold]
+        return 2 * sum(left) / (len(left) + sum(hit.relevant for hit in given))
+
+    between = [
+        point.threshold
+        for point in calibration.curve
+        if proposal.floor <= point.threshold <= proposal.high
+    ]
+    assert balance(proposal.low) == pytest.approx(max(map(balance, between)))
+    assert proposal.floor < proposal.low < proposal.high
+
+
+def test_scores_that_separate_wholly_put_all_three_at_the_edge() -> None:
+    proposal = calibrate(hits(spread(0.6, 0.8, 40), spread(0.2, 0.4, 40)), keep=1.0).proposal
+
+    assert proposal is not None
+    assert (proposal.floor, proposal.low, proposal.high) == (0.6, 0.6, 0.6)
+
+
+def test_the_stated_shares_are_kept() -> None:
+    given = overlapping(3)
+    strict = calibrate(given, keep=0.8, precision=0.95).proposal
+    mild = calibrate(given, keep=0.99, precision=0.7).proposal
+
+    assert strict is not None
+    assert mild is not None
+    assert strict.floor > mild.floor
+    assert strict.high is not None
+    assert mild.high is not None
+    assert strict.high > mild.high
+
+
+def test_scores_that_do_not_discriminate_give_no_proposal() -> None:
+    same = spread(0.3, 0.7, 50)
+
+    calibration = calibrate(hits(same, same))
+
+    assert calibration.proposal is None
+    assert calibration.auc == 0.5
+    assert codes(calibration) == ["scores_do_not_discriminate"]
+    assert calibration.curve
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(19, 100), (100, 19), (0, 50), (50, 0), (0, 0)])
+def test_too_few_hits_of_a_kind_give_no_proposal(right: int, wrong: int) -> None:
+    calibration = calibrate(hits([0.9] * right, [0.1] * wrong))
+
+    assert calibration.proposal is None
+    assert codes(calibration) == ["too_few_hits"]
+
+
+def test_just_enough_hits_give_one() -> None:
+    assert calibrate(hits([0.9] * 20, [0.1] * 20)).proposal is not None
+
+
+def test_a_precision_that_is_never_reached_gives_no_high_threshold() -> None:
+    given = hits(spread(0.5, 0.7, 40), [*spread(0.2, 0.5, 60), *[0.8] * 20])
+
+    calibration = calibrate(given)
+
+    assert calibration.proposal is not None
+    assert calibration.proposal.high is None
+    assert codes(calibration) == ["precision_not_reached"]
+
+
+def test_a_high_threshold_that_few_hits_reach_is_called_so() -> None:
+    given = hits([*spread(0.5, 0.7, 40), 0.95, 0.96], [*spread(0.3, 0.5, 60), *[0.8] * 20])
+
+    calibration = calibrate(given)
+
+    assert calibration.proposal is not None
+    assert calibration.proposal.high == 0.95
+    assert codes(calibration) == ["high_rests_on_few_hits"]
+
+
+def test_auc_counts_every_pair_and_a_tie_as_half() -> None:
+    given = [ScoredHit(hit.score, hit.relevant) for hit in overlapping(5, 30)]
+    pairs = [
+        (one.score > other.score) + (one.score == other.score) / 2
+        for one in given
+        if one.relevant
+        for other in given
+        if not other.relevant
+    ]
+
+    assert auc_of(curve_of(given)) == pytest.approx(sum(pairs) / len(pairs))
+
+
+def test_the_curve_tells_what_is_left_at_each_score() -> None:
+    curve = curve_of(hits([0.9, 0.5], [0.5, 0.1]))
+
+    assert [(one.threshold, one.relevant, one.irrelevant) for one in curve] == [
+        (0.9, 1, 0),
+        (0.5, 2, 1),
+        (0.1, 2, 2),
+    ]
+    assert [one.precision for one in curve] == [1.0, 2 / 3, 0.5]
+    assert [one.recall for one in curve] == [0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_a_similarity_that_is_no_number_is_refused(score: float) -> None:
+    with pytest.raises(InvalidSettings, match="finite"):
+        calibrate(hits([0.5, score], [0.1]))
+
+
+@pytest.mark.parametrize("share", [{"keep": 0.0}, {"keep": 1.5}, {"precision": math.nan}])
+def test_a_share_that_is_none_is_refused(share: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSettings):
+        calibrate(overlapping(1), **share)
+
+
+def test_the_constants_of_the_contract_separate_nothing_on_a_compressed_model() -> None:
+    compressed = unrelated(spread(0.36, 0.48, 500))
+
+    assert compressed.share_above(0.15) == 1.0
+    assert not discriminates(0.15, compressed)
+    assert not discriminates(0.3, compressed)
+    assert discriminates(0.45, compressed)
+    assert compressed.share_above(0.55) == 0.0
+
+
+def test_a_share_is_near_the_one_that_counting_gives() -> None:
+    chance = random.Random(7)
+    scores = [chance.gauss(0.42, 0.03) for _ in range(2000)]
+    distribution = unrelated(scores)
+
+    for floor in (0.3, 0.38, 0.42, 0.45, 0.5):
+        counted = sum(score >= floor for score in scores) / len(scores)
+        assert distribution.share_above(floor) == pytest.approx(counted, abs=0.011)
+
+
+def test_many_equal_similarities_are_one_step() -> None:
+    distribution = Unrelated((0.4, 0.4, 0.4, 0.4, 0.6))
+
+    assert distribution.share_above(0.4) == 1.0
+    assert distribution.share_above(0.5) == pytest.approx(0.125)
+
+
+@pytest.mark.parametrize("quantiles", [(), (0.5,), (0.6, 0.4), (0.1, math.nan)])
+def test_quantiles_that_are_none_are_refused(quantiles: tuple[float, ...]) -> None:
+    with pytest.raises(InvalidSettings):
+        Unrelated(quantiles)
+
+
+def test_a_distribution_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidSettings):
+        unrelated([])

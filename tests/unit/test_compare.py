@@ -1,0 +1,215 @@
+"""Comparing two evaluations, the tests of significance, and the gate."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from truespan.errors import IndexUnavailable, InvalidSettings
+from truespan.upkeep.compare import (
+    Comparison,
+    compare,
+    comparison_from_dict,
+    comparison_to_dict,
+    gate,
+)
+from truespan.upkeep.evaluate import Evaluation, Found, evaluate
+from truespan.upkeep.evaluation_table import comparison_table
+from truespan.upkeep.golden import Expected, GoldenFilters, GoldenQuery
+from truespan.upkeep.significance import randomisation_test, sign_test
+
+FAILS = -1
+
+
+def ranked(name: str, ranks: Mapping[str, int], **asked: object) -> Evaluation:
+    """Return an evaluation in which each query finds its document at a rank; 0: not at all."""
+    golden = [
+        replace(GoldenQuery(id, f"what of {id}?", (Expected("right"),)), **asked) for id in ranks
+    ]
+
+    def search(query: GoldenQuery) -> list[Found]:
+        rank = ranks[query.id]
+        if rank == FAILS:
+            raise IndexUnavailable("The index did not answer.")
+        others = [Found(f"wrong{place}", "w", 1 - place / 100, "") for place in range(10)]
+        right = [Found("right", "r", 1 - rank / 100, "")] if rank else []
+        return others[: rank - 1] + right if rank else others
+
+    return evaluate(name, golden, search)
+
+
+def changed(old: Mapping[str, int], new: Mapping[str, int]) -> Comparison:
+    return compare(ranked("old", old), ranked("new", new))
+
+
+def test_each_query_is_set_against_itself() -> None:
+    comparison = changed({"a": 1, "b": 1, "c": 3}, {"a": 1, "b": 0, "c": 1})
+
+    assert {change.id: change.difference for change in comparison.changes} == {
+        "a": 0.0,
+        "b": -1.0,
+        "c": pytest.approx(1 - 1 / math.log2(4)),
+    }
+    assert (comparison.better, comparison.worse, comparison.same) == (1, 1, 1)
+
+
+def test_each_metric_has_its_means_and_counts() -> None:
+    metrics = {one.name: one for one in changed({"a": 1, "b": 2}, {"a": 1, "b": 1}).metrics}
+
+    assert (metrics["reciprocal_rank"].old, metrics["reciprocal_rank"].new) == (0.75, 1.0)
+    assert metrics["reciprocal_rank"].difference == 0.25
+    assert (metrics["hit"].better, metrics["hit"].worse, metrics["hit"].same) == (0, 0, 2)
+    assert "phrase_hit" not in metrics
+
+
+def test_a_query_that_expects_phrases_alone_counts_by_its_reciprocal_rank() -> None:
+    def phrased(name: str, place: int) -> Evaluation:
+        texts = ["nothing"] * (place - 1) + ["a bell"]
+        query = GoldenQuery("q", "where?", phrases=("bell",))
+        return evaluate(name, [query], lambda _: [Found("d", "d", 0.5, text) for text in texts])
+
+    comparison = compare(phrased("old", 1), phrased("new", 4))
+
+    assert [change.difference for change in comparison.changes] == [-0.75]
+    assert [one.name for one in comparison.metrics] == ["hit", "reciprocal_rank", "phrase_hit"]
+
+
+def test_queries_that_are_not_in_both_are_named_and_not_compared() -> None:
+    comparison = changed({"a": 1, "b": 1}, {"b": 1, "c": 1})
+
+    assert [change.id for change in comparison.changes] == ["b"]
+    assert (comparison.only_old, comparison.only_new) == (("a",), ("c",))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"query": "something else?"},
+        {"expected": (Expected("right"), Expected("more"))},
+        {"expected": (Expected("right", 2),)},
+        {"phrases": ("one",)},
+        {"top_k": 3},
+        {"filters": GoldenFilters(language="en")},
+    ],
+)
+def test_a_query_that_asks_or_expects_something_else_is_another_query(
+    asked: dict[str, object],
+) -> None:
+    comparison = compare(ranked("old", {"a": 1}), ranked("new", {"a": 1}, **asked))
+
+    assert comparison.asked_otherwise == ("a",)
+    assert comparison.changes == ()
+
+
+def test_a_comparison_survives_json() -> None:
+    comparison = changed({"a": 1, "b": 2, "x": 1}, {"a": 3, "b": FAILS})
+
+    stored = json.loads(json.dumps(comparison_to_dict(comparison)))
+
+    assert comparison_from_dict(stored) == comparison
+    with pytest.raises(InvalidSettings, match="no comparison"):
+        comparison_from_dict({})
+
+
+def test_the_gate_holds_where_nothing_gets_worse() -> None:
+    verdict = gate(changed({"a": 2, "b": 1}, {"a": 1, "b": 1}), 0.0)
+
+    assert verdict.passed
+    assert verdict.reasons == ()
+
+
+def test_a_drop_within_the_allowance_passes_and_one_beyond_it_does_not() -> None:
+    comparison = changed(dict.fromkeys("abcd", 1), {**dict.fromkeys("abc", 1), "d": 0})
+
+    assert gate(comparison, 0.25).passed
+    verdict = gate(comparison, 0.2499)
+    assert not verdict.passed
+    assert {reason.code for reason in verdict.reasons} == {"metric_dropped"}
+    assert "hit rate falls from 1.0000 to 0.7500" in verdict.reasons[0].message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ({"a": 1}, {"b": 1}, "nothing_compared"),
+        ({"a": 1, "b": 1}, {"a": 1}, "queries_differ"),
+        ({"a": 1}, {"a": 1, "b": 1}, "queries_differ"),
+        ({"a": 0}, {"a": FAILS}, "queries_failed"),
+    ],
+)
+def test_the_gate_does_not_hold_where_something_escaped_comparison(
+    old: dict[str, int], new: dict[str, int], code: str
+) -> None:
+    verdict = gate(changed(old, new), 1.0)
+
+    assert not verdict.passed
+    assert code in [reason.code for reason in verdict.reasons]
+
+
+@pytest.mark.parametrize("allowed", [-0.1, 1.1, math.nan, math.inf])
+def test_an_allowance_that_is_no_share_is_refused(allowed: float) -> None:
+    with pytest.raises(InvalidSettings):
+        gate(changed({"a": 1}, {"a": 1}), allowed)
+
+
+def test_the_sign_test_is_that_of_fair_coins() -> None:
+    for better, worse in product(range(7), repeat=2):
+        splits = [sum(flips) for flips in product((0, 1), repeat=better + worse)]
+        uneven = abs(better - worse)
+        as_uneven = [heads for heads in splits if abs(2 * heads - better - worse) >= uneven]
+        assert sign_test(better, worse) == pytest.approx(len(as_uneven) / len(splits))
+
+
+def test_the_randomisation_test_of_few_differences_tries_every_reversal() -> None:
+    differences = [0.3, -0.1, 0.25, 0.0, 0.5, -0.05, 0.2]
+    sums = [
+        sum(sign * one for sign, one in zip(signs, differences, strict=True))
+        for signs in product((1, -1), repeat=len(differences))
+    ]
+    extreme = [one for one in sums if abs(one) >= abs(sum(differences)) - 1e-9]
+
+    p = randomisation_test(differences, seed=1)
+
+    assert p == pytest.approx(len(extreme) / len(sums))
+
+
+def test_the_randomisation_test_of_many_differences_comes_near_the_exact_one() -> None:
+    few = [0.3, -0.1, 0.25, 0.5, -0.05, 0.2, 0.1, -0.2, 0.15, -0.3, 0.05, 0.35, -0.15, 0.4, 0.45]
+    # Differences too small to matter make it go by chance without changing the right answer.
+    many = [*few, 2e-9, -2e-9]
+
+    assert randomisation_test(many, seed=1) == pytest.approx(
+        randomisation_test(few, seed=1), abs=0.02
+    )
+
+
+def test_the_same_seed_gives_the_same_answer_and_another_seed_a_similar_one() -> None:
+    differences = [(-1) ** place * place / 40 + 0.05 for place in range(40)]
+
+    answers = [randomisation_test(differences, seed=seed) for seed in (1, 1, 2)]
+
+    assert answers[0] == answers[1] != answers[2]
+    assert answers[0] == pytest.approx(answers[2], abs=0.03)
+
+
+def test_without_a_difference_everything_may_be_chance() -> None:
+    assert randomisation_test([0.0] * 30, seed=1) == 1.0
+    assert randomisation_test([], seed=1) == 1.0
+    assert sign_test(0, 0) == 1.0
+
+
+def test_a_table_shows_metrics_the_queries_that_moved_and_the_verdict() -> None:
+    comparison = changed({"a": 1, "b": 1, "c": 2}, {"a": 1, "b": 0, "c": 1})
+
+    lines = comparison_table(comparison, gate(comparison)).splitlines()
+
+    assert lines[0] == "old -> new: 1 better, 1 worse, 1 same"
+    assert lines[3].split()[:4] == ["hit", "rate", "1.0000", "0.6667"]
+    movers = [line.split() for line in lines if line.startswith(("b what", "c what"))]
+    assert [line[-1] for line in movers] == ["-1.0000", "+0.3691"]
+    assert "The gate does not hold:" in lines

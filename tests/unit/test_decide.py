@@ -1,0 +1,400 @@
+"""The decision between the answer modes: the table, the settings, and what a decision says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.mode_table import ROWS, Row
+from truespan.answer.decide import count_words, decide, search_floor
+from truespan.answer.replay import recorded, replay
+from truespan.errors import InvalidSettings
+from truespan.model.chunk import ChunkKind
+from truespan.model.decision import Candidate, Decision, Evidence, ModelOutcome, Refusal, Step
+from truespan.model.decision_settings import DecisionSettings, ScoreMode
+from truespan.model.ids import ChunkId
+from truespan.model.profile import Distance
+from truespan.model.scale import float32, normalised, raw_score, shortest
+
+LONG = 8
+"""Words of a query that is not short."""
+
+
+def chunk(name: str, similarity: float, characters: int = 200, **place: Any) -> Candidate:
+    return Candidate(ChunkId(name), similarity, characters, **place)
+
+
+def figure(name: str, similarity: float, **place: Any) -> Candidate:
+    return chunk(name, similarity, kind=ChunkKind.FIGURE, **place)
+
+
+def evidence(*candidates: Candidate, words: int = LONG, **more: Any) -> Evidence:
+    return Evidence(DecisionSettings(), words, candidates, **more)
+
+
+def decided(*candidates: Candidate, words: int = LONG, **more: Any) -> Decision:
+    return decide(evidence(*candidates, words=words, **more))
+
+
+def evidence_of(row: Row) -> Evidence:
+    """Build a row's evidence; scores of dot products are written raw in the table."""
+    dot = row.settings.get("distance") == "dot"
+    candidates = tuple(
+        Candidate(
+            chunk_id=ChunkId(f"chunk-{place}"),
+            similarity=(one.score + 1) / 2 if dot else one.score,
+            characters=one.characters,
+            kind=ChunkKind(one.kind),
+            document=1,
+            index=place,
+            start=one.start,
+        )
+        for place, one in enumerate(row.chunks)
+    )
+    return Evidence(
+        settings=DecisionSettings(**row.settings),
+        query_words=row.words,
+        candidates=candidates,
+        reading=row.reading,
+        primary=ModelOutcome(row.primary),
+        fallback=ModelOutcome(row.fallback),
+    )
+
+
+# The table
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_each_row_of_the_table_is_decided_as_it_says(row: Row) -> None:
+    explained = decide(evidence_of(row)).explained()
+
+    assert (
+        explained["mode"],
+        explained["reason"],
+        explained["short_query_active"],
+        explained["sources_used"],
+        explained["used_llm"],
+        explained["counts"]["used"],
+    ) == row.expected
+
+
+def test_the_table_has_more_than_500_rows_and_none_twice() -> None:
+    assert len({str(row) for row in ROWS}) == len(ROWS) > 500
+
+
+@pytest.mark.parametrize("row", ROWS[::7], ids=str)
+def test_each_row_is_decided_alike_when_it_is_replayed_from_its_record(row: Row) -> None:
+    before = decide(evidence_of(row))
+
+    again = replay(json.loads(json.dumps(recorded(evidence_of(row)))))
+
+    assert again == before
+    assert json.dumps(again.explained()) == json.dumps(before.explained())
+
+
+# Queries
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [("", 0), (" \t\n", 0), ("why", 1), ("who did it", 3), ("  who\tdid\nit\u00a0then ", 4)],
+)
+def test_words_are_what_white_space_separates(query: str, words: int) -> None:
+    assert count_words(query) == words
+
+
+def test_tightening_lasts_one_request() -> None:
+    between = chunk("a", 0.56)
+
+    modes = [decided(between, words=words).mode for words in (LONG, 2, LONG, 3, 4)]
+
+    assert modes == ["rag", "hybrid", "rag", "hybrid", "rag"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "floor"),
+    [
+        ({}, LONG, 0.25),
+        ({}, 3, 0.28),
+        ({"threshold_low": 0.3}, 3, 0.3),
+        ({"distance": "dot"}, LONG, 0.25),
+        (
+            {"score_mode": "raw", "distance": "dot", "raw_dot_low": -0.2, "raw_dot_high": 0.1},
+            9,
+            0.4,
+        ),
+        ({"score_mode": "raw", "raw_cosine_low": -0.2, "raw_cosine_high": 0.55}, LONG, 0.0),
+    ],
+)
+def test_a_search_has_the_low_threshold_as_its_floor(
+    settings: dict[str, Any], words: int, floor: float
+) -> None:
+    assert search_floor(DecisionSettings(**settings), words) == pytest.approx(floor, abs=1e-12)
+
+
+# Before and after the models
+
+
+def test_a_decision_leads_from_model_to_model_until_one_has_answered() -> None:
+    asked = evidence(chunk("a", 0.6))
+    told = asked.after(primary=ModelOutcome.NO_CONTEXT)
+    answered = told.after(fallback=ModelOutcome.ANSWERED)
+
+    steps = [decide(one) for one in (asked, told, answered)]
+
+    assert [one.step for one in steps] == [Step.ASK_PRIMARY, Step.ASK_FALLBACK, Step.DELIVER]
+    assert [one.mode for one in steps] == ["rag", "fallback", "fallback"]
+    assert [one.used_llm for one in steps] == ["none", "none", "fallback"]
+    assert [one.used_chunks for one in steps] == [("a",), (), ()]
+
+
+def test_an_answer_of_the_primary_model_changes_nothing_but_who_spoke() -> None:
+    asked = evidence(chunk("a", 0.52), chunk("b", 0.4))
+
+    before = decide(asked).explained()
+    after = decide(asked.after(primary=ModelOutcome.ANSWERED)).explained()
+
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"used_llm", "models"}
+
+
+def test_without_a_primary_model_the_passages_are_quoted() -> None:
+    decision = decided(chunk("a", 0.6), primary=ModelOutcome.ABSENT)
+
+    assert (decision.step, decision.used_llm, decision.used_chunks) == ("quote", "none", ("a",))
+
+
+@pytest.mark.parametrize("fallback", list(ModelOutcome))
+@pytest.mark.parametrize("primary", [ModelOutcome.BLANK, ModelOutcome.NO_CONTEXT])
+def test_a_reader_is_refused_whatever_a_fallback_model_said(
+    primary: ModelOutcome, fallback: ModelOutcome
+) -> None:
+    decision = decided(chunk("a", 0.9), reading=True, primary=primary, fallback=fallback)
+
+    assert (decision.mode, decision.used_llm) == ("fallback", "none")
+    assert (decision.step, decision.refusal) == (Step.REFUSE, Refusal.READING)
+
+
+@pytest.mark.parametrize(
+    ("fallback", "step", "refusal"),
+    [
+        ("not_run", "ask_fallback", None),
+        ("answered", "deliver", None),
+        ("absent", "refuse", "no_fallback_model"),
+        ("blank", "refuse", "fallback_silent"),
+        ("no_context", "refuse", "fallback_silent"),
+    ],
+)
+def test_a_fallback_without_words_is_a_refusal_that_says_why(
+    fallback: str, step: str, refusal: str | None
+) -> None:
+    decision = decided(fallback=ModelOutcome(fallback))
+
+    assert (decision.step, decision.refusal) == (step, refusal)
+
+
+# What a decision says
+
+
+def test_retrieved_chunks_are_listed_by_similarity_then_document_then_place() -> None:
+    given = [
+        chunk("d", 0.3, document=1, index=1),
+        chunk("c", 0.5, document=2, index=0),
+        chunk("b", 0.5, document=1, index=9),
+        chunk("a", 0.5000001, document=1, index=10),
+        figure("f", 0.7, document=3),
+        chunk("e", 0.1, document=1, index=0),
+    ]
+
+    decision = decided(*given)
+
+    assert [one.candidate.chunk_id for one in decision.retrieved] == [*"fbacde"]
+    assert decision.used_chunks == (*"bacd",)
+
+
+def test_a_figure_is_listed_and_does_not_lift_the_mode() -> None:
+    decision = decided(figure("f", 0.9), chunk("a", 0.52))
+
+    assert decision.max_similarity == 0.52
+    assert [(one.candidate.chunk_id, one.verdict) for one in decision.retrieved] == [
+        ("f", "excluded_kind"),
+        ("a", "returned"),
+    ]
+
+
+def test_each_chunk_that_is_left_out_has_a_reason() -> None:
+    decision = decide(
+        Evidence(
+            DecisionSettings(max_chunks=2, max_context_chars=500),
+            LONG,
+            (
+                figure("figure", 0.9),
+                chunk("too large", 0.8, 501),
+                chunk("first", 0.7, 300, start=0),
+                chunk("within first", 0.6, 100, start=50),
+                chunk("no room", 0.5, 201, start=900),
+                chunk("second", 0.4, 200, start=250),
+                chunk("no place", 0.3, 1, start=700),
+                chunk("too far", 0.2, 10, start=800),
+            ),
+        )
+    )
+
+    assert {one.candidate.chunk_id: one.verdict.value for one in decision.retrieved} == {
+        "figure": "excluded_kind",
+        "too large": "over_budget",
+        "first": "returned",
+        "within first": "duplicate_passage",
+        "no room": "over_budget",
+        "second": "returned",
+        "no place": "over_budget",
+        "too far": "below_floor",
+    }
+    assert decision.context_characters == 450
+
+
+def test_more_chunks_than_the_limit_are_outranked() -> None:
+    decision = decided(*(chunk(str(place), 0.6, index=place) for place in range(8)))
+
+    assert decision.left_out == {"outranked": 2}
+    assert decision.used_chunks == (*"012345",)
+
+
+def test_every_gate_that_failed_is_named() -> None:
+    explained = decided(chunk("a", 0.4, 99)).explained()
+
+    assert explained["gates"] == [
+        {"name": "min_similarity_for_hybrid", "needed": 0.5, "found": 0.4, "held": False},
+        {"name": "min_chunks_for_hybrid", "needed": 1, "found": 1, "held": True},
+        {"name": "min_total_context_chars", "needed": 100, "found": 99, "held": False},
+    ]
+
+
+@pytest.mark.parametrize("similarity", [0.9, 0.1])
+def test_gates_are_not_asked_outside_the_thresholds(similarity: float) -> None:
+    assert decided(chunk("a", similarity, 1)).gates == ()
+
+
+def test_the_explanation_has_every_member() -> None:
+    explained = decided(
+        figure("f", 0.9),
+        chunk("a", 0.52),
+        words=3,
+        retrieval_target="main",
+        effective_query="hmac:1f",
+        primary=ModelOutcome.ANSWERED,
+        fallback=ModelOutcome.ABSENT,
+    ).explained()
+
+    assert [gate.pop("held") for gate in explained.pop("gates")] == [True] * 3
+    assert explained == {
+        "mode": "hybrid",
+        "reason": "gates_held",
+        "refusal": None,
+        "used_llm": "primary",
+        "sources_used": "partial",
+        "thresholds": {"low": 0.28, "high": 0.58},
+        "short_query_active": True,
+        "score_mode": "normalized",
+        "distance": "cosine",
+        "max_similarity": 0.52,
+        "max_score": 0.52,
+        "counts": {"retrieved": 2, "chosen": 1, "used": 1, "context_characters": 200},
+        "left_out": {"excluded_kind": 1},
+        "models": {"primary": "answered", "fallback": "absent"},
+        "reading": False,
+        "retrieval_target": "main",
+        "effective_query": "hmac:1f",
+    }
+
+
+def test_an_explanation_of_nothing_has_the_same_members() -> None:
+    nothing, something = decided().explained(), decided(chunk("a", 0.6)).explained()
+
+    assert nothing.keys() == something.keys()
+    assert (nothing["max_similarity"], nothing["max_score"]) == (None, None)
+
+
+def test_numbers_are_shown_so_that_comparing_them_gives_what_was_decided() -> None:
+    just_below = 0.5499999523162842
+
+    explained = decided(chunk("a", just_below)).explained()
+
+    assert explained["mode"] == "hybrid"
+    assert explained["max_similarity"] == 0.54999995 < explained["thresholds"]["high"] == 0.55
+    assert shortest(float32(0.58)) == 0.58 != float32(0.58)
+
+
+@pytest.mark.parametrize(("similarity", "shown"), [(1.0000002, 1.0), (-0.25, 0.0)])
+def test_the_best_similarity_that_is_shown_lies_between_0_and_1(
+    similarity: float, shown: float
+) -> None:
+    assert decided(chunk("a", similarity)).max_similarity == shown
+
+
+@pytest.mark.parametrize(("raw", "similarity"), [(-1.0, 0.0), (0.0, 0.5), (0.1, 0.55), (1.0, 1.0)])
+def test_a_dot_product_becomes_a_similarity_and_back(raw: float, similarity: float) -> None:
+    assert normalised(raw, Distance.DOT) == pytest.approx(similarity)
+    assert raw_score(similarity, Distance.DOT) == pytest.approx(raw)
+    assert normalised(raw, Distance.COSINE) == raw == raw_score(raw, Distance.COSINE)
+
+
+def test_in_raw_mode_thresholds_are_raw_and_the_similarity_gate_is_not() -> None:
+    settings = DecisionSettings(
+        score_mode=ScoreMode.RAW,
+        distance=Distance.DOT,
+        raw_dot_low=-0.5,
+        raw_dot_high=0.1,
+    )
+
+    explained = decide(Evidence(settings, 3, (chunk("a", 0.52),))).explained()
+
+    assert explained["thresholds"] == {"low": -0.44, "high": 0.16}
+    assert (explained["max_similarity"], explained["max_score"]) == (0.52, 0.04)
+    assert explained["gates"][0]["found"] == 0.52
+    assert explained["score_mode"] == "raw"
+    assert explained["distance"] == "dot"
+
+
+# Records
+
+
+def without(record: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != name}
+
+
+def test_what_is_no_record_is_refused_and_not_taken_for_another_decision() -> None:
+    record = recorded(evidence(chunk("a", 0.6)))
+    settings = record["settings"]
+    broken: list[Any] = [
+        None,
+        [],
+        {},
+        {**record, "version": 2},
+        {**record, "query_words": "8"},
+        {**record, "query_words": -1},
+        {**record, "unknown": 1},
+        {**record, "primary": "silent"},
+        {**record, "settings": without(settings, "max_chunks")},
+        {**record, "settings": {**settings, "threshold_low": 0.9}},
+        {**record, "candidates": [without(record["candidates"][0], "kind")]},
+        {**record, "candidates": record["candidates"] * 2},
+        *(without(record, name) for name in record),
+    ]
+    for one in broken:
+        with pytest.raises(InvalidSettings):
+            replay(one)
+
+
+@pytest.mark.parametrize("similarity", [float("nan"), float("inf"), True, "0.5", None])
+def test_a_candidate_without_a_finite_similarity_is_refused(similarity: Any) -> None:
+    with pytest.raises(InvalidSettings):
+        chunk("a", similarity)
+
+
+@pytest.mark.parametrize("wrong", [{"characters": -1}, {"characters": True}, {"start": -1}])
+def test_a_candidate_with_impossible_counts_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSettings):
+        Candidate(**{"chunk_id": "a", "similarity": 0.5, "characters": 1, **wrong})

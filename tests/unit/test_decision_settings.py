@@ -1,0 +1,217 @@
+"""Settings of a decision: what contradicts itself does not start, and says what to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from truespan.errors import InvalidConfiguration
+from truespan.model.decision_settings import DecisionSettings
+
+RAW_DOT: dict[str, Any] = {"score_mode": "raw", "distance": "dot"}
+RAW_COSINE: dict[str, Any] = {"score_mode": "raw", "distance": "cosine"}
+NOT_NUMBERS: list[Any] = [float("nan"), float("inf"), -0.01, 1.01, True, "0.5", None]
+NOT_COUNTS: list[Any] = [-1, True, 1.0, "1", None]
+
+
+def refused(**settings: Any) -> str:
+    with pytest.raises(InvalidConfiguration) as caught:
+        DecisionSettings(**settings)
+    return str(caught.value)
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    settings = DecisionSettings()
+
+    assert (settings.threshold_low, settings.threshold_high) == (0.25, 0.55)
+    assert settings.short_query_max_tokens == 3
+    assert settings.short_query_threshold_low == 0.28
+    assert settings.short_query_threshold_high == 0.58
+    assert settings.min_similarity_for_hybrid == 0.5
+    assert (settings.min_chunks_for_hybrid, settings.min_total_context_chars) == (1, 100)
+    assert (settings.max_chunks, settings.max_context_chars) == (6, 8000)
+    assert settings.exclude_chunk_types_from_llm == ("figure",)
+    assert (settings.score_mode, settings.distance) == ("normalized", "cosine")
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "threshold_low",
+        "threshold_high",
+        "short_query_threshold_low",
+        "short_query_threshold_high",
+        "min_similarity_for_hybrid",
+    ],
+)
+def test_a_threshold_that_is_no_similarity_is_refused_by_name(name: str, value: Any) -> None:
+    assert name in refused(**{name: value})
+
+
+@pytest.mark.parametrize("value", NOT_COUNTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "short_query_max_tokens",
+        "min_chunks_for_hybrid",
+        "min_total_context_chars",
+        "max_chunks",
+        "max_context_chars",
+    ],
+)
+def test_a_gate_or_limit_that_is_no_count_is_refused_by_name(name: str, value: Any) -> None:
+    assert name in refused(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["max_chunks", "max_context_chars"])
+def test_a_limit_of_nothing_is_refused(name: str) -> None:
+    assert name in refused(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("settings", "lower", "upper"),
+    [
+        ({"threshold_low": 0.551}, "threshold_low", "threshold_high"),
+        ({"threshold_high": 0.24}, "threshold_low", "threshold_high"),
+        (
+            {"short_query_threshold_low": 0.59},
+            "short_query_threshold_low",
+            "short_query_threshold_high",
+        ),
+        ({"raw_dot_low": 0.3, "raw_dot_high": 0.2}, "raw_dot_low", "raw_dot_high"),
+        ({"raw_cosine_low": 0.3, "raw_cosine_high": -0.3}, "raw_cosine_low", "raw_cosine_high"),
+    ],
+)
+def test_a_low_threshold_above_its_high_one_is_refused(
+    settings: dict[str, Any], lower: str, upper: str
+) -> None:
+    assert f"Set {lower} to at most {upper}." in refused(**settings)
+
+
+def test_equal_thresholds_are_in_order() -> None:
+    assert DecisionSettings(threshold_low=0.55).low == 0.55
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        (RAW_DOT, "raw_dot_low, raw_dot_high"),
+        ({**RAW_DOT, "raw_dot_low": 0.1}, "raw_dot_high"),
+        ({**RAW_DOT, "raw_dot_high": 0.1}, "raw_dot_low"),
+        ({**RAW_DOT, "raw_cosine_low": 0.1, "raw_cosine_high": 0.2}, "raw_dot_low, raw_dot_high"),
+        (RAW_COSINE, "raw_cosine_low, raw_cosine_high"),
+        ({**RAW_COSINE, "raw_cosine_low": 0.1}, "raw_cosine_high"),
+        ({**RAW_COSINE, "raw_dot_low": 0, "raw_dot_high": 1}, "raw_cosine_low, raw_cosine_high"),
+    ],
+)
+def test_raw_mode_without_the_thresholds_of_its_distance_is_refused(
+    settings: dict[str, Any], missing: str
+) -> None:
+    assert f"missing: {missing}." in refused(**settings)
+
+
+@pytest.mark.parametrize("value", [float("nan"), -1.01, 1.01, True, "0"])
+@pytest.mark.parametrize("name", ["raw_dot_low", "raw_dot_high", "raw_cosine_low"])
+def test_a_raw_threshold_that_is_no_score_is_refused_by_name(name: str, value: Any) -> None:
+    assert name in refused(**{name: value})
+
+
+def test_raw_mode_with_both_thresholds_of_its_distance_uses_them() -> None:
+    dot = DecisionSettings(**RAW_DOT, raw_dot_low=-0.5, raw_dot_high=0.1)
+    cosine = DecisionSettings(**RAW_COSINE, raw_cosine_low=-0.1, raw_cosine_high=0.56)
+
+    assert (dot.low, dot.high) == (-0.5, 0.1)
+    assert (cosine.low, cosine.high) == (-0.1, 0.56)
+
+
+@pytest.mark.parametrize("distance", ["euclid", "manhattan", "l2", "COSINE", "", None, 1])
+def test_another_distance_is_refused_with_those_that_are_supported(distance: Any) -> None:
+    assert "Choose one of: cosine, dot." in refused(distance=distance)
+
+
+@pytest.mark.parametrize("mode", ["Normalized", "", None, 0])
+def test_another_score_mode_is_refused(mode: Any) -> None:
+    assert "Choose one of: normalized, raw." in refused(score_mode=mode)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"threshold_low": 0.6, "threshold_high": 0.8},
+        {"short_query_threshold_low": 0.1, "short_query_threshold_high": 0.2},
+        {**RAW_DOT, "raw_dot_low": 0.2, "raw_dot_high": 0.6},
+        {**RAW_COSINE, "raw_cosine_low": 0.29, "raw_cosine_high": 0.59},
+    ],
+)
+def test_short_queries_that_could_never_be_held_to_more_are_refused(
+    settings: dict[str, Any],
+) -> None:
+    assert "short_query_max_tokens to 0" in refused(**settings)
+
+    assert DecisionSettings(**settings, short_query_max_tokens=0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"threshold_low": 0.3},
+        {"threshold_high": 0.6},
+        {"short_query_threshold_low": 0.25, "short_query_threshold_high": 0.55},
+        {**RAW_DOT, "raw_dot_low": -0.2, "raw_dot_high": 0.16},
+    ],
+)
+def test_one_looser_threshold_of_short_queries_is_no_contradiction(
+    settings: dict[str, Any],
+) -> None:
+    assert DecisionSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"min_similarity_for_hybrid": 0.55},
+        {"min_similarity_for_hybrid": 0.9},
+        {"threshold_high": 0.5},
+        {**RAW_DOT, "raw_dot_low": -0.4, "raw_dot_high": 0.0},
+    ],
+)
+def test_a_similarity_gate_that_no_hybrid_answer_could_pass_is_refused(
+    settings: dict[str, Any],
+) -> None:
+    assert "Lower min_similarity_for_hybrid" in refused(**settings)
+
+
+def test_a_similarity_gate_is_not_asked_where_nothing_lies_between_the_thresholds() -> None:
+    assert DecisionSettings(threshold_low=0.4, threshold_high=0.4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ({"min_chunks_for_hybrid": 7}, "Lower min_chunks_for_hybrid or raise max_chunks."),
+        (
+            {"min_total_context_chars": 8001},
+            "Lower min_total_context_chars or raise max_context_chars.",
+        ),
+    ],
+)
+def test_a_gate_beyond_its_limit_is_refused(settings: dict[str, Any], advice: str) -> None:
+    assert advice in refused(**settings)
+
+
+@pytest.mark.parametrize("kinds", ["figure", None, ("picture",), ("text", "figure"), (1,)])
+def test_excluding_what_is_no_kind_or_every_kind_is_refused(kinds: Any) -> None:
+    assert "exclude_chunk_types_from_llm" in refused(exclude_chunk_types_from_llm=kinds)
+
+
+def test_settings_that_were_spelled_in_a_file_are_the_same_value() -> None:
+    spelled: dict[str, Any] = {
+        "exclude_chunk_types_from_llm": ["figure", "figure"],
+        "score_mode": "normalized",
+        "distance": "cosine",
+    }
+
+    assert DecisionSettings(**spelled) == DecisionSettings()
+    assert hash(DecisionSettings(**spelled)) == hash(DecisionSettings())

@@ -1,0 +1,282 @@
+"""Evaluations: golden queries, judged by what a search returns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from truespan.errors import BlankQuery, IndexUnavailable, Interrupted, InvalidSettings
+from truespan.upkeep.evaluate import (
+    Evaluation,
+    Found,
+    QueryResult,
+    ScoredHit,
+    State,
+    evaluate,
+    evaluation_from_dict,
+    evaluation_to_dict,
+    scored_hits,
+)
+from truespan.upkeep.evaluation_table import evaluation_table
+from truespan.upkeep.golden import Expected, GoldenQuery
+from truespan.upkeep.metrics import QueryMetrics
+from truespan.upkeep.trec import trec_qrels, trec_run
+
+SECRET = "the body of a document"
+
+
+def found(*passages: str, text: str = SECRET) -> list[Found]:
+    """Return passages such as `a=0.9`."""
+    pairs = [passage.split("=") for passage in passages]
+    return [Found(name, f"{name}.md", float(score), text) for name, score in pairs]
+
+
+def asked(*expected: str, phrases: Sequence[str] = (), top_k: int = 10) -> GoldenQuery:
+    return GoldenQuery("q", "who?", tuple(map(Expected, expected)), tuple(phrases), top_k)
+
+
+def judged(query: GoldenQuery, passages: Sequence[Found]) -> QueryResult:
+    [result] = evaluate("one", [query], lambda _: passages).results
+    return result
+
+
+def test_a_document_counts_once_at_the_place_of_its_first_passage() -> None:
+    result = judged(asked("b"), found("a=0.9", "a=0.8", "b=0.7", "a=0.6", "b=0.5"))
+
+    assert [(one.document, one.score, one.grade) for one in result.documents] == [
+        ("a", 0.9, None),
+        ("b", 0.7, 1),
+    ]
+    assert result.metrics.reciprocal_rank == 0.5
+    assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.7, True))
+    assert (result.best_relevant, result.best_irrelevant) == (0.7, 0.9)
+
+
+def test_a_document_that_was_judged_irrelevant_is_no_relevant_hit() -> None:
+    query = replace(asked("b"), expected=(Expected("a", 0), Expected("b", 1)))
+
+    result = judged(query, found("a=0.9", "b=0.7"))
+
+    assert [one.grade for one in result.documents] == [0, 1]
+    assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.7, True))
+
+
+def test_documents_beyond_top_k_do_not_count_although_the_search_returned_them() -> None:
+    result = judged(asked("c", top_k=2), found("a=0.9", "b=0.8", "c=0.7"))
+
+    assert result.metrics.hit == 0.0
+    assert result.metrics.ndcg == 0.5
+
+
+def test_phrases_alone_judge_passages() -> None:
+    passages = [*found("a=0.9"), *found("a=0.8", text="Where the\nBell hangs")]
+
+    result = judged(asked(phrases=["bell hangs"]), passages)
+
+    assert result.phrase_rank == 2
+    assert result.metrics == QueryMetrics(hit=1.0, reciprocal_rank=0.5, phrase_hit=1.0)
+    assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.8, True))
+
+
+def test_a_phrase_beyond_top_k_is_not_found() -> None:
+    passages = [*found("a=0.9"), *found("a=0.8", text="bell")]
+
+    assert judged(asked(phrases=["bell"], top_k=1), passages).phrase_rank is None
+
+
+def test_documents_and_phrases_are_both_judged_where_both_are_expected() -> None:
+    result = judged(asked("b", phrases=["nowhere"]), found("b=0.9"))
+
+    assert result.metrics.hit == 1.0
+    assert result.metrics.phrase_hit == 0.0
+    assert result.hits == (ScoredHit(0.9, False),)
+
+
+def test_a_query_that_finds_nothing_is_empty_and_counts_with_nothing_found() -> None:
+    evaluation = evaluate("one", [asked("a")], lambda _: [])
+
+    assert evaluation.results[0].state is State.EMPTY
+    assert evaluation.totals.empty == 1
+    assert evaluation.totals.metrics.recall == 0.0
+
+
+def test_a_search_that_fails_counts_with_nothing_found_and_the_others_go_on() -> None:
+    def search(query: GoldenQuery) -> list[Found]:
+        if query.id == "bad":
+            raise IndexUnavailable("The index did not answer.")
+        return found("a=0.9")
+
+    evaluation = evaluate("one", [replace(asked("a"), id="bad"), asked("a")], search)
+
+    failed, fine = evaluation.results
+    assert (failed.state, failed.error, failed.metrics.hit) == (
+        State.FAILED,
+        "index_unavailable",
+        0.0,
+    )
+    assert fine.state is State.ANSWERED
+    assert (evaluation.totals.failed, evaluation.totals.empty) == (1, 0)
+    assert evaluation.totals.metrics.hit == 0.5
+
+
+def test_an_evaluation_that_somebody_stops_is_stopped() -> None:
+    def search(_: GoldenQuery) -> list[Found]:
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        evaluate("one", [asked("a")], search)
+
+
+def test_an_unjudged_query_is_counted_and_has_no_part_in_the_means() -> None:
+    unjudged = [
+        GoldenQuery("none", "x"),
+        GoldenQuery("zero", "y", (Expected("a", 0),)),
+    ]
+
+    totals = evaluate("one", [asked("a"), *unjudged], lambda _: found("a=0.9")).totals
+
+    assert (totals.queries, totals.judged, totals.unjudged) == (3, 1, 2)
+    assert totals.metrics.hit == 1.0
+
+
+def test_an_unjudged_query_teaches_calibration_nothing() -> None:
+    evaluation = evaluate("one", [GoldenQuery("none", "x")], lambda _: found("a=0.9"))
+
+    assert scored_hits(evaluation) == []
+
+
+def test_references_are_looked_up_and_one_document_under_two_names_counts_once() -> None:
+    keys = {"3": "ferry", "ferry.epub": "ferry"}
+    query = GoldenQuery("q", "x", (Expected("3", 2), Expected("ferry.epub", 1)))
+
+    evaluation = evaluate("one", [query], lambda _: found("ferry=0.9"), identify=keys.get)
+
+    assert evaluation.results[0].expected == (Expected("ferry", 2),)
+    assert evaluation.results[0].metrics.recall == 1.0
+
+
+def test_an_expected_document_that_the_world_does_not_have_is_told_and_counts_as_missed() -> None:
+    query = asked("here", "gone")
+
+    evaluation = evaluate(
+        "one", [query], lambda _: found("here=0.9"), identify={"here": "here"}.get
+    )
+
+    assert evaluation.results[0].absent == ("gone",)
+    assert evaluation.totals.absent_documents == 1
+    assert evaluation.results[0].metrics.recall == 0.5
+
+
+def test_how_long_a_search_took_is_told_and_makes_no_difference() -> None:
+    ticks = count()
+
+    slow = evaluate("one", [asked("a")], lambda _: [], clock=lambda: float(next(ticks)))
+
+    assert slow.results[0].seconds == 1.0
+    assert slow.totals.seconds == 1.0
+    assert slow == evaluate("one", [asked("a")], lambda _: [])
+
+
+@pytest.mark.parametrize("golden", [[], [asked("a"), asked("b")]])
+def test_no_query_and_two_with_one_id_are_refused(golden: list[GoldenQuery]) -> None:
+    with pytest.raises(InvalidSettings):
+        evaluate("one", golden, lambda _: [])
+
+
+def whole() -> Evaluation:
+    """Return an evaluation with a query of every kind."""
+    golden = [
+        GoldenQuery("one", "first\nquestion", (Expected("b", 2), Expected("z", 0))),
+        GoldenQuery("two", "second", phrases=(SECRET,)),
+        GoldenQuery("three", "third"),
+        GoldenQuery("four", "fourth", (Expected("a"),)),
+    ]
+
+    def search(query: GoldenQuery) -> list[Found]:
+        if query.id == "four":
+            raise BlankQuery
+        return found("a=0.9", "c=0.9", "b=0.9", "d d=0.95")
+
+    return evaluate("generation 1", golden, search)
+
+
+def test_an_evaluation_survives_json() -> None:
+    evaluation = whole()
+
+    stored = json.loads(json.dumps(evaluation_to_dict(evaluation)))
+
+    assert evaluation_from_dict(stored) == evaluation
+
+
+def test_what_is_no_evaluation_is_refused() -> None:
+    with pytest.raises(InvalidSettings, match="no evaluation"):
+        evaluation_from_dict({"name": "x"})
+
+
+def test_no_form_of_an_evaluation_holds_a_word_of_a_document() -> None:
+    evaluation = whole()
+    assert evaluation.results[1].metrics.phrase_hit == 1.0
+
+    forms = [
+        json.dumps(evaluation_to_dict(evaluation)),
+        evaluation_table(evaluation),
+        trec_run(evaluation),
+        trec_qrels(evaluation),
+    ]
+
+    assert not [form for form in forms if SECRET in form]
+
+
+def test_a_table_has_a_line_for_each_query_and_one_for_the_means() -> None:
+    lines = evaluation_table(whole()).splitlines()
+
+    assert lines[0] == "generation 1: 4 queries, 3 judged, 1 unjudged, 1 failed"
+    assert lines[3].startswith("one first question")
+    assert "unjudged" in lines[5]
+    assert "blank_query" in lines[6]
+    assert lines[7].split()[:3] == ["mean", "0.6667", "0.4444"]
+
+
+def test_a_table_is_not_moved_about_by_what_a_query_holds() -> None:
+    query = replace(asked("a"), query="x\x1b[31m\u202ereversed\ttab\n" + "long " * 50)
+
+    table = evaluation_table(evaluate("one", [query], lambda _: []))
+
+    assert not set("\x1b\u202e\t") & set(table)
+    assert len(table.splitlines()) == 5
+
+
+def test_a_run_file_keeps_our_order_whatever_the_scores() -> None:
+    lines = [line.split(" ") for line in trec_run(whole()).splitlines() if line[:3] == "one"]
+
+    assert [(line[2], line[3]) for line in lines] == [
+        ("a", "1"),
+        ("c", "2"),
+        ("b", "3"),
+        ("d%20d", "4"),
+    ]
+    assert [line[4] for line in lines] == ["0.900000", "0.899999", "0.899998", "0.899997"]
+    assert {tuple(line[i] for i in (0, 1, 5)) for line in lines} == {("one", "Q0", "truespan")}
+
+
+def test_a_qrels_file_holds_every_grade() -> None:
+    assert trec_qrels(whole()) == "one 0 b 2\none 0 z 0\nfour 0 a 1\n"
+
+
+def test_run_and_qrels_files_give_the_same_figures_in_trec_eval() -> None:
+    trec = pytest.importorskip(
+        "pytrec_eval", reason="pytrec-eval-terrier is not installed: files are not compared"
+    )
+    evaluation = whole()
+    run = trec.parse_run(trec_run(evaluation).splitlines())
+    qrels = trec.parse_qrel(trec_qrels(evaluation).splitlines())
+
+    theirs = trec.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recip_rank"}).evaluate(run)
+
+    ours = evaluation.results[0].metrics
+    assert theirs["one"]["ndcg_cut_10"] == pytest.approx(ours.ndcg, abs=1e-9)
+    assert theirs["one"]["recip_rank"] == pytest.approx(ours.reciprocal_rank, abs=1e-9)

@@ -1,0 +1,248 @@
+"""Golden queries as files: what they may say, and that everything wrong is told with its line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from truespan.errors import InvalidSettings
+from truespan.upkeep.golden import (
+    LONGEST_LINE,
+    MOST_GRADE,
+    MOST_TOP_K,
+    Expected,
+    GoldenFilters,
+    GoldenInvalid,
+    GoldenQuery,
+    golden_entry,
+    golden_line,
+    parse_golden,
+    question_digest,
+)
+
+
+def parse(*lines: str | dict[str, Any]) -> tuple[GoldenQuery, ...]:
+    """Parse golden queries of these JSON lines."""
+    spelled = [json.dumps(line) if isinstance(line, dict) else line for line in lines]
+    return parse_golden("golden.jsonl", "\n".join(spelled).encode("utf-8", "surrogatepass"))
+
+
+def faults(*lines: str | dict[str, Any]) -> list[tuple[int, str]]:
+    with pytest.raises(GoldenInvalid) as caught:
+        parse(*lines)
+    assert caught.value.code == "invalid_settings"
+    return caught.value.lines
+
+
+def fault(**fields: Any) -> str:
+    """Return the one thing that is wrong with a query of these fields beside good ones."""
+    [(number, reason)] = faults({"query": "who?", "expected": ["a"], **fields})
+    assert number == 1
+    return reason
+
+
+def test_a_line_says_all_there_is_to_say_of_a_query() -> None:
+    fields = {
+        "id": "keeper",
+        "query": "who keeps the light?",
+        "expected": ["ferry.epub", 3],
+        "relevance": {"ferry.epub": 2, "other.md": 0},
+        "phrases": ["the keeper's name"],
+        "top_k": 5,
+        "filters": {"language": "en", "version": "2.0", "tags": ["boats"], "documents": [3]},
+    }
+
+    assert parse(fields) == (
+        GoldenQuery(
+            id="keeper",
+            query="who keeps the light?",
+            expected=(Expected("ferry.epub", 2), Expected("3", 1), Expected("other.md", 0)),
+            phrases=("the keeper's name",),
+            top_k=5,
+            filters=GoldenFilters("en", "2.0", ("boats",), ("3",)),
+        ),
+    )
+
+
+def test_yaml_and_json_lines_mean_the_same() -> None:
+    yaml = b"""\
+- query: who?
+  expected: [ferry.epub, 3]
+- query: where?
+  id: 7
+  phrases:
+  - on the island
+  relevance:
+    "ferry.epub": 3
+"""
+
+    assert parse_golden("golden.YAML", yaml) == parse(
+        {"query": "who?", "expected": ["ferry.epub", 3]},
+        {"query": "where?", "id": 7, "phrases": ["on the island"], "relevance": {"ferry.epub": 3}},
+    )
+
+
+def test_an_id_that_is_not_given_depends_on_the_question_and_not_on_its_place() -> None:
+    one, other = {"query": "one", "expected": ["a"]}, {"query": "other", "expected": ["a"]}
+    [first, second] = parse(one, other)
+    [moved, _] = parse(other, {**one, "expected": ["b"]})
+
+    assert first.id != second.id
+    assert moved.id == second.id
+    assert parse({**one, "top_k": 3})[0].id != first.id
+
+
+def test_the_same_question_twice_is_refused_with_both_lines() -> None:
+    line = {"query": "one", "expected": ["a"]}
+
+    [(number, reason)] = faults(line, "", {"query": "x", "expected": ["a"]}, line)
+
+    assert number == 4
+    assert "line 1" in reason
+
+
+def test_an_empty_list_is_a_query_that_nobody_has_judged() -> None:
+    [query] = parse({"query": "who?", "expected": []})
+
+    assert query.expected == ()
+    assert query.phrases == ()
+
+
+def test_a_query_that_expects_nothing_is_refused() -> None:
+    [(_, reason)] = faults({"query": "who?", "top_k": 3})
+
+    assert "neither expected documents nor phrases" in reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"query": " "}, "query is blank"),
+        ({"query": 3}, "must be a string; put it in quotes"),
+        ({"query": "x" * 1001}, "longer than 1000"),
+        ({"query": "a\x00b"}, "control character"),
+        ({"query": "a\ud800"}, "half a character"),
+        ({"expected": "a"}, "must be a list"),
+        ({"expected": ["a", "a"]}, "names 'a' twice"),
+        ({"expected": [3, "3"]}, "names '3' twice"),
+        ({"expected": [True]}, "number 1, that must be a string"),
+        ({"expected": [-1]}, "number 1, that must be a string"),
+        ({"expected": ["a", ""]}, "number 2, that is blank"),
+        ({"phrases": [" "]}, "is blank"),
+        ({"phrases": [7]}, "put it in quotes"),
+        ({"relevance": {"a": 0}}, "which is expected, is irrelevant"),
+        ({"relevance": {"a": -1}}, f"from 0 to {MOST_GRADE}"),
+        ({"relevance": {"a": 1.5}}, "must be a whole number"),
+        ({"relevance": {"a": True}}, "must be a whole number"),
+        ({"relevance": ["a"]}, "must be a mapping"),
+        ({"top_k": 0}, f"from 1 to {MOST_TOP_K}"),
+        ({"top_k": MOST_TOP_K + 1}, f"from 1 to {MOST_TOP_K}"),
+        ({"top_k": "5"}, "must be a whole number"),
+        ({"top_k": True}, "must be a whole number"),
+        ({"id": "two words"}, "letters, digits"),
+        ({"id": True}, "must be a string"),
+        ({"filters": {"chapter": "x"}}, "unknown field 'chapter'"),
+        ({"filters": {"version": 1.0}}, "put it in quotes"),
+        ({"filters": {"tags": "x"}}, "must be a list"),
+        ({"expects": ["a"]}, "did you mean expected?"),
+        ({"zzz": 1}, "unknown field 'zzz'"),
+    ],
+)
+def test_a_field_that_cannot_be_used_is_refused_with_a_reason(
+    fields: dict[str, Any], word: str
+) -> None:
+    assert word in fault(**fields)
+
+
+def test_everything_wrong_is_told_at_once_in_the_order_of_lines() -> None:
+    told = faults(
+        {"expected": ["a"]},
+        "{",
+        {"query": "good", "expected": ["a"]},
+        "[]",
+        '{"query": "x", "query": "y", "expected": []}',
+        {"query": "", "top_k": 0, "expected": ["a"]},
+        "[" * 10_000,
+    )
+
+    assert [number for number, _ in told] == [1, 2, 4, 5, 6, 6, 7]
+
+
+def test_a_fault_in_yaml_is_told_with_the_line_of_its_field() -> None:
+    yaml = b"- query: who?\n  expected: [a]\n  top_k: 0\n- query: &x y\n- query: z\n"
+
+    with pytest.raises(GoldenInvalid) as caught:
+        parse_golden("golden.yml", yaml)
+
+    assert [number for number, _ in caught.value.lines] == [3, 4, 5]
+    assert "golden.yml: line 3: top_k must be from 1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("g.jsonl", b"", 1),
+        ("g.yaml", b"# nothing\n", 1),
+        ("g.jsonl", b'{"query": "a"}\n\xff', 2),
+        ("g.yaml", b"- query: a\n  phrases: ['" + b"x" * LONGEST_LINE + b"']\n", 2),
+    ],
+)
+def test_a_file_that_is_empty_not_text_or_too_wide_is_refused(
+    name: str, content: bytes, line: int
+) -> None:
+    with pytest.raises(GoldenInvalid) as caught:
+        parse_golden(name, content)
+
+    assert [number for number, _ in caught.value.lines] == [line]
+
+
+def test_a_file_of_another_kind_is_refused_by_its_name() -> None:
+    with pytest.raises(InvalidSettings, match=r"\.yaml, \.yml, \.jsonl"):
+        parse_golden("golden.csv", b"query\n")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    assert parse_golden("g.yaml", b"\xef\xbb\xbf- query: a\n  expected: [b]\n")[0].query == "a"
+
+
+def test_another_phrase_is_another_question_and_another_expectation_is_not() -> None:
+    query = GoldenQuery("a", "who?", (Expected("x"),), ("one",))
+
+    assert question_digest(query) != question_digest(GoldenQuery("a", "who?", (), ("two",)))
+    assert question_digest(query) == question_digest(GoldenQuery("b", "who?", (), ("one",)))
+
+
+words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20).filter(
+    str.strip
+)
+references = st.lists(words, max_size=4, unique=True)
+queries = st.builds(
+    GoldenQuery,
+    id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,10}", fullmatch=True),
+    query=st.builds("{}\n\t{}".format, words, words),
+    expected=st.lists(
+        st.builds(Expected, words, st.integers(0, 3)),
+        max_size=4,
+        unique_by=lambda one: one.document,
+    ).map(tuple),
+    phrases=references.map(tuple),
+    top_k=st.integers(1, MOST_TOP_K),
+    filters=st.builds(
+        GoldenFilters,
+        language=st.none() | words,
+        version=st.none() | words,
+        tags=references.map(tuple),
+        documents=st.none() | references.map(tuple),
+    ),
+)
+
+
+@given(queries)
+@example(GoldenQuery("a", "x\u2028\ufeff\uffff", (Expected("a\u2029b", 2),)))
+def test_a_query_that_is_written_reads_back_as_itself(query: GoldenQuery) -> None:
+    assert parse_golden("g.jsonl", golden_line(query).encode()) == (query,)
+    assert parse_golden("g.yaml", golden_entry(query).encode()) == (query,)

@@ -1,0 +1,201 @@
+"""The YAML of golden queries: what is read is read as everywhere, and all else is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from truespan.upkeep.golden_yaml import read_items
+
+WHOLE = """\
+# Two questions about boats.
+---
+- id: keeper  # short
+  query: "who keeps the light: and why?"
+  expected: [ferry.epub, 'it''s here', 3, "a, #b" ]   # four
+  relevance:
+    ferry.epub: 2
+    "a, #b": 1
+    3: 0
+  filters:
+    tags:
+    - old
+    - 'new # not'
+    language: "no"
+
+-
+    query: plain words, with a comma; and http://example.org/x#y
+    phrases:
+      - "tab\\tand \\u00e9"
+      - second phrase
+    expected: []
+"""
+
+
+def read(text: str) -> list[dict[str, Any]]:
+    items, faults = read_items(text)
+    assert faults == []
+    return [item.fields for item in items]
+
+
+def faults(text: str) -> list[tuple[int, str]]:
+    return read_items(text)[1]
+
+
+def fault(value: str) -> str:
+    """Return what is wrong with an entry whose second line is `value`."""
+    items, [(line, reason)] = read_items(f"- query: one\n  {value}\n- query: two\n")
+    assert line == 2
+    assert [item.fields for item in items] == [{"query": "two"}]
+    return reason
+
+
+def test_lists_mappings_quotes_numbers_and_comments_are_read() -> None:
+    assert read(WHOLE) == [
+        {
+            "id": "keeper",
+            "query": "who keeps the light: and why?",
+            "expected": ["ferry.epub", "it's here", 3, "a, #b"],
+            "relevance": {"ferry.epub": 2, "a, #b": 1, "3": 0},
+            "filters": {"tags": ["old", "new # not"], "language": "no"},
+        },
+        {
+            "query": "plain words, with a comma; and http://example.org/x#y",
+            "phrases": ["tab\tand é", "second phrase"],
+            "expected": [],
+        },
+    ]
+
+
+def test_each_entry_and_each_field_knows_its_line() -> None:
+    first, second = read_items(WHOLE)[0]
+
+    assert (first.line, second.line) == (3, 16)
+    assert first.lines == {"id": 3, "query": 4, "expected": 5, "relevance": 6, "filters": 10}
+    assert second.lines == {"query": 17, "phrases": 18, "expected": 21}
+
+
+def test_line_ends_of_windows_are_line_ends() -> None:
+    assert read(WHOLE.replace("\n", "\r\n")) == read(WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ("expected: &a [x]", "an anchor"),
+        ("expected: *a", "an alias"),
+        ("expected: !!str x", "a tag"),
+        ("phrases: |", "a block of text"),
+        ("phrases: >-", "a block of text"),
+        ("relevance: {a: 1}", "keeps for itself"),
+        ("phrases: @x", "keeps for itself"),
+        ("phrases: 'open", "does not end well"),
+        ('phrases: "a" b', "does not end well"),
+        ("phrases: [a, b", "does not end well"),
+        ("phrases: [a, [b]]", "does not end well"),
+        ("phrases: [a,, b]", "does not end well"),
+        ("phrases: [a, b,]", "does not end well"),
+        ("phrases: [a] b", "does not end well"),
+        ("phrases: [a: b]", "put it in quotes"),
+        ('phrases: "\\x41"', "an escape"),
+        ("phrases: a: b", "put it in quotes"),
+        ("phrases: - a", "put it in quotes"),
+        ("phrases: a:", "put it in quotes"),
+        ("? phrases", "neither a field"),
+        ("phrases", "neither a field"),
+        ("phrases:", "no value"),
+        ("phrases: # nothing", "no value"),
+        ("query: again", "'query' is there twice"),
+        ("top_k:\t5", "a tab"),
+        ("top_k: 5 # \t", "a tab"),
+        ("phrases: a\x85b", "a control character"),
+        ("phrases: a\u2028b", "a control character"),
+        ("phrases: a\x00b", "a control character"),
+        ("# comment \x85 with a line break", "a control character"),
+        ("  phrases: a", "neither a field"),
+    ],
+)
+def test_what_is_not_read_is_refused_with_its_line_and_spoils_its_own_entry_only(
+    value: str, word: str
+) -> None:
+    assert word in fault(value)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "yes",
+        "No",
+        "ON",
+        "off",
+        "true",
+        "False",
+        "null",
+        "~",
+        "y",
+        "N",
+        "007",
+        "1_000",
+        "0x1f",
+        "0o7",
+        "1e3",
+        "1.5",
+        ".5",
+        "+1",
+        "-.inf",
+        ".NaN",
+        "1:30",
+        "2024-01-31",
+        "2024-01-31T10:00",
+        "=",
+        "<<",
+    ],
+)
+def test_a_word_that_some_readers_take_for_something_else_must_be_quoted(word: str) -> None:
+    assert "put it in quotes" in fault(f"version: {word}")
+    assert "put it in quotes" in fault(f"tags: [x, {word}]")
+    [(line, reason)] = faults(f"- query: one\n  tags:\n  - {word}\n")
+    assert line == 3
+    assert "put it in quotes" in reason
+    assert read(f"- version: '{word}'\n  tags: [\"{word}\"]\n") == [
+        {"version": word, "tags": [word]}
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query: one\n",
+        "- query: one\n---\n- query: two\n",
+        "- query: one\n...\n",
+        "%YAML 1.2\n---\n- query: one\n",
+        "  - query: one\n",
+        "- - query: one\n",
+        "- one\n",
+        "-\n",
+        "[]\n",
+        "- query: one\n expected: []\n",
+        "- expected:\n  - a\n   - b\n",
+        "- expected:\n    - a\n  - b\n",
+        "- expected:\n    - a: 1\n",
+        "- filters:\n    tags:\n      inner:\n        deep: 1\n",
+        "-\tquery: one\n",
+    ],
+)
+def test_another_shape_than_one_list_of_mappings_is_refused(text: str) -> None:
+    assert faults(text)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    text = "- query: &a x\n- query: good\n- query: !t y\n  top_k: *a\nstray: 1\n"
+
+    assert [line for line, _ in faults(text)] == [1, 3, 5]
+
+
+def test_reading_agrees_with_a_whole_reader_of_yaml_where_one_is_installed() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: nothing to compare with")
+
+    expected = yaml.safe_load(WHOLE)
+    expected[0]["relevance"] = {str(key): grade for key, grade in expected[0]["relevance"].items()}
+    assert read(WHOLE) == expected

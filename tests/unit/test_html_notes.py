@@ -1,0 +1,140 @@
+"""Notes of a page: their marks change no word, and what only leads back is left out."""
+
+import pytest
+
+from truespan.ingest.load.html import load_html
+from truespan.model.text import BlockKind
+
+
+def kinds(page: str) -> list[tuple[BlockKind, str]]:
+    """Return the kind and the text of each block."""
+    blocks = load_html("page.html", page.encode(), images=False).blocks
+    return [(block.kind, block.text) for block in blocks]
+
+
+def text(page: str) -> str:
+    """Return the text of the only block."""
+    ((_, found),) = kinds(page)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mark", "shown"),
+    [
+        ("<a href='#n'><sup>i</sup></a>", "[i]"),
+        ("<sup><a href='#n'>12</a></sup>", "[12]"),
+        ("<sup><a href='notes.html#n'>a</a></sup>", "[a]"),
+        ("<a href='#n'><sup>[3]</sup></a>", "[3]"),
+        ("<a href='#n'><sup>(3)</sup></a>", "[3]"),
+        ("<sup>[<a href='#n'>3</a>]</sup>", "[3]"),
+        ("<sup><a href='#n'><span>[</span>3<span>]</span></a></sup>", "[3]"),
+        ("<a href='#n'>²</a>", "[2]"),
+        ("<a href='#n'><sup>†</sup></a>", "[†]"),
+        ("<a role=doc-noteref href='#n'>*</a>", "[*]"),
+        ("<a epub:type=noteref href='#n'>1</a>", "[1]"),
+        ("<a class='x footnote-ref' href='#n'>1</a>", "[1]"),
+        ("<sup><a href='#n'>1</a>,<a href='#m'>2</a></sup>", "[1],[2]"),
+        ("<a href='#n'> <sup>1</sup> </a>", " [1]"),
+    ],
+)
+def test_the_mark_of_a_note_is_set_off_from_its_word(mark: str, shown: str):
+    assert text(f"<p>word{mark} goes") == f"word{shown} goes"
+
+
+@pytest.mark.parametrize(
+    ("markup", "shown"),
+    [
+        ("mc<sup>2</sup>", "mc2"),
+        ("1<sup>st</sup>", "1st"),
+        ("Figure <a href='#f'>1</a>", "Figure 1"),
+        ("10<sup><a href='https://example.org/#n'>6</a></sup>", "106"),
+        ("<a href='#n'><sup>word</sup></a>", "word"),
+        ("<a role=doc-noteref href='#n'>see the note</a>", "see the note"),
+        ("<a role=doc-noteref href='#n'>1<br>2</a>", "1\n2"),
+        ("<a href='/up'>^</a>", "^"),
+        ("<pre>x<a href='#n'><sup>1</sup></a></pre>", "x1"),
+    ],
+)
+def test_what_is_no_mark_of_a_note_stays_as_it_is(markup: str, shown: str):
+    assert text(f"<div>{markup}</div>") == shown
+
+
+@pytest.mark.parametrize("sign", ["↩", "↩︎", "↩️", "↑", "^", " ↩ ", "↩<sup>2</sup>"])
+def test_a_way_back_from_a_note_is_left_out(sign: str):
+    assert text(f"<p>The note. <a href='#r'>{sign}</a></p>") == "The note."
+
+
+@pytest.mark.parametrize("says", ["role=doc-backlink", "epub:type=backlink"])
+def test_a_way_back_that_says_so_is_left_out_unless_it_is_too_long_to_be_one(says: str):
+    assert text(f"<p>The note. <a {says} href='#r'>Return</a></p>") == "The note."
+    assert text(f"<p>Look. <a {says} href='#r'>{'much ' * 10}</a></p>").endswith("much much")
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<a class=sdfootnotesym href='#r'>1</a>",
+        "<a class=sdendnotesym href='#r'>1</a>",
+        "<sup><a href='#r'>1</a></sup>",
+        "<a href='#r'><sup>1</sup></a> ",
+        "<a role=doc-backlink href='#r'>1</a>",
+    ],
+)
+def test_the_mark_that_begins_a_note_is_set_off_from_its_first_word(mark: str):
+    assert text(f"<p> <span>{mark}Volumes") == "[1] Volumes"
+
+
+def test_within_a_note_a_link_at_the_beginning_is_its_mark():
+    page = "<aside role=doc-footnote><a href='#r'>1</a>Volumes <a href='#s'>2</a></aside>"
+
+    assert text(page) == "[1] Volumes 2"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<div id=sdfootnote12><p>note</p></div>",
+        "<div id=sdendnote1><p>note</p></div>",
+        "<div class='footnotes footnotes-end-of-block'><hr><p>note</p></div>",
+        "<section class=footnotes><p>note</p></section>",
+    ],
+)
+def test_what_writing_programs_name_as_notes_are_notes(page: str):
+    found = kinds(f"<p>before</p>{page}<p>after</p>")
+
+    assert found == [
+        (BlockKind.PARAGRAPH, "before"),
+        (BlockKind.FOOTNOTE, "note"),
+        (BlockKind.PARAGRAPH, "after"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", ["<div class=footnotes><ol>{}</ol></div>", "<ol class=footnotes>{}</ol>"]
+)
+def test_notes_in_a_list_keep_their_numbers(page: str):
+    items = "<li>one <a href='#r'>↩</a></li><li>two</li>"
+
+    assert kinds(page.format(items) + "<ul><li>item</ul>") == [
+        (BlockKind.FOOTNOTE, "1. one"),
+        (BlockKind.FOOTNOTE, "2. two"),
+        (BlockKind.LIST, "- item"),
+    ]
+
+
+def test_a_mark_with_a_block_or_a_picture_in_it_loses_neither():
+    page = "<p>a<a role=doc-noteref href='#n'>1<img src=i.png></a>b</p>"
+    (block,) = load_html("page.html", page.encode(), images=False).blocks
+
+    assert (block.text, [found.offset for found in block.figures]) == ("a1b", [2])
+    assert [shown for _, shown in kinds("a<a role=doc-noteref href='#n'>1<p>2</p>3</a>b")] == [
+        "a1",
+        "2",
+        "3b",
+    ]
+
+
+def test_very_many_marks_in_one_block_are_all_set_off():
+    mark = "<sup><a href='#n'>1</a></sup>"
+
+    assert text(f"<p>a{mark * 20_000}") == "a" + "[1]" * 20_000

@@ -1,0 +1,156 @@
+"""Metrics of rankings, against a slow calculation of their own and, where installed, trec_eval."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+
+import pytest
+
+from truespan.upkeep.metrics import (
+    LABELS,
+    NAMES,
+    QueryMetrics,
+    averages,
+    document_metrics,
+    holder_of,
+    ndcg,
+    phrase_metrics,
+)
+
+Run = tuple[list[str], dict[str, int], int]
+
+
+def runs(count: int) -> list[Run]:
+    """Return random rankings with judgements; at least one document of each is relevant."""
+    chance = random.Random(20260)
+    found = []
+    for _ in range(count):
+        pool = [f"d{number}" for number in range(chance.randint(1, 30))]
+        grades = {one: chance.choice((0, 0, 1, 1, 2, 3)) for one in pool if chance.random() < 0.4}
+        grades[f"far{chance.randint(0, 3)}" if chance.random() < 0.3 else pool[0]] = 2
+        ranking = chance.sample(pool, chance.randint(0, len(pool)))
+        found.append((ranking, grades, chance.choice((1, 3, 5, 10, 20))))
+    return found
+
+
+def slowly(ranking: Sequence[str], grades: Mapping[str, int], top_k: int) -> dict[str, float]:
+    """Return the same figures place by place, the best order found by looking for it."""
+    found, first, gained, reachable = 0, 0.0, 0.0, 0.0
+    for place in range(1, top_k + 1):
+        if place <= len(ranking) and grades.get(ranking[place - 1], 0) > 0:
+            found += 1
+            first = first or 1 / place
+    remaining = list(grades.values())
+    for place in range(1, 11):
+        discount = math.log(place + 1) / math.log(2)
+        if place <= len(ranking):
+            gained += grades.get(ranking[place - 1], 0) / discount
+        if remaining:
+            best = max(remaining)
+            remaining.remove(best)
+            reachable += best / discount
+    return {
+        "hit": 1.0 if found else 0.0,
+        "reciprocal_rank": first,
+        "recall": found / sum(grade > 0 for grade in grades.values()),
+        "precision": found / top_k,
+        "ndcg": gained / reachable,
+    }
+
+
+def test_figures_equal_a_calculation_place_by_place() -> None:
+    for run in runs(500):
+        metrics = document_metrics(*run)
+
+        for name, value in slowly(*run).items():
+            assert getattr(metrics, name) == pytest.approx(value, abs=1e-12), (name, run)
+        assert metrics.phrase_hit is None
+
+
+def test_figures_equal_those_of_trec_eval() -> None:
+    trec = pytest.importorskip(
+        "pytrec_eval", reason="pytrec-eval-terrier is not installed: figures are not compared"
+    )
+    cases = {str(number): run for number, run in enumerate(runs(300))}
+    qrels = {id: grades for id, (_, grades, _) in cases.items()}
+    scores = {
+        id: {document: 1.0 - place / 100 for place, document in enumerate(ranking[:top_k])}
+        for id, (ranking, _, top_k) in cases.items()
+    }
+    cuts = "1,3,5,10,20"
+    wanted = {f"recall.{cuts}", f"P.{cuts}", f"success.{cuts}", "recip_rank", "ndcg_cut.10"}
+    judged = trec.RelevanceEvaluator(qrels, wanted).evaluate(scores)
+
+    compared = 0
+    for id, theirs in judged.items():
+        ranking, grades, top_k = cases[id]
+        ours = document_metrics(ranking[:top_k], grades, top_k)
+        assert ours.hit == theirs[f"success_{top_k}"]
+        assert ours.reciprocal_rank == pytest.approx(theirs["recip_rank"], abs=1e-9)
+        assert ours.recall == pytest.approx(theirs[f"recall_{top_k}"], abs=1e-9)
+        assert ours.precision == pytest.approx(theirs[f"P_{top_k}"], abs=1e-9)
+        assert ours.ndcg == pytest.approx(theirs["ndcg_cut_10"], abs=1e-9)
+        compared += 1
+    assert compared > 250
+
+
+def test_the_best_order_has_ndcg_one_and_every_other_less_or_as_much() -> None:
+    grades = {"a": 3, "b": 2, "c": 0, "d": 1}
+
+    values = {order: ndcg(order, grades) for order in permutations(grades)}
+
+    assert values["a", "b", "d", "c"] == 1.0
+    assert max(values.values()) == 1.0
+    assert values["c", "d", "b", "a"] == min(values.values())
+
+
+def test_what_lies_beyond_the_cut_does_not_count() -> None:
+    ranking = ["x", "y", "a"]
+
+    assert document_metrics(ranking, {"a": 1}, 2) == QueryMetrics(0.0, 0.0, 0.0, 0.0, 0.5)
+    assert document_metrics(ranking, {"a": 1}, 3).reciprocal_rank == pytest.approx(1 / 3)
+    assert ndcg([*"abcdefghij", "k"], {"k": 1}) == 0.0
+
+
+def test_precision_divides_by_k_even_where_fewer_came_back() -> None:
+    assert document_metrics(["a"], {"a": 1}, 10).precision == 0.1
+
+
+def test_without_a_relevant_document_there_are_no_figures() -> None:
+    assert document_metrics(["a"], {}, 10) == QueryMetrics()
+    assert document_metrics(["a"], {"a": 0}, 10) == QueryMetrics()
+
+
+def test_a_phrase_hit_counts_by_the_first_passage_that_holds_one() -> None:
+    assert phrase_metrics(4) == QueryMetrics(hit=1.0, reciprocal_rank=0.25, phrase_hit=1.0)
+    assert phrase_metrics(None) == QueryMetrics(hit=0.0, reciprocal_rank=0.0, phrase_hit=0.0)
+
+
+@pytest.mark.parametrize(
+    "passage", ["THE\nlight  keeper", "at the light keeper's", "The Light Keeper"]
+)
+def test_a_phrase_stands_in_a_passage_whatever_its_case_and_line_breaks(passage: str) -> None:
+    assert holder_of(["no such thing", "the light\tkeeper"])(passage)
+
+
+def test_a_phrase_does_not_stand_where_a_word_is_missing() -> None:
+    assert not holder_of(["the light keeper"])("the keeper of the light")
+    assert not holder_of([])("anything")
+
+
+def test_a_mean_is_over_the_queries_that_have_the_figure() -> None:
+    mixed = [
+        QueryMetrics(hit=1.0, reciprocal_rank=1.0, ndcg=0.5),
+        QueryMetrics(hit=0.0, reciprocal_rank=0.0, phrase_hit=0.0),
+        QueryMetrics(),
+    ]
+
+    assert averages(mixed) == QueryMetrics(0.5, 0.5, None, None, 0.5, 0.0)
+    assert averages([]) == QueryMetrics()
+
+
+def test_every_metric_has_a_name_to_show() -> None:
+    assert tuple(LABELS) == NAMES
