@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import apsw
@@ -14,6 +16,7 @@ from tests.promises import proves
 from tests.stories import story
 from tests.worlds import WORDS, HandClock, place
 from truespan.adapters.sqlite_store import SqliteStore
+from truespan.adapters.sqlite_store.connection import _steps
 from truespan.errors import (
     LibraryTooNew,
     StorageFull,
@@ -22,7 +25,8 @@ from truespan.errors import (
     WorldExists,
     WorldNotFound,
 )
-from truespan.model.ids import WorldId
+from truespan.model.ids import WorldId, hash_text
+from truespan.model.profile import STANDARD_CHUNKING
 from truespan.model.scope import OWNER, Authority, Generation, Scope, Verb
 
 
@@ -245,3 +249,38 @@ def test_a_generation_keeps_the_profile_it_was_begun_with(tmp_path: Path) -> Non
     again = here.store.begin_generation(OWNER, world.id, other_profile(model="x"))  # type: ignore[arg-type]
 
     assert first.generation == again.generation == Generation(1, WORDS)
+
+
+def test_a_library_of_an_earlier_schema_keeps_its_texts_readers_and_vectors(tmp_path: Path) -> None:
+    older = apsw.Connection(str(tmp_path / "store.db"))
+    for number, script in enumerate(_steps()[:2], 1):
+        older.execute(script)
+        older.execute(f"PRAGMA user_version = {number}")
+    older.execute(
+        """INSERT INTO worlds VALUES (1, '6f1d3c1e-5b0e-4d0a-9d7c-7a1c54b6e0a1', 'old', 1, 2, 0, 0);
+           INSERT INTO documents VALUES (1, 1, 1, 'book-1', 2, 0, NULL);
+           INSERT INTO readers VALUES (1, 1, 'ann', 1);
+           INSERT INTO positions VALUES (1, 1, 1, 0, 0)"""
+    )
+    older.execute(
+        "INSERT INTO generations VALUES (1, 1, ?, ?, 0)", (WORDS.id, json.dumps(asdict(WORDS)))
+    )
+    text = "Nobody waved. " * 2000
+    older.execute(
+        """INSERT INTO revisions (key, document, number, state, name, path, kind, title, language,
+             language_declared, version, chunking, source_hash, recipe, text, text_hash, characters,
+             sentences, created_at)
+           VALUES (1, 1, 1, 'active', 'a.txt', '/a.txt', 'book', 'A', 'en', 0, '1.0', 'sentences',
+             'h', 'r', ?, ?, ?, 1, 0)""",
+        (text, hash_text(text), len(text)),
+    )
+    older.close()
+
+    here = place(tmp_path)
+    world = here.library.world("old")
+
+    assert here.sql("PRAGMA user_version") == [(3,)]
+    assert world.text("1") == text
+    assert [(one.name, one.title, one.origin) for one in world.documents()] == [("a.txt", "A", "")]
+    [position] = here.store.positions(here.scope(world), "ann")
+    assert position.chunking == STANDARD_CHUNKING["sentences"]

@@ -32,7 +32,6 @@ from tests.docx_maker import (
 from tests.promises import proves
 from truespan.errors import (
     SourceBroken,
-    SourceEncrypted,
     SourceRefused,
     SourceTooLarge,
     SourceUnsafe,
@@ -42,7 +41,6 @@ from truespan.ingest.load import load as load_any
 from truespan.ingest.load.docx import load_docx
 from truespan.model.text import Loaded
 
-OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 EXTERNAL = '<!DOCTYPE x [<!ENTITY a SYSTEM "%s">]><x>&a;</x>'
 REMOTE = '<!DOCTYPE x SYSTEM "%s"><x/>'
 DOCTYPE = '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>'
@@ -76,8 +74,6 @@ def load(data: bytes, *, images: bool = True) -> Loaded:
         (docx("<w:p>"), SourceBroken),
         (docx("", members={"_rels/.rels": "<broken"}), SourceBroken),
         (docx("", members={"word/document.xml": "<workbook/>"}), SourceUnsupported),
-        (OLD, SourceUnsupported),
-        (OLD + "EncryptedPackage".encode("utf-16-le"), SourceEncrypted),
     ],
 )
 def test_what_is_no_document_is_refused_for_what_it_is(

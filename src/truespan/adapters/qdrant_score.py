@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import struct
 
+from truespan.model.scale import float32
+
 _SIGN = 0x8000_0000
 _ROUNDED_AWAY = 2**-52
 
@@ -16,11 +18,6 @@ _ROUNDED_AWAY = 2**-52
 def similarity(raw: float, distance: str) -> float:
     """Return a raw score of this distance on the similarity scale."""
     return raw if distance == "cosine" else (raw + 1) / 2
-
-
-def float32(value: float) -> float:
-    """Return the nearest number that a float32 can hold."""
-    return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
 def threshold(floor: float, distance: str) -> float:

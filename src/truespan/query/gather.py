@@ -11,11 +11,12 @@ from truespan.model.bundle import Funnel, Notice, Skipped
 from truespan.model.chunk import ChunkRecord, Vector
 from truespan.model.document import ShelfEntry
 from truespan.model.ids import ChunkId
+from truespan.model.scale import float32
 from truespan.model.scope import Scope, admits
 from truespan.model.trail import Flaw, Hit, Verified
 from truespan.ports import TrustedStore, VectorIndex
 from truespan.query.rank import complete_until
-from truespan.query.similarity import SCORE_DECIMALS, as_float32
+from truespan.query.similarity import SCORE_DECIMALS
 from truespan.query.verify import verify
 
 SLACK = 8
@@ -125,10 +126,10 @@ def _admissible(found: Sequence[Hit], floor: float | None) -> list[Hit]:
 
     The index was asked for exactly this; asking is not a guarantee.
     """
-    least = -1.0 if floor is None else as_float32(floor)
+    least = -1.0 if floor is None else float32(floor)
     unique: dict[ChunkId, Hit] = {}
     for hit in found:
-        if as_float32(hit.score) >= least - (1e-5 if floor is None else 0.0):
+        if float32(hit.score) >= least - (1e-5 if floor is None else 0.0):
             unique.setdefault(hit.chunk_id, hit)
     return sorted(unique.values(), key=lambda hit: -hit.score)
 

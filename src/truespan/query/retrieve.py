@@ -19,6 +19,7 @@ from truespan.model.chunk import ChunkState, Vector
 from truespan.model.document import ShelfEntry
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.request import MAX_CONTEXT_TOKENS, RELEVANCE_FLOOR, RetrievalRequest
+from truespan.model.scale import float32
 from truespan.model.scope import Authority, Scope, Verb, World, admits
 from truespan.model.trail import Hit, Verified, Visible
 from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
@@ -39,7 +40,7 @@ from truespan.query.pack import Packed, pack
 from truespan.query.rank import complete_until, rank_visible
 from truespan.query.reveal import reveal
 from truespan.query.settle import existing
-from truespan.query.similarity import as_float32, shown, similarity_of
+from truespan.query.similarity import shown, similarity_of
 from truespan.query.vector import query_vector
 from truespan.query.verify import verify
 
@@ -131,7 +132,7 @@ class Retriever:
         parts = self._part_vectors(scope, request.selected_text)
         ranking = self._query_vector(scope, request.query) or _mean(parts)
         score = similarity_of(ranking, kept, scope.profile.distance)
-        if as_float32(score) < as_float32(RELEVANCE_FLOOR):
+        if float32(score) < float32(RELEVANCE_FLOOR):
             return Reason(WhyNot.BELOW_FLOOR, shown(score))
         if request.query is not None and parts and not self._related(scope, [part], parts, {}):
             return Reason(WhyNot.UNRELATED, shown(score))

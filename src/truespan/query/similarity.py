@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from math import inf
 from operator import mul
-from struct import pack, unpack
 
 from truespan.model.chunk import Vector
 from truespan.model.profile import Distance
 
 SCORE_DECIMALS = 6
-
-
-def as_float32(value: float) -> float:
-    """Return the float32 number nearest to `value`: the one an index would compare with."""
-    try:
-        return unpack("<f", pack("<f", value))[0]
-    except OverflowError:
-        return inf if value > 0 else -inf
 
 
 def similarity_of(one: Vector, other: Vector, distance: Distance) -> float:

@@ -10,9 +10,9 @@ from typing import Any
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.adapters.sqlite_store.documents import revision_key, tally
 from truespan.adapters.sqlite_store.figures import figure_mark
 from truespan.adapters.sqlite_store.rebuild import rebuild
+from truespan.adapters.sqlite_store.staging import revision_key, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.model.chunk import (
     ChunkKind,

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.adapters.sqlite_store.figures import figure_text
 from truespan.adapters.sqlite_store.readers import reanchor
+from truespan.adapters.sqlite_store.staging import revision_key, stage, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.errors import DocumentNotFound, StoreDamaged
-from truespan.model.chunk import FigureMark, PendingChunk, Vector
+from truespan.model.chunk import PendingChunk, Vector
 from truespan.model.document import Document, Draft, OutlineEntry, RevisionRef
-from truespan.model.ids import ChunkId, TextHash, chunk_id, hash_bytes, hash_text
-from truespan.model.profile import spelled
+from truespan.model.ids import ChunkId, TextHash, hash_bytes
 from truespan.model.scope import Scope, Unlimited
 from truespan.model.source import DocumentKind
 from truespan.ports import Clock
@@ -42,10 +39,6 @@ _LISTED = """
 _KIND, _TAGS, _SAID, _QUARANTINED, _STATED, _SKIPPED = 4, 8, 10, 18, 21, 24
 """Which of these columns need a second look. Their order is that of a `Document`'s fields."""
 
-_INSERT_REVISION = """
-    INSERT INTO revisions ({columns}) VALUES ({marks}) RETURNING key
-"""
-
 
 class SqliteDocuments:
     """The part of the store that knows documents and revisions."""
@@ -68,7 +61,7 @@ class SqliteDocuments:
         now = self._clock.now()
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
-            return [_stage(connection, scope, world, draft, now) for draft in drafts]
+            return [stage(connection, scope, world, draft, now) for draft in drafts]
 
     def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
         """Commit vectors, so that what was paid for survives whatever comes next."""
@@ -252,203 +245,6 @@ def _document_row(row: tuple[Any, ...]) -> Document:
     # What was skipped on purpose is set aside in the same way, and is no damage.
     values[_QUARANTINED] -= row[_SKIPPED]
     return Document(*values)
-
-
-def revision_key(
-    connection: apsw.Connection, world: int, ref: RevisionRef, *, state: str | None = None
-) -> int | None:
-    """Return the number that a revision's rows carry; None when it is gone."""
-    rows = fetch(
-        connection,
-        """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-           WHERE d.world = ? AND d.number = ? AND r.number = ?
-             AND r.state = coalesce(?, r.state)""",
-        (world, ref.document, ref.revision, state),
-    )
-    return rows[0][0] if rows else None
-
-
-def tally(connection: apsw.Connection, revision: int, generation: int) -> None:
-    """Count a revision's states again, in the transaction that changed them."""
-    connection.execute(
-        """INSERT OR REPLACE INTO tallies
-           SELECT ?1, ?2, count(*), count(*) FILTER (WHERE state = 'embedded'),
-             count(*) FILTER (WHERE state = 'quarantined')
-           FROM states WHERE revision = ?1 AND generation = ?2""",
-        (revision, generation),
-    )
-
-
-def _stage(
-    connection: apsw.Connection, scope: Scope, world: int, draft: Draft, now: float
-) -> RevisionRef:
-    document, number, revision = _document(connection, world, draft.doc_id, now)
-    connection.execute(
-        "UPDATE revisions SET state = 'retired' WHERE document = ? AND state = 'staged'",
-        (document,),
-    )
-    row = _revision_row(draft, document, revision, now)
-    sql = _INSERT_REVISION.format(
-        columns=", ".join(row), marks=", ".join(f":{name}" for name in row)
-    )
-    key = fetch(connection, sql, row)[0][0]
-    connection.execute("INSERT INTO texts VALUES (?, ?)", (key, draft.canonical.text))
-    places = zip(draft.canonical.starts, draft.canonical.places, strict=True)
-    connection.executemany(
-        "INSERT INTO places VALUES (?, ?, ?, ?)",
-        [(key, start, place.chapter, place.section) for start, place in places],
-    )
-    connection.executemany(
-        "INSERT INTO sentences VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            (key, sid, start, end, measured.tokens, measured.digest)
-            for measured in draft.sentences
-            for sid, start, end in (measured.sentence,)
-        ],
-    )
-    _write_surroundings(connection, draft, key)
-    _write_chunks(connection, scope, world, draft, RevisionRef(number, revision), key)
-    return RevisionRef(number, revision)
-
-
-def _revision_row(draft: Draft, document: int, revision: int, now: float) -> dict[str, Any]:
-    text = draft.canonical.text
-    return {
-        "document": document,
-        "number": revision,
-        "state": "staged",
-        "name": draft.name,
-        "path": draft.path,
-        "kind": draft.kind.value,
-        "title": draft.title,
-        "language": draft.language,
-        "language_declared": int(draft.language_declared),
-        "language_stated": int(draft.language_stated),
-        "version": draft.version,
-        "declared_title": draft.declared_title,
-        "stated_title": draft.stated_title,
-        "tags": json.dumps(draft.tags),
-        "chunking": draft.chunking.name,
-        "chunking_profile": spelled(draft.chunking),
-        "source_hash": draft.source_hash,
-        "recipe": draft.recipe,
-        "source_url": draft.source_url,
-        "metadata": draft.metadata,
-        "origin": draft.origin,
-        "properties": json.dumps(asdict(draft.properties)),
-        "text_hash": hash_text(text),
-        "characters": len(text),
-        "sentences": len(draft.sentences),
-        "created_at": now,
-    }
-
-
-def _write_surroundings(connection: apsw.Connection, draft: Draft, key: int) -> None:
-    """Write what stands beside a revision's text: pages, figures, and what the sanitiser found."""
-    connection.executemany(
-        "INSERT INTO pages VALUES (?, ?, ?)", [(key, *start) for start in draft.canonical.pages]
-    )
-    connection.executemany(
-        "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                key,
-                figure.number,
-                figure.figure_id,
-                figure.offset,
-                figure.image_ref,
-                figure.description,
-                figure_text(FigureMark(figure.figure_id, figure.image_ref, figure.parent)),
-            )
-            for figure in draft.figures
-        ],
-    )
-    connection.executemany(
-        "INSERT INTO audits VALUES (?, ?, ?, ?, ?)",
-        [(key, one.label, one.rule, one.count, int(one.redacted)) for one in draft.audit],
-    )
-
-
-def _document(
-    connection: apsw.Connection, world: int, doc_id: str, now: float
-) -> tuple[int, int, int]:
-    """Return a document's key, its number and its next revision, making the row if need be."""
-    rows = fetch(
-        connection,
-        """UPDATE documents SET next_revision = next_revision + 1
-           WHERE world = ? AND doc_id = ? AND deleted_at IS NULL
-           RETURNING key, number, next_revision - 1""",
-        (world, doc_id),
-    )
-    if rows:
-        return rows[0]
-    number = fetch(
-        connection,
-        "UPDATE worlds SET next_document = next_document + 1 WHERE key = ? "
-        "RETURNING next_document - 1",
-        (world,),
-    )[0][0]
-    key = fetch(
-        connection,
-        """INSERT INTO documents (world, number, doc_id, next_revision, created_at)
-           VALUES (?, ?, ?, 2, ?) RETURNING key""",
-        (world, number, doc_id, now),
-    )[0][0]
-    return key, number, 1
-
-
-def _write_chunks(
-    connection: apsw.Connection,
-    scope: Scope,
-    world: int,
-    draft: Draft,
-    ref: RevisionRef,
-    key: int,
-) -> None:
-    generation = scope.generation.number
-    connection.executemany(
-        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                key,
-                generation,
-                chunk.index,
-                chunk.text,
-                chunk.text_hash,
-                chunk.overlap_text,
-                array("I", chunk.sentence_ends).tobytes(),
-                chunk.chapter,
-                chunk.section,
-                chunk.page,
-                figure_text(chunk.figure) if chunk.figure else None,
-                chunk.dedupe_hash,
-            )
-            for chunk in draft.chunks
-        ],
-    )
-    connection.executemany(
-        "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', NULL)",
-        [
-            (
-                key,
-                generation,
-                chunk.index,
-                world,
-                chunk_id(scope.world, generation, ref.document, ref.revision, chunk.index),
-                chunk.kind.value,
-                chunk.start - len(chunk.overlap_text),
-                chunk.start,
-                chunk.end,
-                chunk.first_sid,
-                chunk.last_sid,
-                chunk.reach,
-                chunk.tokens,
-                chunk.text_hash,
-            )
-            for chunk in draft.chunks
-        ],
-    )
-    tally(connection, key, generation)
 
 
 def _flip(connection: apsw.Connection, scope: Scope, world: int, ref: RevisionRef) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.adapters.sqlite_store.documents import revision_key
+from truespan.adapters.sqlite_store.staging import revision_key
 from truespan.adapters.sqlite_store.worlds import world_key
 from truespan.errors import StoreDamaged
 from truespan.model.chunk import Vector

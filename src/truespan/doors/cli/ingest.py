@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -61,42 +61,30 @@ def ingest(
     as_json: AsJson = False,
 ) -> int:
     """Carry files, folders or what a manifest names into a world. Interrupted, it goes on."""
+    asked: dict[str, Any] = {
+        "manifest": manifest,
+        "kind": kind,
+        "chunking": chunking,
+        "title": title,
+        "language": language,
+        "version": version,
+        "tags": tag or None,
+        "prune": prune,
+        "allow_empty": allow_empty,
+    }
     with open_at(library) as opened:
         chosen = opened.world(world)
         if dry_run:
-            plan = chosen.plan_ingest(
-                paths or (),
-                manifest=manifest,
-                kind=kind,
-                chunking=chunking,
-                title=title,
-                language=language,
-                version=version,
-                tags=tag or None,
-                prune=prune,
-                allow_empty=allow_empty,
-            )
             from truespan.doors.cli.show_ingest import dry_run_data, show_dry_run
 
+            plan = chosen.plan_ingest(paths or (), **asked)
             say(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
             return 0
         from truespan.doors.cli.progress import progress_bar
 
         with progress_bar(hidden=as_json) as on_progress:
-            report = chosen.ingest(
-                paths or (),
-                manifest=manifest,
-                kind=kind,
-                chunking=chunking,
-                title=title,
-                language=language,
-                version=version,
-                tags=tag or None,
-                prune=prune,
-                allow_empty=allow_empty,
-                on_progress=on_progress,
-                on_prune=None if as_json else _say_doomed,
-            )
+            on_prune = None if as_json else _say_doomed
+            report = chosen.ingest(paths or (), **asked, on_progress=on_progress, on_prune=on_prune)
     return _finish(report, as_json)
 
 

@@ -6,7 +6,7 @@ the places of pictures. Left out are deletions, hidden text, comments, headers a
 
 from __future__ import annotations
 
-from truespan.errors import SourceEncrypted, SourceUnsafe, SourceUnsupported
+from truespan.errors import SourceUnsafe
 from truespan.ingest.load.archive import Archive
 from truespan.ingest.load.docx.body import Body, notes_of
 from truespan.ingest.load.docx.lists import Lists
@@ -17,9 +17,6 @@ from truespan.ingest.load.docx.properties import read_properties
 from truespan.ingest.load.docx.styles import Styles
 from truespan.model.text import Loaded
 
-_OLD_CONTAINER = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
-
 
 def load_docx(shown: str, data: bytes, *, images: bool) -> Loaded:
     """Return what a DOCX file holds; the bytes of its pictures only if `images` are wanted.
@@ -27,18 +24,11 @@ def load_docx(shown: str, data: bytes, *, images: bool) -> Loaded:
     Raises:
         SourceRefused: it cannot become a document; its kind says why.
     """
-    _refuse_old_container(shown, data)
     try:
         return _load(Package(shown, Archive(shown, data)), images)
     except RecursionError as error:
         # The parser's limit of depth should keep this from happening; a crash would be worse.
         raise SourceUnsafe(shown) from error
-
-
-def _refuse_old_container(shown: str, data: bytes) -> None:
-    """Tell apart what is called DOCX and has another form: protected, or from another age."""
-    if data.startswith(_OLD_CONTAINER):
-        raise (SourceEncrypted if _ENCRYPTED_STREAM in data else SourceUnsupported)(shown)
 
 
 def _load(package: Package, images: bool) -> Loaded:
