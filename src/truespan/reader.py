@@ -10,7 +10,7 @@ from truespan.model.bundle import ContextBundle, Reason
 from truespan.model.document import Document, RevisionRef
 from truespan.model.ids import ChunkId
 from truespan.model.request import READING_TOP_K, ReadingRequest
-from truespan.model.scope import Authority, Scope
+from truespan.model.scope import Aim, Authority, Scope
 from truespan.parts import Parts
 from truespan.reading.follow import Follower, book_of
 from truespan.reading.positions import Whereabouts, resolve, whereabouts
@@ -21,6 +21,7 @@ class Shelves(Protocol):
     """What a reader needs of the world it reads in."""
 
     id: str
+    aim: Aim
 
     @property
     def authority(self) -> Authority: ...
@@ -112,17 +113,18 @@ class Reader:
         return Follower(
             parts.store,
             parts.index,
-            parts.embedder,
+            parts.embedder_for,
             parts.clock,
             TailMaker(
                 parts.store,
-                parts.embedder,
+                parts.embedder_for,
                 parts.counter,
                 parts.limits,
                 parts.clock,
                 parts.preparation.on_token_limit,
             ),
             self._on_flaws,
+            self._world.aim,
         )
 
     def why_not(self, chunk_id: str, query: str, **settings: Any) -> Reason:

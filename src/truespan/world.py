@@ -34,11 +34,12 @@ from truespan.model.request import (
     RetrievalRequest,
     SearchRequest,
 )
-from truespan.model.scope import Authority, Generation, Scope, Verb
+from truespan.model.scope import Aim, Authority, Generation, Scope, Verb
 from truespan.model.scope import World as WorldRecord
 from truespan.parts import Parts
 from truespan.query.retrieve import Retriever
 from truespan.query.search import Searcher
+from truespan.query.settle import existing
 from truespan.reader import Reader
 from truespan.upkeep.background import BackgroundRepairs
 from truespan.upkeep.doctor import Plan, apply_plan, examine
@@ -54,12 +55,19 @@ class World:
     """One world of a library, as its holder may use it."""
 
     def __init__(
-        self, parts: Parts, authority: Authority, repairs: BackgroundRepairs, world_id: str
+        self,
+        parts: Parts,
+        authority: Authority,
+        repairs: BackgroundRepairs,
+        world_id: str,
+        aim: Aim = None,
     ) -> None:
         self._parts = parts
         self._authority = authority
         self._repairs = repairs
         self.id = world_id
+        self.aim: Aim = aim
+        """Which generation is asked: the default one, a domain's, or one by its number."""
 
     @property
     def name(self) -> str:
@@ -81,7 +89,12 @@ class World:
         request = SearchRequest(query, top_k, floor)
         parts = self._parts
         searcher = Searcher(
-            parts.store, parts.index, parts.embedder, parts.clock, self._repairs.submit
+            parts.store,
+            parts.index,
+            parts.embedder_for,
+            parts.clock,
+            self._repairs.submit,
+            self.aim,
         )
         return searcher.search(self._authority, self.id, request)
 
@@ -134,14 +147,14 @@ class World:
 
     def _retriever(self) -> Retriever:
         parts = self._parts
-        limit = parts.embedder.profile.input_limit
         return Retriever(
             parts.store,
             parts.index,
-            parts.embedder,
+            parts.embedder_for,
             parts.clock,
             self._repairs.submit,
-            lambda text: split_parts(text, parts.counter, limit - INSTRUCTION_ROOM),
+            lambda text, limit: split_parts(text, parts.counter, limit - INSTRUCTION_ROOM),
+            self.aim,
         )
 
     def ingest(
@@ -329,10 +342,7 @@ class World:
         return WorldIntake(self._parts, scope)
 
     def _record(self) -> WorldRecord:
-        record = self._parts.store.find_world(self._authority, self.id)
-        if record is None:
-            raise WorldNotFound(self.id)
-        return record
+        return existing(self._parts.store, self._authority, self.id, self.aim)
 
     def _planning_scope(self) -> Scope:
         """Return the scope of the world as it is, or as it would begin."""

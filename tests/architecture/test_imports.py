@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "truespan"
 
 ALLOWED = {
-    "errors": set(),
+    "errors": {"errors"},
     "model": {"errors", "model"},
     "ports": {"errors", "model", "ports"},
     "ingest": {"errors", "model", "ports", "ingest"},
@@ -20,7 +20,7 @@ ALLOWED = {
     "reading": {"errors", "model", "ports", "ingest", "query", "reading"},
     "answer": {"errors", "model", "ports", "answer"},
     "upkeep": {"errors", "model", "ports", "upkeep"},
-    "parts": {"ports", "ingest"},
+    "parts": {"errors", "model", "ports", "ingest"},
     "reader": {"errors", "model", "parts", "reading"},
     "jobs": {"errors", "model", "ports"},
     "intake": {"errors", "model", "parts", "ingest", "jobs"},

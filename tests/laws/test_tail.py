@@ -83,7 +83,7 @@ def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -
 def tail_maker(here: Place, scope: Scope, counter: TokenCounter) -> TailMaker:
     parts = here.library._parts
     embedder = WordEmbedder(profile=scope.profile)
-    return TailMaker(here.store, embedder, counter, parts.limits, HandClock())
+    return TailMaker(here.store, lambda _: embedder, counter, parts.limits, HandClock())
 
 
 def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) -> list[Cut]:

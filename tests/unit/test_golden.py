@@ -9,14 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from truespan.errors import InvalidSettings
+from truespan.errors import GoldenInvalid, InvalidSettings
 from truespan.upkeep.golden import (
     LONGEST_LINE,
     MOST_GRADE,
     MOST_TOP_K,
     Expected,
     GoldenFilters,
-    GoldenInvalid,
     GoldenQuery,
     golden_entry,
     golden_line,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from truespan.model.chunk import CutChunk
 from truespan.model.figure import FigureRecord
 from truespan.model.profile import ChunkingProfile
+from truespan.model.scope import Generation
 from truespan.model.source import Declared, DocumentKind
 from truespan.model.text import CanonicalText, Image, Properties, Sentence
 
@@ -180,6 +181,37 @@ class Derivable:
     text: str
     outline: tuple[OutlineEntry, ...]
     sentences: int
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRecord:
+    """A generation in numbers. `missing` counts documents that it has no chunks of yet."""
+
+    generation: Generation
+    created_at: float
+    documents: int
+    chunks: int
+    embedded: int
+    pending: int
+    quarantined: int
+    missing: int
+    is_default: bool
+    domains: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Say whether it has every document that readers of the world see, fully embedded."""
+        return self.missing == 0 and self.pending == 0
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRecord:
+    """A domain: a library-wide name for one generation of one world."""
+
+    key: str
+    world: str
+    world_name: str
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)

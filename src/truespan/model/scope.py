@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from truespan.errors import WorldNotFound
 from truespan.model.ids import WorldId
-from truespan.model.profile import EmbeddingProfile
+from truespan.model.profile import ChunkingProfile, EmbeddingProfile
 
 T = TypeVar("T")
 
@@ -94,6 +94,12 @@ class Generation:
 
     number: int
     profile: EmbeddingProfile
+    chunking: ChunkingProfile | None = None
+    """How all of its documents are cut; None for each as its own profile says."""
+
+
+Aim: TypeAlias = str | int | None
+"""Which generation of a world is meant: a domain by its key, one by its number, or the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,8 @@ class World:
     name: str
     generation: Generation | None
     changes: int
+    aim: Aim = None
+    """What the generation was chosen by; whoever looks again chooses by the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Must hold: every call that touches a world takes its scope.
 
 from __future__ import annotations
 
-from truespan.ports.embedding import Cooldowns, Embedder, EmbeddingLimits, TokenCounter
+from truespan.ports.embedding import Cooldowns, Embedder, Embedders, EmbeddingLimits, TokenCounter
 from truespan.ports.index import VectorIndex
 from truespan.ports.machine import Clock, Processes
 from truespan.ports.sources import AssetStore, SourceFinder, SourceParser
@@ -29,6 +29,7 @@ __all__ = [
     "Cooldowns",
     "DocumentStore",
     "Embedder",
+    "Embedders",
     "EmbeddingLimits",
     "JobStore",
     "Processes",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from truespan.model.chunk import Vector
 from truespan.model.profile import EmbeddingProfile
@@ -82,6 +82,10 @@ class Embedder(Protocol):
     def count_query(self, text: str) -> int:
         """Return the exact number of tokens the model would read of a query."""
         ...
+
+
+Embedders: TypeAlias = Callable[[EmbeddingProfile], Embedder]
+"""Gives the embedder of a generation's profile, or the default one where none has it."""
 
 
 class Cooldowns(Protocol):

@@ -11,7 +11,9 @@ from truespan.model.document import (
     Derivable,
     Derived,
     Document,
+    DomainRecord,
     Draft,
+    GenerationRecord,
     OutlineEntry,
     RevisionRef,
     ShelfEntry,
@@ -19,9 +21,9 @@ from truespan.model.document import (
 )
 from truespan.model.ids import ChunkId, TextHash, WorldId
 from truespan.model.job import Job, JobCounts, JobDocument, JobLine, JobNews, JobState, Phase
-from truespan.model.profile import EmbeddingProfile
+from truespan.model.profile import ChunkingProfile, EmbeddingProfile
 from truespan.model.reading import Anchor, Position, StoredSentence, TailChunk
-from truespan.model.scope import Authority, Scope, World
+from truespan.model.scope import Aim, Authority, Generation, Scope, World
 from truespan.model.trail import Flaw, Repair
 from truespan.ports.embedding import Cooldowns
 
@@ -33,8 +35,54 @@ class WorldStore(Protocol):
 
     def worlds(self, authority: Authority) -> list[World]: ...
 
-    def find_world(self, authority: Authority, reference: str) -> World | None:
-        """Return the world with this id or name; None when it is absent or foreign."""
+    def find_world(self, authority: Authority, reference: str, aim: Aim = None) -> World | None:
+        """Return the world with this id or name, with the generation that is aimed at.
+
+        None when the world is absent or foreign, or has no such generation or domain.
+        """
+        ...
+
+    def find_domain(self, authority: Authority, key: str) -> World | None:
+        """Return the world of a domain, with the generation its alias names; None as above."""
+        ...
+
+    def generations(self, scope: Scope) -> list[GenerationRecord]:
+        """Return every generation of the world, by number, with what it holds."""
+        ...
+
+    def add_generation(
+        self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
+    ) -> Generation:
+        """Begin another generation, which no alias names yet."""
+        ...
+
+    def move_alias(self, scope: Scope, domain: str | None, *, to: int, changes: int) -> bool:
+        """Let an alias name another generation, in one commit; None is the world's default.
+
+        False when the world has changed since its count of changes was `changes`, or the
+        generation is not complete: whoever asks has to look again.
+
+        Raises:
+            DomainNotFound: the key names a generation of another world.
+        """
+        ...
+
+    def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
+        """Return what an alias named before its last move, if that is still there."""
+        ...
+
+    def domains(self, authority: Authority) -> list[DomainRecord]:
+        """Return the domains of the worlds an authority sees, by key."""
+        ...
+
+    def remove_domain(self, scope: Scope, key: str) -> None: ...
+
+    def remove_generation(self, scope: Scope) -> None:
+        """Remove the rows of the scope's generation, which no alias may name.
+
+        Raises:
+            GenerationInUse: one does.
+        """
         ...
 
     def begin_generation(

@@ -20,9 +20,9 @@ from truespan.model.document import ShelfEntry
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.request import MAX_CONTEXT_TOKENS, RELEVANCE_FLOOR, RetrievalRequest
 from truespan.model.scale import float32
-from truespan.model.scope import Authority, Scope, Verb, World, admits
+from truespan.model.scope import Aim, Authority, Scope, Verb, World, admits
 from truespan.model.trail import Hit, Verified, Visible
-from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
+from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
 from truespan.query.assemble import (
     FILTERED,
     RANKED,
@@ -51,14 +51,15 @@ MOST_SEARCHED_FOR_SELECTION = 50
 
 @dataclass(frozen=True, slots=True)
 class Retriever:
-    """What a retrieval needs. `parts_of` cuts a long text where sentences end."""
+    """What a retrieval needs. `parts_of` cuts a long text where sentences end, within a limit."""
 
     store: TrustedStore
     index: VectorIndex
-    embedder: Embedder
+    embedders: Embedders
     clock: Clock
     on_flaws: Callable[[Scope], None]
-    parts_of: Callable[[str], list[str]]
+    parts_of: Callable[[str, int], list[str]]
+    aim: Aim = None
 
     def retrieve(
         self,
@@ -86,7 +87,7 @@ class Retriever:
         )
 
     def _admitted(self, authority: Authority, world_ref: str, request: RetrievalRequest) -> World:
-        world = existing(self.store, authority, world_ref)
+        world = existing(self.store, authority, world_ref, self.aim)
         if not authority.may(Verb.READ, world.id):
             raise NotAllowed("retrieve without a reader")
         _require_words(request)
@@ -249,15 +250,25 @@ class Retriever:
         if query is None:
             return None
         return query_vector(
-            scope, query.strip(), embedder=self.embedder, cache=self.store, clock=self.clock
+            scope,
+            query.strip(),
+            embedder=self.embedders(scope.profile),
+            cache=self.store,
+            clock=self.clock,
         )
 
     def _part_vectors(self, scope: Scope, selection: str | None) -> list[Vector]:
         if selection is None:
             return []
         return [
-            query_vector(scope, part, embedder=self.embedder, cache=self.store, clock=self.clock)
-            for part in self.parts_of(selection)
+            query_vector(
+                scope,
+                part,
+                embedder=self.embedders(scope.profile),
+                cache=self.store,
+                clock=self.clock,
+            )
+            for part in self.parts_of(selection, scope.profile.input_limit)
         ]
 
     def _near_misses(self, scope: Scope, ranking: Vector) -> tuple[NearMiss, ...]:

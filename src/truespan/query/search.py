@@ -10,9 +10,9 @@ from truespan.model.bundle import Notice, Passage, Receipt, SearchResult
 from truespan.model.chunk import ChunkKind
 from truespan.model.ids import WorldId
 from truespan.model.request import SearchRequest
-from truespan.model.scope import Authority, Scope, Verb, World
+from truespan.model.scope import Aim, Authority, Scope, Verb, World
 from truespan.model.trail import Verified
-from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
+from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
 from truespan.query.gather import (
     NOTHING_EMBEDDED,
     Gathered,
@@ -34,9 +34,10 @@ class Searcher:
 
     store: TrustedStore
     index: VectorIndex
-    embedder: Embedder
+    embedders: Embedders
     clock: Clock
     on_flaws: Callable[[Scope], None]
+    aim: Aim = None
 
     def search(self, authority: Authority, world_ref: str, request: SearchRequest) -> SearchResult:
         """Answer a request whose settings were checked when it was made.
@@ -45,7 +46,7 @@ class Searcher:
         is to find, and only then the provider and the index.
         """
         began = self.clock.monotonic()
-        world = existing(self.store, authority, world_ref)
+        world = existing(self.store, authority, world_ref, self.aim)
         if not authority.may(Verb.READ, world.id):
             raise NotAllowed("search without a reader")
         if request.top_k == 0:
@@ -83,7 +84,7 @@ class Searcher:
         answer.scope = scope
         answer.effective_k = min(answer.request.top_k, answer.in_scope)
         vector = query_vector(
-            scope, query, embedder=self.embedder, cache=self.store, clock=self.clock
+            scope, query, embedder=self.embedders(scope.profile), cache=self.store, clock=self.clock
         )
         k = answer.effective_k
         answer.found = gather(

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from truespan.errors import StoreBusy, WorldNotFound
-from truespan.model.scope import Authority, World
+from truespan.errors import (
+    DomainNotFound,
+    GenerationNotFound,
+    StoreBusy,
+    TruespanError,
+    WorldNotFound,
+)
+from truespan.model.scope import Aim, Authority, World
 from truespan.ports import WorldStore
 
 ATTEMPTS = 40
@@ -19,16 +25,24 @@ class Restart(Exception):
     """What an attempt needs is gone: the world changed under it."""
 
 
-def existing(store: WorldStore, authority: Authority, reference: str) -> World:
+def existing(store: WorldStore, authority: Authority, reference: str, aim: Aim = None) -> World:
     """Return the world a request names.
 
     Raises:
         WorldNotFound: it is absent, or does not exist for this authority: the same answer.
+        DomainNotFound, GenerationNotFound: it has no such generation, as above.
     """
-    world = store.find_world(authority, reference)
+    world = store.find_world(authority, reference, aim)
     if world is None:
-        raise WorldNotFound(reference)
+        raise not_found(reference, aim)
     return world
+
+
+def not_found(reference: str, aim: Aim) -> TruespanError:
+    """Return the error for what is absent or foreign; nobody can tell which."""
+    if aim is None:
+        return WorldNotFound(reference)
+    return DomainNotFound(aim) if isinstance(aim, str) else GenerationNotFound(aim)
 
 
 def in_one_state(
@@ -47,9 +61,9 @@ def in_one_state(
         try:
             outcomes = [attempt(world)]
         except Restart:
-            world = existing(store, authority, world.id)
+            world = existing(store, authority, world.id, world.aim)
             continue
-        latest = existing(store, authority, world.id)
+        latest = existing(store, authority, world.id, world.aim)
         if latest.changes == world.changes:
             break
         world = latest

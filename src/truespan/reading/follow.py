@@ -12,9 +12,9 @@ from truespan.model.document import RevisionRef
 from truespan.model.ids import ChunkId
 from truespan.model.reading import NOTHING_READ, Position, TailChunk
 from truespan.model.request import MAX_CONTEXT_TOKENS, ReadingRequest
-from truespan.model.scope import Authority, Scope, World
+from truespan.model.scope import Aim, Authority, Scope, World
 from truespan.model.trail import Verified, Visible
-from truespan.ports import Clock, Embedder, TrustedStore, VectorIndex
+from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
 from truespan.query.assemble import (
     FILTERED,
     RANKED,
@@ -48,10 +48,11 @@ class Follower:
 
     store: TrustedStore
     index: VectorIndex
-    embedder: Embedder
+    embedders: Embedders
     clock: Clock
     tails: TailMaker
     on_flaws: Callable[[Scope], None]
+    aim: Aim = None
 
     def retrieve(
         self, authority: Authority, world_ref: str, reader: str, request: ReadingRequest
@@ -71,7 +72,7 @@ class Follower:
     def _admitted(
         self, authority: Authority, world_ref: str, reader: str, request: ReadingRequest
     ) -> World:
-        world = existing(self.store, authority, world_ref)
+        world = existing(self.store, authority, world_ref, self.aim)
         if not authority.may_follow(reader, world.id):
             raise NotAllowed("read as this reader")
         if not request.query.strip():
@@ -152,7 +153,11 @@ class Follower:
         account = attempt.account
         ref = RevisionRef(position.document, position.revision)
         vector = query_vector(
-            scope, request.query.strip(), embedder=self.embedder, cache=self.store, clock=self.clock
+            scope,
+            request.query.strip(),
+            embedder=self.embedders(scope.profile),
+            cache=self.store,
+            clock=self.clock,
         )
         account.trace.append(VECTORIZED)
         tail = self.tails.tail(scope, ref, position.sid, position.chunking)

@@ -22,7 +22,7 @@ from truespan.model.profile import ChunkingProfile, Strategy
 from truespan.model.reading import StoredSentence, TailChunk
 from truespan.model.scope import Scope
 from truespan.model.text import CanonicalText, Place, Sentence, Span
-from truespan.ports import Clock, Embedder, EmbeddingLimits, TokenCounter, TrustedStore
+from truespan.ports import Clock, Embedders, EmbeddingLimits, TokenCounter, TrustedStore
 from truespan.query.settle import Restart
 
 
@@ -31,7 +31,7 @@ class TailMaker:
     """Makes, keeps and gives out tails."""
 
     store: TrustedStore
-    embedder: Embedder
+    embedders: Embedders
     counter: TokenCounter
     limits: EmbeddingLimits
     clock: Clock
@@ -129,7 +129,7 @@ class TailMaker:
             return kept
         vectors: dict[TextHash, Vector] = {}
         batches = embed_texts(
-            self.embedder,
+            self.embedders(scope.profile),
             missing,
             self.limits,
             self.clock,

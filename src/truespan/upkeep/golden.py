@@ -17,7 +17,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from truespan.errors import InvalidSettings
+from truespan.errors import GoldenInvalid, InvalidSettings
 from truespan.model.request import LONGEST_QUERY
 from truespan.upkeep.golden_yaml import Item, read_items
 
@@ -30,16 +30,6 @@ LONGEST_PHRASE = 1000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _SPELLED_OUT = {str: "a string", int: "a whole number", list: "a list", dict: "a mapping"}
-
-
-class GoldenInvalid(InvalidSettings):
-    """Golden queries that cannot be used. `lines` are numbers with what is wrong there."""
-
-    def __init__(self, name: str, lines: list[tuple[int, str]]) -> None:
-        shown = "; ".join(f"line {number}: {reason}" for number, reason in lines[:10])
-        more = f"; and {len(lines) - 10} more" if len(lines) > 10 else ""
-        super().__init__(f"{name}: {shown}{more}.", advice="None of its queries was used.")
-        self.lines = lines
 
 
 class _Wrong(Exception):

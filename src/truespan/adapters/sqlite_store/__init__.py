@@ -15,6 +15,7 @@ from truespan.adapters.sqlite_store.cache import SqliteQueryCache
 from truespan.adapters.sqlite_store.chunks import SqliteChunks
 from truespan.adapters.sqlite_store.connection import Connections, migrate
 from truespan.adapters.sqlite_store.documents import SqliteDocuments
+from truespan.adapters.sqlite_store.generations import SqliteGenerations
 from truespan.adapters.sqlite_store.jobs import SqliteJobs
 from truespan.adapters.sqlite_store.readers import SqliteReaders
 from truespan.adapters.sqlite_store.upkeep import SqliteUpkeep
@@ -24,6 +25,7 @@ from truespan.ports import Clock
 
 class SqliteStore(
     SqliteWorlds,
+    SqliteGenerations,
     SqliteDocuments,
     SqliteChunks,
     SqliteReaders,

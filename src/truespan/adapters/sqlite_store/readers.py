@@ -73,7 +73,7 @@ class SqliteReaders:
     def positions(self, scope: Scope, reader: str) -> list[Position]:
         """Return every position of a reader in documents that are in force, by number."""
         rows = self._connections.query(_POSITIONS + " ORDER BY d.number", (reader, scope.world))
-        return [_position(reader, row) for row in rows]
+        return [_position(scope, reader, row) for row in rows]
 
     def sentences(
         self, scope: Scope, revision: RevisionRef, first: int, last: int
@@ -219,10 +219,11 @@ class SqliteReaders:
         return revision.document, revision.revision, scope.world
 
 
-def _position(reader: str, row: tuple[Any, ...]) -> Position:
+def _position(scope: Scope, reader: str, row: tuple[Any, ...]) -> Position:
     name, stored = row[4:6]
     # A library of an earlier version names one of the standard profiles, and nothing else.
-    chunking = read_chunking(stored) if stored else STANDARD_CHUNKING[name]
+    own = read_chunking(stored) if stored else STANDARD_CHUNKING[name]
+    chunking = scope.generation.chunking or own
     document, doc_id, shown, title = row[:4]
     revision, sid, current = row[6:]
     return Position(reader, document, doc_id, shown, title, chunking, revision, sid, bool(current))

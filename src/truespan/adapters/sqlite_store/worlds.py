@@ -12,14 +12,19 @@ from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.errors import WorldExists, WorldNotFound
 from truespan.model.document import WorldStatus
 from truespan.model.ids import WorldId
-from truespan.model.profile import Distance, EmbeddingProfile
-from truespan.model.scope import Authority, Generation, Scope, Verb, World
+from truespan.model.profile import Distance, EmbeddingProfile, read_chunking
+from truespan.model.scope import Aim, Authority, Generation, Scope, Verb, World
 from truespan.ports import Clock
 
-_WORLD = """
-    SELECT w.id, w.name, w.changes, g.number, g.profile
-    FROM worlds w LEFT JOIN generations g ON g.world = w.key AND g.number = w.generation
-"""
+_COLUMNS = "SELECT w.id, w.name, w.changes, g.number, g.profile, g.chunking FROM worlds w"
+_WORLD = _COLUMNS + " LEFT JOIN generations g ON g.world = w.key AND g.number = w.generation"
+_DOMAIN = (
+    _COLUMNS
+    + """ JOIN aliases a ON a.world = w.key AND a.key = ?
+          JOIN generations g ON g.world = w.key AND g.number = a.generation"""
+)
+_NUMBERED = _COLUMNS + " JOIN generations g ON g.world = w.key AND g.number = ?"
+_NAMED = " WHERE w.id = ? OR w.name = ? ORDER BY w.id = ? DESC LIMIT 1"
 
 
 class SqliteWorlds:
@@ -49,13 +54,20 @@ class SqliteWorlds:
         found = [_world(row) for row in rows]
         return [world for world in found if authority.sees(world.id)]
 
-    def find_world(self, authority: Authority, reference: str) -> World | None:
-        """Return the world with this id or name; None when it is absent or foreign."""
-        rows = self._connections.query(
-            _WORLD + " WHERE w.id = ? OR w.name = ? ORDER BY w.id = ? DESC LIMIT 1",
-            (reference, reference, reference),
-        )
-        world = _world(rows[0]) if rows else None
+    def find_world(self, authority: Authority, reference: str, aim: Aim = None) -> World | None:
+        """Return the world with this id or name, with the generation that is aimed at."""
+        if aim is None:
+            rows = self._connections.query(_WORLD + _NAMED, (reference,) * 3)
+        else:
+            chosen = _DOMAIN if isinstance(aim, str) else _NUMBERED
+            rows = self._connections.query(chosen + _NAMED, (aim, *(reference,) * 3))
+        world = _world(rows[0], aim) if rows else None
+        return world if world and authority.sees(world.id) else None
+
+    def find_domain(self, authority: Authority, key: str) -> World | None:
+        """Return the world of a domain, with the generation its alias names."""
+        rows = self._connections.query(_DOMAIN, (key,))
+        world = _world(rows[0], key) if rows else None
         return world if world and authority.sees(world.id) else None
 
     def begin_generation(
@@ -70,7 +82,8 @@ class SqliteWorlds:
                 raise WorldNotFound(world)
             if row[0][1] is None:
                 connection.execute(
-                    "INSERT INTO generations VALUES (?, 1, ?, ?, ?)",
+                    """INSERT INTO generations (world, number, profile_id, profile, created_at)
+                       VALUES (?, 1, ?, ?, ?)""",
                     (row[0][0], profile.id, json.dumps(asdict(profile)), self._clock.now()),
                 )
                 connection.execute(
@@ -149,7 +162,12 @@ def _profile(stored: str) -> EmbeddingProfile:
     return known
 
 
-def _world(row: tuple) -> World:
-    world, name, changes, number, profile = row
-    generation = Generation(number, _profile(profile)) if number is not None else None
-    return World(WorldId(world), name, generation, changes)
+def generation_of(number: int, profile: str, chunking: str | None) -> Generation:
+    """Return a generation as its row spells it."""
+    return Generation(number, _profile(profile), read_chunking(chunking) if chunking else None)
+
+
+def _world(row: tuple, aim: Aim = None) -> World:
+    world, name, changes, number, profile, chunking = row
+    generation = generation_of(number, profile, chunking) if number is not None else None
+    return World(WorldId(world), name, generation, changes, aim)

@@ -1,0 +1,211 @@
+"""Generations and the aliases that name them, in SQLite."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import apsw
+
+from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.sqlite_store.worlds import generation_of, touch_world, world_key
+from truespan.errors import DomainNotFound, GenerationInUse, GenerationNotFound
+from truespan.model.document import DomainRecord, GenerationRecord
+from truespan.model.ids import WorldId
+from truespan.model.profile import ChunkingProfile, EmbeddingProfile, spelled
+from truespan.model.scope import Authority, Generation, Scope
+from truespan.ports import Clock
+
+_DEFAULT = ""
+"""How a world's own default is spelled among the aliases that were moved."""
+
+_RECORDS = """
+    SELECT g.number, g.profile, g.chunking, g.created_at, count(t.revision),
+      coalesce(sum(t.chunks), 0), coalesce(sum(t.embedded), 0), coalesce(sum(t.quarantined), 0),
+      count(r.key) - count(t.revision), g.number IS w.generation,
+      (SELECT json_group_array(a.key) FROM aliases a
+        WHERE a.world = w.key AND a.generation = g.number)
+    FROM generations g
+    JOIN worlds w ON w.key = g.world
+    LEFT JOIN documents d ON d.world = w.key AND d.deleted_at IS NULL
+    LEFT JOIN revisions r ON r.document = d.key AND r.state = 'active'
+    LEFT JOIN tallies t ON t.revision = r.key AND t.generation = g.number
+    WHERE w.id = ? GROUP BY g.number ORDER BY g.number
+"""
+
+
+class SqliteGenerations:
+    """The part of the store that knows which builds of a world there are, and who names which."""
+
+    _connections: Connections
+    _clock: Clock
+
+    def generations(self, scope: Scope) -> list[GenerationRecord]:
+        """Return every generation of the world, by number, with what it holds."""
+        return [_record(row) for row in self._connections.query(_RECORDS, (scope.world,))]
+
+    def add_generation(
+        self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
+    ) -> Generation:
+        """Begin another generation, which no alias names yet."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            number = fetch(
+                connection,
+                """UPDATE worlds SET next_generation = next_generation + 1 WHERE key = ?
+                   RETURNING next_generation - 1""",
+                (world,),
+            )[0][0]
+            connection.execute(
+                "INSERT INTO generations VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    world,
+                    number,
+                    profile.id,
+                    json.dumps(asdict(profile)),
+                    self._clock.now(),
+                    spelled(chunking) if chunking else None,
+                ),
+            )
+        return Generation(number, profile, chunking)
+
+    def move_alias(self, scope: Scope, domain: str | None, *, to: int, changes: int) -> bool:
+        """Let an alias name another generation, unless the world has changed since."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            current = _named_by(connection, world, domain)
+            if not _is_unchanged(connection, world, changes) or not _is_complete(
+                connection, scope.world, to
+            ):
+                return False
+            if domain is None:
+                connection.execute("UPDATE worlds SET generation = ? WHERE key = ?", (to, world))
+            else:
+                connection.execute(
+                    "INSERT OR REPLACE INTO aliases VALUES (?, ?, ?, ?)",
+                    (domain, world, to, self._clock.now()),
+                )
+            connection.execute(
+                """INSERT INTO alias_moves (world, alias, came_from, went_to, moved_at)
+                   VALUES (?, ?, ?, ?, ?)""",
+                (world, domain or _DEFAULT, current, to, self._clock.now()),
+            )
+            touch_world(connection, world)
+        return True
+
+    def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
+        """Return what an alias named before its last move, if that is still there."""
+        rows = self._connections.query(
+            """SELECT m.came_from FROM alias_moves m JOIN worlds w ON w.key = m.world
+               WHERE w.id = ? AND m.alias = ? AND m.came_from IN
+                 (SELECT g.number FROM generations g WHERE g.world = w.key)
+               ORDER BY m.number DESC LIMIT 1""",
+            (scope.world, domain or _DEFAULT),
+        )
+        return rows[0][0] if rows else None
+
+    def domains(self, authority: Authority) -> list[DomainRecord]:
+        """Return the domains of the worlds an authority sees, by key."""
+        rows = self._connections.query(
+            """SELECT a.key, w.id, w.name, a.generation FROM aliases a
+               JOIN worlds w ON w.key = a.world ORDER BY a.key"""
+        )
+        return [DomainRecord(*row) for row in rows if authority.sees(WorldId(row[1]))]
+
+    def remove_domain(self, scope: Scope, key: str) -> None:
+        """Forget a domain's name; the generation stays."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            connection.execute("DELETE FROM aliases WHERE key = ? AND world = ?", (key, world))
+            if not connection.changes():
+                raise DomainNotFound(key)
+            touch_world(connection, world)
+
+    def remove_generation(self, scope: Scope) -> None:
+        """Remove the rows of the scope's generation, which no alias may name."""
+        number = scope.generation.number
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            names = _names_of(connection, world, number)
+            if names:
+                raise GenerationInUse(number, ", ".join(names))
+            _remove_rows(connection, world, number)
+            if not connection.changes():
+                raise GenerationNotFound(number)
+            # What only this generation needed: vectors of its texts, and of its profile.
+            connection.execute(
+                """DELETE FROM vectors WHERE world = ?1 AND (profile_id NOT IN
+                     (SELECT profile_id FROM generations WHERE world = ?1)
+                   OR (NOT EXISTS (SELECT 1 FROM states s WHERE s.world = ?1
+                         AND s.text_hash = vectors.text_hash)
+                     AND NOT EXISTS (SELECT 1 FROM tails t
+                       WHERE t.text_hash = vectors.text_hash)))""",
+                (world,),
+            )
+            touch_world(connection, world)
+
+
+def _remove_rows(connection: apsw.Connection, world: int, number: int) -> None:
+    """Remove a generation's rows, its own last."""
+    of_world = """revision IN (SELECT r.key FROM revisions r
+        JOIN documents d ON d.key = r.document WHERE d.world = ?)"""
+    for table in ("chunks", "tallies", "tails", "tail_marks"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE generation = ? AND {of_world}",  # noqa: S608
+            (number, world),
+        )
+    for table in ("states", "repairs", "probes"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE generation = ? AND world = ?",  # noqa: S608
+            (number, world),
+        )
+    connection.execute("DELETE FROM generations WHERE number = ? AND world = ?", (number, world))
+
+
+def _record(row: tuple) -> GenerationRecord:
+    number, profile, chunking, created, documents, chunks, embedded, quarantined = row[:8]
+    missing, is_default, domains = row[8:]
+    return GenerationRecord(
+        generation=generation_of(number, profile, chunking),
+        created_at=created,
+        documents=documents,
+        chunks=chunks,
+        embedded=embedded,
+        pending=chunks - embedded - quarantined,
+        quarantined=quarantined,
+        missing=missing,
+        is_default=bool(is_default),
+        domains=tuple(sorted(json.loads(domains))),
+    )
+
+
+def _is_unchanged(connection: apsw.Connection, world: int, changes: int) -> bool:
+    found = fetch(connection, "SELECT changes FROM worlds WHERE key = ?", (world,))
+    return found[0][0] == changes
+
+
+def _is_complete(connection: apsw.Connection, world: str, number: int) -> bool:
+    records = [_record(row) for row in fetch(connection, _RECORDS, (world,))]
+    return any(one.complete for one in records if one.generation.number == number)
+
+
+def _named_by(connection: apsw.Connection, world: int, domain: str | None) -> int | None:
+    if domain is None:
+        return fetch(connection, "SELECT generation FROM worlds WHERE key = ?", (world,))[0][0]
+    rows = fetch(connection, "SELECT world, generation FROM aliases WHERE key = ?", (domain,))
+    if rows and rows[0][0] != world:
+        raise DomainNotFound(domain)
+    return rows[0][1] if rows else None
+
+
+def _names_of(connection: apsw.Connection, world: int, number: int) -> list[str]:
+    """Return what names a generation, in words for a message."""
+    default = fetch(
+        connection, "SELECT 1 FROM worlds WHERE key = ? AND generation = ?", (world, number)
+    )
+    rows = fetch(
+        connection,
+        "SELECT key FROM aliases WHERE world = ? AND generation = ? ORDER BY key",
+        (world, number),
+    )
+    return [*(["the world itself"] if default else []), *(f"domain {row[0]!r}" for row in rows)]
