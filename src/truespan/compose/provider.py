@@ -35,7 +35,7 @@ def provider_embedder(
             return OpenAiEmbedder(
                 settings.openai_base_url,
                 settings.openai_model,
-                keys=_ring("openai", settings, clock, cooldowns, keyless=settings.openai_keyless),
+                keys=ring_of("openai", settings, clock, cooldowns, keyless=settings.openai_keyless),
                 dimensions=settings.openai_dimensions or None,
                 input_limit=settings.openai_input_limit or None,
                 counter=wordpiece,
@@ -49,7 +49,7 @@ def provider_embedder(
             return GoogleEmbedder(
                 settings.google_base_url,
                 settings.google_model,
-                keys=_ring("google", settings, clock, cooldowns),
+                keys=ring_of("google", settings, clock, cooldowns),
                 dimensions=settings.google_dimensions or None,
                 clock=clock,
                 in_flight=in_flight,
@@ -64,9 +64,10 @@ def provider_embedder(
     )
 
 
-def _ring(
+def ring_of(
     provider: str, settings: Settings, clock: Clock, cooldowns: Cooldowns, *, keyless: bool = False
 ) -> KeyRing:
+    """Return the keys of a provider, or a ring for a server that wants none."""
     if keyless:
         return KeyRing.keyless(provider, clock)
     keys = [key for key in settings.keys if key.provider == provider]

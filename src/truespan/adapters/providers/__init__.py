@@ -1,1 +1,1 @@
-"""Embedding providers that are reached over HTTP or by an extra package."""
+"""Embedding providers and chat models that are reached over HTTP or by an extra package."""

@@ -28,13 +28,16 @@ class Bounds:
     """How long one request may take and how much may come back.
 
     A model may have to be loaded before the first byte comes, so a single read may take long; the
-    total is over the whole request.
+    total is over the whole request. Between the pieces of a reply that comes in pieces the wait is
+    `piece_seconds`, and a line of it may have `line_bytes`.
     """
 
     connect_seconds: float = 5.0
     read_seconds: float = 120.0
     total_seconds: float = 300.0
     body_bytes: int = 32 << 20
+    piece_seconds: float = 60.0
+    line_bytes: int = 1 << 20
 
 
 class Target(NamedTuple):
@@ -79,7 +82,7 @@ def read_target(url: str) -> Target:
 def _misspelt() -> InvalidConfiguration:
     # The value is not repeated: a key may have been pasted into it.
     return InvalidConfiguration(
-        "The base URL of an embedding provider must be http:// or https:// with a host.",
+        "The base URL of a provider must be http:// or https:// with a host.",
         advice="It takes no user, password, query or fragment, as in http://127.0.0.1:11434.",
     )
 
@@ -107,12 +110,16 @@ class ClosedEarly(ConnectionError):
 
 
 class Connection(HTTPConnection):
-    """A connection whose every step ends by `deadline`, on the clock it was given."""
+    """A connection whose every step ends by `deadline`, on the clock it was given.
+
+    No single step takes longer than `patience`.
+    """
 
     def __init__(self, target: Target, bounds: Bounds, clock: Clock) -> None:
         super().__init__(target.host, target.port)
         self.default_port = _PORTS[target.scheme]
         self.deadline = 0.0
+        self.patience = bounds.read_seconds
         self._tls = ssl.create_default_context() if target.scheme == "https" else None
         self._bounds = bounds
         self._clock = clock
@@ -164,7 +171,7 @@ class Connection(HTTPConnection):
         left = self.deadline - self._clock.monotonic()
         if left <= 0:
             raise TimeoutError
-        return min(left, longest or self._bounds.read_seconds)
+        return min(left, longest or self.patience)
 
 
 class _Bounded:

@@ -159,7 +159,7 @@ class JsonClient:
     def _ask(
         self, method: str, path: str, body: bytes | None, extra: Mapping[str, str] | None
     ) -> Reply:
-        request = (method, self.target.path + path, body, _headers(body, extra))
+        request = (method, self.target.path + path, body, headers_for(body, extra))
         if self._pace is not None:
             self._pace.wait()
         deadline = self._clock.monotonic() + self._bounds.total_seconds
@@ -258,7 +258,12 @@ def read_pause(value: str, now: float) -> float | None:
     return min(max(moment - now, 0.0), LONGEST_PAUSE)
 
 
-def _headers(body: bytes | None, extra: Mapping[str, str] | None) -> dict[str, str]:
+def headers_for(body: bytes | None, extra: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the headers of a request; `extra` go before the usual ones.
+
+    Raises:
+        InvalidConfiguration: a value cannot be sent.
+    """
     headers = {"Accept": "application/json", "User-Agent": "truespan"}
     if body is not None:
         headers["Content-Type"] = "application/json"

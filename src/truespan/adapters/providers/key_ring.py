@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import TypeVar
 
 from truespan.adapters.providers.http_json import LONGEST_PAUSE, Reply
 from truespan.errors import (
@@ -20,6 +21,8 @@ from truespan.errors import (
 )
 from truespan.model.keys import ProviderKey, Secret
 from truespan.ports import Clock, Cooldowns
+
+Answered = TypeVar("Answered", bound=Reply)
 
 COOLDOWN = 60.0
 """Seconds a key waits after too many requests when the provider does not say how long."""
@@ -78,10 +81,10 @@ class KeyRing:
     def send(
         self,
         model: str,
-        ask: Callable[[Secret | None], Reply],
+        ask: Callable[[Secret | None], Answered],
         *,
         denied: Callable[[Reply], bool] = denies,
-    ) -> Reply:
+    ) -> Answered:
         """Ask with one key after the other until one is neither denied nor told to wait.
 
         Raises:

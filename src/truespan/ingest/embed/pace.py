@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
@@ -47,11 +48,14 @@ class Pace:
             self._clock.sleep(begin - now)
 
 
-def retried(call: Callable[[], Found], clock: Clock, *, spread: int) -> Found:
+def retried(
+    call: Callable[[], Found], clock: Clock, *, spread: int, until: float = math.inf
+) -> Found:
     """Call until it answers; what may pass by itself is tried again, a refusal is not.
 
     The pause doubles each time, and `spread` keeps calls that failed together from returning
-    together. A provider that asks for a pause gets it, unless it is longer than `LONGEST_PAUSE`.
+    together. A provider that asks for a pause gets it, unless it is longer than `LONGEST_PAUSE` or
+    would end after `until`, on the clock that only grows.
     """
     pause = FIRST_PAUSE * (1 + spread % 8 / 8)
     for attempt in range(1, ATTEMPTS + 1):
@@ -59,8 +63,10 @@ def retried(call: Callable[[], Found], clock: Clock, *, spread: int) -> Found:
             return call()
         except ProviderUnavailable as error:
             asked = error.retry_after or 0.0
-            if attempt == ATTEMPTS or asked > LONGEST_PAUSE:
+            wait = max(pause, asked)
+            late = clock.monotonic() + wait > until
+            if attempt == ATTEMPTS or asked > LONGEST_PAUSE or late:
                 raise
-            clock.sleep(max(pause, asked))
+            clock.sleep(wait)
             pause *= 2
     raise AssertionError("the loop returns or raises")

@@ -1,0 +1,440 @@
+"""How chat models fail, over both protocols: each fault has a name, and no part is a whole.
+
+Every fault speaks the question, the reply and the key, so that an error which repeats any of what
+it saw is noticed.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from tests.providers import Answer, Asked, PassingClock, Raw, Reaction
+from tests.providers.chat import BOUNDS, KEY, TONGUES, ChatServer, Tongue
+from truespan.adapters.providers.chat_stream import Manner
+from truespan.adapters.providers.http_connection import Bounds
+from truespan.errors import (
+    BatchTooLarge,
+    ModelUnavailable,
+    ProviderBadReply,
+    ProviderCoolingDown,
+    ProviderRefused,
+    ProviderUnavailable,
+    TextTooLong,
+    TruespanError,
+)
+from truespan.ingest.embed.pace import ATTEMPTS
+from truespan.model.chat import Message, Role
+
+SECRET = "butlersecret"
+MESSAGES = [Message(Role.SYSTEM, f"Be brief, {SECRET}."), Message(Role.USER, f"Why {SECRET}?")]
+BEGUN = [f"The {SECRET} ", "came "]
+"""What is said before a reply goes wrong in the middle."""
+TIGHT = replace(BOUNDS, read_seconds=0.05, piece_seconds=0.05)
+"""For faults that are noticed by nothing happening."""
+HASTY = replace(BOUNDS, read_seconds=1000.0, piece_seconds=0.05)
+SMALL = replace(BOUNDS, body_bytes=200_000, line_bytes=20_000)
+MINUTE = 60.0
+
+Speech = Callable[[ChatServer], Iterable[bytes]]
+React = Callable[[ChatServer], Reaction]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A way to fail, what that is called, and how often it is asked for."""
+
+    name: str
+    react: React
+    error: type[TruespanError]
+    asked: int = 1
+    bounds: Bounds = BOUNDS
+    given: int = 0
+    """Pieces that were given out before it was noticed."""
+
+
+def body(speech: Speech, **more: Any) -> React:
+    return lambda server: server.saying(speech(server), **more)
+
+
+def begun(speech: Speech, **more: Any) -> React:
+    """Go wrong after some pieces."""
+
+    def pieces(server: ChatServer) -> Iterator[bytes]:
+        yield from server.spoken(*BEGUN)
+        yield from speech(server)
+
+    return body(pieces, **more)
+
+
+def raw(*content: bytes) -> Speech:
+    return lambda server: content
+
+
+def shaped(openai: Any, ollama: Any) -> Speech:
+    """Say one thing that is JSON, of a wrong shape in either protocol."""
+
+    def pieces(server: Any) -> list[bytes]:
+        return [server.event(openai) if hasattr(server, "event") else server.line(**ollama)]
+
+    return pieces
+
+
+def status(number: int, words: str = f"no, {SECRET}", **headers: str) -> React:
+    return lambda server: server.complaint(number, words, **headers)
+
+
+def stalled(server: ChatServer) -> Iterator[bytes]:
+    """Send nothing more until the other side has gone."""
+    over = threading.Event()
+    server.stopping.append(over)  # type: ignore[attr-defined]
+    over.wait(30)
+    yield b""
+
+
+def before_headers(speech: Speech) -> React:
+    return lambda server: Raw(speech(server))
+
+
+def endlessly(content: bytes) -> Speech:
+    return lambda server: repeat(content)
+
+
+UNDELIVERED = [
+    Fault("hangs up", before_headers(raw()), ProviderUnavailable, ATTEMPTS),
+    Fault("reset before the head", before_headers(ChatServer.reset), ProviderUnavailable, ATTEMPTS),
+    Fault("breaks off in the head", before_headers(raw(b"HTTP/1.1 2")), ProviderBadReply),
+    Fault("no HTTP", before_headers(raw(b"SSH-2.0-tide\r\n\r\n")), ProviderBadReply),
+    Fault("reset after the head", body(ChatServer.reset), ProviderUnavailable, ATTEMPTS),
+    Fault("no end of chunks", body(raw(), ended=False), ProviderUnavailable, ATTEMPTS),
+    Fault("stalls at once", before_headers(stalled), ProviderUnavailable, ATTEMPTS, TIGHT),
+    Fault("stalls after the head", body(stalled), ProviderUnavailable, ATTEMPTS, TIGHT),
+    Fault("reset in the middle", begun(ChatServer.reset), ProviderBadReply, given=2),
+    Fault("stalls in the middle", begun(stalled), ProviderUnavailable, 1, HASTY, given=2),
+    Fault("no end of chunks either", begun(raw(), ended=False), ProviderBadReply, given=2),
+    Fault("half a line", begun(raw(b'data: {"mess')), ProviderBadReply, given=2),
+]
+STATUSES = [
+    Fault("400", status(400), ProviderRefused),
+    Fault("401", status(401), ProviderRefused),
+    Fault("402", status(402), ProviderRefused),
+    Fault("403", status(403), ProviderRefused),
+    Fault("404", status(404), ProviderRefused),
+    Fault("408", status(408), ProviderUnavailable, ATTEMPTS),
+    Fault("413", status(413), BatchTooLarge),
+    Fault("422", status(422), ProviderRefused),
+    Fault("500", status(500), ProviderUnavailable, ATTEMPTS),
+    Fault("502", status(502), ProviderUnavailable, ATTEMPTS),
+    Fault("503", status(503), ProviderUnavailable, ATTEMPTS),
+    Fault("504", status(504), ProviderUnavailable, ATTEMPTS),
+    Fault("501", status(501), ProviderRefused),
+    Fault("301", status(301, Location="/elsewhere"), ProviderRefused),
+    Fault("307", status(307, Location=f"http://{SECRET}/"), ProviderRefused),
+    Fault("no such model", status(404, f"model '{SECRET}' not found"), ModelUnavailable),
+    Fault("no chat", status(400, '"tide" does not support chat'), ModelUnavailable),
+    Fault("too long", status(400, "the input exceeds the context length"), TextTooLong),
+    Fault("filter", status(400, f"content_filter: {SECRET}"), ProviderRefused),
+    Fault(
+        "a page for 502",
+        lambda server: Answer(502, body=b"<html>" + SECRET.encode(), content_type="text/html"),
+        ProviderUnavailable,
+        ATTEMPTS,
+    ),
+    Fault("an endless complaint", body(endlessly(b"no " * 999), status=500), ProviderBadReply),
+]
+NONSENSE = [
+    Fault("text", body(ChatServer.whole, content_type="text/plain"), ProviderBadReply),
+    Fault("a page", body(raw(b"<html>"), content_type="text/html"), ProviderBadReply),
+    Fault("a page that lies", body(raw(f"<html>{SECRET}\n\n".encode())), ProviderBadReply),
+    Fault("nothing", body(raw()), ProviderBadReply),
+    Fault("no content", lambda server: Answer(204, body=b""), ProviderBadReply),
+    Fault("blank lines", body(raw(b"\n" * 50)), ProviderBadReply),
+    Fault("invalid JSON", body(raw(b"data: {,}\n\n")), ProviderBadReply),
+    Fault("a list", body(raw(b"data: [1]\n\n", b"[1]\n")), ProviderBadReply),
+    Fault(
+        "broken UTF-8",
+        body(lambda server: [server.piece("tide").replace(b"tide", b"\xff\xfe")]),
+        ProviderBadReply,
+    ),
+    Fault(
+        "half a character",
+        begun(lambda server: [server.piece("潮").replace("潮".encode(), "潮".encode()[:2])]),
+        ProviderBadReply,
+        given=2,
+    ),
+    Fault("no fields", body(shaped({}, {})), ProviderBadReply),
+    Fault(
+        "other fields",
+        body(shaped({"choices": [{"text": SECRET}]}, {"response": SECRET, "done": False})),
+        ProviderBadReply,
+    ),
+    Fault(
+        "a number for text",
+        body(
+            shaped(
+                {"choices": [{"delta": {"content": 7}}]}, {"message": {"content": 7}, "done": False}
+            )
+        ),
+        ProviderBadReply,
+    ),
+    Fault(
+        "text for an object",
+        body(shaped({"choices": SECRET}, {"message": SECRET, "done": False})),
+        ProviderBadReply,
+    ),
+    Fault(
+        "text for a mark",
+        body(
+            shaped(
+                {"choices": [{"delta": {}, "finish_reason": 1}]},
+                {"message": {"content": ""}, "done": "true"},
+            )
+        ),
+        ProviderBadReply,
+    ),
+    Fault("deep nesting", body(raw(b"data: " + b"[" * 9000 + b"\n\n")), ProviderBadReply),
+]
+TOO_MUCH = [
+    Fault(
+        "a huge line",
+        body(lambda server: [server.piece("tide").replace(b"{", b"{" + b" " * 300_000, 1)]),
+        ProviderBadReply,
+        bounds=replace(SMALL, body_bytes=1 << 20),
+    ),
+    Fault("a line without end", body(endlessly(b"tide")), ProviderBadReply, bounds=SMALL),
+    Fault("an endless pause", body(endlessly(b"\n" * 999)), ProviderBadReply, bounds=SMALL),
+    Fault(
+        "an endless reply",
+        lambda server: server.saying(repeat(server.piece(SECRET * 999))),
+        ProviderBadReply,
+        given=65_536 // (999 * len(SECRET)),
+    ),
+]
+ENDS = [
+    Fault("no end mark", begun(raw()), ProviderBadReply, given=2),
+    Fault("fewer bytes than declared", begun(raw(), ended=False), ProviderBadReply, given=2),
+    Fault(
+        "cut at the limit", begun(lambda server: [server.end("length")]), ProviderBadReply, given=2
+    ),
+    Fault(
+        "an unknown end", begun(lambda server: [server.end("unload")]), ProviderBadReply, given=2
+    ),
+    Fault(
+        "an error in the middle",
+        begun(lambda server: [server.trouble(f"an error, {SECRET} {KEY}"), server.end()]),
+        ProviderUnavailable,
+        given=2,
+    ),
+    Fault(
+        "an error at first",
+        body(lambda server: [server.trouble(f"an error, {SECRET} {KEY}"), server.end()]),
+        ProviderUnavailable,
+        ATTEMPTS,
+    ),
+    Fault(
+        "no such model after all",
+        body(lambda server: [server.trouble(f"model '{SECRET}' not found")]),
+        ModelUnavailable,
+    ),
+    Fault(
+        "too long after all",
+        body(lambda server: [server.trouble("the input exceeds the context length")]),
+        TextTooLong,
+    ),
+]
+FAULTS = [*UNDELIVERED, *STATUSES, *NONSENSE, *TOO_MUCH, *ENDS]
+
+
+@pytest.fixture(params=TONGUES, ids=str)
+def tongue(request: pytest.FixtureRequest) -> Tongue:
+    return request.param
+
+
+@pytest.fixture
+def server(tongue: Tongue) -> Iterator[Any]:
+    with tongue.start() as started:
+        started.stopping = []
+        yield started
+        for over in started.stopping:
+            over.set()
+
+
+def asked_for(server: ChatServer) -> int:
+    return len(server.to(server.path))
+
+
+def failure_of(pieces: Iterator[str], kind: type[TruespanError]) -> tuple[TruespanError, list[str]]:
+    """Return the error of a reply and what came before it; neither key nor text is in the error."""
+    given: list[str] = []
+    with pytest.raises(kind) as caught:
+        given.extend(pieces)
+    assert type(caught.value) is kind
+    told = "".join(traceback.format_exception(caught.value)) + repr(caught.value.__dict__)
+    assert SECRET not in told.lower()
+    assert KEY not in told
+    return caught.value, given
+
+
+@proves("errors.no-secrets")
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_each_fault_has_its_name_and_no_part_of_a_reply_is_a_reply(
+    tongue: Tongue, server: ChatServer, fault: Fault
+) -> None:
+    def react(asked: Asked) -> Reaction:
+        return fault.react(server)
+
+    server.fault = react
+    model = tongue.model(server, bounds=fault.bounds)
+
+    _, given = failure_of(model.stream(MESSAGES), fault.error)
+
+    assert len(given) == fault.given
+    assert asked_for(server) == fault.asked
+
+
+def test_when_nobody_listens_it_is_tried_again_and_then_told(
+    tongue: Tongue, server: ChatServer
+) -> None:
+    clock = PassingClock()
+    model = tongue.model(server, clock=clock)
+    server.stop()
+
+    error, given = failure_of(model.stream(MESSAGES), ProviderUnavailable)
+
+    assert (given, len(clock.slept)) == ([], ATTEMPTS - 1)
+    assert "cannot be reached" in error.message
+
+
+def test_what_passes_by_itself_before_the_first_piece_is_not_noticed(
+    tongue: Tongue, server: ChatServer
+) -> None:
+    troubles = iter([server.complaint(503, "busy"), Raw(), server.saying([server.trouble("no")])])
+    server.fault = lambda asked: next(troubles, None)
+
+    assert list(tongue.model(server).stream(MESSAGES)) == server.reply
+    assert asked_for(server) == 4
+
+
+@pytest.mark.parametrize(("pause", "asked"), [("7", 3), ("21", 1), ("900", 1)])
+def test_a_pause_is_kept_as_long_as_somebody_would_wait(
+    tongue: Tongue, server: ChatServer, pause: str, asked: int
+) -> None:
+    server.fault = lambda asked: server.complaint(429, "slow down", **{"Retry-After": pause})
+    kind = ProviderCoolingDown if tongue.name == "openai" else ProviderUnavailable
+
+    error, _ = failure_of(tongue.model(server).stream(MESSAGES), kind)
+
+    assert asked_for(server) == asked
+    assert error.retry_after == pytest.approx(min(float(pause), 300.0))  # type: ignore[attr-defined]
+
+
+def test_no_try_begins_after_the_time_for_the_whole_reply(
+    tongue: Tongue, server: ChatServer
+) -> None:
+    server.fault = lambda asked: server.complaint(503, "busy")
+    clock = PassingClock()
+    model = tongue.model(server, clock=clock, bounds=replace(BOUNDS, total_seconds=2.0))
+
+    failure_of(model.stream(MESSAGES), ProviderUnavailable)
+
+    assert (asked_for(server), len(clock.slept)) == (3, 2)
+
+
+def test_a_model_may_think_for_longer_before_its_first_piece_than_after_it(
+    tongue: Tongue, server: ChatServer
+) -> None:
+    """No time is given between pieces, so it would be noticed if that held from the start."""
+    server.reply = []
+    model = tongue.model(server, bounds=replace(BOUNDS, piece_seconds=1e-9))
+
+    assert list(model.stream(MESSAGES)) == []
+
+
+class TickingClock(PassingClock):
+    """A clock on which every look at it takes a second."""
+
+    def monotonic(self) -> float:
+        self.time += 1.0
+        return self.time
+
+
+def test_a_server_that_only_keeps_the_line_open_is_left_in_the_end(
+    tongue: Tongue, server: ChatServer
+) -> None:
+    content = b": wait\n\n" if tongue.name == "openai" else b"\n"
+    server.fault = lambda asked: server.saying(chain(server.spoken("The "), repeat(content)))
+    model = tongue.model(server, clock=TickingClock())
+
+    error, given = failure_of(model.stream(MESSAGES), ProviderUnavailable)
+
+    assert given == ["The "]
+    assert "in time" in error.message
+
+
+def test_who_stops_reading_ends_the_request(tongue: Tongue, server: ChatServer) -> None:
+    server.fault = lambda asked: server.saying(repeat(server.piece("on and ")))
+    pieces = tongue.model(server).stream(MESSAGES)
+
+    assert [next(pieces), next(pieces)] == ["on and ", "on and "]
+    assert not server.ended.is_set()
+    pieces.close()
+
+    assert server.ended.wait(10)
+    assert asked_for(server) == 1
+
+
+def test_who_forgets_a_reply_ends_the_request_too(tongue: Tongue, server: ChatServer) -> None:
+    server.fault = lambda asked: server.saying(repeat(server.piece("on and ")))
+    pieces = tongue.model(server).stream(MESSAGES)
+
+    next(pieces)
+    del pieces
+
+    assert server.ended.wait(10)
+
+
+def test_pieces_are_given_out_as_they_come(tongue: Tongue, server: ChatServer) -> None:
+    """The server says the next piece only once the one before it was seen."""
+    seen = threading.Semaphore(0)
+
+    def in_step() -> Iterator[bytes]:
+        for text in server.reply:
+            yield server.piece(text)
+            assert seen.acquire(timeout=10)
+        yield server.end()
+
+    server.fault = lambda asked: server.saying(in_step())
+
+    given = []
+    for piece in tongue.model(server).stream(MESSAGES):
+        given.append(piece)
+        seen.release()
+    assert given == server.reply
+
+
+def test_redirects_are_not_followed(tongue: Tongue, server: ChatServer) -> None:
+    with tongue.start() as elsewhere:
+        there = elsewhere.base + "/x"
+        server.fault = lambda asked: server.complaint(308, "moved", Location=there)
+
+        failure_of(tongue.model(server).stream(MESSAGES), ProviderRefused)
+
+        assert elsewhere.connections == 0
+
+
+def test_one_who_writes_more_than_was_asked_for_is_stopped(
+    tongue: Tongue, server: ChatServer
+) -> None:
+    manner = Manner(max_tokens=10_000)
+    server.reply = ["tide " * 1000] * 63
+    assert list(tongue.model(server, manner=manner).stream(MESSAGES)) == server.reply
+
+    server.reply = ["tide " * 1000] * 65
+    failure_of(tongue.model(server, manner=manner).stream(MESSAGES), ProviderBadReply)

@@ -1,0 +1,191 @@
+"""The chat model of Ollama: what it asks, and what it takes for a reply.
+
+The contract runs against a loopback server that speaks Ollama's protocol and, where
+`OLLAMA_BASE_URL` and `TRUESPAN_CHAT_MODEL` are set, against the Ollama that is there. What has to
+break is broken in the loopback server only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.contract.keyed_parts import failure_of
+from tests.providers import Answer, PassingClock
+from tests.providers.chat import REPLY, OllamaChatServer, ollama_chat
+from truespan.adapters.providers.chat_stream import Manner
+from truespan.adapters.providers.ollama_chat import OllamaChat
+from truespan.errors import ModelUnavailable, ProviderBadReply, ProviderUnavailable
+from truespan.model.chat import Message, Role
+from truespan.ports import ChatModel
+
+QUESTION = [Message(Role.SYSTEM, "Answer in one word."), Message(Role.USER, "Is water wet?")]
+
+
+@pytest.fixture
+def server() -> Iterator[OllamaChatServer]:
+    with OllamaChatServer() as started:
+        yield started
+
+
+# The contract, on the loopback server and on a real one
+
+
+@pytest.fixture(params=["loopback", "real"])
+def model(request: pytest.FixtureRequest) -> Iterator[OllamaChat]:
+    if request.param == "loopback":
+        with OllamaChatServer() as started:
+            yield ollama_chat(started)
+        return
+    url, name = os.environ.get("OLLAMA_BASE_URL"), os.environ.get("TRUESPAN_CHAT_MODEL")
+    if not url or not name:
+        pytest.skip("OLLAMA_BASE_URL and TRUESPAN_CHAT_MODEL are not set; no real Ollama tried")
+    yield OllamaChat(url, name, clock=PassingClock())
+
+
+def test_a_reply_comes_in_pieces_none_of_which_is_empty(model: OllamaChat) -> None:
+    port: ChatModel = model
+
+    pieces = list(port.stream(QUESTION))
+
+    assert port.name.startswith("ollama/")
+    assert all(pieces)
+    assert "".join(pieces).strip()
+
+
+def test_a_reply_that_is_not_wanted_any_more_can_be_left(model: OllamaChat) -> None:
+    with closing(model.stream(QUESTION)) as pieces:
+        assert next(pieces)
+
+    assert list(pieces) == []
+    assert list(model.stream(QUESTION))
+
+
+def test_a_model_that_is_not_there_is_told_with_the_command_that_gets_it(
+    model: OllamaChat,
+) -> None:
+    model._model = "no-such-model-anywhere:7b"
+
+    error = failure_of(lambda: list(model.stream(QUESTION)), ModelUnavailable)
+
+    assert "ollama pull no-such-model-anywhere:7b" in error.advice
+
+
+# Asking
+
+
+def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OllamaChatServer) -> None:
+    pieces = ollama_chat(server).stream(QUESTION)
+
+    assert server.connections == 0
+    assert next(pieces) == REPLY[0]
+    pieces.close()
+
+
+def test_the_request_says_all_that_decides_a_reply_and_lets_nothing_be_cut(
+    server: OllamaChatServer,
+) -> None:
+    manner = Manner(max_tokens=77, temperature=0.5)
+
+    list(ollama_chat(server, manner=manner, context=2048).stream(QUESTION))
+
+    assert server.questions == [
+        {
+            "model": "tide-teller",
+            "messages": [
+                {"role": "system", "content": "Answer in one word."},
+                {"role": "user", "content": "Is water wet?"},
+            ],
+            "stream": True,
+            "truncate": False,
+            "shift": False,
+            "options": {"temperature": 0.5, "num_predict": 77, "num_ctx": 2048},
+        }
+    ]
+
+
+# What is taken for a reply
+
+
+def said(server: OllamaChatServer, pieces: Iterable[bytes], **more: Any) -> str:
+    server.fault = lambda asked: server.saying(pieces, **more)
+    return "".join(ollama_chat(server).stream(QUESTION))
+
+
+def test_it_does_not_matter_where_the_network_cuts(server: OllamaChatServer) -> None:
+    whole = b"".join(server.whole())
+
+    assert said(server, (whole[at : at + 1] for at in range(len(whole)))) == "".join(REPLY)
+    assert said(server, [whole]) == "".join(REPLY)
+
+
+@pytest.mark.parametrize(
+    "rewritten",
+    [
+        lambda whole: whole.replace(b"\n", b"\r\n"),
+        lambda whole: whole.replace(b"\n", b"\n\n \n"),
+        lambda whole: whole.removesuffix(b"\n"),
+        lambda whole: whole.replace(b', "done_reason": "stop"', b""),
+        lambda whole: whole + b'{"message": {"content": "more"}, "done": false}\n',
+    ],
+    ids=["CRLF", "blank lines", "no end of line", "no reason", "more"],
+)
+def test_lines_are_read_however_they_are_spelled(server: OllamaChatServer, rewritten: Any) -> None:
+    whole = b"".join(server.whole())
+
+    assert rewritten(whole) != whole
+    assert said(server, [rewritten(whole)]) == "".join(REPLY)
+
+
+def test_what_the_model_thinks_is_not_its_reply(server: OllamaChatServer) -> None:
+    lines = [server.piece("", thinking="hm"), server.piece("Wet", thinking="hm"), server.end()]
+
+    assert said(server, lines) == "Wet"
+
+
+def test_the_last_line_may_say_something_or_nothing(server: OllamaChatServer) -> None:
+    last = server.line(message={"content": "."}, done=True, done_reason="stop")
+    bare = server.line(done=True, done_reason="stop")
+
+    assert said(server, [*server.spoken("Wet"), last]) == "Wet."
+    assert said(server, [*server.spoken("Wet"), bare]) == "Wet"
+    assert said(server, [server.end()]) == ""
+
+
+def test_a_reply_of_known_length_without_its_mark_is_noticed_at_once(
+    server: OllamaChatServer,
+) -> None:
+    """The connection stays open, so whoever waits for more would wait for long."""
+    part = Answer(body=b"".join(server.spoken("The ")), content_type=server.content_type)
+    server.fault = lambda asked: part
+
+    error = failure_of(lambda: list(ollama_chat(server).stream(QUESTION)), ProviderBadReply)
+
+    assert "broke off" in error.message
+
+
+@pytest.mark.parametrize("reason", ["load", "unload", "error"])
+def test_an_end_for_another_reason_is_no_end(server: OllamaChatServer, reason: str) -> None:
+    failure_of(lambda: said(server, [*server.spoken("The "), server.end(reason)]), ProviderBadReply)
+
+
+def test_a_reply_cut_at_its_limit_says_which_setting_to_raise(server: OllamaChatServer) -> None:
+    ended = [*server.spoken("The "), server.end("length")]
+
+    error = failure_of(lambda: said(server, ended), ProviderBadReply)
+
+    assert "chat_max_tokens" in error.advice
+
+
+def test_when_nobody_is_there_the_command_that_starts_ollama_is_shown(
+    server: OllamaChatServer,
+) -> None:
+    server.stop()
+
+    error = failure_of(lambda: list(ollama_chat(server).stream(QUESTION)), ProviderUnavailable)
+
+    assert "ollama serve" in error.advice

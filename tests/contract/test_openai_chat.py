@@ -1,0 +1,371 @@
+"""The chat model for OpenAI-compatible servers: what it asks, and what it takes for a reply.
+
+The contract runs against a loopback server that speaks the protocol and, where `OPENAI_TEST_URL`
+and `OPENAI_TEST_CHAT_MODEL` are set (with perhaps `OPENAI_TEST_KEY`), against the server that is
+there. What has to break is broken in the loopback server only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.contract.keyed_parts import failure_of
+from tests.providers import Answer, Asked, PassingClock, Reaction
+from tests.providers.chat import REPLY, OpenAiChatServer, openai_chat, ring
+from tests.providers.openai import complaint
+from truespan.adapters.providers.chat_stream import RETRY_SECONDS, Manner
+from truespan.adapters.providers.key_ring import COOLDOWN, KeyRing
+from truespan.adapters.providers.openai_chat import OpenAiChat
+from truespan.errors import (
+    BatchTooLarge,
+    CredentialsMissing,
+    ModelUnavailable,
+    ProviderBadReply,
+    ProviderCoolingDown,
+    ProviderRefused,
+)
+from truespan.model.chat import Message, Role
+from truespan.ports import ChatModel
+
+QUESTION = [Message(Role.SYSTEM, "Answer in one word."), Message(Role.USER, "Is water wet?")]
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAiChatServer]:
+    with OpenAiChatServer() as started:
+        yield started
+
+
+# The contract, on the loopback server and on a real one
+
+
+@pytest.fixture(params=["loopback", "real"])
+def model(request: pytest.FixtureRequest) -> Iterator[OpenAiChat]:
+    if request.param == "loopback":
+        with OpenAiChatServer() as started:
+            yield openai_chat(started)
+        return
+    url, name = os.environ.get("OPENAI_TEST_URL"), os.environ.get("OPENAI_TEST_CHAT_MODEL")
+    if not url or not name:
+        pytest.skip("OPENAI_TEST_URL and OPENAI_TEST_CHAT_MODEL are not set; no real server tried")
+    key = os.environ.get("OPENAI_TEST_KEY")
+    clock = PassingClock()
+    keys = ring(key) if key else KeyRing.keyless("openai", clock)
+    yield OpenAiChat(url, name, keys=keys, clock=clock)
+
+
+def test_a_reply_comes_in_pieces_none_of_which_is_empty(model: OpenAiChat) -> None:
+    port: ChatModel = model
+
+    pieces = list(port.stream(QUESTION))
+
+    assert port.name.startswith("openai/")
+    assert all(pieces)
+    assert "".join(pieces).strip()
+
+
+def test_a_reply_that_is_not_wanted_any_more_can_be_left(model: OpenAiChat) -> None:
+    with closing(model.stream(QUESTION)) as pieces:
+        assert next(pieces)
+
+    assert list(pieces) == []
+    assert list(model.stream(QUESTION))
+
+
+def test_a_model_that_is_not_there_is_said_to_be_missing(model: OpenAiChat) -> None:
+    model._model = "no-such-model-anywhere"
+
+    failure_of(lambda: list(model.stream(QUESTION)), ModelUnavailable)
+
+
+# Asking
+
+
+def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OpenAiChatServer) -> None:
+    pieces = openai_chat(server).stream(QUESTION)
+
+    assert server.connections == 0
+    assert next(pieces) == REPLY[0]
+    pieces.close()
+
+
+def test_the_request_says_all_that_decides_a_reply(server: OpenAiChatServer) -> None:
+    manner = Manner(max_tokens=77, temperature=0.5)
+
+    list(openai_chat(server, manner=manner, keys=ring("sk-one")).stream(QUESTION))
+
+    [asked] = server.asked
+    assert asked.content == {
+        "model": "tide-teller",
+        "messages": [
+            {"role": "system", "content": "Answer in one word."},
+            {"role": "user", "content": "Is water wet?"},
+        ],
+        "stream": True,
+        "max_tokens": 77,
+        "temperature": 0.5,
+    }
+    assert asked.headers["authorization"] == "Bearer sk-one"
+    assert asked.headers["accept"] == "text/event-stream"
+
+
+def test_a_model_is_as_steady_as_can_be_unless_told_otherwise(server: OpenAiChatServer) -> None:
+    list(openai_chat(server).stream(QUESTION))
+
+    [question] = server.questions
+    assert (question["temperature"], question["max_tokens"]) == (0, 1024)
+
+
+def test_half_a_surrogate_pair_does_not_stop_a_question(server: OpenAiChatServer) -> None:
+    list(openai_chat(server).stream([Message(Role.USER, "wet\ud83d?")]))
+
+    assert server.questions[0]["messages"] == [{"role": "user", "content": "wet??"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "without", "limit"),
+    [
+        (
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+            "max_tokens",
+            "max_completion_tokens",
+        ),
+        (
+            "Unsupported value: 'temperature' does not support 0 with this model.",
+            "temperature",
+            "max_tokens",
+        ),
+    ],
+)
+def test_a_parameter_that_a_model_does_not_bear_is_left_out_from_then_on(
+    server: OpenAiChatServer, words: str, without: str, limit: str
+) -> None:
+    server.fault = lambda asked: complaint(400, words) if without in asked.content else None
+    model = openai_chat(server)
+
+    replies = [list(model.stream(QUESTION)) for _ in range(2)]
+
+    assert replies == [REPLY, REPLY]
+    assert [without in asked for asked in server.questions] == [True, False, False]
+    assert server.questions[-1][limit] == 1024
+
+
+def test_a_complaint_that_does_not_end_is_a_refusal(server: OpenAiChatServer) -> None:
+    words = "'temperature' is not supported, nor 'max_tokens': use 'max_completion_tokens'"
+    server.fault = lambda asked: complaint(400, words)
+
+    failure_of(lambda: list(openai_chat(server).stream(QUESTION)), ProviderRefused)
+
+    assert len(server.asked) == 3
+
+
+# Keys
+
+
+def test_a_key_that_must_wait_makes_room_for_the_next(server: OpenAiChatServer) -> None:
+    def busy(asked: Asked) -> Reaction | None:
+        first = asked.headers["authorization"] == "Bearer sk-one"
+        return complaint(429, "slow down", **{"Retry-After": "5"}) if first else None
+
+    server.fault = busy
+    clock = PassingClock()
+    model = openai_chat(server, clock=clock, keys=ring("sk-one", "sk-two", clock=clock))
+
+    replies = [list(model.stream(QUESTION)) for _ in range(2)]
+
+    assert replies == [REPLY, REPLY]
+    assert clock.slept == []
+    used = [asked.headers["authorization"][-3:] for asked in server.asked]
+    assert used == ["one", "two", "two"]
+
+
+def test_when_every_key_waits_for_long_nobody_is_kept_waiting(server: OpenAiChatServer) -> None:
+    server.fault = lambda asked: complaint(429, "slow down")
+    clock = PassingClock()
+    model = openai_chat(server, clock=clock, keys=ring("sk-one", "sk-two", clock=clock))
+
+    error = failure_of(lambda: list(model.stream(QUESTION)), ProviderCoolingDown)
+
+    assert error.retry_after == COOLDOWN  # type: ignore[attr-defined]
+    assert (len(server.asked), clock.slept) == (2, [])
+
+
+def test_a_short_pause_is_waited_for(server: OpenAiChatServer) -> None:
+    answers = iter([complaint(429, "slow down", **{"Retry-After": "7"})])
+    server.fault = lambda asked: next(answers, None)
+    clock = PassingClock()
+    model = openai_chat(server, clock=clock, keys=ring("sk-one", clock=clock))
+
+    assert list(model.stream(QUESTION)) == REPLY
+    assert clock.slept == [pytest.approx(7)]
+    assert RETRY_SECONDS > 7
+
+
+def test_a_denied_key_is_not_used_again(server: OpenAiChatServer) -> None:
+    def denied(asked: Asked) -> Reaction | None:
+        first = asked.headers["authorization"] == "Bearer sk-one"
+        return complaint(401, "Incorrect API key provided") if first else None
+
+    server.fault = denied
+    model = openai_chat(server, keys=ring("sk-one", "sk-two"))
+
+    for _ in range(3):
+        assert list(model.stream(QUESTION)) == REPLY
+    assert len(server.asked) == 4
+
+
+def test_more_than_a_minute_s_allowance_is_not_tried_with_another_key(
+    server: OpenAiChatServer,
+) -> None:
+    server.fault = lambda asked: complaint(429, "Request too large for tide-teller (TPM)")
+    model = openai_chat(server, keys=ring("sk-one", "sk-two"))
+
+    failure_of(lambda: list(model.stream(QUESTION)), BatchTooLarge)
+
+    assert len(server.asked) == 1
+
+
+def test_without_a_key_nothing_is_sent(server: OpenAiChatServer) -> None:
+    failure_of(lambda: list(openai_chat(server, keys=ring()).stream(QUESTION)), CredentialsMissing)
+
+    assert server.connections == 0
+
+
+def test_a_server_without_keys_gets_none(server: OpenAiChatServer) -> None:
+    keys = KeyRing.keyless("openai", PassingClock())
+
+    assert list(openai_chat(server, keys=keys).stream(QUESTION)) == REPLY
+    assert "authorization" not in server.asked[0].headers
+
+
+# What is taken for a reply
+
+
+def said(server: OpenAiChatServer, pieces: Iterable[bytes], **more: Any) -> str:
+    server.fault = lambda asked: server.saying(pieces, **more)
+    return "".join(openai_chat(server).stream(QUESTION))
+
+
+def choice(content: str, **more: Any) -> dict[str, Any]:
+    return {"index": 0, "delta": {"content": content}, "finish_reason": None} | more
+
+
+def test_it_does_not_matter_where_the_network_cuts(server: OpenAiChatServer) -> None:
+    whole = b"".join(server.whole())
+
+    assert said(server, (whole[at : at + 1] for at in range(len(whole)))) == "".join(REPLY)
+    assert said(server, [whole]) == "".join(REPLY)
+
+
+@pytest.mark.parametrize(
+    "rewritten",
+    [
+        lambda whole: whole.replace(b"\n", b"\r\n"),
+        lambda whole: whole.replace(b"data: ", b"data:"),
+        lambda whole: whole.replace(b"data: ", b"event: message\nid: 7\nretry: 9\ndata: "),
+        lambda whole: whole.replace(b"\n\n", b"\n\n: keep-alive\n\n"),
+        lambda whole: whole.replace(b', "created"', b'\ndata: , "created"'),
+        lambda whole: whole.removesuffix(b"\n\n"),
+        lambda whole: whole.removesuffix(b"\n"),
+    ],
+    ids=["CRLF", "no space", "named", "comments", "lines", "no end of line", "no blank"],
+)
+def test_events_are_read_however_they_are_spelled(server: OpenAiChatServer, rewritten: Any) -> None:
+    assert said(server, [rewritten(b"".join(server.whole()))]) == "".join(REPLY)
+
+
+def test_a_byte_order_mark_hides_nothing(server: OpenAiChatServer) -> None:
+    assert said(server, [b"\xef\xbb\xbf" + server.piece("Wet"), server.end()]) == "Wet"
+
+
+def test_a_reply_of_known_length_is_read_as_well(server: OpenAiChatServer) -> None:
+    whole = Answer(body=b"".join(server.whole()), content_type=server.content_type)
+    server.fault = lambda asked: whole
+
+    assert list(openai_chat(server).stream(QUESTION)) == REPLY
+
+
+def test_a_reply_of_known_length_without_its_mark_is_noticed_at_once(
+    server: OpenAiChatServer,
+) -> None:
+    """The connection stays open, so whoever waits for more would wait for long."""
+    part = Answer(body=b"".join(server.spoken("The ")), content_type=server.content_type)
+    server.fault = lambda asked: part
+
+    error = failure_of(lambda: list(openai_chat(server).stream(QUESTION)), ProviderBadReply)
+
+    assert "broke off" in error.message
+
+
+def test_only_what_the_model_says_is_the_reply(server: OpenAiChatServer) -> None:
+    thought = {"reasoning_content": "hm", "reasoning": "hm", "content": None}
+    events = [
+        server.chunk(choice("", delta=thought)),
+        server.chunk(choice("wet", delta={"content": "Wet", "reasoning": "hm"})),
+        server.chunk(choice("Dry", index=1), choice(".")),
+        server.event({"choices": None, "usage": {"total_tokens": 3}}),
+        server.chunk(choice("", delta=None)),
+        server.end(),
+    ]
+
+    assert said(server, events) == "Wet."
+
+
+def test_what_follows_the_end_mark_is_not_read(server: OpenAiChatServer) -> None:
+    assert said(server, [*server.whole(), server.piece(" And more.")]) == "".join(REPLY)
+
+
+def test_a_reply_of_nothing_is_a_reply(server: OpenAiChatServer) -> None:
+    assert said(server, [server.end()]) == ""
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "safety"])
+def test_a_filtered_reply_is_a_refusal(server: OpenAiChatServer, reason: str) -> None:
+    ended = [*server.spoken("The "), server.end(reason)]
+
+    failure_of(lambda: said(server, ended), ProviderRefused)
+
+
+def test_a_refusal_of_the_model_is_a_refusal(server: OpenAiChatServer) -> None:
+    refusing = server.chunk(choice("", delta={"refusal": "I will not."}))
+
+    failure_of(lambda: said(server, [refusing, server.end()]), ProviderRefused)
+
+
+@pytest.mark.parametrize("reason", ["tool_calls", "function_call", "error", "unheard-of"])
+def test_an_end_for_another_reason_is_no_end(server: OpenAiChatServer, reason: str) -> None:
+    ended = [*server.spoken("The "), server.end(reason)]
+
+    failure_of(lambda: said(server, ended), ProviderBadReply)
+
+
+def test_both_the_reason_to_end_and_the_mark_are_needed(server: OpenAiChatServer) -> None:
+    reason, mark = server.end().split(b"data: [DONE]\n\n")[0], b"data: [DONE]\n\n"
+
+    for end in (reason, mark):
+        error = failure_of(
+            lambda end=end: said(server, [*server.spoken("The "), end]), ProviderBadReply
+        )
+        assert "broke off" in error.message
+
+
+def test_a_reply_cut_at_its_limit_says_which_setting_to_raise(server: OpenAiChatServer) -> None:
+    ended = [*server.spoken("The "), server.end("length")]
+
+    error = failure_of(lambda: said(server, ended), ProviderBadReply)
+
+    assert "chat_max_tokens" in error.advice
+
+
+@pytest.mark.parametrize(("code", "kind"), [(400, ProviderRefused), (401, ProviderRefused)])
+def test_an_error_within_a_reply_is_believed_about_its_code(
+    server: OpenAiChatServer, code: int, kind: type[ProviderRefused]
+) -> None:
+    trouble = server.event({"error": {"message": "no", "code": code}})
+
+    failure_of(lambda: said(server, [trouble]), kind)

@@ -1,0 +1,167 @@
+"""Chat models come from settings, and cost nothing before they are asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.providers.chat import KEY, REPLY, OllamaChatServer, OpenAiChatServer
+from truespan.compose import open_library
+from truespan.errors import CredentialsMissing, InvalidConfiguration
+from truespan.model.chat import Message, Role
+from truespan.ports import ChatModel, ChatModels
+
+QUESTION = [Message(Role.USER, "Is water wet?")]
+OLLAMA = {"chat_provider": "ollama", "chat_model": "tide-teller"}
+OPENAI = {"chat_provider": "openai", "chat_model": "tide-teller"}
+
+
+class Parrot:
+    """A chat model of one's own."""
+
+    name = "own/parrot"
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+        yield messages[-1].text
+
+
+def chat_of(folder: Path, **settings: object) -> ChatModels:
+    """Return the chat models of a library with these settings in its file."""
+    folder.mkdir(exist_ok=True)
+    lines = [
+        f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for name, value in settings.items()
+    ]
+    (folder / "truespan.toml").write_text("\n".join(lines), encoding="utf-8")
+    with open_library(folder, create=True) as library:
+        return library._parts.chat
+
+
+def replied(model: ChatModel | None) -> list[str]:
+    assert model is not None
+    return list(model.stream(QUESTION))
+
+
+def test_nobody_writes_answers_unless_told_to(tmp_path: Path) -> None:
+    assert chat_of(tmp_path) == ChatModels(None, None)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"chat_provider": "openai"},
+        {"chat_provider": "ollama", "chat_model": " "},
+        {"chat_model": "llama3"},
+        {**OLLAMA, "chat_fallback_provider": "openai"},
+        {**OLLAMA, "chat_fallback_model": "llama3"},
+        {**OLLAMA, "chat_ollama_base_url": "ftp://127.0.0.1"},
+        {**OLLAMA, "chat_ollama_base_url": f"http://user:{KEY}@127.0.0.1"},
+        {**OPENAI, "chat_openai_base_url": ""},
+        {**OPENAI, "chat_openai_base_url": f"http://127.0.0.1/v1?key={KEY}"},
+        {**OPENAI, "chat_fallback_base_url": "127.0.0.1:80"},
+        {**OPENAI, "chat_temperature": -0.1},
+        {**OPENAI, "chat_temperature": 2.5},
+        {**OPENAI, "chat_max_tokens": 0},
+        {**OPENAI, "chat_timeout_seconds": 0},
+        {"chat_provider": "google", "chat_model": "gemini"},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_work_fail_when_the_library_is_opened(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        chat_of(tmp_path, **settings)
+
+    assert KEY not in str(refusal.value)
+
+
+def test_the_configured_model_and_its_stand_in_are_asked_where_the_settings_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with OpenAiChatServer() as openai, OllamaChatServer() as ollama:
+        chat = chat_of(
+            tmp_path,
+            **OPENAI,
+            chat_openai_base_url=openai.base,
+            chat_fallback_provider="ollama",
+            chat_fallback_model="tide-teller",
+            ollama_base_url=ollama.base,
+            chat_max_tokens=99,
+            chat_temperature=0.25,
+            chat_ollama_context=1024,
+        )
+        assert openai.connections == ollama.connections == 0
+
+        assert replied(chat.primary) == replied(chat.fallback) == REPLY
+
+        assert openai.asked[0].headers["authorization"] == f"Bearer {KEY}"
+        assert openai.questions[0]["max_tokens"] == 99
+        assert openai.questions[0]["temperature"] == 0.25
+        assert ollama.questions[0]["options"] == {
+            "num_predict": 99,
+            "temperature": 0.25,
+            "num_ctx": 1024,
+        }
+    assert chat.primary is not None
+    assert chat.primary.name == "openai/tide-teller"
+
+
+def test_a_stand_in_may_live_elsewhere_and_want_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with OpenAiChatServer() as here, OpenAiChatServer() as there:
+        chat = chat_of(
+            tmp_path,
+            **OPENAI,
+            chat_openai_base_url=here.base,
+            chat_fallback_provider="openai",
+            chat_fallback_model="tide-teller",
+            chat_fallback_base_url=there.base,
+            chat_fallback_keyless=True,
+        )
+
+        assert replied(chat.fallback) == REPLY
+
+        assert here.connections == 0
+        assert "authorization" not in there.asked[0].headers
+
+
+def test_a_server_that_wants_a_key_is_not_asked_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with OpenAiChatServer() as server:
+        chat = chat_of(tmp_path, **OPENAI, chat_openai_base_url=server.base)
+
+        with pytest.raises(CredentialsMissing):
+            replied(chat.primary)
+
+        assert server.connections == 0
+
+
+def test_chat_models_of_one_s_own_replace_the_configured_ones(tmp_path: Path) -> None:
+    own = ChatModels(primary=Parrot())
+
+    with open_library(tmp_path / "library", create=True, chat=own) as library:
+        assert replied(library._parts.chat.primary) == ["Is water wet?"]
+
+
+def test_a_library_is_opened_without_the_clients_of_chat_models(tmp_path: Path) -> None:
+    """Whoever only searches does not pay for them, even where a model is configured."""
+    chat_of(tmp_path, **OLLAMA)
+    look = (
+        "import sys, truespan\n"
+        f"with truespan.open({str(tmp_path)!r}): pass\n"
+        "print([name for name in sys.modules if 'chat' in name and 'providers' in name])\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
