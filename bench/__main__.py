@@ -34,6 +34,7 @@ NAMES = (
     "embedder",
     "startup",
     "scifact",
+    "fused",
 )
 PACKAGES = (
     "truespan",

@@ -15,17 +15,24 @@ from typing import Any
 from tests.worlds import DirectParser, HandClock, WordCounter, WordEmbedder
 from truespan.adapters.asset_folder import AssetFolder
 from truespan.adapters.edge.index import EdgeIndex
+from truespan.adapters.files.golden import GoldenFolder
 from truespan.adapters.files.sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_processes import SystemProcesses
 from truespan.ingest.load import supported
 from truespan.library import Library
 from truespan.parts import Parts
+from truespan.upkeep.doctor.plan import read_plan
 
 DURABLE = {
     "stage", "keep_vectors", "mark_embedded", "flip", "tombstone", "purge", "record_flaws",
     "finish_repairs", "rebuild_chunk", "mark_pending", "upsert", "flush", "delete",
-    "delete_stale", "begin_job", "record_job", "keep_derived", "put_aside", "publish", "remove",
+    "delete_stale", "add_generation", "write_chunks", "move_alias", "retire_generation", "drop",
+    "remove_generation", "begin_job", "record_job", "keep_derived", "put_aside", "publish",
+    "remove",
+    "forget_vectors", "restore_text", "distrust", "drop_foreign_vectors", "drop_tenant", "discard",
+    "forget_index",
+    "erase", "rewrite_file", "finish_erasure", "delete_world", "remove_all",
 }  # fmt: skip
 
 
@@ -73,6 +80,7 @@ def library(folder: Path, step: int = 0) -> Library:
             sources=FileSources(supported),
             parser=DirectParser(),
             assets=Mortal(AssetFolder(folder / "assets", reserve=0), countdown),  # type: ignore[arg-type]
+            golden=GoldenFolder(),
             processes=SystemProcesses(),
             clock=clock,
         )
@@ -88,12 +96,26 @@ def main(arguments: list[str]) -> None:
                 chosen.ingest(arguments[4])
             case "delete":
                 chosen.delete("1")
+            case "delete world":
+                opened.delete_world(chosen.name)
             case "repair":
                 chosen.repair()
             case "search":
                 chosen.search("harbour by night", floor=0.0)
+            case "reindex":
+                number = int(arguments[4]) if arguments[4:] and arguments[4].isdigit() else None
+                chunking = "sentences" if number is None else None
+                chosen.generations.reindex(chunking=chunking, generation=number)
+            case "promote":
+                chosen.generations.promote(int(arguments[4]))
+            case "rollback":
+                chosen.generations.rollback()
+            case "remove":
+                chosen.generations.remove(int(arguments[4]))
             case "doctor":
                 opened.doctor([chosen.name], apply=True)
+            case "treat":
+                opened.treat(read_plan(Path(arguments[4]).read_bytes()))
 
 
 if __name__ == "__main__":

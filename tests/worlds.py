@@ -5,26 +5,27 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from truespan.adapters.asset_folder import AssetFolder
+from truespan.adapters.files.golden import GoldenFolder
 from truespan.adapters.files.sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_processes import SystemProcesses
 from truespan.ingest.load import load, supported
 from truespan.ingest.prepare import Preparation
 from truespan.library import Library, World
-from truespan.model.chunk import IndexedPoint, Point, Vector
+from truespan.model.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.profile import Distance, EmbeddingProfile
 from truespan.model.scope import OWNER, Authority, Scope, admits
 from truespan.model.text import Loaded, TokenMap
 from truespan.model.trail import Hit
-from truespan.parts import Parts
+from truespan.parts import OtherEmbedder, Parts
 from truespan.ports import EmbeddingLimits, TrustedStore, VectorIndex
 
 WORDS = EmbeddingProfile(
@@ -169,13 +170,45 @@ class MemoryIndex:
         kept = [hit for hit in hits if floor is None or hit.score >= floor - 1e-7]
         return sorted(kept, key=lambda hit: -hit.score)[:limit]
 
+    def search_with(
+        self,
+        scope: Scope,
+        vector: Vector,
+        *,
+        limit: int,
+        floor: float | None,
+        ids: Sequence[ChunkId],
+    ) -> tuple[list[Hit], list[Hit]]:
+        everything = self.search(scope, vector, limit=1 << 30, floor=floor)
+        hits = self.search(scope, vector, limit=limit, floor=floor)
+        return hits, [hit for hit in everything if hit.chunk_id in set(ids)]
+
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
         points = list(self._of(scope).values())
         for start in range(0, len(points), 100):
-            yield [
-                IndexedPoint(point.chunk_id, point.text_hash, point.vector)
-                for point in points[start : start + 100]
-            ]
+            yield [_indexed(point) for point in points[start : start + 100]]
+
+    def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]:
+        points = self._of(scope)
+        return [_indexed(points[chunk_id]) for chunk_id in ids if chunk_id in points]
+
+    def tenants(self, scope: Scope, *, limit: int) -> Holdings:
+        counts = {
+            tenant: len(points)
+            for (profile, tenant), points in self.points.items()
+            if profile == scope.profile.id and points
+        }
+        return Holdings(dict(sorted(counts.items())[:limit]), sum(counts.values()))
+
+    def drop_tenant(self, scope: Scope, tenant: str) -> None:
+        self.points.pop((scope.profile.id, tenant), None)
+
+    def collections(self) -> list[str]:
+        return sorted({profile for (profile, _), points in self.points.items() if points})
+
+    def discard(self, profile: str) -> None:
+        for key in [key for key in self.points if key[0] == profile]:
+            del self.points[key]
 
     def count(self, scope: Scope) -> int:
         return len(self._of(scope))
@@ -183,12 +216,28 @@ class MemoryIndex:
     def drop(self, scope: Scope) -> None:
         self._of(scope).clear()
 
+    def erase(self, profile: EmbeddingProfile) -> None:
+        self.calls.append("erase")
+
     def reset(self, scope: Scope) -> None:
         for key in [key for key in self.points if key[0] == scope.profile.id]:
             del self.points[key]
 
     def close(self) -> None:
         self.calls.append("close")
+
+
+def _indexed(point: Point) -> IndexedPoint:
+    place = PointPlace(
+        point.document,
+        point.pos_start,
+        point.pos_end,
+        point.pos_reach,
+        point.chapter.casefold(),
+        point.section.casefold(),
+        point.kind,
+    )
+    return IndexedPoint(point.chunk_id, point.text_hash, point.vector, place)
 
 
 def _within(point: Point, scope: Scope) -> bool:
@@ -289,6 +338,7 @@ def place(
     authority: Authority = OWNER,
     watched: bool = False,
     preparation: Preparation | None = None,
+    others: Mapping[str, WordEmbedder] | None = None,
 ) -> Place:
     """Make (or open again) a library in a folder, in memory where the index is concerned."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -310,9 +360,14 @@ def place(
         sources=FileSources(supported),
         parser=DirectParser(),
         assets=AssetFolder(folder / "assets", reserve=0),
+        golden=GoldenFolder(),
         processes=SystemProcesses(),
         clock=own_clock,
         preparation=preparation or Preparation(),
+        others={
+            name: OtherEmbedder(one.profile.provider, lambda one=one: one)
+            for name, one in (others or {}).items()
+        },
     )
     library = Library(parts, authority)
     return Place(folder, own_index, own_embedder, own_clock, store, library, journal)

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from truespan.library import Library, World
+    from truespan.model.backup import Manifest, RestoreReport
     from truespan.model.scope import Authority
-    from truespan.ports import Embedder, TokenCounter
+    from truespan.ports import ChatModels, Embedder, TokenCounter
 
 __version__ = "0.1.0"
-__all__ = ["Library", "TruespanError", "World", "__version__", "open"]
+__all__ = ["Library", "TruespanError", "World", "__version__", "open", "restore", "verify_backup"]
 
 
 def open(
@@ -35,6 +36,7 @@ def open(
     create: bool = False,
     embedder: Embedder | None = None,
     counter: TokenCounter | None = None,
+    chat: ChatModels | None = None,
     authority: Authority | None = None,
 ) -> Library:
     """Open the library in a folder; with `create`, make it if it is not there.
@@ -53,8 +55,45 @@ def open(
         create=create,
         embedder=embedder,
         counter=counter,
+        chat=chat,
         authority=OWNER if authority is None else authority,
     )
+
+
+def restore(backup: str | Path, path: str | Path) -> RestoreReport:
+    """Make a library of a backup, in a folder that is new or empty, and fill its index.
+
+    The files are put in place whole or not at all. What the backup has vectors of is written to
+    the index; the rest waits for `World.repair`, which embeds it.
+
+    Raises:
+        BackupInvalid: it is not a backup, or not as it was written; then nothing was done.
+        InvalidSettings: the folder holds something.
+    """
+    from pathlib import Path
+
+    from truespan.compose import open_library
+    from truespan.compose.backup import restore_library
+    from truespan.model.backup import RestoreReport
+
+    manifest = restore_library(Path(backup), Path(path))
+    with open_library(path) as library:
+        written = library.refill() if manifest.vectors else 0
+        pending = library.pending()
+    return RestoreReport(str(path), manifest, written, pending)
+
+
+def verify_backup(backup: str | Path) -> Manifest:
+    """Read a whole backup and return what it says of itself, if all of it is as it was written.
+
+    Raises:
+        BackupInvalid: it is not.
+    """
+    from pathlib import Path
+
+    from truespan.compose.backup import verified_backup
+
+    return verified_backup(Path(backup))
 
 
 def __getattr__(name: str) -> object:

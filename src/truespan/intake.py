@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from truespan.errors import Cancelled, Interrupted, InvalidSettings, JobNotResumable, TruespanError
-from truespan.ingest.carry import Carrier, Tools
+from truespan.errors import (
+    InvalidSettings,
+    JobNotResumable,
+    ProfileMismatch,
+    StorageFull,
+    StoreBusy,
+)
+from truespan.ingest.carry import Beside, Carrier, Tools
 from truespan.ingest.command import IngestCommand, IngestRequest, read_request
-from truespan.ingest.journal import JobJournal
+from truespan.ingest.journal import JobJournal, journaled
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestReport, Progress
 from truespan.ingest.run import Intake
@@ -21,6 +28,7 @@ from truespan.model.job import JobState
 from truespan.model.scope import Scope
 from truespan.model.source import Declared, DocumentKind
 from truespan.parts import Parts
+from truespan.query.words import keep_counting
 
 KIND = "ingest"
 
@@ -45,14 +53,37 @@ class WorldIntake:
         self.tools = Tools(
             store=parts.store,
             index=parts.index,
-            embedder=parts.embedder,
+            embedder=parts.embedder_for(scope.profile),
             counter=parts.counter,
             clock=parts.clock,
             limits=parts.limits,
             assets=parts.assets,
             on_token_limit=parts.preparation.on_token_limit,
+            beside=self._beside,
         )
         self._command = IngestCommand(self.intake, self.tools, scope)
+
+    def _beside(self, scope: Scope) -> list[Beside]:
+        """Return the other generations that documents enter.
+
+        One that no alias names is left out while its model is not at hand; `reindex` completes it.
+
+        Raises:
+            ProfileMismatch: a domain is served by one whose model is not configured.
+        """
+        others: list[Beside] = []
+        for kept in self._parts.store.kept_generations(scope):
+            profile = kept.generation.profile
+            if kept.generation.number == scope.generation.number:
+                continue
+            embedder = self._parts.embedder_for(profile)
+            if embedder.profile.id == profile.id:
+                others.append(
+                    Beside(replace(scope, generation=kept.generation), embedder, kept.named)
+                )
+            elif kept.named:
+                raise ProfileMismatch(str(profile), str(embedder.profile))
+        return others
 
     def request(
         self,
@@ -95,6 +126,7 @@ class WorldIntake:
         on_prune: OnPrune | None = None,
     ) -> IngestReport:
         """Do what a request says, as a job. What it names is looked for first."""
+        self._beside(self._scope)
         found = self._command.find(request)
         store, own = self._parts.store, self._parts.processes.own()
         job = store.begin_job(self._scope, KIND, request.spelled(), own)
@@ -146,22 +178,13 @@ class WorldIntake:
     ) -> IngestReport:
         parts = self._parts
         journal = JobJournal(parts.store, self._scope, job, parts.clock, on_progress)
-        try:
-            report = self._command.run(request, found, journal, on_prune=on_prune)
-        except KeyboardInterrupt:
-            journal.end(JobState.INTERRUPTED)
-            raise Interrupted from None
-        except Cancelled:
-            journal.end(JobState.CANCELLED)
-            raise
-        except TruespanError as error:
-            journal.end(JobState.FAILED, error.code)
-            raise
-        except Exception as error:
-            # Whatever it was, a job that nobody works at any more must not seem to run.
-            journal.end(JobState.FAILED, type(error).__name__)
-            raise
-        journal.end(JobState.DONE)
+        report = journaled(
+            journal, lambda: self._command.run(request, found, journal, on_prune=on_prune)
+        )
+        # Whoever cannot keep words just now does so when somebody asks for them.
+        with suppress(StorageFull, StoreBusy):
+            for scope in (self._scope, *(beside.scope for beside in self._beside(self._scope))):
+                keep_counting(parts.store, scope)
         return replace(report, job=job)
 
 

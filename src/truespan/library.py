@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import PurePath
 from types import TracebackType
 
-from truespan.errors import InvalidSettings, WorldNotFound
-from truespan.model.scope import OWNER, Authority
+from truespan.checkup import Checkup
+from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldNotFound
+from truespan.model.backup import BackupReport
+from truespan.model.document import DomainRecord
+from truespan.model.scope import OWNER, Authority, Scope
 from truespan.model.scope import World as WorldRecord
 from truespan.parts import Parts
+from truespan.removal import delete_world, remover
 from truespan.upkeep.background import BackgroundRepairs
-from truespan.upkeep.doctor import Plan
+from truespan.upkeep.doctor import Plan, Treatment
+from truespan.upkeep.erase import ErasureReport
+from truespan.upkeep.receipt import Receipt
+from truespan.upkeep.refill import refill
 from truespan.world import OnProgress, World
 
 __all__ = ["Library", "OnProgress", "World"]
@@ -49,46 +57,122 @@ class Library:
                 raise
             return self.create_world(reference)
 
+    def domain(self, key: str, *, world: str | None = None) -> World:
+        """Return the world of a domain; what is asked of it is asked of the domain's generation.
+
+        Raises:
+            DomainNotFound: it is absent, or of a world that is not for this authority.
+            InvalidSettings: another world was named with it.
+        """
+        record = self._parts.store.find_domain(self._authority, key)
+        if record is None:
+            raise DomainNotFound(key)
+        if world is not None and self._record(world).id != record.id:
+            raise InvalidSettings(f"The domain {key!r} names no generation of world {world!r}.")
+        return World(self._parts, self._authority, self._repairs, record.id, key)
+
+    def domains(self) -> list[DomainRecord]:
+        """Return the domains of the worlds that this authority sees, by key."""
+        return self._parts.store.domains(self._authority)
+
     def worlds(self) -> list[WorldRecord]:
         """Return what is known of every world, by name."""
         return self._parts.store.worlds(self._authority)
+
+    def delete_world(self, reference: str, *, erase: bool = True) -> Receipt:
+        """Remove a world with all that is in it; see `World.delete` for `erase`.
+
+        Raises:
+            WorldNotFound: it is absent, or not for this authority to remove.
+            WorldBusy: a job of the world runs.
+        """
+        return delete_world(self._parts, self._authority, self._record(reference), erase=erase)
+
+    def backup(
+        self,
+        path: str | PurePath,
+        *,
+        vectors: bool = True,
+        settings: bool = False,
+        keys: bool = False,
+        replace: bool = False,
+    ) -> BackupReport:
+        """Write all that the library holds into one file, and read it back.
+
+        Others may read and write meanwhile; the backup has one state of the library. Without
+        `vectors` it is smaller, and what is restored from it has to be embedded again. `settings`
+        adds truespan.toml, `keys` the library's own keys, which whoever has the file then has.
+
+        Raises:
+            NotAllowed: this authority does not have the whole library.
+            InvalidSettings: there is a file already, and it was not to be replaced.
+            StorageFull: there is no room.
+        """
+        if self._authority != OWNER or self._parts.backups is None:
+            raise NotAllowed("back up the library")
+        return self._parts.backups.write(
+            str(path), vectors=vectors, settings=settings, keys=keys, replace=replace
+        )
+
+    def refill(self) -> int:
+        """Write to the index what the store keeps vectors of; return how many points that were."""
+        parts = self._parts
+        return sum(refill(parts.store, parts.index, scope) for scope in self._scopes())
+
+    def pending(self) -> int:
+        """Return how many chunks wait to be embedded, in all worlds and generations."""
+        store = self._parts.store
+        return sum(one.pending for scope in self._scopes() for one in store.generations(scope))
+
+    def _scopes(self) -> list[Scope]:
+        return [
+            Scope(self._authority, world.id, world.generation)
+            for world in self.worlds()
+            if world.generation is not None
+        ]
+
+    def erase(self) -> ErasureReport:
+        """Do what deletions left queued, such as files that could not be written anew then."""
+        return remover(self._parts).catch_up()
 
     def doctor(
         self,
         worlds: str | Iterable[str] | None = None,
         *,
         apply: bool = False,
+        embed_sample: int | None = 0,
+        self_test: bool = False,
+        machine: bool = False,
         on_progress: OnProgress | None = None,
-    ) -> dict[str, Plan]:
-        """Compare store and index of each world; with `apply`, make the index what the store says.
+    ) -> Plan:
+        """Compare store and index of each world, in every generation, and return what is wrong.
 
-        Vectors are kept in the store, so this needs no provider. An index that cannot be read at
-        all is shared by every world of its profile: then all of those are rebuilt.
+        With `apply`, the index is made what the store says; vectors are kept in the store, so this
+        needs no provider. `embed_sample` texts a generation are embedded again and compared (None:
+        a few, where the model is on this machine); `self_test` tries the boundaries between worlds;
+        `machine` looks at settings, files and models.
         """
         chosen = [worlds] if isinstance(worlds, str) else worlds
-        names = [world.name for world in self.worlds()] if chosen is None else list(chosen)
-        plans = {name: self.world(name)._examine() for name in names}
+        checkup = Checkup(self._parts, self._authority, on_progress)
+        plan = checkup.examine(
+            chosen, embed_sample=embed_sample, self_test=self_test, machine=machine
+        )
         if apply:
-            if any(plan.unreadable for plan in plans.values()):
-                plans = {world.name: self.world(world.name)._examine() for world in self.worlds()}
-            self._rebuild_unreadable(plans)
-            for name, plan in plans.items():
-                self.world(name)._apply(plan, on_progress)
-        return plans
+            checkup.treat(plan)
+            self.erase()
+        return plan
 
-    def _rebuild_unreadable(self, plans: dict[str, Plan]) -> None:
-        """Start the index of a profile anew.
+    def treat(self, plan: Plan, *, on_progress: OnProgress | None = None) -> Treatment:
+        """Carry out a plan that `doctor` made, and say what was done and what is left.
 
-        First every chunk it held is marked pending, in every world that shares it: no reader may
-        take the empty index for an empty world.
+        Each item is looked at again first, and left alone if it has changed meanwhile.
+
+        Raises:
+            InvalidSettings: the plan is of another library.
         """
-        reset: set[str] = set()
-        for name, plan in plans.items():
-            scope = self.world(name)._scope()
-            if plan.unreadable and scope is not None and scope.profile.id not in reset:
-                self._parts.store.forget_index(scope)
-                self._parts.index.reset(scope)
-                reset.add(scope.profile.id)
+        treatment = Checkup(self._parts, self._authority, on_progress).treat(plan)
+        self.erase()
+        return treatment
 
     def close(self) -> None:
         """Let go of everything; what was committed stays."""

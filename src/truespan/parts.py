@@ -7,13 +7,20 @@ from dataclasses import dataclass, field
 
 from truespan.errors import InvalidSettings
 from truespan.ingest.prepare import Preparation
+from truespan.model.answer_rules import AnswerRules
 from truespan.model.profile import EmbeddingProfile
+from truespan.model.words import FUSED_WEIGHT
 from truespan.ports import (
     AssetStore,
+    Backups,
+    ChatModels,
     Clock,
     Embedder,
     EmbeddingLimits,
+    Environment,
+    GoldenFiles,
     Processes,
+    Remains,
     SourceFinder,
     SourceParser,
     TokenCounter,
@@ -27,12 +34,7 @@ class OtherEmbedder:
     """An embedder that some generation may have been built with; made when it is needed."""
 
     provider: str
-    model: str
     embedder: Callable[[], Embedder]
-
-    def named_as(self, profile: EmbeddingProfile) -> bool:
-        """Say whether its model has a profile's name; whether it is the same has to be asked."""
-        return (self.provider, self.model) == (profile.provider, profile.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Parts:
     sources: SourceFinder
     parser: SourceParser
     assets: AssetStore
+    golden: GoldenFiles
     processes: Processes
     clock: Clock
     limits: EmbeddingLimits = field(default_factory=EmbeddingLimits)
@@ -54,14 +57,28 @@ class Parts:
     """What the provider asks for a million tokens, where the operator says so."""
     others: Mapping[str, OtherEmbedder] = field(default_factory=dict)
     """Embedders beside the default one, by the names the operator gave them."""
+    chat: ChatModels = field(default_factory=ChatModels)
+    """Who writes answers; none unless the operator says so."""
+    environment: Environment | None = None
+    """What the library stands on; None where nobody can say."""
+    fused_weight: float = FUSED_WEIGHT
+    """What words count for where they count beside similarity."""
+    answers: AnswerRules = field(default_factory=AnswerRules)
+    """How answers are decided, and what is kept of them."""
+    backups: Backups | None = None
+    """Who writes backups; nobody unless composed so."""
+    remains: Remains | None = None
+    """Who looks through the library's files for what was deleted; nobody unless composed so."""
+    mark_query: Callable[[str, str], str] = lambda _world, _query: ""
+    """Gives what the usage log has in place of a query of a world; nothing without a key."""
 
     def embedder_for(self, profile: EmbeddingProfile) -> Embedder:
         """Return the embedder of a generation's profile; the default one when no other has it.
 
-        None is asked anything unless its model has the profile's name.
+        None is asked anything unless its provider is the profile's.
         """
         for other in self.others.values():
-            if other.named_as(profile) and other.embedder().profile.id == profile.id:
+            if other.provider == profile.provider and other.embedder().profile.id == profile.id:
                 return other.embedder()
         return self.embedder
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from truespan.answering import Answerer, last_of
 from truespan.errors import DocumentNotFound, NotAllowed, PositionNotFound
+from truespan.model.answer import Answer, AnswerEvent
 from truespan.model.bundle import ContextBundle, Reason
 from truespan.model.document import Document, RevisionRef
 from truespan.model.ids import ChunkId
 from truespan.model.request import READING_TOP_K, ReadingRequest
 from truespan.model.scope import Aim, Authority, Scope
 from truespan.parts import Parts
-from truespan.reading.follow import Follower, book_of
+from truespan.reading.candidates import ReadingFinder
+from truespan.reading.follow import Follower
+from truespan.reading.look import Lookout, book_of
 from truespan.reading.positions import Whereabouts, resolve, whereabouts
 from truespan.reading.tail import TailMaker
 
@@ -108,9 +112,34 @@ class Reader:
         request = ReadingRequest(query, top_k, book)
         return self._follower().retrieve(self._world.authority, self._world.id, self.name, request)
 
+    def answer(self, query: str, book: str | None = None) -> Answer:
+        """Answer a question from what has been read of a book, or say that this does not do it.
+
+        No model is asked without sources: it would speak of the book from memory.
+
+        Raises:
+            InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
+            DocumentNotFound: no document of the world has this name.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
+        """
+        return last_of(self.answer_stream(query, book))
+
+    def answer_stream(self, query: str, book: str | None = None) -> Iterator[AnswerEvent]:
+        """Answer piece by piece, as `World.answer_stream` does."""
+        request = ReadingRequest(query, book=book)
+        answerer = Answerer(self._parts, self._world.authority, query)
+        finder = ReadingFinder(self._books(), self._on_flaws, answerer.rules)
+        return answerer.events(
+            lambda: finder.find(self._world.authority, self._world.id, self.name, request),
+            reading=True,
+        )
+
     def _follower(self) -> Follower:
+        return Follower(self._books(), self._on_flaws)
+
+    def _books(self) -> Lookout:
         parts = self._parts
-        return Follower(
+        return Lookout(
             parts.store,
             parts.index,
             parts.embedder_for,
@@ -123,7 +152,6 @@ class Reader:
                 parts.clock,
                 parts.preparation.on_token_limit,
             ),
-            self._on_flaws,
             self._world.aim,
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from truespan.answering import AnsweringWorld
 from truespan.errors import (
     ChunkNotFound,
     DocumentNotFound,
@@ -16,14 +17,16 @@ from truespan.errors import (
     ProfileMismatch,
     WorldNotFound,
 )
+from truespan.generations import KIND as REINDEX
+from truespan.generations import Generations
 from truespan.ingest.carry import Carrier
-from truespan.ingest.command import remove_document
 from truespan.ingest.parts import parts as split_parts
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestReport, Progress
 from truespan.intake import WorldIntake, declared_as
 from truespan.jobs import Jobs
-from truespan.model.bundle import ContextBundle, Reason, SearchResult
+from truespan.judged import JudgedWorld, Repairs
+from truespan.model.bundle import ContextBundle, Notice, Reason, SearchResult
 from truespan.model.chunk import ChunkRecord
 from truespan.model.document import AuditEntry, Document, OutlineEntry, WorldStatus
 from truespan.model.ids import ChunkId
@@ -41,8 +44,10 @@ from truespan.query.retrieve import Retriever
 from truespan.query.search import Searcher
 from truespan.query.settle import existing
 from truespan.reader import Reader
-from truespan.upkeep.background import BackgroundRepairs
-from truespan.upkeep.doctor import Plan, apply_plan, examine
+from truespan.removal import remover
+from truespan.upkeep.doctor import Finding, examine
+from truespan.upkeep.evaluate import Evaluation
+from truespan.upkeep.receipt import Receipt
 from truespan.upkeep.repair import RepairReport, apply_repairs
 
 OnProgress = Callable[[Progress], None]
@@ -51,14 +56,14 @@ INSTRUCTION_ROOM = 32
 """Tokens left free for a model's query instruction when a long selection is cut into parts."""
 
 
-class World:
+class World(AnsweringWorld, JudgedWorld):
     """One world of a library, as its holder may use it."""
 
     def __init__(
         self,
         parts: Parts,
         authority: Authority,
-        repairs: BackgroundRepairs,
+        repairs: Repairs,
         world_id: str,
         aim: Aim = None,
     ) -> None:
@@ -75,9 +80,16 @@ class World:
         return self._record().name
 
     def search(
-        self, query: str, *, top_k: int = DEFAULT_TOP_K, floor: float = DEFAULT_FLOOR
+        self,
+        query: str,
+        *,
+        top_k: int = DEFAULT_TOP_K,
+        floor: float = DEFAULT_FLOOR,
+        fused: bool = False,
     ) -> SearchResult:
         """Find the chunks closest to a query, each verified against the store as it is read.
+
+        With `fused`, the words of the query count for their order as well.
 
         Raises:
             InvalidSettings: before anything is read.
@@ -86,7 +98,7 @@ class World:
             ProviderUnavailable, ProviderRefused, ProviderBadReply: the provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
-        request = SearchRequest(query, top_k, floor)
+        request = SearchRequest(query, top_k, floor, fused)
         parts = self._parts
         searcher = Searcher(
             parts.store,
@@ -95,6 +107,7 @@ class World:
             parts.clock,
             self._repairs.submit,
             self.aim,
+            parts.fused_weight,
         )
         return searcher.search(self._authority, self.id, request)
 
@@ -111,8 +124,11 @@ class World:
         documents: Sequence[str] | None = None,
         tags: Sequence[str] = (),
         near_misses: bool = False,
+        fused: bool = False,
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
+
+        With `fused`, the words of the query count for the order as well.
 
         A failure of provider, index or store is a bundle with the status `error`.
 
@@ -130,6 +146,7 @@ class World:
             version_constraint=version_constraint,
             documents=_listed("documents", documents),
             tags=_listed("tags", tags) or (),
+            fused=fused,
         )
         retriever = self._retriever()
         return retriever.retrieve(self._authority, self.id, request, near_misses=near_misses)
@@ -155,6 +172,7 @@ class World:
             self._repairs.submit,
             lambda text, limit: split_parts(text, parts.counter, limit - INSTRUCTION_ROOM),
             self.aim,
+            parts.fused_weight,
         )
 
     def ingest(
@@ -170,6 +188,9 @@ class World:
         tags: Sequence[str] | None = None,
         prune: bool = False,
         allow_empty: bool = False,
+        domain_key: str | None = None,
+        update_alias: bool = False,
+        golden: str | None = None,
         on_progress: OnProgress | None = None,
         on_prune: Callable[[Sequence[Document]], None] | None = None,
     ) -> IngestReport:
@@ -179,16 +200,74 @@ class World:
         that are no longer there are removed; `on_prune` is told which, before. The run is a job:
         `report.job` names it.
 
+        With `update_alias`, a new generation is built of all documents afterwards, and the domain,
+        or the world's default, is moved to it: only if no document failed and the `golden` queries,
+        if any are given, find as much in it as before.
+
         Raises:
             SourceMissing: a path names nothing; then nothing was ingested.
+            DomainNotFound: the domain is absent, and not to be made by moving it here.
+            PromotionRefused: the documents are in, and the alias is where it was.
             ManifestInvalid: with every bad line; then nothing was ingested.
             ProfileMismatch: the configured embedder is not the one the world was built with.
             Interrupted: stopped by Ctrl-C; the same call goes on.
         """
         declared = declared_as(kind, title, language, version, chunking, tags)
-        intake = self._intake(self._writing_scope())
+        target = self._aimed_at(domain_key, update_alias=update_alias)
+        if golden is not None and not update_alias:
+            raise InvalidSettings("Golden queries are for moving an alias: say update_alias too.")
+        intake = self._intake(target._writing_scope())
         request = intake.request(paths, manifest, declared, prune=prune, allow_empty=allow_empty)
-        return intake.run(request, on_progress=on_progress, on_prune=on_prune)
+        report = intake.run(request, on_progress=on_progress, on_prune=on_prune)
+        # What a deletion could not erase at once is caught up by whoever writes next.
+        remover(self._parts).catch_up(urgent=True)
+        if update_alias and report.failures:
+            report.warnings.append("The alias was not moved, because documents failed.")
+        elif update_alias:
+            domain = domain_key or (self.aim if isinstance(self.aim, str) else None)
+            report.generation = self.generations.rotate(
+                domain=domain, golden=golden, on_progress=on_progress
+            ).generation
+        return report
+
+    def _aimed_at(self, domain: str | None, *, update_alias: bool) -> World:
+        """Return the world as a domain means it; one that moving it will make is not there yet."""
+        if domain is None:
+            return self
+        aimed = World(self._parts, self._authority, self._repairs, self.id, domain)
+        known = self._parts.store.find_domain(self._authority, domain)
+        if known is not None and known.id != self.id:
+            raise InvalidSettings(f"The domain {domain!r} names no generation of this world.")
+        if known is None and update_alias:
+            return self
+        aimed._record()
+        return aimed
+
+    @property
+    def generations(self) -> Generations:
+        """Return the world's generations: built beside each other, judged, and put into use."""
+        return Generations(self._parts, self._kept_scope, self._unsound, self._evaluated)
+
+    def _kept_scope(self) -> Scope:
+        """Return the scope of the world's default generation, for whoever may change it."""
+        record = existing(self._parts.store, self._authority, self.id)
+        if not self._authority.may(Verb.ADMINISTER, record.id):
+            raise NotAllowed("change generations")
+        if record.generation is None:
+            raise InvalidSettings("The world holds nothing yet.", advice="Ingest something first.")
+        return Scope(self._authority, record.id, record.generation)
+
+    def _unsound(self, scope: Scope) -> list[Notice]:
+        """Say in what a generation's points are not what the store says."""
+        counts = examine(self._parts.store, self._parts.index, scope).counts()
+        return [
+            Notice(finding.value, f"{count} x {finding.value}.")
+            for finding, count in counts.items()
+            if finding not in (Finding.RETIRED, Finding.QUEUED_REPAIR, Finding.QUARANTINED)
+        ]
+
+    def _evaluated(self, golden: str, generation: int) -> Evaluation:
+        return self.evaluate(golden, generation=generation)
 
     def plan_ingest(
         self,
@@ -225,6 +304,9 @@ class World:
         Raises:
             JobNotFound, JobNotResumable: there is none, or nothing to go on with.
         """
+        if self.jobs.get(job).kind == REINDEX:
+            built = self.generations.resume(job, on_progress)
+            return IngestReport(failures=built.failures, chunks=built.chunks, job=job)
         intake = self._intake(self._writing_scope())
         return intake.resume(job, on_progress=on_progress, on_prune=on_prune)
 
@@ -280,14 +362,18 @@ class World:
             raise ChunkNotFound(chunk_id)
         return found[ChunkId(chunk_id)]
 
-    def delete(self, reference: str) -> Document:
-        """Remove a document: it is out of sight at once, then its points go, then its rows."""
-        document = self.document(reference)
-        scope = self._writing_scope()
-        intake = self._intake(scope)
-        remove_document(intake.intake, scope, document)
-        Carrier(intake.tools, scope).clear_retired()
-        return document
+    def delete(self, reference: str | int, *, erase: bool = True) -> Receipt:
+        """Remove a document: it is out of sight at once, then its points go, then its rows.
+
+        With `erase`, the files that held it are written anew as well, so that nothing of it can be
+        found in them; `receipt.erased` says whether that could be done now. What could not waits
+        for `repair`.
+        """
+        document, record = self.document(reference), self._record()
+        if record.generation is None or not self._authority.may(Verb.WRITE, record.id):
+            raise WorldNotFound(self.id)
+        scope = Scope(self._authority, record.id, record.generation)
+        return remover(self._parts).document(scope, record, document, erase=erase)
 
     def metadata(self, reference: str | int) -> dict[str, Any]:
         """Return what was derived from a document: title, authors, dates, keywords, outline.
@@ -312,24 +398,14 @@ class World:
             return RepairReport()
         report = apply_repairs(self._parts.store, self._parts.index, scope)
         report.reembedded = self._finish(scope, on_progress)
+        erased = remover(self._parts).catch_up()
+        report.erasures, report.erasures_waiting = erased.done, erased.waiting
         return report
 
     def status(self) -> WorldStatus:
         """Return the world in numbers."""
         scope = self._readable()
         return self._parts.store.status(scope) if scope else WorldStatus(0, 0, 0, 0, 0, 0, 0)
-
-    def _examine(self) -> Plan:
-        scope = self._readable()
-        return examine(self._parts.store, self._parts.index, scope) if scope else Plan()
-
-    def _apply(self, plan: Plan, on_progress: OnProgress | None) -> None:
-        scope = self._scope()
-        if scope is None or plan.healthy:
-            return
-        apply_plan(plan, self._parts.store, self._parts.index, scope)
-        apply_repairs(self._parts.store, self._parts.index, scope)
-        self._finish(scope, on_progress)
 
     def _finish(self, scope: Scope, on_progress: OnProgress | None) -> int:
         carrier = Carrier(self._intake(scope).tools, scope)
@@ -378,9 +454,11 @@ class World:
             profile = self._parts.embedder.profile
             record = self._parts.store.begin_generation(self._authority, record.id, profile)
         generation = record.generation
-        if generation is None or generation.profile.id != self._parts.embedder.profile.id:
-            built = str(generation.profile) if generation else "nothing"
-            raise ProfileMismatch(built, str(self._parts.embedder.profile))
+        if generation is None:
+            raise WorldNotFound(self.id)
+        configured = self._parts.embedder_for(generation.profile).profile
+        if generation.profile.id != configured.id:
+            raise ProfileMismatch(str(generation.profile), str(configured))
         return Scope(self._authority, record.id, generation)
 
 

@@ -30,7 +30,7 @@ from tests.docs_reader import (
 from truespan import errors
 from truespan.adapters.child import parser as child_parser
 from truespan.adapters.child.parser import ChildParser
-from truespan.doors.cli import ingest, reading
+from truespan.doors.cli import evaluate, ingest, reading
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
 from truespan.ingest import draft, figures
 from truespan.ingest.load import archive, pdf, sniff
@@ -38,16 +38,18 @@ from truespan.ingest.manifest.fields import Fields
 from truespan.ingest.metadata import derive
 from truespan.ingest.plan import DryRun, Fate, PlannedDocument
 from truespan.ingest.report import IngestReport
-from truespan.model import bundle
+from truespan.model import answer, bundle
+from truespan.model.decision import AnswerMode, DecisionReason, Refusal
 from truespan.model.document import Derivable
 from truespan.model.job import DocumentState, Job, JobCounts, JobState
 from truespan.model.profile import STANDARD_CHUNKING
 from truespan.model.request import ReadingRequest, RetrievalRequest
 from truespan.model.text import Properties
 from truespan.model.trail import FlawKind
+from truespan.model.usage import UsageRecord
 from truespan.reading.positions import Whereabouts
 from truespan.settings import Settings, read_settings
-from truespan.settings.catalogue import CHOICES, MOST, SHARED_NAMES
+from truespan.settings.catalogue import CHOICES, MOST, NUMBERS, SHARED_NAMES
 from truespan.settings.check import _CHUNKING_FIELDS
 from truespan.upkeep.doctor import Finding
 
@@ -95,6 +97,8 @@ def settings_rows() -> list[list[str]]:
 
 
 def as_in_a_file(value: Any) -> str:
+    if value is None:
+        return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -129,7 +133,7 @@ def values_for(name: str, default: str, least: str) -> list[tuple[str, Any]]:
         return [(str(number), number) for number in (int(least), int(least) + 7)]
     if default in ("true", "false"):
         return [("1", True), ("0", False)]
-    if name == "embedding_price_per_million":
+    if name in NUMBERS:
         return [("0.5", 0.5)]
     if name.endswith("_base_url"):
         return [("http://localhost:1", "http://localhost:1")]
@@ -223,7 +227,8 @@ def commands_of(group: Any, above: str = "") -> dict[str, set[str]]:
 
 
 def test_the_command_line_page_has_every_command_with_its_options() -> None:
-    assert ingest.app is reading.app  # Each of the two modules adds its commands to it.
+    # Each of these modules adds its commands to it.
+    assert evaluate.app is ingest.app is reading.app
     known = commands_of(typer.main.get_command(reading.app))
     shared = {"-L", "-w", "-r"}
 
@@ -248,6 +253,11 @@ def test_the_command_line_page_has_every_command_with_its_options() -> None:
         ("retrieval.md", bundle.Located),
         ("retrieval.md", bundle.FigureNote),
         ("reading.md", Whereabouts),
+        ("answers.md", answer.Answer),
+        ("answers.md", answer.Citation),
+        ("answers.md", answer.Quote),
+        ("answers.md", answer.RetrievedNote),
+        ("answers.md", UsageRecord),
         ("library.md", DryRun),
         ("library.md", PlannedDocument),
         ("library.md", Job),
@@ -283,7 +293,7 @@ def test_the_pages_list_every_argument_with_its_default(
     ("page", "heading", "kinds"),
     [
         ("how-it-works.md", "Verifying", FlawKind),
-        ("how-it-works.md", "Doctor", Finding),
+        ("doctor.md", "What it finds", Finding),
         ("retrieval.md", "Status", bundle.BundleStatus),
         ("retrieval.md", "Why not", bundle.WhyNot),
         ("documents.md", "Jobs", JobState),
@@ -308,6 +318,17 @@ def test_every_warning_of_a_bundle_is_explained() -> None:
     rows = table_rows(sections_of(DOCS / "retrieval.md")["Warnings"])
 
     assert {row[0] for row in rows} == given
+
+
+def test_every_warning_reason_and_refusal_of_an_answer_is_explained() -> None:
+    stages = [*(ROOT / "src/truespan/answer").glob("*.py"), ROOT / "src/truespan/answering.py"]
+    source = "".join(path.read_text("utf-8") for path in stages)
+    given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
+    sections = sections_of(DOCS / "answers.md")
+    codes = [row[0] for row in table_rows(sections["Modes"])]
+
+    assert {row[0] for row in table_rows(sections["Answer warnings"])} == given
+    assert {*AnswerMode, *DecisionReason, *Refusal} <= set(codes)
 
 
 def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import IndexRefused, IndexSchemaMismatch
-from truespan.model.chunk import ChunkKind, Point, Vector
+from truespan.model.chunk import ChunkKind, Point, PointPlace, Vector
 from truespan.model.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.model.profile import Distance, EmbeddingProfile
 from truespan.model.scope import OWNER, Generation, Scope
@@ -110,6 +110,38 @@ class IndexContract:
         index.upsert(scope, [point(scope, 0, vector(*EAST))])
 
         assert index.search(scope, vector(*EAST), limit=0, floor=None) == []
+
+    def test_points_that_are_named_are_scored_beside_the_best(self, index, scope):
+        points = [point(scope, number, leaning(number / 10)) for number in range(10)]
+        index.upsert(scope, points)
+        named = [points[2].chunk_id, points[9].chunk_id, points[0].chunk_id]
+
+        hits, found = index.search_with(scope, vector(*EAST), limit=3, floor=None, ids=named)
+
+        assert hits == index.search(scope, vector(*EAST), limit=3, floor=None)
+        assert {hit.chunk_id for hit in found} == set(named)
+        everything = index.search(scope, vector(*EAST), limit=10, floor=None)
+        assert set(found) == {hit for hit in everything if hit.chunk_id in named}
+
+    def test_scope_and_floor_hold_for_points_that_are_named(self, index, scope):
+        other = new_scope()
+        index.prepare(other)
+        mine = [point(scope, 1, leaning(0.5)), point(scope, 2, leaning(0.9), document=2)]
+        index.upsert(scope, [*mine, point(scope, 3, leaning(0.6))])
+        theirs = point(other, 1, leaning(0.9))
+        index.upsert(other, [theirs])
+        ids = [*(p.chunk_id for p in mine), theirs.chunk_id, chunk_id(scope.world, 1, 9, 9, 9)]
+        narrow = scope.narrow(documents=[1])
+
+        _, inside = index.search_with(scope, vector(*EAST), limit=5, floor=0.6, ids=ids)
+        _, within = index.search_with(narrow, vector(*EAST), limit=5, floor=None, ids=ids)
+        nothing = index.search_with(
+            scope.narrow(documents=[]), vector(*EAST), limit=5, floor=None, ids=ids
+        )
+
+        assert [hit.chunk_id for hit in inside] == [mine[1].chunk_id]
+        assert [hit.chunk_id for hit in within] == [mine[0].chunk_id]
+        assert nothing == ([], [])
 
     def test_equal_scores_all_come_back_when_the_limit_allows(self, index, scope):
         points = [point(scope, number, leaning(0.6)) for number in range(7)]
@@ -249,6 +281,68 @@ class IndexContract:
         assert len(pages) > 1
         assert sum(map(len, pages)) == 600
         assert scanned == {p.chunk_id: (p.text_hash, p.vector) for p in points}
+
+    def test_a_scan_gives_the_place_of_each_point_as_filters_see_it(self, index, scope):
+        made = point(scope, 3, vector(*EAST), document=7, pos_end=5, pos_reach=9)
+        index.upsert(scope, [replace(made, kind=ChunkKind.FIGURE)])
+
+        [[found]] = index.scan(scope)
+
+        assert found.place == PointPlace(7, 3, 5, 9, "chapter one", "section", "figure")
+
+    @proves("search.one-world")
+    def test_points_are_read_by_id_within_the_world_and_generation_only(self, index, scope):
+        other, later = new_scope(), replace(scope, generation=Generation(2, COSINE))
+        points = [point(scope, n, leaning(n / 300)) for n in range(300)]
+        index.upsert(scope, points)
+        ids = [p.chunk_id for p in points]
+
+        found = index.read(scope, [*ids, point(other, 1, vector(*EAST)).chunk_id])
+
+        assert {p.chunk_id for p in found} == set(ids)
+        assert len(found) == len(ids)
+        assert index.read(other, ids) == index.read(later, ids) == index.read(scope, []) == []
+
+    def test_holdings_tell_whose_points_there_are_and_nothing_of_those_that_went(
+        self, index, scope
+    ):
+        profile = replace(COSINE, revision=str(uuid4()))
+        one, two, gone = (new_scope(profile) for _ in range(3))
+        index.prepare(one)
+        for own, count in ((one, 3), (two, 1), (gone, 2)):
+            index.upsert(own, [point(own, n, vector(*EAST)) for n in range(count)])
+        index.drop(gone)
+
+        held = index.tenants(one, limit=10)
+
+        assert held.tenants == {one.tenant: 3, two.tenant: 1}
+        assert held.points == 4
+        assert len(index.tenants(one, limit=1).tenants) == 1
+
+    def test_a_tenant_that_nobody_claims_can_be_dropped_by_its_name(self, index):
+        profile = replace(COSINE, revision=str(uuid4()))
+        one, two = new_scope(profile), new_scope(profile)
+        index.prepare(one)
+        for own in (one, two):
+            index.upsert(own, [point(own, 0, vector(*EAST))])
+
+        index.drop_tenant(one, two.tenant)
+
+        assert (index.count(one), index.count(two)) == (1, 0)
+
+    def test_a_collection_is_listed_until_it_is_discarded(self, index, scope):
+        profile = replace(COSINE, revision=str(uuid4()))
+        own = new_scope(profile)
+        index.prepare(own)
+        index.upsert(own, [point(own, 0, vector(*EAST))])
+        index.upsert(scope, [point(scope, 0, vector(*EAST))])
+        assert {profile.id, COSINE.id} <= set(index.collections())
+
+        for _ in range(2):
+            index.discard(profile.id)
+
+        assert profile.id not in index.collections()
+        assert index.count(scope) == 1
 
     def test_dropping_removes_the_world_and_generation_only(self, index, scope):
         later = replace(scope, generation=Generation(2, COSINE))

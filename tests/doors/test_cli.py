@@ -95,6 +95,34 @@ def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
     assert (report["unchanged"], report["embedded"]) == (1, 0)
 
 
+def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+    terminal(
+        "ingest", terminal.write("night.txt", NIGHT), terminal.write("keys.md", KEYS), "-w", "w"
+    )
+
+    _, found = terminal.json("search", "hook seven", "-w", "w", "--fused")
+    _, bundle = terminal.json("retrieve", "hook seven", "-w", "w", "--fused", "--near-misses")
+    _, plain = terminal.json("search", "hook seven", "-w", "w")
+
+    assert found["results"][0]["source"] == "keys.md"
+    assert found["results"][0]["fused"]["bm25"] > 0
+    assert bundle["metadata"]["sources"][0]["fused"]["blend"] == 1.0
+    assert plain["results"][0]["fused"] is None
+    assert found["floor_discriminates"] is plain["floor_discriminates"] is False
+    assert bundle["metadata"]["floor_discriminates"] is False
+    codes = [notice["code"] for notice in bundle["metadata"]["warnings"]]
+    assert codes == ["floor_does_not_discriminate"]
+    assert found["warnings"] == []
+    out = terminal("search", "hook seven", "-w", "w", "--fused")[1]
+    assert "blend 1.000" in out
+    assert "A floor of 0.15 lets most unrelated text pass" in out
+    out = terminal("retrieve", "hook seven", "-w", "w", "--fused")[1]
+    assert "blend 1.000" in out
+    assert "A floor of 0.3 lets most unrelated text pass" in out
+    assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--fused")[0] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [

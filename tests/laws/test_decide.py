@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.promises import proves
 from truespan.answer.decide import decide, search_floor, thresholds_for
 from truespan.answer.replay import recorded, replay
 from truespan.errors import InvalidConfiguration
@@ -138,6 +139,7 @@ def test_raising_the_best_alone_never_lowers_the_mode(case: Evidence, rise: floa
     assert standing(decide(replace(case, candidates=changed))) >= standing(decide(case))
 
 
+@proves("decision.short-query-tightens")
 @often
 @given(any_settings(), st.integers(0, 7))
 def test_a_short_query_tightens_and_never_loosens(rules: DecisionSettings, words: int) -> None:
@@ -196,6 +198,23 @@ def test_the_order_of_candidates_does_not_matter(case: Evidence, chance: Any) ->
 
 
 @often
+@given(cases, st.randoms())
+def test_words_decide_what_is_given_and_never_the_mode(case: Evidence, chance: Any) -> None:
+    places = list(range(len(case.candidates)))
+    chance.shuffle(places)
+    pairs = zip(case.candidates, places, strict=True)
+    fused = replace(case, candidates=tuple(replace(one, place=turn) for one, turn in pairs))
+    plain, blended = decide(case), decide(fused)
+
+    assert (blended.mode, blended.reason, blended.step) == (plain.mode, plain.reason, plain.step)
+    assert (blended.gates, blended.max_score) == (plain.gates, plain.max_score)
+    order = [one.candidate.chunk_id for one in plain.retrieved]
+    assert [one.candidate.chunk_id for one in blended.retrieved] == order
+    assert replay(recorded(fused)) == blended
+
+
+@proves("decision.used-among-retrieved")
+@often
 @given(cases)
 def test_what_is_used_is_retrieved_allowed_and_within_the_limits(case: Evidence) -> None:
     decision = decide(case)
@@ -228,6 +247,7 @@ def test_characters_that_chunks_share_count_once(case: Evidence) -> None:
     assert decision.context_characters == len(standing_in_text) + apart
 
 
+@proves("decision.rag", "decision.hybrid", "decision.fallback")
 @often
 @given(cases)
 def test_the_mode_follows_from_the_best_score_the_gates_and_the_reply(case: Evidence) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.promises import proves
 from tests.unit.mode_table import ROWS, Row
 from truespan.answer.decide import count_words, decide, search_floor
 from truespan.answer.replay import recorded, replay
@@ -66,6 +67,15 @@ def evidence_of(row: Row) -> Evidence:
 # The table
 
 
+@proves(
+    "decision.rag",
+    "decision.hybrid",
+    "decision.fallback",
+    "decision.hybrid-gates",
+    "decision.used-llm",
+    "decision.sources-used",
+    "decision.short-query-tightens",
+)
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_each_row_of_the_table_is_decided_as_it_says(row: Row) -> None:
     explained = decide(evidence_of(row)).explained()
@@ -105,6 +115,7 @@ def test_words_are_what_white_space_separates(query: str, words: int) -> None:
     assert count_words(query) == words
 
 
+@proves("decision.short-query-one-request")
 def test_tightening_lasts_one_request() -> None:
     between = chunk("a", 0.56)
 
@@ -198,6 +209,7 @@ def test_a_fallback_without_words_is_a_refusal_that_says_why(
 # What a decision says
 
 
+@proves("decision.metadata-sorted")
 def test_retrieved_chunks_are_listed_by_similarity_then_document_then_place() -> None:
     given = [
         chunk("d", 0.3, document=1, index=1),
@@ -262,6 +274,7 @@ def test_more_chunks_than_the_limit_are_outranked() -> None:
     assert decision.used_chunks == (*"012345",)
 
 
+@proves("decision.hybrid-gates")
 def test_every_gate_that_failed_is_named() -> None:
     explained = decided(chunk("a", 0.4, 99)).explained()
 
@@ -277,6 +290,7 @@ def test_gates_are_not_asked_outside_the_thresholds(similarity: float) -> None:
     assert decided(chunk("a", similarity, 1)).gates == ()
 
 
+@proves("decision.explain-fields")
 def test_the_explanation_has_every_member() -> None:
     explained = decided(
         figure("f", 0.9),

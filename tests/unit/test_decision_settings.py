@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.promises import proves
 from truespan.errors import InvalidConfiguration
 from truespan.model.decision_settings import DecisionSettings
 
@@ -70,6 +71,7 @@ def test_a_limit_of_nothing_is_refused(name: str) -> None:
     assert name in refused(**{name: 0})
 
 
+@proves("settings.thresholds-ordered")
 @pytest.mark.parametrize(
     ("settings", "lower", "upper"),
     [
@@ -94,6 +96,7 @@ def test_equal_thresholds_are_in_order() -> None:
     assert DecisionSettings(threshold_low=0.55).low == 0.55
 
 
+@proves("settings.raw-bounds")
 @pytest.mark.parametrize(
     ("settings", "missing"),
     [
@@ -126,6 +129,7 @@ def test_raw_mode_with_both_thresholds_of_its_distance_uses_them() -> None:
     assert (cosine.low, cosine.high) == (-0.1, 0.56)
 
 
+@proves("settings.unsupported-distance")
 @pytest.mark.parametrize("distance", ["euclid", "manhattan", "l2", "COSINE", "", None, 1])
 def test_another_distance_is_refused_with_those_that_are_supported(distance: Any) -> None:
     assert "Choose one of: cosine, dot." in refused(distance=distance)

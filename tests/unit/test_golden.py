@@ -33,7 +33,7 @@ def parse(*lines: str | dict[str, Any]) -> tuple[GoldenQuery, ...]:
 def faults(*lines: str | dict[str, Any]) -> list[tuple[int, str]]:
     with pytest.raises(GoldenInvalid) as caught:
         parse(*lines)
-    assert caught.value.code == "invalid_settings"
+    assert caught.value.code == "golden_invalid"
     return caught.value.lines
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections.abc import Mapping, Sequence
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +70,17 @@ def test_figures_equal_a_calculation_place_by_place() -> None:
         for name, value in slowly(*run).items():
             assert getattr(metrics, name) == pytest.approx(value, abs=1e-12), (name, run)
         assert metrics.phrase_hit is None
+
+
+def test_figures_equal_those_that_trec_eval_gave() -> None:
+    recorded = Path(__file__).parents[1] / "fixtures" / "trec_eval.jsonl"
+    cases = [json.loads(line) for line in recorded.read_text().splitlines()]
+
+    for case in cases:
+        ours = document_metrics(case["ranking"], case["grades"], case["top_k"])
+        for name in ("hit", "reciprocal_rank", "recall", "precision", "ndcg"):
+            assert getattr(ours, name) == pytest.approx(case[name], abs=1e-9), (name, case)
+    assert len(cases) == 80
 
 
 def test_figures_equal_those_of_trec_eval() -> None:

@@ -113,6 +113,7 @@ def test_what_a_request_does_not_say_has_the_defaults_of_the_contract() -> None:
         "version_constraint": "1.0",
         "documents": None,
         "tags": (),
+        "fused": False,
     }
 
 

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from truespan.adapters.disk_space import require_space
 from truespan.errors import AssetsTaken, InvalidConfiguration
+from truespan.model.erasure import RemovedFiles
 from truespan.model.figure import image_name
 from truespan.model.ids import WorldId
 from truespan.model.text import Image
@@ -89,11 +90,12 @@ class AssetFolder:
         _remove_older(home, waiting_since)
         return True
 
-    def remove(self, world: WorldId, doc_id: str) -> None:
+    def remove(self, world: WorldId, doc_id: str) -> RemovedFiles:
         """Remove all images of a document; absent ones are no error."""
         home = self._home(doc_id)
         if not self._is_own(world, home):
-            return
+            return RemovedFiles(0, 0)
+        removed = _weighed(home)
         # The owner's name goes last: whoever is stopped on the way may still go on.
         for entry in home.iterdir():
             if entry.is_dir():
@@ -101,6 +103,40 @@ class AssetFolder:
             elif entry.name != _OWNER:
                 entry.unlink(missing_ok=True)
         shutil.rmtree(home, ignore_errors=True)
+        return removed
+
+    def remove_all(self, world: WorldId) -> RemovedFiles:
+        """Remove all images of a world, also those that were being written when it went."""
+        removed = [self.remove(world, name) for name in self.pictured() if _PLAIN.fullmatch(name)]
+        for made in self._folder.glob(f".new-{world}-*"):
+            shutil.rmtree(made, ignore_errors=True)
+        return RemovedFiles(sum(one.files for one in removed), sum(one.bytes for one in removed))
+
+    def copy_shown(self, world: WorldId, doc_id: str, token: str, target: Path) -> bool:
+        """Copy the images of a revision into a new folder, as they are shown or are about to be.
+
+        False when other images are shown, or are just taking their place.
+        """
+        home = self._home(doc_id)
+        aside = home / f"{_ASIDE}{token}"
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        try:
+            if aside.is_dir():
+                names = _names(aside)
+                images = [aside / name for name in names]
+            else:
+                images = sorted(home.glob("img_*"))
+            for image in images:
+                _share(image, target / image.name)
+        except FileNotFoundError:
+            return False
+        _write_whole(target / _OWNER, f"{world}\n{token}")
+        # Looked at last: whoever changes the images writes their token after that, and until then
+        # some are missing where they waited.
+        if images and images[0].parent == aside:
+            return True
+        return self._owner(home) == [world, token] and not any(map(_is_moving, _waiting(home)))
 
     def _home(self, doc_id: str) -> Path:
         if not _PLAIN.fullmatch(doc_id) or ".." in doc_id:
@@ -134,6 +170,12 @@ class AssetFolder:
             return []
 
 
+def _weighed(home: Path) -> RemovedFiles:
+    """Return how many images lie in a folder, and how large they are together."""
+    images = [path for path in home.rglob("*") if path.is_file() and path.name[0] != "."]
+    return RemovedFiles(len(images), sum(path.stat().st_size for path in images))
+
+
 def _put(aside: Path, images: Sequence[Image]) -> None:
     """Make a folder with images and the list of their names, all of it at once.
 
@@ -151,6 +193,34 @@ def _put(aside: Path, images: Sequence[Image]) -> None:
         shutil.rmtree(spare, ignore_errors=True)
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.EACCES):
             raise
+
+
+def _waiting(home: Path) -> list[Path]:
+    return [path for path in home.glob(f"{_ASIDE}*") if (path / _NAMES).exists()]
+
+
+def _names(aside: Path) -> list[str]:
+    """Return the images that were put aside together."""
+    names = (aside / _NAMES).read_text(encoding="ascii").split("\n")
+    return [name for name in names if name]
+
+
+def _is_moving(aside: Path) -> bool:
+    """Say whether some of the images that waited have taken their place already."""
+    try:
+        return not all((aside / name).exists() for name in _names(aside))
+    except FileNotFoundError:
+        return True
+
+
+def _share(image: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where that cannot be; images are never written to."""
+    try:
+        os.link(image, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(image, target)
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from truespan.model.bundle import WhyNot
 from truespan.model.decision import CHOSEN, Candidate, Considered
 from truespan.model.decision_settings import DecisionSettings
+from truespan.model.ids import ChunkId
 from truespan.model.scale import reaches
 
 _SCORE_DECIMALS = 6
@@ -56,16 +58,26 @@ class Choice:
     characters: int
 
 
-def choose(ranked: Sequence[Candidate], settings: DecisionSettings, low: float) -> Choice:
-    """Take the best that reach `low` and fit; what is passed over takes no place from the rest."""
+def choose(
+    ranked: Sequence[Candidate], settings: DecisionSettings, low: float, *, by_place: bool = True
+) -> Choice:
+    """Take the best that reach `low` and fit; what is passed over takes no place from the rest.
+
+    The best come first by their place where words counted as well, or else by similarity.
+    """
     taken = _Taken()
-    considered: list[Considered] = []
-    for candidate in ranked:
-        verdict = _verdict(candidate, taken, settings, low)
-        considered.append(Considered(candidate, verdict))
+    verdicts: dict[ChunkId, WhyNot] = {}
+    for candidate in sorted(ranked, key=_place) if by_place else ranked:
+        verdict = verdicts[candidate.chunk_id] = _verdict(candidate, taken, settings, low)
         if verdict is CHOSEN:
             taken.add(candidate)
-    return Choice(tuple(considered), taken.chunks, taken.distinct)
+    considered = tuple(Considered(one, verdicts[one.chunk_id]) for one in ranked)
+    return Choice(considered, taken.chunks, taken.distinct)
+
+
+def _place(candidate: Candidate) -> float:
+    """Return when a candidate has its turn; those without a place keep the order of their rank."""
+    return inf if candidate.place is None else candidate.place
 
 
 def _verdict(candidate: Candidate, taken: _Taken, settings: DecisionSettings, low: float) -> WhyNot:

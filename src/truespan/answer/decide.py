@@ -74,7 +74,9 @@ def decide(evidence: Evidence) -> Decision:
     ranked = rank(evidence.candidates)
     best = best_of(ranked, settings)
     choice = choose(ranked, settings, thresholds.low)
-    verdict = _weigh(evidence, ranked, best, choice, thresholds)
+    # Gates look at what similarity alone would choose: words decide what is given, never the mode.
+    weighed = choose(ranked, settings, thresholds.low, by_place=False)
+    verdict = _weigh(evidence, ranked, best, weighed, thresholds)
     refusal = _refusal(evidence) if verdict.mode is AnswerMode.FALLBACK else None
     return Decision(
         mode=verdict.mode,

@@ -6,6 +6,7 @@ the evidence and not the outcome: a record cannot disagree with itself.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,8 +14,21 @@ import msgspec
 from truespan.answer.decide import decide
 from truespan.errors import InvalidSettings, TruespanError
 from truespan.model.decision import Decision, Evidence
+from truespan.model.usage import UsageRecord
 
 RECORD_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A decision that was made again, and whether it is the one on record.
+
+    `same` is None where only the evidence was kept, so that there is nothing to compare with.
+    """
+
+    decision: Decision
+    same: bool | None
+    record: UsageRecord | None = None
 
 
 def recorded(evidence: Evidence) -> dict[str, Any]:
@@ -29,6 +43,27 @@ def replay(record: Any) -> Decision:
         InvalidSettings: it is no record, or one of another version.
     """
     return decide(evidence_of(record))
+
+
+def replayed(record: UsageRecord) -> Replayed:
+    """Make the decision of an answered request again and compare it with what was recorded."""
+    decision = replay(record.evidence)
+    same = decision.explained() == record.decision_explain and decision.mode is record.mode
+    return Replayed(decision, same, record)
+
+
+def replayed_from(plain: Any) -> Replayed:
+    """Do the same with a record as JSON has it: one of the usage log, or its evidence alone.
+
+    Raises:
+        InvalidSettings: it is neither.
+    """
+    if isinstance(plain, dict) and "evidence" in plain:
+        try:
+            return replayed(msgspec.convert(plain, UsageRecord))
+        except msgspec.ValidationError as problem:
+            raise _unreadable(str(problem)) from None
+    return Replayed(replay(plain), None)
 
 
 def evidence_of(record: Any) -> Evidence:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from truespan.adapters.asset_folder import AssetFolder
 from truespan.adapters.child.parser import ChildParser
 from truespan.adapters.edge.index import EdgeIndex
+from truespan.adapters.files.golden import GoldenFolder
 from truespan.adapters.files.sources import FileSources
 from truespan.adapters.local.counter import WordPieceCounter
 from truespan.adapters.local.embedder import LocalEmbedder
 from truespan.adapters.local.model import LocalModel
+from truespan.adapters.remains import FolderRemains
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_clock import SystemClock
 from truespan.adapters.system_processes import SystemProcesses
+from truespan.adapters.usage_key import UsageKey
+from truespan.compose.answers import answer_rules
+from truespan.compose.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE, backups_of
+from truespan.compose.chat import chat_choices, chat_models
+from truespan.compose.environment import LibraryEnvironment
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.ingest.embed.too_long import OnTokenLimit
 from truespan.ingest.load import supported
@@ -23,15 +34,12 @@ from truespan.ingest.sanitize import Mode, Profile, Sanitizer, Style, parse_prof
 from truespan.library import Library
 from truespan.model.figure import FigureFlags
 from truespan.model.scope import OWNER, Authority
-from truespan.parts import Parts
-from truespan.ports import Clock, Cooldowns, Embedder, EmbeddingLimits, TokenCounter
+from truespan.parts import OtherEmbedder, Parts
+from truespan.ports import ChatModels, Clock, Cooldowns, Embedder, EmbeddingLimits, TokenCounter
 from truespan.settings import Settings, model_cache, read_settings
 from truespan.settings.catalogue import MEBIBYTE
 
-STORE_FILE = "store.db"
 INDEX_FOLDER = "index"
-ASSETS_FOLDER = "data/rag-assets"
-KEY_FILE = "pseudonyms.key"
 
 
 def open_library(
@@ -40,12 +48,15 @@ def open_library(
     create: bool = False,
     embedder: Embedder | None = None,
     counter: TokenCounter | None = None,
+    chat: ChatModels | None = None,
+    others: Mapping[str, Embedder] | None = None,
     authority: Authority = OWNER,
 ) -> Library:
     """Open the library in a folder; with `create`, make it if it is not there.
 
-    An embedder or token counter of one's own may be given in place of the configured ones. Whoever
-    holds the library can do with it what `authority` allows, and no more.
+    An embedder, token counter or chat models of one's own may be given in place of the configured
+    ones, and further embedders by name, for generations of other models. Whoever holds the library
+    can do with it what `authority` allows, and no more.
 
     Raises:
         LibraryNotFound: there is none, and it was not to be made.
@@ -57,22 +68,24 @@ def open_library(
             raise LibraryNotFound(str(folder))
         _make(folder)
     settings = read_settings(folder)
+    # Before anything is opened: settings that contradict each other leave nothing open behind.
+    rules = answer_rules(settings)
+    chat_choices(settings)
     clock = SystemClock()
     store = SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)
-    model = LocalModel(
-        folder=Path(settings.model_folder) if settings.model_folder else None,
-        cache=model_cache() / "bge-small-en-v1.5",
-    )
+    model = _model(settings)
     wordpiece = WordPieceCounter(model)
+    index = _index(folder, settings)
     return Library(
         Parts(
             store=store,
-            index=_index(folder, settings),
+            index=index,
             embedder=embedder or _embedder(settings, model, wordpiece, clock, store),
             counter=counter or wordpiece,
             sources=FileSources(supported, max_bytes=settings.source_max_mib * MEBIBYTE),
             parser=_parser(settings),
             assets=_assets(folder, settings),
+            golden=GoldenFolder(),
             processes=SystemProcesses(),
             clock=clock,
             limits=EmbeddingLimits(
@@ -82,6 +95,20 @@ def open_library(
             ),
             preparation=_preparation(folder, settings),
             price=_price(settings),
+            fused_weight=settings.fused_weight,
+            others=(
+                _others(settings, wordpiece, clock, store)
+                if others is None
+                else {name: _given(one) for name, one in others.items()}
+            ),
+            chat=chat if chat is not None else chat_models(settings, clock, store),
+            answers=rules,
+            remains=FolderRemains(
+                folder / STORE_FILE, folder / INDEX_FOLDER, _assets_folder(folder, settings)
+            ),
+            backups=backups_of(folder, _assets(folder, settings), settings, clock),
+            mark_query=UsageKey(folder / USAGE_KEY_FILE).mark,
+            environment=LibraryEnvironment(folder, settings, store, index, model, clock),
         ),
         authority,
     )
@@ -103,6 +130,32 @@ def _embedder(
     return provider_embedder(settings, wordpiece, clock, cooldowns)
 
 
+def _others(
+    settings: Settings, wordpiece: TokenCounter, clock: Clock, cooldowns: Cooldowns
+) -> dict[str, OtherEmbedder]:
+    """Return the further embedders that the settings name, each made when it is first needed."""
+
+    def made(changes: Mapping[str, Any]) -> Callable[[], Embedder]:
+        chosen = replace(settings, **changes)
+        return cache(lambda: _embedder(chosen, _model(chosen), wordpiece, clock, cooldowns))
+
+    return {
+        name: OtherEmbedder(changes["embedding_provider"], made(changes))
+        for name, changes in settings.embeddings.items()
+    }
+
+
+def _given(embedder: Embedder) -> OtherEmbedder:
+    return OtherEmbedder(embedder.profile.provider, lambda: embedder)
+
+
+def _model(settings: Settings) -> LocalModel:
+    return LocalModel(
+        folder=Path(settings.model_folder) if settings.model_folder else None,
+        cache=model_cache() / "bge-small-en-v1.5",
+    )
+
+
 def _parser(settings: Settings) -> ChildParser:
     return ChildParser(
         memory_bytes=settings.loader_memory_mib * MEBIBYTE,
@@ -111,10 +164,12 @@ def _parser(settings: Settings) -> ChildParser:
 
 
 def _assets(folder: Path, settings: Settings) -> AssetFolder:
+    return AssetFolder(_assets_folder(folder, settings), reserve=settings.disk_reserve)
+
+
+def _assets_folder(folder: Path, settings: Settings) -> Path:
     # A relative folder lies in the library: the same whatever folder a command is run in.
-    return AssetFolder(
-        folder / (settings.rag_assets_dir or ASSETS_FOLDER), reserve=settings.disk_reserve
-    )
+    return folder / (settings.rag_assets_dir or ASSETS_FOLDER)
 
 
 def _preparation(folder: Path, settings: Settings) -> Preparation:

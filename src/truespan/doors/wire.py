@@ -37,6 +37,7 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.PassageNotFound: Status(422, 2, _INVALID_PARAMS),
     errors.PassageAmbiguous: Status(422, 2, _INVALID_PARAMS),
     errors.ScopeViolation: Status(422, 2, _INVALID_PARAMS),
+    errors.WorldBusy: Status(409, 2, _INVALID_PARAMS),
     errors.WorldExists: Status(409, 2, _INVALID_PARAMS),
     errors.SourceRefused: Status(422, 2, _INVALID_PARAMS),
     errors.DomainNotFound: Status(404, 2, _INVALID_PARAMS),

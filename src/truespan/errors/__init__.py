@@ -21,6 +21,7 @@
     │   ├── GenerationIncomplete   documents or vectors are missing
     │   ├── PromotionRefused       it is worse, or could not be verified
     │   ├── GoldenInvalid          golden queries that cannot be used
+    │   ├── WorldBusy              a job of the world runs
     │   ├── BackupInvalid          not a backup, or not as it was written
     │   ├── RecordNotFound         the usage log does not have it
     │   ├── JobNotFound
@@ -92,6 +93,7 @@ from truespan.errors.caller import (
     QueryTooLong,
     RecordNotFound,
     ScopeViolation,
+    WorldBusy,
     WorldExists,
     WorldNotFound,
 )
@@ -209,6 +211,7 @@ __all__ = [
     "StoreDamaged",
     "TextTooLong",
     "TruespanError",
+    "WorldBusy",
     "WorldExists",
     "WorldNotFound",
 ]

@@ -185,6 +185,16 @@ class GoldenInvalid(CallerError):
         self.lines = lines
 
 
+class WorldBusy(CallerError):
+    code = "world_busy"
+
+    def __init__(self, world: str, job: str) -> None:
+        super().__init__(
+            f"The job {job} of world {world!r} is running.",
+            advice="Wait for it, or stop it with 'truespan jobs cancel'.",
+        )
+
+
 class BackupInvalid(CallerError):
     """A file that is no backup, or not as it was written."""
 

@@ -6,7 +6,7 @@ from truespan.errors.families import ServiceError
 
 
 class ProviderUnavailable(ServiceError):
-    """The embedding provider did not answer, or asked for a pause of `retry_after` seconds."""
+    """A provider did not answer, or asked for a pause of `retry_after` seconds."""
 
     code = "provider_unavailable"
     retryable = True

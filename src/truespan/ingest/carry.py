@@ -8,7 +8,7 @@ flipped into sight. Wherever it stops, running it again goes on from what is the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from truespan.errors import IndexUnavailable
@@ -16,6 +16,7 @@ from truespan.ingest.embed import embed_texts
 from truespan.ingest.embed.canary import Canary
 from truespan.ingest.embed.drift import DriftProbe
 from truespan.ingest.embed.too_long import OnTokenLimit, Remark
+from truespan.ingest.recut import recut
 from truespan.model.chunk import PendingChunk, Point, Vector
 from truespan.model.document import RevisionRef, assets_token
 from truespan.model.ids import ChunkId, TextHash
@@ -37,6 +38,19 @@ INDEX_PAUSE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Another generation that documents enter; `named` if readers are sent to it."""
+
+    scope: Scope
+    embedder: Embedder
+    named: bool
+
+
+def _alone(_scope: Scope) -> Sequence[Beside]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
 class Tools:
     """What carrying needs from outside."""
 
@@ -48,6 +62,8 @@ class Tools:
     limits: EmbeddingLimits
     assets: AssetStore
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
+    beside: Callable[[Scope], Sequence[Beside]] = _alone
+    """Gives the other generations of a scope's world that documents enter as well."""
 
 
 @dataclass(slots=True)
@@ -74,11 +90,12 @@ OnChunks = Callable[[int, RevisionRef], None]
 
 
 class Carrier:
-    """Carries revisions of one world."""
+    """Carries revisions of one world into a generation, and into those that are kept beside it."""
 
     def __init__(self, tools: Tools, scope: Scope) -> None:
         self._tools = tools
         self._scope = scope
+        self._beside: dict[int, Carrier] = {}
         self._canary = Canary()
         self._probed = False
         self.done = Carried()
@@ -103,22 +120,84 @@ class Carrier:
 
         The rows go last: as long as they are there, the next run knows what is left to do.
         """
-        store, index = self._tools.store, self._tools.index
+        store = self._tools.store
         retired = store.retired(self._scope)
         if not retired:
             return
         for doc_id in store.deleted(self._scope):
             self._tools.assets.remove(self._scope.world, doc_id)
-        self._prepare()
-        for ref in retired:
-            index.delete(self._scope, store.chunk_ids(self._scope, ref))
-        index.flush(self._scope)
+        for kept in store.kept_generations(self._scope):
+            self._delete_points(replace(self._scope, generation=kept.generation), retired)
         for ref in retired:
             store.purge(self._scope, ref)
 
+    def _delete_points(self, scope: Scope, retired: Sequence[RevisionRef]) -> None:
+        store, index = self._tools.store, self._tools.index
+        prepare(store, index, scope)
+        for ref in retired:
+            index.delete(scope, store.chunk_ids(scope, ref))
+        index.flush(scope)
+
+    def fill(self, refs: Sequence[RevisionRef], on_chunks: OnChunks | None = None) -> Outcome:
+        """Give the generation its chunks of some revisions and embed them; nothing is flipped."""
+        outcome = Outcome()
+        self._cut(refs)
+        self._embed(refs, on_chunks or _unheard, outcome)
+        return outcome
+
     def _write(self, refs: Sequence[RevisionRef], on_chunks: OnChunks) -> Outcome:
-        store, index, outcome = self._tools.store, self._tools.index, Outcome()
-        self._prepare()
+        store, outcome = self._tools.store, Outcome()
+        self._cut(refs)
+        written = self._embed(refs, on_chunks, outcome)
+        self._fill_beside(refs, outcome)
+        outcome.flipped = store.flip(self._scope, refs)
+        if len(outcome.flipped) < len(refs):
+            # Readers may have been sent to another generation just now.
+            self._fill_beside(refs, outcome)
+            outcome.flipped += store.flip(self._scope, refs)
+        self._publish(outcome.flipped)
+        self._withdraw_lost(refs, written)
+        self.clear_retired()
+        return outcome
+
+    def _fill_beside(self, refs: Sequence[RevisionRef], outcome: Outcome) -> None:
+        """Let revisions enter the other generations too, before anybody sees them in this one.
+
+        What one that nobody is sent to cannot take is its own affair: it stays incomplete.
+        """
+        for one in self._tools.beside(self._scope):
+            tools = replace(self._tools, embedder=one.embedder, beside=_alone)
+            number = one.scope.generation.number
+            carrier = self._beside.setdefault(number, Carrier(tools, one.scope))
+            found = carrier.fill(refs)
+            if one.named:
+                outcome.rejected |= found.rejected
+                outcome.remarks |= found.remarks
+
+    def cut(self, ref: RevisionRef) -> bool:
+        """Give the generation its chunks of a revision; False when that is gone.
+
+        Raises:
+            StoreDamaged: its text is not what it was.
+        """
+        store, scope = self._tools.store, self._scope
+        kept = store.recuttable(scope, ref)
+        if kept is None:
+            return False
+        limit, chunking = scope.profile.input_limit, scope.generation.chunking
+        return store.write_chunks(scope, ref, recut(kept, chunking, self._tools.counter, limit))
+
+    def _cut(self, refs: Sequence[RevisionRef]) -> None:
+        """Cut revisions that came in while readers were sent to another generation."""
+        for ref in set(refs).intersection(self._tools.store.uncut(self._scope)):
+            self.cut(ref)
+
+    def _embed(
+        self, refs: Sequence[RevisionRef], on_chunks: OnChunks, outcome: Outcome
+    ) -> list[PendingChunk]:
+        """Write points for all that is pending, flush them, and mark them as written."""
+        store, index = self._tools.store, self._tools.index
+        prepare(store, index, self._scope)
         written: list[PendingChunk] = []
         for chunks in _sliced(self._pending(refs), SLICE_CHUNKS):
             vectors = self._vectors(chunks, outcome, on_chunks)
@@ -130,14 +209,11 @@ class Carrier:
             index.upsert(self._scope, points)
             kept = {point.chunk_id for point in points}
             written.extend(_lightened(chunk) for chunk in chunks if chunk.chunk_id in kept)
-        index.flush(self._scope)
-        store.mark_embedded(self._scope, written)
+        if written:
+            index.flush(self._scope)
+            store.mark_embedded(self._scope, written)
         self.done.written += len(written)
-        outcome.flipped = store.flip(self._scope, refs)
-        self._publish(outcome.flipped)
-        self._withdraw_lost(refs, written)
-        self.clear_retired()
-        return outcome
+        return written
 
     def _publish(self, flipped: Sequence[RevisionRef]) -> None:
         """Put the images of revisions that are now in force into their place."""
@@ -152,15 +228,6 @@ class Carrier:
                 if not self._tools.assets.publish(world, document.doc_id, token):
                     # The revision has no images, so those of the one before go.
                     self._tools.assets.remove(world, document.doc_id)
-
-    def _prepare(self) -> None:
-        """Make sure there is an index.
-
-        An empty one holds nothing of what the store says it holds. That is marked, so that nobody
-        takes the emptiness for an answer.
-        """
-        if self._tools.index.prepare(self._scope):
-            self._tools.store.forget_index(self._scope)
 
     def _withdraw_lost(self, refs: Sequence[RevisionRef], written: Sequence[PendingChunk]) -> None:
         """Delete the points of revisions that somebody else replaced and purged meanwhile."""
@@ -226,6 +293,16 @@ class Carrier:
         if kept != earlier:
             self._tools.store.keep_probes(self._scope, kept)
         self._probed = True
+
+
+def prepare(store: TrustedStore, index: VectorIndex, scope: Scope) -> None:
+    """Make sure there is an index.
+
+    An empty one holds nothing of what the store says it holds. That is marked, so that nobody takes
+    the emptiness for an answer.
+    """
+    if index.prepare(scope):
+        store.forget_index(scope)
 
 
 def _remark(

@@ -21,6 +21,7 @@ from truespan.model.chunk import CutChunk
 from truespan.model.document import AuditEntry, Draft, MeasuredSentence
 from truespan.model.figure import FigureFlags, FigureRecord, figure_id_of, marker
 from truespan.model.ids import hash_text
+from truespan.model.profile import ChunkingProfile
 from truespan.model.source import Declared, DocumentKind, Source
 from truespan.model.text import CanonicalText, Loaded, Sentence, Span, TokenMap
 from truespan.ports import TokenCounter
@@ -46,8 +47,11 @@ def draft(
     recipe: str,
     counter: TokenCounter,
     input_limit: int,
+    cut_as: ChunkingProfile | None = None,
 ) -> Draft:
     """Make a revision of a source.
+
+    It is cut as its own chunking profile says, unless the generation it enters has one for all.
 
     Raises:
         SourceEmpty: nothing is left of it.
@@ -61,10 +65,7 @@ def draft(
         raise SourceEmpty(source.name)
     tokens = counter.measure(canonical.text)
     chunking = preparation.chunking_for(declared)
-    spans = cut(canonical, sentences, tokens, chunking, input_limit)
-    chunks = chunks_of(canonical, sentences, tokens, spans)
-    if chunking.dedupe:
-        chunks = first_of_equals(chunks)
+    chunks = text_chunks(canonical, sentences, tokens, cut_as or chunking, input_limit)
     figures = (
         describe_figures(
             source.doc_id,
@@ -203,6 +204,19 @@ def _token_counts(sentences: Sequence[Sentence], tokens: TokenMap) -> list[int]:
     for place in {*touching.tolist(), *(touching + 1).tolist()}:
         counts[place] = tokens.count(int(starts[place]), int(ends[place]))
     return counts.tolist()
+
+
+def text_chunks(
+    canonical: CanonicalText,
+    sentences: Sequence[Sentence],
+    tokens: TokenMap,
+    chunking: ChunkingProfile,
+    input_limit: int,
+) -> tuple[CutChunk, ...]:
+    """Cut a text into the chunks that a profile makes of it."""
+    spans = cut(canonical, sentences, tokens, chunking, input_limit)
+    chunks = chunks_of(canonical, sentences, tokens, spans)
+    return first_of_equals(chunks) if chunking.dedupe else chunks
 
 
 def chunks_of(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
-from truespan.errors import Cancelled
+from truespan.errors import Cancelled, Interrupted, TruespanError
 from truespan.ingest.report import Progress
 from truespan.model.job import (
     DocumentState,
@@ -147,6 +148,30 @@ class JobJournal(Journal):
             seconds=round(now - self._began, 3),
             current=latest.current,
         )
+
+
+T = TypeVar("T")
+
+
+def journaled(journal: Journal, work: Callable[[], T]) -> T:
+    """Do the work of a run, and write down how it ended, however that was."""
+    try:
+        done = work()
+    except KeyboardInterrupt:
+        journal.end(JobState.INTERRUPTED)
+        raise Interrupted from None
+    except Cancelled:
+        journal.end(JobState.CANCELLED)
+        raise
+    except TruespanError as error:
+        journal.end(JobState.FAILED, error.code)
+        raise
+    except Exception as error:
+        # Whatever it was, a job that nobody works at any more must not seem to run.
+        journal.end(JobState.FAILED, type(error).__name__)
+        raise
+    journal.end(JobState.DONE)
+    return done
 
 
 def _in_one_line(line: str) -> str:

@@ -33,20 +33,27 @@ class Preparation:
         """Return the chunking profile that is named, or the default for the kind of document."""
         if declared.chunking is None:
             return SENTENCES if declared.kind is DocumentKind.BOOK else WINDOW
+        return self.chunking_named(declared.chunking)
+
+    def chunking_named(self, name: str) -> ChunkingProfile:
+        """Return the chunking profile of this name.
+
+        Raises:
+            InvalidSettings: there is none.
+        """
         try:
-            return self.chunkings[declared.chunking]
+            return self.chunkings[name]
         except KeyError:
             raise InvalidSettings(
-                f"There is no chunking profile {declared.chunking!r}.",
+                f"There is no chunking profile {name!r}.",
                 advice=f"Choose one of {', '.join(self.chunkings)}.",
             ) from None
 
-    def recipe(
-        self, declared: Declared, counter: TokenCounter, input_limit: int, *, pictures: bool = True
-    ) -> str:
+    def recipe(self, declared: Declared, counter: TokenCounter, *, pictures: bool = True) -> str:
         """Return a digest of all that is done to a source's bytes; `pictures` may be among them.
 
         The same bytes under the same recipe give the same revision: there is nothing to do again.
+        How much the model reads is not part of it: that belongs to a generation, not a revision.
         """
         steps = {
             "cleaning": CLEANING_VERSION,
@@ -54,7 +61,6 @@ class Preparation:
             "segmenter": segmenter(),
             "chunking": asdict(self.chunking_for(declared)),
             "counter": counter.name,
-            "input_limit": input_limit,
             "kind": declared.kind or DocumentKind.DOCUMENT,
             "title": declared.title,
             "figures": self._figure_steps() if pictures else [],

@@ -45,6 +45,8 @@ class IngestReport:
     removed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     job: str = ""
+    generation: int | None = None
+    """The generation that an alias was moved to, where that was asked for."""
 
 
 @dataclass(slots=True)

@@ -106,6 +106,7 @@ class Preparer:
             recipe=recipe,
             counter=intake.counter,
             input_limit=self._scope.profile.input_limit,
+            cut_as=self._scope.generation.chunking,
         )
         return source, made
 
@@ -124,7 +125,6 @@ class Preparer:
             known = self._intake.preparation.recipe(
                 declared,
                 self._intake.counter,
-                self._scope.profile.input_limit,
                 pictures=pictures,
             )
             self._recipes[declared, pictures] = known

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from truespan.model.chunk import ChunkKind
 from truespan.model.ids import ChunkId, TextHash, WorldId
+from truespan.model.words import FusedScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Passage:
     image_ref: str | None = None
     parent_chunk_id: ChunkId | None = None
     parent_chunk_local_index: int | None = None
+    fused: FusedScore | None = None
+    """Where words counted as well, by what it was ranked; `score` stays its similarity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,8 @@ class SearchResult:
     skipped: tuple[Skipped, ...]
     warnings: tuple[Notice, ...]
     processing_time_ms: int
+    floor_discriminates: bool | None = None
+    """Whether the floor keeps unrelated text out under this profile; None where nobody measured."""
 
 
 class WhyNot(StrEnum):
@@ -154,6 +159,7 @@ class SourceNote:
     generation: int
     revision: int | None
     page: int | None = None
+    fused: FusedScore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +226,7 @@ class BundleMetadata:
     located: tuple[Located, ...]
     floor: float | None
     figures: tuple[FigureNote, ...] = ()
+    floor_discriminates: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

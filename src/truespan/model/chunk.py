@@ -155,9 +155,34 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class PointPlace:
+    """Where a point says it belongs: what filters on documents, places and positions go by."""
+
+    document: int
+    pos_start: int
+    pos_end: int
+    pos_reach: int
+    chapter: str
+    section: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """How many points each tenant has in a collection, and how many points there are in all."""
+
+    tenants: dict[str, int]
+    points: int
+
+
+@dataclass(frozen=True, slots=True)
 class IndexedPoint:
-    """A point as the index holds it, read back to be compared with the store."""
+    """A point as the index holds it, read back to be compared with the store.
+
+    `place` is None where something of it is missing or not of its kind.
+    """
 
     chunk_id: ChunkId
     text_hash: TextHash | None
     vector: Vector
+    place: PointPlace | None = None

@@ -115,6 +115,8 @@ class Candidate:
     document: int = 0
     index: int = 0
     start: int | None = None
+    place: int | None = None
+    """Where words counted as well, its turn to be chosen. The mode never depends on it."""
 
     def __post_init__(self) -> None:
         number = self.similarity
@@ -122,7 +124,11 @@ class Candidate:
             raise InvalidSettings("A similarity must be a number.")
         if not math.isfinite(number):
             raise InvalidSettings("A similarity must be finite.")
-        for name, value in (("characters", self.characters), ("start", self.start or 0)):
+        for name, value in (
+            ("characters", self.characters),
+            ("start", self.start or 0),
+            ("place", self.place or 0),
+        ):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise InvalidSettings(f"The {name} of a candidate must count from 0.")
 

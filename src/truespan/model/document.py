@@ -10,7 +10,14 @@ from truespan.model.figure import FigureRecord
 from truespan.model.profile import ChunkingProfile
 from truespan.model.scope import Generation
 from truespan.model.source import Declared, DocumentKind
-from truespan.model.text import CanonicalText, Image, Properties, Sentence
+from truespan.model.text import (
+    CanonicalText,
+    Image,
+    PageStart,
+    Place,
+    Properties,
+    Sentence,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +188,31 @@ class Derivable:
     text: str
     outline: tuple[OutlineEntry, ...]
     sentences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recuttable:
+    """What the chunks of a revision are made of, as it is kept.
+
+    `figures` are chunks of kind `figure` as another generation has them: their text is kept, only
+    the chunks they stand in differ.
+    """
+
+    text: str
+    starts: tuple[int, ...]
+    places: tuple[Place, ...]
+    pages: tuple[PageStart, ...]
+    sentences: tuple[Sentence, ...]
+    chunking: ChunkingProfile
+    figures: tuple[CutChunk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptGeneration:
+    """A generation, and whether the world or a domain sends readers to it."""
+
+    generation: Generation
+    named: bool
 
 
 @dataclass(frozen=True, slots=True)

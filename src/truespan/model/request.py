@@ -30,6 +30,8 @@ class SearchRequest:
     query: str
     top_k: int = DEFAULT_TOP_K
     floor: float = DEFAULT_FLOOR
+    fused: bool = False
+    """Whether the words of the query count as well."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
@@ -42,6 +44,7 @@ class SearchRequest:
             raise InvalidSettings("The floor must be a number.")
         if not math.isfinite(self.floor) or not 0.0 <= self.floor <= 1.0:
             raise InvalidSettings("The floor must lie between 0.0 and 1.0.")
+        _check_fused(self.fused, self.query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class RetrievalRequest:
     version_constraint: str | None = "1.0"
     documents: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
+    fused: bool = False
 
     def __post_init__(self) -> None:
         if self.query is None and self.selected_text is None:
@@ -77,6 +81,7 @@ class RetrievalRequest:
         for name, values in (("documents", self.documents or ()), ("tags", self.tags)):
             if isinstance(values, str) or not all(isinstance(value, str) for value in values):
                 raise InvalidSettings(f"{name} must be a list of strings.")
+        _check_fused(self.fused, self.query)
 
     @property
     def query_type(self) -> str:
@@ -114,3 +119,10 @@ def _check_length(name: str, value: object, longest: int) -> None:
         raise InvalidSettings(f"{name} must be a string.")
     if not 1 <= len(value) <= longest:
         raise InvalidSettings(f"{name} must have between 1 and {longest} characters.")
+
+
+def _check_fused(fused: object, query: str | None) -> None:
+    if not isinstance(fused, bool):
+        raise InvalidSettings("fused must be true or false.")
+    if fused and query is None:
+        raise InvalidSettings("Fused search counts the words of a query; give one.")

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from truespan.model.chunk import ChunkKind, DocumentLabel, FigureMark, StoredChunk
 from truespan.model.ids import ChunkId, TextHash
+from truespan.model.words import FusedScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Verified:
     document: DocumentLabel
     text: str
     score: float
+    fused: FusedScore | None = None
+    """Where words counted as well, by what it is ranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Visible:
     figure: FigureMark | None = None
     parent_id: ChunkId | None = None
     """For a figure, the id under which this caller knows the chunk it stands in."""
+    fused: FusedScore | None = None
 
 
 class FlawKind(StrEnum):

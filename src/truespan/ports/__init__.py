@@ -7,9 +7,14 @@ Must hold: every call that touches a world takes its scope.
 
 from __future__ import annotations
 
+from truespan.ports.backup import Backups
+from truespan.ports.calibration import CalibrationStore
+from truespan.ports.chat import ChatModel, ChatModels
 from truespan.ports.embedding import Cooldowns, Embedder, Embedders, EmbeddingLimits, TokenCounter
+from truespan.ports.erasure import ErasureStore, Remains
+from truespan.ports.golden import GoldenFiles
 from truespan.ports.index import VectorIndex
-from truespan.ports.machine import Clock, Processes
+from truespan.ports.machine import Clock, Environment, Processes
 from truespan.ports.sources import AssetStore, SourceFinder, SourceParser
 from truespan.ports.store import (
     ChunkStore,
@@ -21,9 +26,14 @@ from truespan.ports.store import (
     UpkeepStore,
     WorldStore,
 )
+from truespan.ports.words import WordStore
 
 __all__ = [
     "AssetStore",
+    "Backups",
+    "CalibrationStore",
+    "ChatModel",
+    "ChatModels",
     "ChunkStore",
     "Clock",
     "Cooldowns",
@@ -31,15 +41,20 @@ __all__ = [
     "Embedder",
     "Embedders",
     "EmbeddingLimits",
+    "Environment",
+    "ErasureStore",
+    "GoldenFiles",
     "JobStore",
     "Processes",
     "QueryCache",
     "ReaderStore",
+    "Remains",
     "SourceFinder",
     "SourceParser",
     "TokenCounter",
     "TrustedStore",
     "UpkeepStore",
     "VectorIndex",
+    "WordStore",
     "WorldStore",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from truespan.model.chunk import IndexedPoint, Point, Vector
+from truespan.model.chunk import Holdings, IndexedPoint, Point, Vector
 from truespan.model.ids import ChunkId, TextHash
+from truespan.model.profile import EmbeddingProfile
 from truespan.model.scope import Scope
 from truespan.model.trail import Hit
 
@@ -61,8 +62,46 @@ class VectorIndex(Protocol):
         """
         ...
 
+    def search_with(
+        self,
+        scope: Scope,
+        vector: Vector,
+        *,
+        limit: int,
+        floor: float | None,
+        ids: Sequence[ChunkId],
+    ) -> tuple[list[Hit], list[Hit]]:
+        """Return what `search` does and, beside it, the hits among `ids`, in one request.
+
+        Scope and floor hold for both: an id outside the scope, or below the floor, is no hit.
+        """
+        ...
+
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
         """Give every point of the scope's world and generation, with its vector, in pages."""
+        ...
+
+    def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]:
+        """Return those of the points that the scope's world and generation have."""
+        ...
+
+    def tenants(self, scope: Scope, *, limit: int) -> Holdings:
+        """Return whose points the collection of the scope's profile holds, at most `limit` of them.
+
+        This alone looks past the scope's world: it gives names and counts, and no point.
+        """
+        ...
+
+    def drop_tenant(self, scope: Scope, tenant: str) -> None:
+        """Remove the points of a tenant that no world claims, from the scope's collection."""
+        ...
+
+    def collections(self) -> list[str]:
+        """Return the ids of the profiles that there are collections of."""
+        ...
+
+    def discard(self, profile: str) -> None:
+        """Remove the collection of a profile that nobody uses; an absent one is no error."""
         ...
 
     def count(self, scope: Scope) -> int:
@@ -71,6 +110,17 @@ class VectorIndex(Protocol):
 
     def drop(self, scope: Scope) -> None:
         """Remove every point of the scope's world and generation."""
+        ...
+
+    def erase(self, profile: EmbeddingProfile) -> None:
+        """Write the files of a profile's collection anew, so that nothing deleted is left in them.
+
+        Live points stay as they are, bit for bit, and are found all the while.
+
+        Raises:
+            StorageFull: there is no room for a copy; nothing was changed.
+            IndexUnavailable: it did not answer; trying again may help.
+        """
         ...
 
     def reset(self, scope: Scope) -> None:

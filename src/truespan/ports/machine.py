@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from truespan.model.health import Check
+
 
 class Clock(Protocol):
     """Tells the time and waits."""
@@ -18,6 +20,14 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
+        ...
+
+
+class Environment(Protocol):
+    """What a library stands on: its files, settings and models. Looking changes nothing."""
+
+    def checks(self) -> list[Check]:
+        """Return each check with how it came out and, where it did not hold, what to do."""
         ...
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from truespan.model.erasure import RemovedFiles
 from truespan.model.found import Entry, Found
 from truespan.model.ids import WorldId
 from truespan.model.source import Declared, Source
@@ -86,6 +87,10 @@ class AssetStore(Protocol):
         """
         ...
 
-    def remove(self, world: WorldId, doc_id: str) -> None:
+    def remove(self, world: WorldId, doc_id: str) -> RemovedFiles:
         """Remove all images of a document; absent ones are no error."""
+        ...
+
+    def remove_all(self, world: WorldId) -> RemovedFiles:
+        """Remove all images of a world."""
         ...

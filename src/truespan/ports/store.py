@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from truespan.model.chunk import ChunkRecord, PendingChunk, Vector
+from truespan.model.chunk import ChunkRecord, CutChunk, PendingChunk, Vector
 from truespan.model.document import (
     AuditEntry,
     Derivable,
@@ -14,7 +14,9 @@ from truespan.model.document import (
     DomainRecord,
     Draft,
     GenerationRecord,
+    KeptGeneration,
     OutlineEntry,
+    Recuttable,
     RevisionRef,
     ShelfEntry,
     WorldStatus,
@@ -25,7 +27,12 @@ from truespan.model.profile import ChunkingProfile, EmbeddingProfile
 from truespan.model.reading import Anchor, Position, StoredSentence, TailChunk
 from truespan.model.scope import Aim, Authority, Generation, Scope, World
 from truespan.model.trail import Flaw, Repair
+from truespan.ports.calibration import CalibrationStore
 from truespan.ports.embedding import Cooldowns
+from truespan.ports.erasure import ErasureStore
+from truespan.ports.scrub import ScrubStore
+from truespan.ports.usage import UsageLog
+from truespan.ports.words import WordStore
 
 
 class WorldStore(Protocol):
@@ -50,17 +57,20 @@ class WorldStore(Protocol):
         """Return every generation of the world, by number, with what it holds."""
         ...
 
+    def kept_generations(self, scope: Scope) -> list[KeptGeneration]:
+        """Return every generation of the world that is not being removed, by number."""
+        ...
+
     def add_generation(
         self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
     ) -> Generation:
         """Begin another generation, which no alias names yet."""
         ...
 
-    def move_alias(self, scope: Scope, domain: str | None, *, to: int, changes: int) -> bool:
-        """Let an alias name another generation, in one commit; None is the world's default.
+    def move_alias(self, scope: Scope, domain: str | None) -> bool:
+        """Let an alias name the scope's generation, in one commit; None is the world's default.
 
-        False when the world has changed since its count of changes was `changes`, or the
-        generation is not complete: whoever asks has to look again.
+        False when the generation is not complete, or being removed.
 
         Raises:
             DomainNotFound: the key names a generation of another world.
@@ -77,12 +87,20 @@ class WorldStore(Protocol):
 
     def remove_domain(self, scope: Scope, key: str) -> None: ...
 
-    def remove_generation(self, scope: Scope) -> None:
-        """Remove the rows of the scope's generation, which no alias may name.
+    def retire_generation(self, scope: Scope) -> None:
+        """Let nothing name the scope's generation any more; its points and rows are still there.
 
         Raises:
-            GenerationInUse: one does.
+            GenerationInUse: an alias names it.
         """
+        ...
+
+    def retired_generations(self, scope: Scope) -> list[Generation]:
+        """Return generations that were retired and whose rows remain."""
+        ...
+
+    def remove_generation(self, scope: Scope) -> None:
+        """Remove the rows of a retired generation, and the vectors that nothing else needs."""
         ...
 
     def begin_generation(
@@ -105,6 +123,25 @@ class DocumentStore(Protocol):
         """Write revisions with all their rows, invisible to readers, in one commit.
 
         An earlier staged revision of the same document is replaced.
+        """
+        ...
+
+    def uncut(self, scope: Scope) -> list[RevisionRef]:
+        """Return revisions, staged or in force, that the generation has no chunks of."""
+        ...
+
+    def recuttable(self, scope: Scope, revision: RevisionRef) -> Recuttable | None:
+        """Return all that chunks are made of; None when the revision is gone.
+
+        Raises:
+            StoreDamaged: its text does not match its hash.
+        """
+        ...
+
+    def write_chunks(self, scope: Scope, revision: RevisionRef, chunks: Sequence[CutChunk]) -> bool:
+        """Give the scope's generation its chunks of a revision, unless it has them.
+
+        False when the revision or the generation is gone.
         """
         ...
 
@@ -142,8 +179,14 @@ class DocumentStore(Protocol):
         """Change the labels of a document that decide neither its text nor its chunks."""
         ...
 
-    def tombstone(self, scope: Scope, document: int) -> None:
-        """Hide a document from every reader at once."""
+    def tombstone(
+        self, scope: Scope, document: int, *, erase: bool = False
+    ) -> Mapping[str, int]:
+        """Hide a document from every reader at once.
+
+        With `erase` its names leave the records of jobs, and what its rows leave in files is to be
+        removed soon; returns how many rows were changed for that, by what they are.
+        """
         ...
 
     def retired(self, scope: Scope) -> list[RevisionRef]:
@@ -158,8 +201,12 @@ class DocumentStore(Protocol):
         """Return the ids of all chunks of a revision."""
         ...
 
-    def purge(self, scope: Scope, revision: RevisionRef) -> None:
-        """Remove a retired revision's rows and the vectors that nothing else needs."""
+    def purge(self, scope: Scope, revision: RevisionRef) -> Mapping[str, int]:
+        """Remove a retired revision's rows and the vectors that nothing else needs.
+
+        What they leave in files is queued for erasure. Returns how many rows each table lost, if
+        the document is to be erased.
+        """
         ...
 
     def outline(self, scope: Scope, document: int) -> list[OutlineEntry]:
@@ -232,11 +279,6 @@ class ChunkStore(Protocol):
         ...
 
     def mark_pending(self, scope: Scope, ids: Sequence[ChunkId]) -> None: ...
-
-    def damaged_chunks(self, scope: Scope) -> list[ChunkId]:
-        """Return chunks of the revisions readers see whose row is missing or whose bytes do not
-        match their hash."""
-        ...
 
 
 class ReaderStore(Protocol):
@@ -387,7 +429,12 @@ class TrustedStore(
     QueryCache,
     JobStore,
     UpkeepStore,
+    UsageLog,
     Cooldowns,
+    ErasureStore,
+    CalibrationStore,
+    ScrubStore,
+    WordStore,
     Protocol,
 ):
     """Holds all that is believed. Several processes may use it at once."""

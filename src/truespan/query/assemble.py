@@ -56,6 +56,7 @@ class Account:
     warnings: list[Notice] = field(default_factory=list)
     near_misses: tuple[NearMiss, ...] = ()
     located: tuple[Located, ...] = ()
+    discriminates: bool | None = None
 
 
 @dataclass(slots=True)
@@ -165,6 +166,7 @@ def _metadata(
         located=account.located,
         floor=account.floor,
         figures=tuple(_figure(part) for part in figures),
+        floor_discriminates=account.discriminates,
     )
 
 
@@ -193,6 +195,7 @@ def _note(part: Visible, scope: Scope) -> SourceNote:
         generation=scope.generation.number,
         revision=part.revision,
         page=part.page,
+        fused=part.fused,
     )
 
 

@@ -76,8 +76,20 @@ def gather(
     Each row is read once. `missing` is given all that was verified so far and the score above which
     nothing is unseen, and answers how many more are needed at least.
     """
-    records: dict[ChunkId, ChunkRecord] = {}
     supply = Supply(index, scope, vector, floor, limit=k + SLACK)
+    return gather_from(store, scope, supply, k=k, missing=missing, records={})
+
+
+def gather_from(
+    store: TrustedStore,
+    scope: Scope,
+    supply: Supply,
+    *,
+    k: int,
+    missing: Callable[[list[Verified], float], int],
+    records: dict[ChunkId, ChunkRecord],
+) -> Gathered:
+    """Gather from a supply that was asked already; `records` are rows that were read already."""
     wanted = k
     while True:
         hits = supply.hits
@@ -98,30 +110,37 @@ class Supply:
     """The best hits of one request to the index, as many as were needed so far."""
 
     def __init__(
-        self, index: VectorIndex, scope: Scope, vector: Vector, floor: float | None, *, limit: int
+        self,
+        index: VectorIndex,
+        scope: Scope,
+        vector: Vector,
+        floor: float | None,
+        *,
+        limit: int,
+        first: Callable[[int], list[Hit]] | None = None,
     ) -> None:
+        """Ask for the first hits; `first` asks in its own way, and for more than these."""
         self._ask = lambda most: index.search(scope, vector, limit=most, floor=floor)
         self._floor = floor
         self._limit = limit
         self.hits: list[Hit] = []
         self.exhausted = False
-        self._fetch()
+        self._take((first or self._ask)(limit))
 
     def extend(self, wanted: int) -> None:
         """Fetch at least twice as many as before."""
         self._limit = max(self._limit * 2, wanted + SLACK)
         before = len(self.hits)
-        self._fetch()
+        self._take(self._ask(self._limit))
         # An index that pads its answers must not keep us asking: no new hit, no more to come.
         self.exhausted = self.exhausted or len(self.hits) == before
 
-    def _fetch(self) -> None:
-        found = self._ask(self._limit)
-        self.hits = _admissible(found, self._floor)
+    def _take(self, found: Sequence[Hit]) -> None:
+        self.hits = admissible(found, self._floor)
         self.exhausted = len(found) < self._limit
 
 
-def _admissible(found: Sequence[Hit], floor: float | None) -> list[Hit]:
+def admissible(found: Sequence[Hit], floor: float | None) -> list[Hit]:
     """Drop what an index that is wrong could add: scores below the floor, NaN, repeated ids.
 
     The index was asked for exactly this; asking is not a guarantee.

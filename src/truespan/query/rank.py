@@ -9,19 +9,24 @@ from truespan.query.similarity import SCORE_DECIMALS
 
 
 def rank(found: Sequence[Verified], k: int) -> list[Verified]:
-    """Return the best `k`: by score at six decimals, then document number, then chunk index."""
-    return sorted(found, key=lambda one: _order(one.score, one.document.number, one.chunk.index))[
-        :k
-    ]
+    """Return the best `k`: by score at six decimals, then document number, then chunk index.
+
+    Where words counted as well, their blend with the score comes first; chunks that were not
+    blended follow.
+    """
+    return sorted(found, key=lambda one: _order(one, one.document.number, one.chunk.index))[:k]
 
 
 def rank_visible(found: Iterable[Visible]) -> list[Visible]:
     """Return visible chunks in the same order."""
-    return sorted(found, key=lambda one: _order(one.score, one.document, one.index))
+    return sorted(found, key=lambda one: _order(one, one.document, one.index))
 
 
-def _order(score: float, document: int, index: int) -> tuple[float, int, int]:
-    return (-round(score, SCORE_DECIMALS), document, index)
+def _order(found: Verified | Visible, document: int, index: int) -> tuple[bool, float, int, int]:
+    fused = found.fused
+    blend = None if fused is None else fused.blend
+    score = found.score if blend is None else blend
+    return (fused is not None and blend is None, -round(score, SCORE_DECIMALS), document, index)
 
 
 def complete_until(hits: Sequence[Hit], wanted: int, *, exhausted: bool) -> int | None:

@@ -22,6 +22,7 @@ from truespan.model.request import MAX_CONTEXT_TOKENS, RELEVANCE_FLOOR, Retrieva
 from truespan.model.scale import float32
 from truespan.model.scope import Aim, Authority, Scope, Verb, World, admits
 from truespan.model.trail import Hit, Verified, Visible
+from truespan.model.words import FUSED_WEIGHT
 from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
 from truespan.query.assemble import (
     FILTERED,
@@ -33,8 +34,16 @@ from truespan.query.assemble import (
     bundled,
 )
 from truespan.query.attempts import Trial
+from truespan.query.calibrated import LOW_FLOOR, floor_discriminates
 from truespan.query.filters import DEFAULT_FILTER, defaults_left_nothing, narrowed_scope
-from truespan.query.gather import NOTHING_EMBEDDED, Supply, gather, pending_notice
+from truespan.query.fused import gather_fused
+from truespan.query.gather import (
+    NOTHING_EMBEDDED,
+    Gathered,
+    Supply,
+    gather,
+    pending_notice,
+)
 from truespan.query.locate import occurrences
 from truespan.query.pack import Packed, pack
 from truespan.query.rank import complete_until, rank_visible
@@ -60,6 +69,7 @@ class Retriever:
     on_flaws: Callable[[Scope], None]
     parts_of: Callable[[str, int], list[str]]
     aim: Aim = None
+    fused_weight: float = FUSED_WEIGHT
 
     def retrieve(
         self,
@@ -178,9 +188,11 @@ class Retriever:
         parts = self._part_vectors(scope, request.selected_text)
         ranking = self._query_vector(scope, request.query) or _mean(parts)
         account.trace.append(VECTORIZED)
-        self._choose(attempt, scope, request, ranking, parts)
+        self._choose(attempt, scope, world, request, ranking, parts)
+        account.discriminates = floor_discriminates(self.store, scope, account.floor)
         if near_misses or not attempt.packed.chosen:
             account.near_misses = self._near_misses(scope, ranking)
+            account.warnings += [LOW_FLOOR] if account.discriminates is False else []
         if request.selected_text is not None:
             readable = [entry for entry in shelf if admits(scope.documents, entry.number)]
             documents = _looked_in(readable, attempt.packed)
@@ -190,6 +202,7 @@ class Retriever:
         self,
         attempt: Attempt,
         scope: Scope,
+        world: World,
         request: RetrievalRequest,
         ranking: Vector,
         parts: Sequence[Vector],
@@ -205,13 +218,12 @@ class Retriever:
             related = self._related(scope, list(visible), scoped, near)
             return pack(rank_visible(related), k=k, budget=MAX_CONTEXT_TOKENS)
 
-        found = gather(
-            self.store,
-            self.index,
+        found = self._gathered(
             scope,
+            world,
+            request,
             ranking,
             k=k,
-            floor=RELEVANCE_FLOOR,
             missing=lambda verified, _: packed(verified).missing(k),
         )
         account.trace += [SEARCHED, FILTERED, RANKED]
@@ -225,6 +237,33 @@ class Retriever:
         attempt.flaws = found.flaws
         if scoped and readable and not any(near.values()):
             raise ScopeViolation
+
+    def _gathered(
+        self,
+        scope: Scope,
+        world: World,
+        request: RetrievalRequest,
+        ranking: Vector,
+        *,
+        k: int,
+        missing: Callable[[list[Verified], float], int],
+    ) -> Gathered:
+        """Gather by similarity or, where that was asked for, by words as well."""
+        store, index, floor = self.store, self.index, RELEVANCE_FLOOR
+        if not request.fused or request.query is None:
+            return gather(store, index, scope, ranking, k=k, floor=floor, missing=missing)
+        return gather_fused(
+            store,
+            index,
+            scope,
+            world,
+            ranking,
+            request.query,
+            k=k,
+            floor=floor,
+            missing=missing,
+            weight=self.fused_weight,
+        )
 
     def _related(
         self,

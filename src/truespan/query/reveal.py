@@ -55,6 +55,7 @@ def reveal(found: Verified, scope: Scope) -> Visible | None:
         page=chunk.page,
         figure=chunk.figure,
         parent_id=parent,
+        fused=found.fused,
     )
 
 

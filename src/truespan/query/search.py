@@ -12,7 +12,10 @@ from truespan.model.ids import WorldId
 from truespan.model.request import SearchRequest
 from truespan.model.scope import Aim, Authority, Scope, Verb, World
 from truespan.model.trail import Verified
+from truespan.model.words import FUSED_WEIGHT
 from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
+from truespan.query.calibrated import LOW_FLOOR, floor_discriminates
+from truespan.query.fused import gather_fused
 from truespan.query.gather import (
     NOTHING_EMBEDDED,
     Gathered,
@@ -38,6 +41,7 @@ class Searcher:
     clock: Clock
     on_flaws: Callable[[Scope], None]
     aim: Aim = None
+    fused_weight: float = FUSED_WEIGHT
 
     def search(self, authority: Authority, world_ref: str, request: SearchRequest) -> SearchResult:
         """Answer a request whose settings were checked when it was made.
@@ -83,18 +87,31 @@ class Searcher:
             return
         answer.scope = scope
         answer.effective_k = min(answer.request.top_k, answer.in_scope)
+        answer.discriminates = floor_discriminates(self.store, scope, answer.request.floor)
         vector = query_vector(
             scope, query, embedder=self.embedders(scope.profile), cache=self.store, clock=self.clock
         )
-        k = answer.effective_k
-        answer.found = gather(
+        k, floor = answer.effective_k, answer.request.floor
+
+        def missing(verified: list[Verified], _: float) -> int:
+            return k - len(verified)
+
+        if not answer.request.fused:
+            answer.found = gather(
+                self.store, self.index, scope, vector, k=k, floor=floor, missing=missing
+            )
+            return
+        answer.found = gather_fused(
             self.store,
             self.index,
             scope,
+            world,
             vector,
+            query,
             k=k,
-            floor=answer.request.floor,
-            missing=lambda verified, _: k - len(verified),
+            floor=floor,
+            missing=missing,
+            weight=self.fused_weight,
         )
 
 
@@ -109,9 +126,12 @@ class _Answer:
     effective_k: int = 0
     found: Gathered = field(default_factory=Gathered)
     warnings: list[Notice] = field(default_factory=list)
+    discriminates: bool | None = None
 
     def finished(self, seconds: float) -> SearchResult:
         ranked = rank(self.found.verified, self.effective_k)
+        if not ranked and self.discriminates is False:
+            self.warnings.append(LOW_FLOOR)
         full = len(ranked) == self.effective_k > 0
         counted = self.found.down_to(ranked[-1].score if full else None)
         passages = tuple(_passage(found, self.scope) for found in ranked if self.scope)
@@ -126,6 +146,7 @@ class _Answer:
             skipped=counted.skipped(),
             warnings=tuple(self.warnings),
             processing_time_ms=int(seconds * 1000),
+            floor_discriminates=self.discriminates,
         )
 
 
@@ -158,4 +179,5 @@ def _passage(found: Verified, scope: Scope) -> Passage:
         image_ref=figure.image_ref if figure else None,
         parent_chunk_id=parent_id(found, scope),
         parent_chunk_local_index=figure.parent.index if figure and figure.parent else None,
+        fused=found.fused,
     )

@@ -16,13 +16,14 @@ from typing import Any
 from truespan.errors import InvalidConfiguration
 from truespan.settings.catalogue import SHARED_NAMES, Settings
 from truespan.settings.check import checked, read_chunkings
+from truespan.settings.embeddings import read_embeddings
 from truespan.settings.keys import read_keys
 
 __all__ = ["Settings", "debugging", "default_library", "model_cache", "read_settings"]
 
 FILE_NAME = "truespan.toml"
 PREFIX = "TRUESPAN_"
-_TABLES = frozenset({"keys", "chunkings"})
+_TABLES = frozenset({"keys", "chunkings", "embeddings"})
 
 
 _ELSEWHERE = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"}
@@ -39,6 +40,7 @@ def read_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
     values: dict[str, Any] = {**_from_file(folder / FILE_NAME)}
     tables = {
         "chunkings": read_chunkings(values.pop("chunking", {})),
+        "embeddings": read_embeddings(values.pop("embedding", {})),
         "keys": read_keys(values.pop("keys", []), folder, variables),
     }
     values |= _from_environment(variables)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from truespan.model.keys import ProviderKey
 from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile
+from truespan.model.words import FUSED_WEIGHT
 
 MEBIBYTE = 1 << 20
 
@@ -76,8 +79,59 @@ class Settings:
     google_dimensions: int = 0
     fastembed_model: str = "BAAI/bge-small-en-v1.5"
 
+    fused_weight: float = FUSED_WEIGHT
+    """What words count for where they count beside similarity: 0 nothing, 1 all."""
+
+    chat_provider: str = ""
+    """Who writes answers; blank for nobody, and then an answer is the passages themselves."""
+    chat_model: str = ""
+    chat_fallback_provider: str = ""
+    """Who answers without passages when none are good enough; blank for nobody."""
+    chat_fallback_model: str = ""
+    chat_openai_base_url: str = "https://api.openai.com/v1"
+    chat_openai_keyless: bool = False
+    chat_ollama_base_url: str = ""
+    """Where Ollama is reached for chat; as for embedding when blank."""
+    chat_ollama_context: int = 8192
+    """Tokens that Ollama is told to let a model read: question, passages and answer."""
+    chat_fallback_base_url: str = ""
+    """Where the fallback's provider is reached; where the other model's would be when blank."""
+    chat_fallback_keyless: bool = False
+    chat_max_tokens: int = 1024
+    chat_temperature: float = 0.0
+    chat_timeout_seconds: int = 120
+
+    answer_thresholds: str = "contract"
+    """Whether the thresholds below count, or those that were measured for the model."""
+    answer_threshold_low: float = 0.25
+    answer_threshold_high: float = 0.55
+    answer_short_query_max_tokens: int = 3
+    answer_short_query_threshold_low: float = 0.28
+    answer_short_query_threshold_high: float = 0.58
+    answer_min_similarity_for_hybrid: float = 0.5
+    answer_min_chunks_for_hybrid: int = 1
+    answer_min_total_context_chars: int = 100
+    answer_max_chunks: int = 6
+    answer_max_context_chars: int = 8000
+    answer_exclude_chunk_types_from_llm: str = "figure"
+    """Kinds of chunks that no model is given, divided by commas."""
+    answer_score_mode: str = "normalized"
+    answer_retrieval_distance: str = ""
+    """The distance that every embedding profile must have; blank for any."""
+    answer_raw_dot_low: float | None = None
+    answer_raw_dot_high: float | None = None
+    answer_raw_cosine_low: float | None = None
+    answer_raw_cosine_high: float | None = None
+    usage_log_queries: bool = False
+    """Whether the usage log has queries as they were asked; else it has keyed hashes of them."""
+    usage_days: int = 90
+    usage_records: int = 10_000
+    """How many answered requests the log keeps of each world; 0 for none."""
+
     keys: tuple[ProviderKey, ...] = field(default=(), repr=False)
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
+    embeddings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of further embedding profiles, by name, where they differ from the library's."""
 
     @property
     def disk_reserve(self) -> int:
@@ -100,15 +154,41 @@ LEAST = {
     "openai_dimensions": 0,
     "openai_input_limit": 0,
     "google_dimensions": 0,
+    "chat_ollama_context": 512,
+    "chat_max_tokens": 1,
+    "chat_timeout_seconds": 1,
+    "answer_short_query_max_tokens": 0,
+    "answer_min_chunks_for_hybrid": 0,
+    "answer_min_total_context_chars": 0,
+    "answer_max_chunks": 1,
+    "answer_max_context_chars": 1,
+    "usage_days": 1,
+    "usage_records": 0,
 }
 MOST = {"embedding_batch_items": 2048}
 CHOICES = {
     "embedding_provider": ("local", "ollama", "openai", "google", "fastembed"),
+    "chat_provider": ("", "openai", "ollama"),
+    "chat_fallback_provider": ("", "openai", "ollama"),
+    "answer_thresholds": ("contract", "calibrated"),
+    "answer_score_mode": ("normalized", "raw"),
+    "answer_retrieval_distance": ("", "cosine", "dot"),
     "on_token_limit": ("mean", "truncate", "skip"),
     "sanitize_enabled": ("off", "shadow", "on"),
     "sanitize_style": ("redact", "pseudonym"),
 }
-ADDRESSES = frozenset({"ollama_base_url", "openai_base_url", "google_base_url"})
+ADDRESSES = frozenset(
+    {
+        "ollama_base_url",
+        "openai_base_url",
+        "google_base_url",
+        "chat_openai_base_url",
+        "chat_ollama_base_url",
+        "chat_fallback_base_url",
+    }
+)
+MAY_BE_BLANK = frozenset({"chat_ollama_base_url", "chat_fallback_base_url"})
+"""Addresses that stand for another one while nobody sets them."""
 REQUIRED = frozenset({"ollama_model", "openai_model", "google_model", "fastembed_model"})
 SWITCHES = frozenset(
     {
@@ -118,9 +198,30 @@ SWITCHES = frozenset(
         "docx_image_debug",
         "sanitize_phones",
         "openai_keyless",
+        "chat_openai_keyless",
+        "chat_fallback_keyless",
+        "usage_log_queries",
     }
 )
-NUMBERS = frozenset({"embedding_price_per_million"})
+NUMBERS = {
+    "embedding_price_per_million": (-math.inf, math.inf),
+    "chat_temperature": (0.0, 2.0),
+    "fused_weight": (0.0, 1.0),
+    "answer_threshold_low": (0.0, 1.0),
+    "answer_threshold_high": (0.0, 1.0),
+    "answer_short_query_threshold_low": (0.0, 1.0),
+    "answer_short_query_threshold_high": (0.0, 1.0),
+    "answer_min_similarity_for_hybrid": (0.0, 1.0),
+    "answer_raw_dot_low": (-1.0, 1.0),
+    "answer_raw_dot_high": (-1.0, 1.0),
+    "answer_raw_cosine_low": (-1.0, 1.0),
+    "answer_raw_cosine_high": (-1.0, 1.0),
+}
+"""Settings that may have a fraction, with the least and the most they may be."""
+OPTIONAL = frozenset(name for name in NUMBERS if name.startswith("answer_raw_"))
+"""Numbers that need not be given at all: blank stands for none."""
+LISTS = frozenset({"answer_exclude_chunk_types_from_llm"})
+"""Texts with commas that may be lists in a file."""
 SHARED_NAMES = {
     name.upper(): name
     for name in (

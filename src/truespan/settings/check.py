@@ -12,8 +12,11 @@ from truespan.settings.catalogue import (
     ADDRESSES,
     CHOICES,
     LEAST,
+    LISTS,
+    MAY_BE_BLANK,
     MOST,
     NUMBERS,
+    OPTIONAL,
     REQUIRED,
     SWITCHES,
 )
@@ -32,7 +35,9 @@ def checked(name: str, value: Any) -> Any:
     if name in SWITCHES:
         return _switch(name, value)
     if name in NUMBERS:
-        return _number(name, value)
+        return None if name in OPTIONAL and value == "" else _number(name, value)
+    if name in LISTS and isinstance(value, list):
+        return ",".join(_text(name, one) for one in value)
     return _text(name, value)
 
 
@@ -70,8 +75,10 @@ def _number(name: str, value: Any) -> float:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not math.isfinite(number):
-        raise InvalidConfiguration(f"The setting {name} must be a number.")
+    least, most = NUMBERS[name]
+    if not (math.isfinite(number) and least <= number <= most):
+        limits = f" from {least} to {most}" if math.isfinite(most) else ""
+        raise InvalidConfiguration(f"The setting {name} must be a number{limits}.")
     return number
 
 
@@ -81,7 +88,7 @@ def _text(name: str, value: Any) -> str:
     choices = CHOICES.get(name)
     if choices is not None and value not in choices:
         raise InvalidConfiguration(f"The setting {name} must be one of: {', '.join(choices)}.")
-    if name in ADDRESSES and not _is_web_address(value):
+    if name in ADDRESSES and not _is_web_address(value) and (value or name not in MAY_BE_BLANK):
         # The value is not repeated: it may hold a password.
         raise InvalidConfiguration(f"The setting {name} must be an http:// or https:// address.")
     if name in REQUIRED and not value.strip():
@@ -90,12 +97,16 @@ def _text(name: str, value: Any) -> str:
 
 
 def _is_web_address(value: str) -> bool:
-    """Say whether a value has an allowed scheme and a host; its adapter checks the rest of it."""
+    """Say whether a value has an allowed scheme and a host, and nothing that may be a password.
+
+    Its adapter checks the rest of it.
+    """
     try:
         parts = urlsplit(value)
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    extra = parts.query or parts.fragment or "@" in parts.netloc
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not extra
 
 
 _CHUNKING_FIELDS = ("strategy", "size", "overlap", "overlap_mode", "pack", "dedupe")

@@ -80,6 +80,10 @@ class Unrelated:
         if list(self.quantiles) != ascending:
             raise InvalidSettings("The quantiles of a distribution must ascend.")
 
+    def quantile(self, share: float) -> float:
+        """Return the similarity that this share of unrelated pairs stays at or below."""
+        return self.quantiles[ceil(share * (len(self.quantiles) - 1) - _ROUNDING)]
+
     def share_above(self, floor: float) -> float:
         """Return the share of unrelated pairs that score `floor` or more."""
         steps = len(self.quantiles) - 1

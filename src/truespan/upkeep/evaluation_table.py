@@ -23,6 +23,15 @@ def evaluation_table(evaluation: Evaluation) -> str:
     return f"{one_line(evaluation.name)}: {counts(totals)}\n\n{_table([heads, *rows, means])}"
 
 
+def summary_table(evaluation: Evaluation) -> str:
+    """Return the means and the counts."""
+    metrics = evaluation.totals.metrics
+    rows = [(LABELS[name], figure(getattr(metrics, name))) for name in NAMES]
+    shown = [row for row in rows if row[1] != figure(None)]
+    heading = f"{one_line(evaluation.name)}: {counts(evaluation.totals)}"
+    return f"{heading}\n\n{_table([('metric', 'mean'), *shown])}"
+
+
 def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> str:
     """Return old against new for each metric, the queries that changed most, and the verdict."""
     heads = ("metric", "old", "new", "change", "better", "worse", "same", "p sign", "p random")

@@ -200,11 +200,13 @@ def _query(right: Mapping[str, Any]) -> GoldenQuery:
         top_k=right.get("top_k", GOLDEN_TOP_K),
         filters=right.get("filters", GoldenFilters()),
     )
-    return query if query.id else _named(query)
+    return named(query)
 
 
-def _named(query: GoldenQuery) -> GoldenQuery:
-    """Give a query an id that depends on what is asked, not on where in the file it stands."""
+def named(query: GoldenQuery) -> GoldenQuery:
+    """Give a query without an id one that depends on what is asked, not on where it stands."""
+    if query.id:
+        return query
     return replace(query, id=f"q-{_digest(query, 'query', 'top_k', 'filters')[:12]}")
 
 

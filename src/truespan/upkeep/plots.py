@@ -109,7 +109,9 @@ def _figure(key: str, title: str, description: str, parts: Sequence[Markup]) -> 
         element("g", {"class": f"plot {key}"}, *parts),
     )
     caption = element("figcaption", {}, text(f"{title}. {description}"))
-    return element("figure", {}, svg, caption)
+    # On a narrow screen a plot scrolls by itself: shrunk to fit, its words could not be read.
+    region = {"class": "scroll", "role": "region", "aria-label": title, "tabindex": 0}
+    return element("figure", {}, element("div", region, svg), caption)
 
 
 def _hatching(key: str) -> Markup:

@@ -19,6 +19,9 @@ class RepairReport:
     restored_texts: int = 0
     quarantined: list[ChunkId] = field(default_factory=list)
     reembedded: int = 0
+    erasures: int = 0
+    """How often files were written anew, or points and images of a deleted world removed."""
+    erasures_waiting: dict[str, str] = field(default_factory=dict)
 
 
 def apply_repairs(store: TrustedStore, index: VectorIndex, scope: Scope) -> RepairReport:

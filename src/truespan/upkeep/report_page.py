@@ -25,6 +25,7 @@ from truespan.upkeep.plots import changes_plot, distribution_plot, threshold_plo
 
 MOST_ROWS = 1000
 NAMES_SHOWN = 3
+_WORDS = ("query", "state", "first found")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --quiet: #5a5a5a;
@@ -33,11 +34,13 @@ _STYLE = """
   --line: #4a5158; --good: #6fd3ae; --bad: #ffb08a; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-figure { margin: 1.5rem 0; } svg { width: 100%; height: auto; } figcaption { color: var(--quiet); }
+figure { margin: 1.5rem 0; } svg { width: 100%; min-width: 36rem; height: auto; }
+figcaption { color: var(--quiet); }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; }
-caption { text-align: left; font-weight: 600; } th, td { padding: .2rem .6rem; text-align: right;
+caption { text-align: left; font-weight: 600; white-space: nowrap; }
+th, td { padding: .2rem .6rem; text-align: right;
   border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; }
-th[scope=row], td.words { text-align: left; } svg text { fill: var(--ink); font-size: 12px; }
+th:first-child, .words { text-align: left; } svg text { fill: var(--ink); font-size: 12px; }
 .axis { stroke: var(--line); } .mark { stroke: var(--ink); stroke-dasharray: 2 3; }
 .curve { fill: none; stroke-width: 2; } .precision { stroke: var(--good); }
 .recall { stroke: var(--bad); stroke-dasharray: 7 4; }
@@ -118,6 +121,7 @@ def _scores(evaluation: Evaluation, calibration: Calibration | None) -> Markup:
     parts = [element("h2", {}, text("Scores"))]
     parts.append(distribution_plot(hits) if hits else element("p", {}, text("There are no hits.")))
     if calibration is not None:
+        parts.append(element("p", {}, text("By single passages, of whatever query:")))
         parts.extend(element("p", {}, text(line)) for line in calibration_lines(calibration))
         if calibration.curve:
             parts.append(threshold_plot(calibration.curve, calibration.proposal))
@@ -149,7 +153,7 @@ def _query_row(result: QueryResult) -> list[Markup]:
 
 def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Markup]]) -> Markup:
     """Return a table that scrolls by itself, so that a narrow screen shows all of it."""
-    top = element("tr", {}, *(element("th", {"scope": "col"}, text(head)) for head in heads))
+    top = element("tr", {}, *(element("th", _column(head), text(head)) for head in heads))
     body = [
         element("tr", {}, element("th", {"scope": "row"}, row[0]), *map(_cell, heads[1:], row[1:]))
         for row in rows
@@ -165,6 +169,9 @@ def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Markup]])
     return element("div", region, table)
 
 
+def _column(head: str) -> dict[str, object]:
+    return {"scope": "col", "class": "words"} if head in _WORDS else {"scope": "col"}
+
+
 def _cell(head: str, content: Markup) -> Markup:
-    words = head in ("query", "state", "first found")
-    return element("td", {"class": "words"} if words else {}, content)
+    return element("td", {"class": "words"} if head in _WORDS else {}, content)

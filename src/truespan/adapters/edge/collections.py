@@ -7,13 +7,13 @@ and nobody can use a shard while another closes it.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import threading
 from pathlib import Path
 
 from truespan.adapters.disk_space import require_space
+from truespan.adapters.edge.rewrite import DRAFT, REMOVED, Rewrite, recover, sync_names
 from truespan.adapters.edge.shard import REBUILD, Shard, check_shape, create_files
 from truespan.adapters.edge.wire import (
     Collection,
@@ -21,8 +21,14 @@ from truespan.adapters.edge.wire import (
     Counted,
     Delete,
     DeleteStale,
+    Discard,
     Done,
+    Erase,
+    Erased,
     Flush,
+    ListCollections,
+    Listed,
+    ListTenants,
     Prepare,
     Prepared,
     Reply,
@@ -35,8 +41,7 @@ from truespan.adapters.edge.wire import (
 from truespan.errors import IndexRefused
 
 _NAME = re.compile(r"[0-9a-f]{16}")
-_DRAFT = ".new"
-_REMOVED = ".removed"
+_BYTES_PER_PAYLOAD = 512
 
 
 class Collections:
@@ -46,6 +51,9 @@ class Collections:
         self._folder = folder
         self._lock = threading.Lock()
         self._open: dict[str, Shard] = {}
+        self._rewrites: dict[str, Rewrite] = {}
+        self._rewritten: dict[str, int] = {}
+        recover(folder)
 
     def answer(self, request: Request) -> Reply:
         """Do what a request asks.
@@ -64,6 +72,8 @@ class Collections:
         """
         failure: IndexRefused | None = None
         with self._lock:
+            for name in list(self._rewrites):
+                self._abandon(name)
             while self._open:
                 _, shard = self._open.popitem()
                 try:
@@ -83,6 +93,12 @@ class Collections:
                 return Prepared(self._prepare(collection))
             case Count(collection, where):
                 return Counted(self._shard(collection).count(where))
+            case ListTenants(collection, limit):
+                return self._shard(collection).tenants(limit)
+            case ListCollections():
+                return Listed(self._names())
+            case Erase():
+                return self._erase(request)
             case _:
                 self._change(request)
                 return Done()
@@ -92,14 +108,19 @@ class Collections:
             case Upsert(collection):
                 require_space(self._folder, request.room)
                 self._shard(collection).upsert(request)
+                self._repeat(collection, request)
             case Flush(collection):
                 self._shard(collection).flush()
             case Delete(collection, where):
                 self._shard(collection).delete(where)
+                self._repeat(collection, request)
             case DeleteStale(collection):
                 self._shard(collection).delete_stale(request)
+                self._repeat(collection, request)
             case Reset(collection):
                 self._reset(collection)
+            case Discard(name):
+                self._discard(name)
             case _:
                 raise IndexRefused("The index process does not know this request.")
 
@@ -124,37 +145,88 @@ class Collections:
 
     def _create(self, collection: Collection) -> None:
         path = self._path(collection)
-        draft = path.with_suffix(_DRAFT)
+        draft = path.with_suffix(DRAFT)
         shutil.rmtree(draft, ignore_errors=True)
         create_files(draft, collection)
         draft.rename(path)
-        _sync_names(self._folder)
+        sync_names(self._folder)
 
     def _reset(self, collection: Collection) -> None:
-        path = self._path(collection)
-        removed = path.with_suffix(_REMOVED)
-        if (shard := self._open.pop(collection.name, None)) is not None:
+        removed = self._set_aside(collection.name)
+        self._create(collection)
+        shutil.rmtree(removed, ignore_errors=True)
+        self._shard(collection)
+
+    def _discard(self, name: str) -> None:
+        shutil.rmtree(self._set_aside(name), ignore_errors=True)
+
+    def _set_aside(self, name: str) -> Path:
+        """Close a collection and move its files away; return where they are now."""
+        path = self._named(name)
+        removed = path.with_suffix(REMOVED)
+        self._abandon(name)
+        if (shard := self._open.pop(name, None)) is not None:
             shard.close()
         shutil.rmtree(removed, ignore_errors=True)
         if path.exists():
             # Moved first: a process that ends halfway leaves no half of a collection in its place.
             path.rename(removed)
-        self._create(collection)
-        shutil.rmtree(removed, ignore_errors=True)
-        self._shard(collection)
+        return removed
+
+    def _erase(self, request: Erase) -> Erased:
+        """Bring a rewriting one step on.
+
+        A ticket is the number of the first rewriting that begins after its first request: one that
+        was under way already may have copied what has been deleted since.
+        """
+        name = request.collection.name
+        if not self._path(request.collection).is_dir():
+            return Erased(request.ticket, True)
+        done = self._rewritten.get(name, 0)
+        following = done + (2 if name in self._rewrites else 1)
+        ticket = min(request.ticket or following, following)
+        if done < ticket:
+            self._rewrite(request)
+        return Erased(ticket, self._rewritten.get(name, 0) >= ticket)
+
+    def _rewrite(self, request: Erase) -> None:
+        collection = request.collection
+        name, shard = collection.name, self._shard(collection)
+        if name not in self._rewrites:
+            points = shard.points() * (4 * collection.size + _BYTES_PER_PAYLOAD)
+            require_space(self._folder, request.reserve + 2 * points)
+            self._rewrites[name] = Rewrite(self._path(collection), collection)
+        rewrite = self._rewrites[name]
+        try:
+            rewrite.step(shard)
+            if not rewrite.copied:
+                return
+            del self._open[name]
+            rewrite.put_in_place(shard)
+        except IndexRefused:
+            self._open.pop(name, None)
+            self._abandon(name)
+            raise
+        del self._rewrites[name]
+        self._rewritten[name] = self._rewritten.get(name, 0) + 1
+
+    def _repeat(self, collection: Collection, request: Request) -> None:
+        rewrite = self._rewrites.get(collection.name)
+        if rewrite is not None and not rewrite.repeat(request):
+            self._abandon(collection.name)
+
+    def _abandon(self, name: str) -> None:
+        if (rewrite := self._rewrites.pop(name, None)) is not None:
+            rewrite.abandon()
+
+    def _names(self) -> list[str]:
+        return sorted(path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name))
 
     def _path(self, collection: Collection) -> Path:
+        return self._named(collection.name)
+
+    def _named(self, name: str) -> Path:
         # The name becomes a path, so it must be a digest and nothing else.
-        if not _NAME.fullmatch(collection.name):
+        if not _NAME.fullmatch(name):
             raise IndexRefused("A collection must be named by a profile's id.")
-        return self._folder / collection.name
-
-
-def _sync_names(folder: Path) -> None:
-    """Make a new name in a folder survive a crash of the machine, where systems allow it."""
-    if os.name == "posix":
-        names = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(names)
-        finally:
-            os.close(names)
+        return self._folder / name

@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import astuple
+
 from truespan.adapters.edge.link import EdgeLink
 from truespan.adapters.edge.wire import (
     Collection,
@@ -15,9 +17,15 @@ from truespan.adapters.edge.wire import (
     Counted,
     Delete,
     DeleteStale,
+    Discard,
     Done,
+    Erase,
+    Erased,
     Flush,
     Found,
+    ListCollections,
+    Listed,
+    ListTenants,
     Page,
     Prepare,
     Prepared,
@@ -27,16 +35,19 @@ from truespan.adapters.edge.wire import (
     Retire,
     Scan,
     Search,
+    Tenants,
     Upsert,
+    WirePlace,
     WirePoint,
     as_error,
 )
-from truespan.adapters.qdrant_filter import HasId, conditions, tenant
+from truespan.adapters.qdrant_filter import Equals, Field, HasId, conditions, tenant
 from truespan.adapters.qdrant_score import float32, similarity, threshold
 from truespan.adapters.vector_bytes import numbers_of
 from truespan.errors import IndexRefused
-from truespan.model.chunk import IndexedPoint, Point, Vector
+from truespan.model.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
 from truespan.model.ids import ChunkId, TextHash
+from truespan.model.profile import EmbeddingProfile
 from truespan.model.scope import Scope
 from truespan.model.trail import Hit
 
@@ -112,20 +123,27 @@ class EdgeIndex:
 
     def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
         """Return the best hits; conditions and floor are part of the request."""
+        return self.search_with(scope, vector, limit=limit, floor=floor, ids=())[0]
+
+    def search_with(
+        self,
+        scope: Scope,
+        vector: Vector,
+        *,
+        limit: int,
+        floor: float | None,
+        ids: Sequence[ChunkId],
+    ) -> tuple[list[Hit], list[Hit]]:
+        """Return the best hits, and the hits among `ids`, in one request."""
         collection = _collection(scope)
         _check_query(vector, collection.size)
         if scope.documents == frozenset() or limit < 1:
-            return []
+            return [], []
+        sent = None if floor is None else threshold(floor, collection.distance)
+        request = Search(collection, conditions(scope), vector, limit, sent, tuple(ids))
+        found = self._ask(request, Found)
         distance = collection.distance
-        sent = None if floor is None else threshold(floor, distance)
-        found = self._ask(Search(collection, conditions(scope), vector, limit, sent), Found)
-        least = -math.inf if floor is None else float32(floor)
-        scored = [(id, similarity(raw, distance), text_hash) for id, raw, text_hash in found.hits]
-        return [
-            Hit(ChunkId(id), score, TextHash(text_hash))
-            for id, score, text_hash in scored
-            if score >= least
-        ]
+        return _hits(found.hits, distance, floor), _hits(found.named, distance, floor)
 
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
         """Give every point of the world and generation, page by page.
@@ -142,6 +160,33 @@ class EdgeIndex:
                 return
             start = page.next
 
+    def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]:
+        """Return points by id, if they belong to the scope's world and generation."""
+        found: list[IndexedPoint] = []
+        for part in _slices(ids, _POINTS_PER_PAGE):
+            where = (tenant(scope), HasId(part))
+            page = self._ask(Scan(_collection(scope), where, None, len(part)), Page)
+            found.extend(_indexed(*point) for point in page.points)
+        return found
+
+    def tenants(self, scope: Scope, *, limit: int) -> Holdings:
+        """Return whose points the profile's collection holds, and how many."""
+        reply = self._ask(ListTenants(_collection(scope), limit), Tenants)
+        return Holdings(reply.counts, reply.points)
+
+    def drop_tenant(self, scope: Scope, tenant: str) -> None:
+        """Remove the points of a tenant by its name, which need not be one a scope can have."""
+        where = (Equals(Field.TENANT, tenant),)
+        self._ask(Delete(_collection(scope), where), Done)
+
+    def collections(self) -> list[str]:
+        """Return the profiles that have files, whatever state these are in."""
+        return self._ask(ListCollections(), Listed).names
+
+    def discard(self, profile: str) -> None:
+        """Remove the files of a profile's collection."""
+        self._ask(Discard(profile), Done)
+
     def count(self, scope: Scope) -> int:
         """Return how many points the world and generation have."""
         return self._ask(Count(_collection(scope), (tenant(scope),)), Counted).points
@@ -156,6 +201,16 @@ class EdgeIndex:
         For files that cannot be opened any more; the points come back from the store.
         """
         self._ask(Reset(_collection(scope)), Done)
+
+    def erase(self, profile: EmbeddingProfile) -> None:
+        """Have the profile's files written anew from their live points, step by step.
+
+        Searches of other clients are answered between two steps.
+        """
+        collection, ticket, done = _collection_of(profile), 0, False
+        while not done:
+            reply = self._ask(Erase(collection, ticket, self._reserve), Erased)
+            ticket, done = reply.ticket, reply.done
 
     def retire(self) -> None:
         """Ask the shared process, if it runs, to end cleanly; whoever asks next starts another."""
@@ -175,8 +230,23 @@ class EdgeIndex:
 
 
 def _collection(scope: Scope) -> Collection:
-    profile = scope.profile
+    return _collection_of(scope.profile)
+
+
+def _collection_of(profile: EmbeddingProfile) -> Collection:
     return Collection(profile.id, profile.dimensions, profile.distance.value)
+
+
+def _hits(
+    found: Sequence[tuple[str, float, str]], distance: str, floor: float | None
+) -> list[Hit]:
+    least = -math.inf if floor is None else float32(floor)
+    scored = [(id, similarity(raw, distance), text_hash) for id, raw, text_hash in found]
+    return [
+        Hit(ChunkId(id), score, TextHash(text_hash))
+        for id, score, text_hash in scored
+        if score >= least
+    ]
 
 
 def _wire_point(point: Point, size: int) -> WirePoint:
@@ -215,9 +285,12 @@ def _check_query(vector: Vector, size: int) -> None:
         raise IndexRefused("The query vector holds numbers that are not finite.")
 
 
-def _indexed(id: str, text_hash: str | None, vector: bytes) -> IndexedPoint:
+def _indexed(
+    id: str, text_hash: str | None, vector: bytes, place: WirePlace | None
+) -> IndexedPoint:
     found = None if text_hash is None else TextHash(text_hash)
-    return IndexedPoint(ChunkId(id), found, Vector(vector))
+    where = None if place is None else PointPlace(*astuple(place))
+    return IndexedPoint(ChunkId(id), found, Vector(vector), where)
 
 
 T = TypeVar("T")

@@ -21,7 +21,9 @@ from truespan.adapters.edge.wire import (
     Scan,
     Search,
     ShapeDiffers,
+    Tenants,
     Upsert,
+    WirePlace,
     WirePoint,
 )
 from truespan.adapters.qdrant_filter import Condition, Equals, Field, HasId, build, names_tenant
@@ -134,17 +136,26 @@ class Shard:
 
     def search(self, request: Search) -> Found:
         """Compare with every point that meets the conditions; nothing approximate."""
+        found = self._nearest(request, request.where, request.limit)
+        if not request.ids:
+            return Found(found)
+        named = (*request.where, HasId(request.ids))
+        return Found(found, self._nearest(request, named, len(request.ids)))
+
+    def _nearest(
+        self, request: Search, where: Sequence[Condition], limit: int
+    ) -> list[tuple[str, float, str]]:
         with edge_errors("search"):
             query = edge.QueryRequest(
-                limit=request.limit,
+                limit=limit,
                 query=edge.Query.Nearest(_numbers(request.vector, self.collection.size)),
-                filter=_filter(request.where),
+                filter=_filter(where),
                 score_threshold=request.threshold,
                 with_payload=_HASH_ONLY,
                 params=_EXACT,
             )
             hits = self._edge.query(query)
-            return Found([(str(hit.id), hit.score, _hash(hit) or "") for hit in hits])
+            return [(str(hit.id), hit.score, _hash(hit) or "") for hit in hits]
 
     def scan(self, request: Scan) -> Page:
         """Return one page of points with their vectors, bit for bit."""
@@ -153,12 +164,48 @@ class Shard:
                 offset=request.start,
                 limit=request.limit,
                 filter=_filter(request.where),
-                with_payload=_HASH_ONLY,
+                with_payload=True,
                 with_vector=True,
             )
             records, following = self._edge.scroll(scroll)
-            points = [(str(record.id), _hash(record), _bytes(record.vector)) for record in records]
+            points = [
+                (str(record.id), _hash(record), _bytes(record.vector), _place(record))
+                for record in records
+            ]
         return Page(points, None if following is None else str(following))
+
+    def tenants(self, limit: int) -> Tenants:
+        """Return whose points there are, and how many; the one request that no tenant bounds."""
+        with edge_errors("count points"):
+            facet = edge.FacetRequest(Field.TENANT.value, limit=limit, exact=True)
+            # Tenants whose points are all deleted are listed too, with none.
+            hits = [hit for hit in self._edge.facet(facet).hits if hit.count]
+            counts = {str(hit.value): hit.count for hit in hits}
+            return Tenants(counts, self._edge.info().points_count)
+
+    def points(self) -> int:
+        """Return how many points there are, of all worlds."""
+        with edge_errors("describe itself"):
+            return self._edge.info().points_count
+
+    def copy_page(self, target: Shard, start: str | None, limit: int) -> str | None:
+        """Write one page of live points, bit for bit, into another shard; return where to go on.
+
+        For the index process alone: no request of a client reaches past its conditions.
+        """
+        with edge_errors("copy points"):
+            scroll = edge.ScrollRequest(
+                offset=start, limit=limit, with_payload=True, with_vector=True
+            )
+            records, following = self._edge.scroll(scroll)
+            points = [
+                edge.Point(record.id, record.vector, record.payload or {})
+                for record in records
+                if isinstance(record.vector, list)
+            ]
+            if points:
+                target._edge.update(edge.UpdateOperation.upsert_points(points))
+        return None if following is None else str(following)
 
     def count(self, where: Sequence[Condition]) -> int:
         """Return how many points meet the conditions."""
@@ -213,6 +260,28 @@ def _payload(tenant: str, point: WirePoint) -> dict[str, str | int]:
 def _hash(point: edge.ScoredPoint | edge.Record) -> str | None:
     found = (point.payload or {}).get("text_hash")
     return found if isinstance(found, str) else None
+
+
+def _place(record: edge.Record) -> WirePlace | None:
+    try:
+        return msgspec.convert(record.payload or {}, _Place, strict=True).sent()
+    except msgspec.ValidationError:
+        return None
+
+
+class _Place(msgspec.Struct):
+    """The payload by its names; whatever is missing or of another kind is refused."""
+
+    document: int
+    pos_start: int
+    pos_end: int
+    pos_reach: int
+    chapter: str
+    section: str
+    kind: str
+
+    def sent(self) -> WirePlace:
+        return WirePlace(*msgspec.structs.astuple(self))
 
 
 def _numbers(vector: bytes, size: int) -> list[float]:

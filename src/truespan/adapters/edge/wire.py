@@ -20,7 +20,7 @@ from truespan.errors import (
     TruespanError,
 )
 
-VERSION = 2
+VERSION = 3
 """Changes whenever a message does. `Hello` and `Welcome` stay as they are in every version."""
 
 LARGEST_MESSAGE = 256 << 20
@@ -93,13 +93,17 @@ class DeleteStale(Struct, tag=True, array_like=True):
 
 
 class Search(Struct, tag=True, array_like=True):
-    """`threshold` is on Qdrant's own scale."""
+    """`threshold` is on Qdrant's own scale.
+
+    Points named by `ids` are scored beside the best ones, under the same conditions.
+    """
 
     collection: Collection
     where: tuple[Condition, ...]
     vector: bytes
     limit: int
     threshold: float | None
+    ids: tuple[str, ...] = ()
 
 
 class Scan(Struct, tag=True, array_like=True):
@@ -114,6 +118,35 @@ class Count(Struct, tag=True, array_like=True):
     where: tuple[Condition, ...]
 
 
+class ListTenants(Struct, tag=True, array_like=True):
+    """Asks for names and counts of all that share a collection; no point is given out."""
+
+    collection: Collection
+    limit: int
+
+
+class ListCollections(Struct, tag=True, array_like=True):
+    pass
+
+
+class Discard(Struct, tag=True, array_like=True):
+    """Removes a collection that nobody uses, whatever state its files are in."""
+
+    name: str
+
+
+class Erase(Struct, tag=True, array_like=True):
+    """Asks for one more step of rewriting a collection from its live points.
+
+    The first request has no ticket; each further one has that of the reply before. `reserve` bytes
+    must stay free.
+    """
+
+    collection: Collection
+    ticket: int
+    reserve: int
+
+
 class Reset(Struct, tag=True, array_like=True):
     """Removes the collection of every world, and makes it anew, empty."""
 
@@ -125,7 +158,21 @@ class Retire(Struct, tag=True, array_like=True):
 
 
 Request: TypeAlias = (
-    Hello | Prepare | Upsert | Flush | Delete | DeleteStale | Search | Scan | Count | Reset | Retire
+    Hello
+    | Prepare
+    | Upsert
+    | Flush
+    | Delete
+    | DeleteStale
+    | Search
+    | Scan
+    | Count
+    | Reset
+    | Retire
+    | ListTenants
+    | ListCollections
+    | Discard
+    | Erase
 )
 
 
@@ -147,20 +194,52 @@ class Prepared(Struct, tag=True, array_like=True):
 
 
 class Found(Struct, tag=True, array_like=True):
-    """Id, raw score and text hash of each hit, best first."""
+    """Id, raw score and text hash of each hit, best first; then of each that was named."""
 
     hits: list[tuple[str, float, str]]
+    named: list[tuple[str, float, str]] = msgspec.field(default_factory=list)
+
+
+class WirePlace(Struct, frozen=True, array_like=True, gc=False):
+    """The payload of a point that filters go by."""
+
+    document: int
+    pos_start: int
+    pos_end: int
+    pos_reach: int
+    chapter: str
+    section: str
+    kind: str
 
 
 class Page(Struct, tag=True, array_like=True):
-    """Id, text hash if it has one, and vector of each point; `next` starts the following page."""
+    """Id, text hash and place if it has them, and vector of each point; `next` starts the
+    following page."""
 
-    points: list[tuple[str, str | None, bytes]]
+    points: list[tuple[str, str | None, bytes, WirePlace | None]]
     next: str | None
+
+
+class Tenants(Struct, tag=True, array_like=True):
+    """How many points each tenant has, and how many there are in all."""
+
+    counts: dict[str, int]
+    points: int
+
+
+class Listed(Struct, tag=True, array_like=True):
+    names: list[str]
 
 
 class Counted(Struct, tag=True, array_like=True):
     points: int
+
+
+class Erased(Struct, tag=True, array_like=True):
+    """Whether a rewriting that began after the first request is in place."""
+
+    ticket: int
+    done: bool
 
 
 class Retiring(Struct, tag=True, array_like=True):
@@ -192,7 +271,10 @@ Reply: TypeAlias = (
     | Prepared
     | Found
     | Page
+    | Tenants
+    | Listed
     | Counted
+    | Erased
     | Retiring
     | Mismatch
     | Full

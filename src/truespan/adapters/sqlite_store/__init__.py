@@ -12,13 +12,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from truespan.adapters.sqlite_store.cache import SqliteQueryCache
+from truespan.adapters.sqlite_store.calibrations import SqliteCalibrations
 from truespan.adapters.sqlite_store.chunks import SqliteChunks
 from truespan.adapters.sqlite_store.connection import Connections, migrate
 from truespan.adapters.sqlite_store.documents import SqliteDocuments
+from truespan.adapters.sqlite_store.erasure import SqliteErasure
 from truespan.adapters.sqlite_store.generations import SqliteGenerations
 from truespan.adapters.sqlite_store.jobs import SqliteJobs
 from truespan.adapters.sqlite_store.readers import SqliteReaders
+from truespan.adapters.sqlite_store.recutting import SqliteRecutting
+from truespan.adapters.sqlite_store.scrub import SqliteScrub
+from truespan.adapters.sqlite_store.soundness import SqliteSoundness
 from truespan.adapters.sqlite_store.upkeep import SqliteUpkeep
+from truespan.adapters.sqlite_store.usage import SqliteUsage
+from truespan.adapters.sqlite_store.words import SqliteWords
 from truespan.adapters.sqlite_store.worlds import SqliteWorlds
 from truespan.ports import Clock
 
@@ -27,11 +34,18 @@ class SqliteStore(
     SqliteWorlds,
     SqliteGenerations,
     SqliteDocuments,
+    SqliteRecutting,
+    SqliteWords,
     SqliteChunks,
     SqliteReaders,
     SqliteQueryCache,
     SqliteJobs,
     SqliteUpkeep,
+    SqliteErasure,
+    SqliteUsage,
+    SqliteScrub,
+    SqliteSoundness,
+    SqliteCalibrations,
 ):
     """Everything that is believed, in one file."""
 

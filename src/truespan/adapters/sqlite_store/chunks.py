@@ -47,7 +47,7 @@ _READ = """
 """
 # The plus keeps the planner from walking the whole world instead of looking up the ids.
 
-_POINTS = """
+POINTS = """
     SELECT s.chunk_id, d.number, r.number, s.position, s.text_hash, v.vector,
       s.first_sid, s.last_sid, s.reach, s.kind, r.title, c.chapter, c.section, c.text_hash, {text}
     FROM states s
@@ -157,13 +157,13 @@ class SqliteChunks:
             key = revision_key(connection, world_key(connection, scope), revision)
             rows = fetch(
                 connection,
-                _POINTS.format(text="CASE WHEN v.vector IS NULL THEN CAST(c.text AS BLOB) END")
+                POINTS.format(text="CASE WHEN v.vector IS NULL THEN CAST(c.text AS BLOB) END")
                 + _PENDING_PAGE,
                 (scope.profile.id, key, scope.generation.number, after, limit),
             )
         broken = [row[0] for row in rows if not _is_whole(row)]
         if not broken:
-            return [_pending(row) for row in rows]
+            return [pending_chunk(row) for row in rows]
         for chunk in broken:
             self.rebuild_chunk(scope, ChunkId(chunk))
         return self.pending(scope, revision, after=after, limit=limit)
@@ -180,12 +180,12 @@ class SqliteChunks:
         for (key,) in revisions:
             after = -1
             while rows := self._connections.query(
-                _POINTS.format(text="NULL")
+                POINTS.format(text="NULL")
                 + """ WHERE s.revision = ? AND s.generation = ? AND s.state = 'embedded'
                       AND s.position > ? ORDER BY s.position LIMIT ?""",
                 (scope.profile.id, key, generation, after, _PAGE),
             ):
-                yield [_pending(row) for row in rows]
+                yield [pending_chunk(row) for row in rows]
                 after = rows[-1][3]
 
     def unfinished(self, scope: Scope) -> list[RevisionRef]:
@@ -220,8 +220,17 @@ class SqliteChunks:
         """Ask for these chunks to be written to the index again."""
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
+            changed: set[tuple[Any, ...]] = set()
             for chunk in ids:
-                _set_state(connection, world, chunk, ChunkState.PENDING, None)
+                rows = fetch(
+                    connection,
+                    """UPDATE states SET state = 'pending', warning = NULL
+                       WHERE chunk_id = ? AND world = ? RETURNING revision, generation""",
+                    (chunk, world),
+                )
+                changed.update(rows)
+            for revision, generation in changed:
+                tally(connection, revision, generation)
             touch_world(connection, world)
 
     def skip_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
@@ -291,24 +300,6 @@ class SqliteChunks:
             touch_world(connection, world)
         return restored is True
 
-    def damaged_chunks(self, scope: Scope) -> list[ChunkId]:
-        """Return chunks of the revisions readers see whose row is missing or damaged."""
-        rows = self._connections.current().execute(
-            """SELECT s.chunk_id, CAST(c.text AS BLOB), c.text_hash FROM states s
-               JOIN revisions r ON r.key = s.revision AND r.state = 'active'
-               LEFT JOIN chunks c ON c.revision = s.revision
-                 AND c.generation = s.generation AND c.position = s.position
-               WHERE s.world = (SELECT key FROM worlds WHERE id = ?) AND s.generation = ?
-                 AND s.state <> 'quarantined'""",
-            (scope.world, scope.generation.number),
-        )
-        with self._connections.mapped_errors():
-            return [
-                ChunkId(chunk)
-                for chunk, data, recorded in rows
-                if data is None or hash_bytes(data) != recorded
-            ]
-
 
 def _tags(stored: str) -> tuple[str, ...]:
     return () if stored == "[]" else tuple(json.loads(stored))
@@ -359,7 +350,8 @@ def _is_whole(row: tuple) -> bool:
     return recorded is not None and (data is None or hash_bytes(data) == row[4])
 
 
-def _pending(row: tuple) -> PendingChunk:
+def pending_chunk(row: tuple) -> PendingChunk:
+    """Return a row of `POINTS` as what the index should hold."""
     chunk, document, revision, index, text_hash, vector = row[:6]
     first, last, reach, kind, title, chapter, section, _, data = row[6:]
     return PendingChunk(

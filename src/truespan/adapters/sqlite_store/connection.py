@@ -27,6 +27,11 @@ class Connections:
         self._open: list[apsw.Connection] = []
         self._lock = threading.Lock()
 
+    @property
+    def path(self) -> Path:
+        """Return where the file lies."""
+        return self._path
+
     def current(self) -> apsw.Connection:
         """Return this thread's connection."""
         connection = getattr(self._local, "connection", None)
@@ -80,6 +85,23 @@ class Connections:
         except (apsw.CorruptError, apsw.NotADBError) as error:
             raise StoreDamaged("The library's database file is damaged.") from error
 
+    def rewrite(self, wait_milliseconds: int) -> None:
+        """Write the whole file anew from what it holds, and empty its log of writes.
+
+        Raises:
+            StoreBusy: somebody else reads or writes, and went on doing so.
+        """
+        size = self._path.stat().st_size
+        require_space(self._path.parent, self._reserve + 2 * size)
+        with self.mapped_errors():
+            connection = apsw.Connection(str(self._path))
+            try:
+                connection.set_busy_timeout(wait_milliseconds)
+                connection.execute("VACUUM")
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                connection.close()
+
     def close(self) -> None:
         """Close every connection."""
         with self._lock:
@@ -104,6 +126,8 @@ class Connections:
             connection.pragma("synchronous", "full")
             connection.pragma("foreign_keys", True)
             connection.pragma("cache_size", -32_000)
+            # What is deleted is overwritten where it stood; other copies go with `rewrite`.
+            connection.pragma("secure_delete", True)
             return connection
 
 
@@ -132,6 +156,11 @@ def migrate(connections: Connections) -> None:
         for number in range(found, len(steps)):
             connection.execute(steps[number])
             connection.execute(f"PRAGMA user_version = {number + 1}")
+
+
+def known_schema() -> int:
+    """Return the newest schema that this version knows."""
+    return len(_steps())
 
 
 def _steps() -> list[str]:

@@ -9,10 +9,12 @@ from typing import Any
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.sqlite_store.erasure import counting, queue_revision, redact
 from truespan.adapters.sqlite_store.readers import reanchor
+from truespan.adapters.sqlite_store.recutting import is_kept
 from truespan.adapters.sqlite_store.staging import revision_key, stage, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
-from truespan.errors import DocumentNotFound, StoreDamaged
+from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
 from truespan.model.chunk import PendingChunk, Vector
 from truespan.model.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.model.ids import ChunkId, TextHash, hash_bytes
@@ -61,6 +63,8 @@ class SqliteDocuments:
         now = self._clock.now()
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
+            if not is_kept(connection, world, scope.generation.number):
+                raise GenerationNotFound(scope.generation.number)
             return [stage(connection, scope, world, draft, now) for draft in drafts]
 
     def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
@@ -101,7 +105,7 @@ class SqliteDocuments:
         """Make fully embedded staged revisions the ones readers see; return those that were."""
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
-            flipped = [ref for ref in revisions if _flip(connection, scope, world, ref)]
+            flipped = [ref for ref in revisions if _flip(connection, world, ref)]
             touch_world(connection, world)
         return flipped
 
@@ -142,23 +146,25 @@ class SqliteDocuments:
             )
             touch_world(connection, world)
 
-    def tombstone(self, scope: Scope, document: int) -> None:
+    def tombstone(self, scope: Scope, document: int, *, erase: bool = False) -> dict[str, int]:
         """Hide a document from every reader at once."""
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
             connection.execute(
-                """UPDATE documents SET deleted_at = ?
+                """UPDATE documents SET deleted_at = ?, erase = ?
                    WHERE world = ? AND number = ? AND deleted_at IS NULL""",
-                (self._clock.now(), world, document),
+                (self._clock.now(), int(erase), world, document),
             )
             if not connection.changes():
                 raise DocumentNotFound(str(document))
+            changed = redact(connection, world, document) if erase else {}
             connection.execute(
                 """UPDATE revisions SET state = 'retired' WHERE document =
                    (SELECT key FROM documents WHERE world = ? AND number = ?)""",
                 (world, document),
             )
             touch_world(connection, world)
+        return changed
 
     def retired(self, scope: Scope) -> list[RevisionRef]:
         """Return revisions that no reader sees any more but whose points and rows remain."""
@@ -181,15 +187,18 @@ class SqliteDocuments:
             )
         return [ChunkId(row[0]) for row in rows]
 
-    def purge(self, scope: Scope, revision: RevisionRef) -> None:
+    def purge(self, scope: Scope, revision: RevisionRef) -> dict[str, int]:
         """Remove a retired revision's rows and the vectors that nothing else needs."""
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
             key = revision_key(connection, world, revision, state="retired")
-            if key is not None:
-                _purge(connection, world, key)
-                # A search that found its points before and looks for its rows now must be told.
-                touch_world(connection, world)
+            if key is None:
+                return {}
+            queue_revision(connection, key, self._clock.now())
+            removed = _purge_counted(connection, world, key)
+            # A search that found its points before and looks for its rows now must be told.
+            touch_world(connection, world)
+        return removed
 
     def outline(self, scope: Scope, document: int) -> list[OutlineEntry]:
         """Return where the chapters and sections of the revision readers see begin."""
@@ -247,15 +256,22 @@ def _document_row(row: tuple[Any, ...]) -> Document:
     return Document(*values)
 
 
-def _flip(connection: apsw.Connection, scope: Scope, world: int, ref: RevisionRef) -> bool:
-    """Flip one revision if it is still staged, its document is there, and nothing is pending."""
+def _flip(connection: apsw.Connection, world: int, ref: RevisionRef) -> bool:
+    """Flip one revision if it is still staged, its document is there, and nothing is pending.
+
+    That holds for every generation that readers are sent to: no document may vanish from one of
+    them while it is replaced in another.
+    """
     key = revision_key(connection, world, ref, state="staged")
     if key is None:
         return False
     unfinished = fetch(
         connection,
-        "SELECT 1 FROM states WHERE revision = ? AND generation = ? AND state = 'pending' LIMIT 1",
-        (key, scope.generation.number),
+        """SELECT 1 FROM (SELECT generation FROM worlds WHERE key = ?1
+             UNION SELECT generation FROM aliases WHERE world = ?1) named
+           LEFT JOIN tallies t ON t.revision = ?2 AND t.generation = named.generation
+           WHERE t.chunks IS NULL OR t.chunks > t.embedded + t.quarantined LIMIT 1""",
+        (world, key),
     )
     if unfinished:
         return False
@@ -267,6 +283,21 @@ def _flip(connection: apsw.Connection, scope: Scope, world: int, ref: RevisionRe
     )
     connection.execute("UPDATE revisions SET state = 'active' WHERE key = ?", (key,))
     return True
+
+
+def _purge_counted(connection: apsw.Connection, world: int, key: int) -> dict[str, int]:
+    """Purge a revision; count the rows if somebody wants to know, which a receipt does."""
+    wanted = fetch(
+        connection,
+        "SELECT d.erase FROM documents d JOIN revisions r ON r.document = d.key WHERE r.key = ?",
+        (key,),
+    )
+    if not wanted[0][0]:
+        _purge(connection, world, key)
+        return {}
+    with counting(connection) as removed:
+        _purge(connection, world, key)
+    return removed
 
 
 def _purge(connection: apsw.Connection, world: int, key: int) -> None:

@@ -8,9 +8,10 @@ from dataclasses import asdict
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.sqlite_store.erasure import queue_files
 from truespan.adapters.sqlite_store.worlds import generation_of, touch_world, world_key
 from truespan.errors import DomainNotFound, GenerationInUse, GenerationNotFound
-from truespan.model.document import DomainRecord, GenerationRecord
+from truespan.model.document import DomainRecord, GenerationRecord, KeptGeneration
 from truespan.model.ids import WorldId
 from truespan.model.profile import ChunkingProfile, EmbeddingProfile, spelled
 from truespan.model.scope import Authority, Generation, Scope
@@ -30,7 +31,7 @@ _RECORDS = """
     LEFT JOIN documents d ON d.world = w.key AND d.deleted_at IS NULL
     LEFT JOIN revisions r ON r.document = d.key AND r.state = 'active'
     LEFT JOIN tallies t ON t.revision = r.key AND t.generation = g.number
-    WHERE w.id = ? GROUP BY g.number ORDER BY g.number
+    WHERE w.id = ? AND g.removed_at IS NULL GROUP BY g.number ORDER BY g.number
 """
 
 
@@ -43,6 +44,17 @@ class SqliteGenerations:
     def generations(self, scope: Scope) -> list[GenerationRecord]:
         """Return every generation of the world, by number, with what it holds."""
         return [_record(row) for row in self._connections.query(_RECORDS, (scope.world,))]
+
+    def kept_generations(self, scope: Scope) -> list[KeptGeneration]:
+        """Return every generation of the world that is not being removed, by number."""
+        rows = self._connections.query(
+            """SELECT g.number, g.profile, g.chunking, g.number IS w.generation OR EXISTS
+                 (SELECT 1 FROM aliases a WHERE a.world = w.key AND a.generation = g.number)
+               FROM generations g JOIN worlds w ON w.key = g.world
+               WHERE w.id = ? AND g.removed_at IS NULL ORDER BY g.number""",
+            (scope.world,),
+        )
+        return [KeptGeneration(generation_of(*row[:3]), bool(row[3])) for row in rows]
 
     def add_generation(
         self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
@@ -57,7 +69,9 @@ class SqliteGenerations:
                 (world,),
             )[0][0]
             connection.execute(
-                "INSERT INTO generations VALUES (?, ?, ?, ?, ?, ?)",
+                """INSERT INTO generations
+                     (world, number, profile_id, profile, created_at, chunking)
+                   VALUES (?, ?, ?, ?, ?, ?)""",
                 (
                     world,
                     number,
@@ -69,14 +83,13 @@ class SqliteGenerations:
             )
         return Generation(number, profile, chunking)
 
-    def move_alias(self, scope: Scope, domain: str | None, *, to: int, changes: int) -> bool:
-        """Let an alias name another generation, unless the world has changed since."""
+    def move_alias(self, scope: Scope, domain: str | None) -> bool:
+        """Let an alias name the scope's generation, if that is complete at this moment."""
+        to = scope.generation.number
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
             current = _named_by(connection, world, domain)
-            if not _is_unchanged(connection, world, changes) or not _is_complete(
-                connection, scope.world, to
-            ):
+            if not _is_complete(connection, scope.world, to):
                 return False
             if domain is None:
                 connection.execute("UPDATE worlds SET generation = ? WHERE key = ?", (to, world))
@@ -98,7 +111,8 @@ class SqliteGenerations:
         rows = self._connections.query(
             """SELECT m.came_from FROM alias_moves m JOIN worlds w ON w.key = m.world
                WHERE w.id = ? AND m.alias = ? AND m.came_from IN
-                 (SELECT g.number FROM generations g WHERE g.world = w.key)
+                 (SELECT g.number FROM generations g
+                  WHERE g.world = w.key AND g.removed_at IS NULL)
                ORDER BY m.number DESC LIMIT 1""",
             (scope.world, domain or _DEFAULT),
         )
@@ -121,17 +135,46 @@ class SqliteGenerations:
                 raise DomainNotFound(key)
             touch_world(connection, world)
 
-    def remove_generation(self, scope: Scope) -> None:
-        """Remove the rows of the scope's generation, which no alias may name."""
+    def retire_generation(self, scope: Scope) -> None:
+        """Let nothing name the scope's generation any more."""
         number = scope.generation.number
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
             names = _names_of(connection, world, number)
             if names:
                 raise GenerationInUse(number, ", ".join(names))
-            _remove_rows(connection, world, number)
+            connection.execute(
+                """UPDATE generations SET removed_at = coalesce(removed_at, ?)
+                   WHERE world = ? AND number = ?""",
+                (self._clock.now(), world, number),
+            )
             if not connection.changes():
                 raise GenerationNotFound(number)
+            touch_world(connection, world)
+
+    def retired_generations(self, scope: Scope) -> list[Generation]:
+        """Return generations that were retired and whose rows remain."""
+        rows = self._connections.query(
+            """SELECT g.number, g.profile, g.chunking
+               FROM generations g JOIN worlds w ON w.key = g.world
+               WHERE w.id = ? AND g.removed_at IS NOT NULL ORDER BY g.number""",
+            (scope.world,),
+        )
+        return [generation_of(*row) for row in rows]
+
+    def remove_generation(self, scope: Scope) -> None:
+        """Remove the rows of a retired generation, and the vectors that nothing else needs."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            profiles = fetch(
+                connection,
+                "SELECT profile FROM generations WHERE world = ? AND number = ?",
+                (world, scope.generation.number),
+            )
+            if not _remove_rows(connection, world, scope.generation.number):
+                return
+            now = self._clock.now()
+            queue_files(connection, [row[0] for row in profiles], now, urgent=False)
             # What only this generation needed: vectors of its texts, and of its profile.
             connection.execute(
                 """DELETE FROM vectors WHERE world = ?1 AND (profile_id NOT IN
@@ -145,21 +188,27 @@ class SqliteGenerations:
             touch_world(connection, world)
 
 
-def _remove_rows(connection: apsw.Connection, world: int, number: int) -> None:
-    """Remove a generation's rows, its own last."""
+def _remove_rows(connection: apsw.Connection, world: int, number: int) -> bool:
+    """Remove a retired generation's rows, its own among them; False when there is none."""
+    connection.execute(
+        "DELETE FROM generations WHERE number = ? AND world = ? AND removed_at IS NOT NULL",
+        (number, world),
+    )
+    if not connection.changes():
+        return False
     of_world = """revision IN (SELECT r.key FROM revisions r
         JOIN documents d ON d.key = r.document WHERE d.world = ?)"""
-    for table in ("chunks", "tallies", "tails", "tail_marks"):
+    for table in ("chunks", "tallies", "tails", "tail_marks", "word_counts"):
         connection.execute(
             f"DELETE FROM {table} WHERE generation = ? AND {of_world}",  # noqa: S608
             (number, world),
         )
-    for table in ("states", "repairs", "probes"):
+    for table in ("states", "repairs", "probes", "words"):
         connection.execute(
             f"DELETE FROM {table} WHERE generation = ? AND world = ?",  # noqa: S608
             (number, world),
         )
-    connection.execute("DELETE FROM generations WHERE number = ? AND world = ?", (number, world))
+    return True
 
 
 def _record(row: tuple) -> GenerationRecord:
@@ -177,11 +226,6 @@ def _record(row: tuple) -> GenerationRecord:
         is_default=bool(is_default),
         domains=tuple(sorted(json.loads(domains))),
     )
-
-
-def _is_unchanged(connection: apsw.Connection, world: int, changes: int) -> bool:
-    found = fetch(connection, "SELECT changes FROM worlds WHERE key = ?", (world,))
-    return found[0][0] == changes
 
 
 def _is_complete(connection: apsw.Connection, world: str, number: int) -> bool:

@@ -36,6 +36,26 @@ def rebuild(connection: apsw.Connection, world: int, chunk_id: ChunkId) -> bool 
 
     False when that does not give the recorded hash, None when there is no such chunk.
     """
+    found = _found(connection, world, chunk_id)
+    if found is None:
+        return None
+    state, content = found
+    if content is None:
+        return False
+    _write(connection, state, content)
+    return True
+
+
+def restorable(connection: apsw.Connection, world: int, chunk_id: ChunkId) -> bool:
+    """Say whether `rebuild` would write the row again; nothing is changed."""
+    found = _found(connection, world, chunk_id)
+    return found is not None and found[1] is not None
+
+
+def _found(
+    connection: apsw.Connection, world: int, chunk_id: ChunkId
+) -> tuple[_State, _Content | None] | None:
+    """Return a chunk's state, and its content where that can be had with the recorded hash."""
     rows = fetch(
         connection,
         """SELECT s.revision, s.generation, s.position, s.kind, s.context_start, s.start, s.finish,
@@ -50,9 +70,8 @@ def rebuild(connection: apsw.Connection, world: int, chunk_id: ChunkId) -> bool 
     state = _State(*rows[0])
     content = _figure(connection, state) if state.kind == ChunkKind.FIGURE else _passage(state)
     if content is None or hash_bytes(content.text.encode()) != state.recorded:
-        return False
-    _write(connection, state, content)
-    return True
+        return state, None
+    return state, content
 
 
 def _passage(state: _State) -> _Content | None:

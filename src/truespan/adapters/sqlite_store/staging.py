@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +12,7 @@ import apsw
 
 from truespan.adapters.sqlite_store.connection import fetch
 from truespan.adapters.sqlite_store.figures import figure_text
-from truespan.model.chunk import FigureMark
+from truespan.model.chunk import CutChunk, FigureMark
 from truespan.model.document import Draft, RevisionRef
 from truespan.model.ids import chunk_id, hash_text
 from truespan.model.profile import spelled
@@ -76,7 +77,7 @@ def stage(
         ],
     )
     _write_surroundings(connection, draft, key)
-    _write_chunks(connection, scope, world, draft, RevisionRef(number, revision), key)
+    write_chunks(connection, scope, world, draft.chunks, RevisionRef(number, revision), key)
     return RevisionRef(number, revision)
 
 
@@ -166,14 +167,15 @@ def _document(
     return key, number, 1
 
 
-def _write_chunks(
+def write_chunks(
     connection: apsw.Connection,
     scope: Scope,
     world: int,
-    draft: Draft,
+    chunks: Sequence[CutChunk],
     ref: RevisionRef,
     key: int,
 ) -> None:
+    """Write the chunks that the scope's generation has of a revision, all of them pending."""
     generation = scope.generation.number
     connection.executemany(
         "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -192,7 +194,7 @@ def _write_chunks(
                 figure_text(chunk.figure) if chunk.figure else None,
                 chunk.dedupe_hash,
             )
-            for chunk in draft.chunks
+            for chunk in chunks
         ],
     )
     connection.executemany(
@@ -214,7 +216,7 @@ def _write_chunks(
                 chunk.tokens,
                 chunk.text_hash,
             )
-            for chunk in draft.chunks
+            for chunk in chunks
         ],
     )
     tally(connection, key, generation)

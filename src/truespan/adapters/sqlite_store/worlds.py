@@ -23,7 +23,9 @@ _DOMAIN = (
     + """ JOIN aliases a ON a.world = w.key AND a.key = ?
           JOIN generations g ON g.world = w.key AND g.number = a.generation"""
 )
-_NUMBERED = _COLUMNS + " JOIN generations g ON g.world = w.key AND g.number = ?"
+_NUMBERED = (
+    _COLUMNS + " JOIN generations g ON g.world = w.key AND g.number = ? AND g.removed_at IS NULL"
+)
 _NAMED = " WHERE w.id = ? OR w.name = ? ORDER BY w.id = ? DESC LIMIT 1"
 
 

@@ -18,10 +18,11 @@ def run(arguments: list[str]) -> int:
     """Run one command; every error becomes one clear line and a code, never a traceback."""
     from typer.exceptions import Abort, Exit, TyperException
 
-    from truespan.doors.cli import ingest, reading
+    from truespan.doors.cli import answer, backup, doctor, evaluate, generations, ingest, reading
     from truespan.doors.cli.app import app
 
-    del ingest, reading  # Imported so that their commands are known.
+    # Imported so that their commands are known.
+    del answer, backup, doctor, evaluate, generations, ingest, reading
 
     try:
         code = app(arguments, standalone_mode=False, prog_name="truespan")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truespan.doors.wire import EXIT_UNHEALTHY, to_json
+from truespan.doors.wire import to_json
 from truespan.errors import InvalidSettings, WorldExists
 
 if TYPE_CHECKING:
@@ -33,6 +33,16 @@ WorldName = Annotated[
 AnyWorld = Annotated[
     str | None, typer.Option("--world", "-w", help="Name or id of the world; all if left out.")
 ]
+MaybeWorld = Annotated[
+    str | None,
+    typer.Option(
+        "--world", "-w", envvar="TRUESPAN_WORLD", help="Name or id of the world; not with a domain."
+    ),
+]
+Domain = Annotated[
+    str | None, typer.Option("--domain", "-d", help="Ask this domain; it chooses the world.")
+]
+Fused = Annotated[bool, typer.Option("--fused", help="Let the words of the query count as well.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -71,10 +81,12 @@ def init(
 @app.command()
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
-    world: WorldName,
+    world: MaybeWorld = None,
     library: LibraryPath = None,
+    domain: Domain = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Most results.")] = 10,
     floor: Annotated[float, typer.Option(help="Least similarity, 0.0 to 1.0.")] = 0.15,
+    fused: Fused = False,
     context: Annotated[
         bool, typer.Option("--context", help="Print only the text a model would be given.")
     ] = False,
@@ -82,7 +94,8 @@ def search(
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
     with open_at(library) as opened:
-        result = opened.world(world).search(query, top_k=top_k, floor=floor)
+        chosen = named_world(opened, world, domain)
+        result = chosen.search(query, top_k=top_k, floor=floor, fused=fused)
     if as_json:
         say(to_json(result))
     elif context:
@@ -143,49 +156,15 @@ def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson 
 
 
 @app.command()
-def delete(
-    reference: Annotated[str, typer.Argument(help="A document: number, id or file name.")],
-    world: WorldName,
-    library: LibraryPath = None,
-    as_json: AsJson = False,
-) -> None:
-    """Remove a document with its text, its points and its vectors."""
-    with open_at(library) as opened:
-        gone = opened.world(world).delete(reference)
-    result = {"deleted": gone.number, "doc_id": gone.doc_id, "name": gone.name}
-    say(to_json(result) if as_json else f"Deleted document {gone.number}, {gone.name}.")
-
-
-@app.command()
 def repair(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson = False) -> None:
     """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
     from truespan.doors.cli.show import show_repairs
 
     with open_at(library) as opened:
         reports = {chosen.name: chosen.repair() for chosen in _chosen(opened, world)}
+        # A world that was deleted has nobody left to repair it.
+        opened.erase()
     say(to_json(reports) if as_json else show_repairs(reports))
-
-
-@app.command()
-def doctor(
-    world: AnyWorld = None,
-    library: LibraryPath = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Do what the plan says.")] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Compare store and index both ways and show a plan; the store is what is believed."""
-    from truespan.doors.cli.progress import progress_bar
-    from truespan.doors.cli.show import plan_data, show_plans
-
-    with open_at(library) as opened, progress_bar(hidden=as_json or not apply) as on_progress:
-        names = None if world is None else [opened.world(world).name]
-        plans = opened.doctor(names, apply=apply, on_progress=on_progress)
-        left = opened.doctor(names) if apply else plans
-    if as_json:
-        say(to_json({"applied": apply, "worlds": plan_data(plans)}))
-    else:
-        say(show_plans(plans, left if apply else None))
-    return 0 if all(plan.healthy for plan in left.values()) else EXIT_UNHEALTHY
 
 
 def say(text: str) -> None:
@@ -204,6 +183,15 @@ def open_at(library: Path | None, *, create: bool = False) -> Library:
     import truespan
 
     return truespan.open(_folder(library), create=create)
+
+
+def named_world(opened: Library, world: str | None, domain: str | None = None) -> World:
+    """Return the world that a command means: by its name, or by a domain's key."""
+    if domain is not None:
+        return opened.domain(domain, world=world)
+    if world is None:
+        raise InvalidSettings("Say which world is meant.", advice="Give --world NAME.")
+    return opened.world(world)
 
 
 def _make_world(library: Library, name: str) -> None:

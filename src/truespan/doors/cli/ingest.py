@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truespan.doors.cli.app import AsJson, LibraryPath, WorldName, app, open_at, say
+from truespan.doors.cli.app import (
+    AsJson,
+    LibraryPath,
+    MaybeWorld,
+    WorldName,
+    app,
+    named_world,
+    open_at,
+    say,
+)
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, to_json
 from truespan.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from truespan.ingest.report import IngestReport
+    from truespan.library import Library
     from truespan.model.document import Document
     from truespan.world import World
 
@@ -26,10 +36,10 @@ _POLL_SECONDS = 0.5
 
 @app.command()
 def ingest(
-    world: WorldName,
     paths: Annotated[
         list[str] | None, typer.Argument(help="Files, folders and patterns.", metavar="PATH...")
     ] = None,
+    world: MaybeWorld = None,
     library: LibraryPath = None,
     manifest: Annotated[
         str | None, typer.Option(help="A JSONL manifest that names the documents instead.")
@@ -58,6 +68,18 @@ def ingest(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Let --prune empty a folder's documents.")
     ] = False,
+    domain_key: Annotated[
+        str | None, typer.Option("--domain-key", help="A domain; it chooses its world.")
+    ] = None,
+    update_alias: Annotated[
+        bool,
+        typer.Option(
+            "--update-alias", help="Build a new generation afterwards and send readers to it."
+        ),
+    ] = False,
+    golden: Annotated[
+        str | None, typer.Option(help="Golden queries that --update-alias must not find less of.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Carry files, folders or what a manifest names into a world. Interrupted, it goes on."""
@@ -73,7 +95,7 @@ def ingest(
         "allow_empty": allow_empty,
     }
     with open_at(library) as opened:
-        chosen = opened.world(world)
+        chosen = _target(opened, world, domain_key, update_alias=update_alias)
         if dry_run:
             from truespan.doors.cli.show_ingest import dry_run_data, show_dry_run
 
@@ -84,8 +106,27 @@ def ingest(
 
         with progress_bar(hidden=as_json) as on_progress:
             on_prune = None if as_json else _say_doomed
-            report = chosen.ingest(paths or (), **asked, on_progress=on_progress, on_prune=on_prune)
+            report = chosen.ingest(
+                paths or (),
+                **asked,
+                domain_key=domain_key,
+                update_alias=update_alias,
+                golden=golden,
+                on_progress=on_progress,
+                on_prune=on_prune,
+            )
     return _finish(report, as_json)
+
+
+def _target(opened: Library, world: str | None, domain: str | None, *, update_alias: bool) -> World:
+    """Return the world that documents go into: the one named, or that of the domain."""
+    if domain is None:
+        return named_world(opened, world)
+    known = any(one.key == domain for one in opened.domains())
+    if update_alias and world is not None and not known:
+        # It will be made by being moved to the new generation.
+        return opened.world(world)
+    return opened.domain(domain, world=world)
 
 
 @jobs_app.callback(invoke_without_command=True)

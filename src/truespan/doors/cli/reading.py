@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truespan.doors.cli.app import AsJson, LibraryPath, WorldName, app, open_at, say
+from truespan.doors.cli.app import (
+    AsJson,
+    Domain,
+    Fused,
+    LibraryPath,
+    MaybeWorld,
+    WorldName,
+    app,
+    named_world,
+    open_at,
+    say,
+)
 from truespan.doors.wire import exit_code_of_bundle, to_json
 
 if TYPE_CHECKING:
@@ -22,9 +33,10 @@ ReaderName = Annotated[str, typer.Option("--reader", "-r", help="Name of the rea
 
 @app.command()
 def retrieve(
-    world: WorldName,
     query: Annotated[str | None, typer.Argument(help="What to look for.")] = None,
+    world: MaybeWorld = None,
     library: LibraryPath = None,
+    domain: Domain = None,
     selected: Annotated[
         str | None, typer.Option("--selected", help="A selected text: it ranks, or scopes a query.")
     ] = None,
@@ -40,6 +52,7 @@ def retrieve(
     near_misses: Annotated[
         bool, typer.Option("--near-misses", help="Show what lay just below the floor.")
     ] = False,
+    fused: Fused = False,
     context: Annotated[
         bool, typer.Option("--context", help="Print only the text a model would be given.")
     ] = False,
@@ -47,7 +60,7 @@ def retrieve(
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
     with open_at(library) as opened:
-        bundle = opened.world(world).retrieve(
+        bundle = named_world(opened, world, domain).retrieve(
             query,
             selected_text=selected,
             top_k=top_k,
@@ -58,6 +71,7 @@ def retrieve(
             documents=document or None,
             tags=tag or (),
             near_misses=near_misses,
+            fused=fused,
         )
     _show(bundle, context=context, as_json=as_json)
     return exit_code_of_bundle(bundle)

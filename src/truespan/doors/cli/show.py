@@ -10,8 +10,8 @@ from truespan.model.chunk import ChunkRecord
 from truespan.model.document import AuditEntry, Document, OutlineEntry, WorldStatus
 from truespan.model.ids import hash_bytes
 from truespan.model.scope import World
+from truespan.model.words import FusedScore
 from truespan.reading.positions import Whereabouts
-from truespan.upkeep.doctor import REMEDIES, Plan
 from truespan.upkeep.repair import RepairReport
 
 BAR_WIDTH = 12
@@ -28,6 +28,7 @@ def print_search(result: SearchResult) -> None:
         title = Text.assemble(
             (f"{place}. ", "bold"), (_bar(passage.score), "green"), f" {passage.score:.3f}  "
         )
+        title.append(_fused(passage.fused))
         title.append(_place(passage), "bold")
         console.print(title)
         console.print(Padding(Text(" ".join(passage.text.split())), (0, 0, 0, 3)))
@@ -49,6 +50,7 @@ def print_bundle(bundle: ContextBundle) -> None:
             (f"{place}. ", "bold"),
             (_bar(chunk.relevance_score), "green"),
             f" {chunk.relevance_score:.3f}  ",
+            _fused(note.fused),
         )
         labels = dict.fromkeys((note.title, chunk.chapter, chunk.section))
         title.append(" › ".join(labels), "bold")
@@ -73,6 +75,7 @@ def _bundle_account(bundle: ContextBundle) -> list[str]:
         f"{note.image_ref or 'no image kept'}"
         for note in metadata.figures
     ]
+    lines += _floor(metadata.floor, metadata.floor_discriminates)
     lines += [f"Left out: {entry.count} x {entry.code}." for entry in metadata.skipped]
     lines += [f"Note: {notice.message}" for notice in metadata.warnings]
     lines += [
@@ -105,6 +108,21 @@ def show_whereabouts(found: Sequence[Whereabouts]) -> str:
     return "\n".join(lines)
 
 
+def _fused(score: FusedScore | None) -> str:
+    """Return by what a chunk was ranked, where its words counted as well."""
+    if score is None:
+        return ""
+    rank = "after the blend" if score.blend is None else f"blend {score.blend:.3f}"
+    return f"{rank}, words {score.bm25:.2f}  "
+
+
+def _floor(floor: float | None, discriminates: bool | None) -> list[str]:
+    if floor is None or discriminates is None:
+        return []
+    kept = "keeps most unrelated text out" if discriminates else "lets most unrelated text pass"
+    return [f"A floor of {floor:g} {kept} under this embedding profile."]
+
+
 def _bar(score: float) -> str:
     filled = round(score * BAR_WIDTH)
     return "█" * filled + "░" * (BAR_WIDTH - filled)
@@ -130,6 +148,7 @@ def _account(result: SearchResult) -> list[str]:
         f"{funnel.in_scope} chunks in scope, {funnel.fetched} fetched at or above {result.floor:g},"
         f" {funnel.verified} verified, {funnel.returned} shown ({result.processing_time_ms} ms)."
     ]
+    lines += _floor(result.floor, result.floor_discriminates)
     lines += [f"Skipped: {entry.count} x {entry.code}." for entry in result.skipped]
     lines += [f"Note: {notice.message}" for notice in result.warnings]
     if not result.requested_k:
@@ -257,44 +276,6 @@ def show_repairs(reports: Mapping[str, RepairReport]) -> str:
         f"restored, {len(report.quarantined)} quarantined, {report.reembedded} points written"
         for name, report in reports.items()
     )
-
-
-def plan_data(plans: Mapping[str, Plan]) -> dict[str, Any]:
-    """Return plans as data."""
-    return {
-        name: {
-            "checked_chunks": plan.checked_chunks,
-            "checked_points": plan.checked_points,
-            "healthy": plan.healthy,
-            "findings": {finding.value: count for finding, count in plan.counts().items()},
-        }
-        for name, plan in plans.items()
-    }
-
-
-def show_plans(plans: Mapping[str, Plan], left: Mapping[str, Plan] | None) -> str:
-    """Show what was found and what is to be done about it; if that was done, what is left."""
-    lines: list[str] = []
-    for name, plan in plans.items():
-        lines.append(
-            f"{name}: {plan.checked_chunks} chunks and {plan.checked_points} points compared"
-        )
-        lines += _findings(plan)
-        if plan.healthy:
-            lines.append("  nothing to do")
-    if all(plan.healthy for plan in plans.values()):
-        return "\n".join(lines)
-    if left is None:
-        return "\n".join([*lines, "Run with --apply to do this."])
-    remaining = [line for plan in left.values() for line in _findings(plan)]
-    return "\n".join([*lines, *(["Done, but for:", *remaining] if remaining else ["Done."])])
-
-
-def _findings(plan: Plan) -> list[str]:
-    return [
-        f"  {count} x {finding.value}: {REMEDIES[finding]}"
-        for finding, count in plan.counts().items()
-    ]
 
 
 def counted(count: int, one: str) -> str:

@@ -34,6 +34,8 @@ def show_ingest(report: IngestReport) -> str:
     if report.passed_over:
         lines.append(f"{counted(report.passed_over, 'file')} of other kinds passed over.")
     lines += [f"removed: {name}" for name in report.removed]
+    if report.generation is not None:
+        lines.append(f"Readers are sent to generation {report.generation} now.")
     return "\n".join(lines)
 
 

@@ -60,12 +60,16 @@ class ReadingArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fiel
     top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K, description="Most passages.")] = READING_TOP_K
 
 
+Fused = Annotated[bool, Meta(description="Let the words of the query count as well.")]
+
+
 class SearchArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A query, how many results it may give, and how similar they must be."""
 
     query: Annotated[str, Meta(description="What to look for, in words.")]
     top_k: Annotated[int, Meta(ge=0, description="Most passages.")] = DEFAULT_TOP_K
     floor: Annotated[float, Meta(ge=0.0, le=1.0, description="Least similarity.")] = DEFAULT_FLOOR
+    fused: Fused = False
 
 
 class RetrievalArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,6 +90,7 @@ class RetrievalArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fi
     version_constraint: Annotated[str, _text("Only this version; null for any.")] | None = "1.0"
     documents: Annotated[list[str], Meta(description="Only these documents.")] | None = None
     tags: Annotated[list[str], Meta(description="Only documents with all of these tags.")] = []
+    fused: Fused = False
 
 
 def read_arguments(kind: type[Given], given: dict[str, Any]) -> Given:

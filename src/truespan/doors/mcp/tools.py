@@ -82,7 +82,7 @@ def _retrieve_context(reader: Reader, asked: given.ReadingArguments) -> ContextB
 
 
 def _search(world: World, asked: given.SearchArguments) -> SearchResult:
-    return world.search(asked.query, top_k=asked.top_k, floor=asked.floor)
+    return world.search(**msgspec.structs.asdict(asked))
 
 
 def _retrieve(world: World, asked: given.RetrievalArguments) -> ContextBundle:

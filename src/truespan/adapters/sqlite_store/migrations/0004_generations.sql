@@ -1,5 +1,7 @@
 -- How all documents of a generation are cut; NULL where each is cut as its own profile says.
 ALTER TABLE generations ADD COLUMN chunking TEXT;
+-- Set before the points of a generation are removed: from then on nothing can name it any more.
+ALTER TABLE generations ADD COLUMN removed_at REAL;
 -- Numbers are never given twice: an id made from one can never come to mean another's chunk.
 ALTER TABLE worlds ADD COLUMN next_generation INTEGER NOT NULL DEFAULT 2;
 

@@ -1,0 +1,139 @@
+"""The numbers that ship with the local model; `truespan/model/calibrated.py` holds them.
+
+Two libraries that have nothing to do with each other: SciFact (abstracts, and claims about them)
+and the novella of the examples, with its golden questions. Each is asked its own questions, and
+those of the other, which it cannot answer. Of the numbers that follow from each library the lower
+one ships, so that it suits text of either kind: whoever has golden queries does better with
+`truespan calibrate`. Run it with `python -m bench.calibration --full`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import truespan
+from bench.free import end_index_process
+from bench.material import shared_data
+from bench.report import RESULTS, Figure, Options, run, say
+from bench.scifact import (
+    FULL_MINUTES,
+    QUICK_MINUTES,
+    ingest,
+    read_corpus,
+    read_judgements,
+    write_files,
+)
+from bench.scifact_files import golden_claims
+from truespan.library import World
+from truespan.model.calibrated import Calibration
+from truespan.upkeep.calibrate import Proposal, calibrate, unrelated
+from truespan.upkeep.evaluate import ScoredHit, scored_hits
+from truespan.upkeep.evaluation_table import calibration_lines
+from truespan.upkeep.golden import GoldenQuery
+from truespan.upkeep.propose import best_hits, settled
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SPREAD = 50
+"""So many of a library's questions are asked of the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library with the questions it can answer."""
+
+    name: str
+    world: World
+    golden: Sequence[GoldenQuery]
+
+
+def measure(options: Options) -> list[Figure]:
+    """Return the calibration as figures; none where SciFact is absent or time ran out."""
+    data = shared_data("scifact")
+    if data is None:
+        say("skipped: there is no shared/data/scifact beside the project")
+        return []
+    folder = RESULTS / ("scifact-full" if options.full else "scifact-quick")
+    with (
+        truespan.open(folder / "library", create=True) as first,
+        truespan.open(RESULTS / "calibration", create=True) as second,
+    ):
+        claims = scifact(first.world("scifact", create=True), data, folder, options)
+        questions = novella(second.world("novella", create=True))
+        found = both(claims, questions) if claims else None
+        end_index_process(first)
+        end_index_process(second)
+    return [] if found is None else figures(found)
+
+
+def scifact(world: World, data: Path, folder: Path, options: Options) -> Library | None:
+    """Return SciFact with its claims, ingested if it is not yet; None when time ran out."""
+    judgements = read_judgements(data)
+    corpus = read_corpus(data, None if options.full else judgements)
+    minutes = FULL_MINUTES if options.full else QUICK_MINUTES
+    if not ingest(world, write_files(folder / "files", corpus), minutes):
+        return None
+    return Library("SciFact", world, golden_claims(data))
+
+
+def novella(world: World) -> Library:
+    """Return the novella of the examples with its questions."""
+    world.ingest(EXAMPLES / "the-glass-ferry.md")
+    return Library("novella", world, world.golden_queries(EXAMPLES / "golden.yaml"))
+
+
+def both(claims: Library, questions: Library) -> Calibration:
+    """Return the lower of what follows from each library."""
+    measured = [told(claims, questions), told(questions, claims)]
+    scores = [
+        passage.score
+        for query in spread(claims.golden)
+        for passage in questions.world.search(query.query, top_k=10_000, floor=0.0).results
+    ]
+    say(f"{len(scores)} pairs of a claim and a passage of the novella")
+    floors, lows, highs = zip(*measured, strict=True)
+    return settled(
+        min(floors), min(lows), min(highs), unrelated(scores), f"{claims.name} and the novella"
+    )
+
+
+def told(own: Library, other: Library) -> tuple[float, float, float]:
+    """Return floor, low and high that follow from one library."""
+    evaluation = own.world.evaluate(own.golden)
+    passages = calibrate(scored_hits(evaluation))
+    foreign = [
+        own.world.search(query.query, top_k=1, floor=0.0).results[0].score
+        for query in spread(other.golden)
+    ]
+    answered = [*best_hits(evaluation), *(ScoredHit(score, False) for score in foreign)]
+    queries = calibrate(answered)
+    say(f"{own.name}, passages: {' '.join(calibration_lines(passages))}")
+    say(f"{own.name}, queries: {' '.join(calibration_lines(queries))}")
+    say(f"{own.name}, best of foreign questions: {min(foreign):.3f} to {max(foreign):.3f}")
+    chosen = proposal(queries.proposal)
+    assert chosen.high is not None
+    return proposal(passages.proposal).floor, chosen.low, chosen.high
+
+
+def proposal(found: Proposal | None) -> Proposal:
+    """Return a proposal that must be there: these libraries are large enough for one."""
+    assert found is not None
+    return found
+
+
+def spread(golden: Sequence[GoldenQuery]) -> Sequence[GoldenQuery]:
+    """Return some of the queries, evenly spread."""
+    return golden[:: max(1, len(golden) // SPREAD)][:SPREAD]
+
+
+def figures(found: Calibration) -> list[Figure]:
+    """Return every number of a calibration."""
+    floor = Figure("calibrated_floor", found.calibrated_floor, "")
+    unrelated_high = Figure("unrelated_high", found.unrelated_high, "")
+    thresholds = [Figure(name, value, "") for name, value in found.thresholds().items()]
+    return [floor, *thresholds, unrelated_high]
+
+
+if __name__ == "__main__":
+    run("bench.calibration", __doc__, measure)

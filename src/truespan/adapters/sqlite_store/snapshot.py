@@ -1,0 +1,124 @@
+"""The store's file as a backup holds it: taken from a library in use, and made ready again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from truespan.adapters.sqlite_store.connection import Connections, fetch, migrate
+from truespan.errors import BackupInvalid, TruespanError
+from truespan.model.document import assets_token
+from truespan.model.ids import WorldId
+
+
+class Pictured(NamedTuple):
+    """A document in force that has images, and the token of the revision they belong to."""
+
+    world: WorldId
+    doc_id: str
+    token: str
+
+
+class Snapshot(NamedTuple):
+    """What a copy of the store holds."""
+
+    schema: int
+    worlds: int
+    documents: int
+    chunks: int
+    pictured: tuple[Pictured, ...]
+
+
+_CACHES = ("vectors", "query_cache", "tails", "tail_marks")
+"""What can be had again from the texts, by embedding them; without vectors it is left out."""
+
+
+def take_snapshot(store: Path, target: Path, *, vectors: bool) -> Snapshot:
+    """Write one state of the store into a new file, while others read and write."""
+    connections = Connections(store, reserve=0)
+    try:
+        with connections.mapped_errors():
+            connections.current().execute("VACUUM INTO ?", (str(target),))
+    finally:
+        connections.close()
+    copy = apsw.Connection(str(target))
+    try:
+        if not vectors:
+            for table in _CACHES:
+                copy.execute(f"DELETE FROM {table}")  # noqa: S608 -- the names are written above
+            copy.execute("VACUUM")
+        return _described(copy)
+    finally:
+        copy.close()
+
+
+def _described(copy: apsw.Connection) -> Snapshot:
+    def count(table: str) -> int:
+        return fetch(copy, f"SELECT count(*) FROM {table}")[0][0]  # noqa: S608
+
+    pictured = fetch(
+        copy,
+        """SELECT DISTINCT w.id, d.doc_id, r.source_hash, r.recipe FROM figures f
+           JOIN revisions r ON r.key = f.revision AND r.state = 'active'
+           JOIN documents d ON d.key = r.document AND d.deleted_at IS NULL
+           JOIN worlds w ON w.key = d.world WHERE f.image_ref IS NOT NULL ORDER BY 1, 2""",
+    )
+    return Snapshot(
+        schema=fetch(copy, "PRAGMA user_version")[0][0],
+        worlds=count("worlds"),
+        documents=count("documents WHERE deleted_at IS NULL"),
+        chunks=count("chunks"),
+        pictured=tuple(
+            Pictured(WorldId(world), doc_id, assets_token(source, recipe))
+            for world, doc_id, source, recipe in pictured
+        ),
+    )
+
+
+def make_ready(store: Path) -> None:
+    """Make a file that was unpacked from a backup one that a library can be opened with.
+
+    Its schema is brought up to date and compared with our own: a file made by somebody else could
+    hold statements that run behind our back. No index belongs to it yet, so every chunk waits to be
+    written to one; what was to be erased in other files has no meaning in these.
+
+    Raises:
+        BackupInvalid: it is no store of a library, or a damaged one.
+    """
+    connections = Connections(store, reserve=0)
+    try:
+        migrate(connections)
+        with connections.writing() as connection:
+            if _schema(connection) != own_schema():
+                raise BackupInvalid("The backup's store was not written by Truespan.")
+            if fetch(connection, "PRAGMA quick_check(1)") != [("ok",)]:
+                raise BackupInvalid("The backup's store is damaged.")
+            connection.execute("UPDATE states SET state = 'pending' WHERE state = 'embedded'")
+            connection.execute("UPDATE tallies SET embedded = 0")
+            connection.execute("DELETE FROM erasures")
+    except BackupInvalid:
+        raise
+    except (apsw.Error, TruespanError):
+        raise BackupInvalid("The backup's store cannot be opened.") from None
+    finally:
+        connections.close()
+
+
+def own_schema() -> list[tuple[str, ...]]:
+    """Return what a store that we made consists of."""
+    connections = Connections(Path(":memory:"), reserve=0)
+    try:
+        migrate(connections)
+        return _schema(connections.current())
+    finally:
+        connections.close()
+
+
+def _schema(connection: apsw.Connection) -> list[tuple[str, ...]]:
+    return fetch(
+        connection,
+        """SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master
+           WHERE name NOT LIKE 'sqlite!_stat%' ESCAPE '!' ORDER BY 1, 2""",
+    )

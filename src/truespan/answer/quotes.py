@@ -1,0 +1,208 @@
+"""Quotes in an answer, held against the trusted text of what it was made from.
+
+Spaces, line ends, and the forms of quotation marks, dashes and ellipses may differ. Nothing else:
+a quote that leaves a word out, or swaps one, is not what the source says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from truespan.model.answer import Quote
+from truespan.model.bundle import Notice
+from truespan.model.chunk import ChunkKind
+from truespan.model.trail import Visible
+
+LEAST_SINGLE_WORDS = 3
+LEAST_SINGLE_CHARACTERS = 15
+"""Shorter ones between single marks are mostly apostrophes and words that are merely named."""
+
+SidsOf: TypeAlias = Callable[[Visible, int, int, int], tuple[int, int]]
+"""Gives the first and last sentence that a span touches, of a chunk's up to a given sentence."""
+
+_BLOCK = re.compile(r"^[ ]{0,3}>.*(?:\n[ ]{0,3}>.*)*", re.MULTILINE)
+_BLOCK_MARK = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
+_INLINE = re.compile(
+    r"“(?P<curly>[^“”]+)”"
+    r"|„(?P<low>[^„“”]+)[“”]"
+    r"|«(?P<angle>[^«»]+)»"
+    r"|»(?P<turned>[^«»]+)«"
+    r'|"(?P<straight>(?:[^"\n]|\n(?!\s*\n))+)"'
+    r"|(?<!\w)‘(?P<single>(?:[^‘’]|’(?=\w))+)’"
+)
+_EDGES = re.compile(r"^(?:\s|\[?(?:\.{3}|…)\]?)+|(?:\s|\[?(?:\.{3}|…)\]?)+$")
+_CITATION_AT_END = re.compile(r"(?:\s*\\?\[[\d\s,;\-\u2010-\u2015]+\\?\])+\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """The quotes of an answer by place, and the spans of it that are words of a source."""
+
+    found: tuple[Quote, ...]
+    literal: tuple[tuple[int, int], ...]
+    warnings: tuple[Notice, ...]
+
+
+def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Quotes:
+    """Look for every quote of an answer in the sources it was made from."""
+    runs = _runs(sources)
+    found: list[Quote] = []
+    literal: list[tuple[int, int]] = []
+    for start, end, text in quotes_in(answer):
+        quote = _checked(text, runs, sids_of)
+        whole = quote
+        if not quote.verified and (shorter := _CITATION_AT_END.sub("", text)) != text:
+            # Some put the number of a source inside the marks; the words are still to be checked.
+            quote = _checked(shorter, runs, sids_of)
+        found.append(quote)
+        if whole.verified:
+            literal.append((start, end))
+    wrong = sum(not quote.verified for quote in found)
+    return Quotes(tuple(found), tuple(literal), (_unverified(wrong),) if wrong else ())
+
+
+def quotes_in(answer: str) -> Iterator[tuple[int, int, str]]:
+    """Give each quote with the span it stands in: blocks, and words between quotation marks."""
+    blocks = [(found.start(), found.end()) for found in _BLOCK.finditer(answer)]
+    spans: list[tuple[int, int, str]] = []
+    for start, end in blocks:
+        spans.append((start, end, _BLOCK_MARK.sub("", answer[start:end])))
+    for found in _INLINE.finditer(_blanked(answer, blocks)):
+        text = next(group for group in found.groups() if group is not None)
+        if found["single"] is None or _is_long(text):
+            spans.append((found.start(), found.end(), text))
+    for start, end, text in sorted(spans):
+        if any(one.isalnum() for one in text):
+            yield start, end, text
+
+
+def _is_long(text: str) -> bool:
+    return len(text) >= LEAST_SINGLE_CHARACTERS and len(text.split()) >= LEAST_SINGLE_WORDS
+
+
+def _blanked(answer: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return the answer with blank lines in place of some spans, so that places stay the same."""
+    for start, end in spans:
+        answer = answer[:start] + "\n" * (end - start) + answer[end:]
+    return answer
+
+
+def _unverified(count: int) -> Notice:
+    text = "One quote does" if count == 1 else f"{count} quotes do"
+    return Notice("unverified_quote", f"{text} not stand in the sources as quoted.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Text of sources that lie upon each other or touch, folded.
+
+    Folded character `i` came from the character `origins[i]` of the text, which begins at `start`.
+    """
+
+    sources: list[Visible]
+    start: int
+    folded: str
+    origins: list[int]
+
+    def find(self, wanted: str) -> tuple[int, int] | None:
+        """Return the span in which some folded words stand, whole words at both of its ends."""
+        place = self.folded.find(wanted)
+        while place >= 0:
+            end = place + len(wanted)
+            if _divides(self.folded, place) and _divides(self.folded, end):
+                return self.start + self.origins[place], self.start + self.origins[end - 1] + 1
+            place = self.folded.find(wanted, place + 1)
+        return None
+
+    def holder(self, start: int, end: int) -> Visible:
+        """Return the source that has a span, or at least its beginning."""
+        begun = [one for one in self.sources if one.start <= start < one.end]
+        return next((one for one in begun if end <= one.end), (begun or self.sources)[0])
+
+
+def _runs(sources: Sequence[Visible]) -> list[_Run]:
+    """Join sources where one goes on where the other ends: a quote may reach across.
+
+    Where there is a gap nothing is joined, however small it is: words may be missing there.
+    """
+    runs: list[_Run] = []
+    texts = [one for one in sources if one.kind is ChunkKind.TEXT]
+    grouped: list[tuple[list[Visible], str]] = []
+    for source in sorted(texts, key=lambda one: (one.document, one.start)):
+        members, text = grouped[-1] if grouped else ([], "")
+        reached = members[0].start + len(text) if members else 0
+        if members and members[0].document == source.document and source.start <= reached:
+            members.append(source)
+            grouped[-1] = (members, text + source.text[reached - source.start :])
+        else:
+            grouped.append(([source], source.text))
+    for members, text in grouped:
+        runs.append(_Run(members, members[0].start, *fold(text)))
+    # The words about a figure stand nowhere in the text, so that they have no place there.
+    runs += [_Run([one], 0, *fold(one.text)) for one in sources if one.kind is not ChunkKind.TEXT]
+    return runs
+
+
+def _checked(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
+    shown = " ".join(text.split())
+    wanted, _ = fold(_EDGES.sub("", text))
+    for run in runs:
+        span = run.find(wanted) if wanted else None
+        if span is not None:
+            holder = run.holder(*span)
+            first, last = _sids(run, holder, span, sids_of)
+            return Quote(shown, True, holder.chunk_id, holder.document, first, last)
+    return Quote(shown, False)
+
+
+def _sids(run: _Run, holder: Visible, span: tuple[int, int], sids_of: SidsOf) -> tuple[int, int]:
+    if holder.kind is not ChunkKind.TEXT:
+        return holder.first_sid, holder.last_sid
+    return sids_of(holder, max(one.last_sid for one in run.sources), *span)
+
+
+_FOLDED = {
+    **dict.fromkeys("‘’‚‛′`´", "'"),
+    **dict.fromkeys("“”„‟″«»", '"'),
+    "…": "...",
+    "\u00ad": "",
+}
+_DASHES = frozenset("-\u2010\u2011\u2012\u2013\u2014\u2015\u2212")
+
+
+def fold(text: str) -> tuple[str, list[int]]:
+    """Return a text with one form for each mark and space, and where each character came from."""
+    folded: list[str] = []
+    origins: list[int] = []
+
+    def put(spelled: str, origin: int) -> None:
+        folded.extend(spelled)
+        origins.extend([origin] * len(spelled))
+
+    for origin, one in enumerate(text):
+        if one.isspace():
+            if folded and folded[-1] not in " -":
+                put(" ", origin)
+        elif one in _DASHES:
+            # Whether a dash has spaces around it, and how many strokes, is a matter of type.
+            if folded and folded[-1] == " ":
+                folded.pop()
+                origins.pop()
+            if not folded or folded[-1] != "-":
+                put("-", origin)
+        else:
+            put(_FOLDED.get(one, one), origin)
+    if folded and folded[-1] == " ":
+        folded.pop()
+        origins.pop()
+    return "".join(folded), origins
+
+
+def _divides(text: str, place: int) -> bool:
+    """Say whether no word goes on across a place."""
+    if place in (0, len(text)):
+        return True
+    return not (text[place - 1].isalnum() and text[place].isalnum())

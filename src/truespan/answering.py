@@ -1,0 +1,263 @@
+"""Answers of a world: what was found, decided, said and written down, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from truespan.answer.decide import count_words, decide, search_floor
+from truespan.answer.replay import Replayed, recorded, replayed
+from truespan.answer.respond import Question, Responder
+from truespan.errors import InternalError, InvalidSettings, NotAllowed, StorageFull, StoreBusy
+from truespan.judged import Repairs
+from truespan.model.answer import Answer, AnswerEvent, Finished
+from truespan.model.bundle import Notice
+from truespan.model.decision import Evidence, ModelOutcome
+from truespan.model.decision_settings import DecisionSettings
+from truespan.model.document import RevisionRef
+from truespan.model.request import RetrievalRequest
+from truespan.model.retrieved import Retrieved
+from truespan.model.scope import Aim, Authority, Scope, Verb, World
+from truespan.model.trail import Visible
+from truespan.model.usage import Usage, UsageRecord
+from truespan.parts import Parts
+from truespan.ports import ChatModel
+from truespan.query.calibrated import calibration_of
+from truespan.query.candidates import Finder
+from truespan.query.settle import existing
+
+NOT_RECORDED = Notice(
+    "usage_not_recorded", "This request could not be written to the usage log just now."
+)
+USAGE_LIMIT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """Answers one request of an authority, however its candidates were found."""
+
+    parts: Parts
+    authority: Authority
+    query: str
+
+    def rules(self, scope: Scope) -> tuple[DecisionSettings, float]:
+        """Return the settings of the decision on what is found in a scope, and the floor."""
+        measured = calibration_of(self.parts.store, scope)
+        settings = self.parts.answers.for_profile(scope.profile, measured)
+        return settings, search_floor(settings, count_words(self.query))
+
+    def events(self, find: Callable[[], Retrieved], *, reading: bool) -> Iterator[AnswerEvent]:
+        """Give the events of the answer; nothing is done before the first one is asked for."""
+        parts = self.parts
+        began = parts.clock.monotonic()
+        retrieved = find()
+        world, scope = retrieved.world, retrieved.scope
+        settings, floor = self.rules(scope) if scope else (parts.answers.decision, 0.0)
+        question = Question(
+            text=self.query.strip(),
+            settings=settings,
+            retrieved=retrieved,
+            reading=reading,
+            target=target_of(world),
+            warnings=self._about_floor(scope, floor),
+        )
+        responder = Responder(parts.chat, parts.clock, self._sids_of(scope), self._keeping(world))
+        yield from responder.respond(question, began)
+
+    def _about_floor(self, scope: Scope | None, floor: float) -> tuple[Notice, ...]:
+        """Say so when the low threshold lets unrelated text pass under this model."""
+        measured = calibration_of(self.parts.store, scope) if scope else None
+        if measured is None or measured.discriminates(floor):
+            return ()
+        text = (
+            f"Under this model unrelated text reaches {measured.unrelated_high:g}, so that the low "
+            f"threshold of {floor:g} keeps hardly anything out; "
+            "answer_thresholds = 'calibrated' uses what was measured."
+        )
+        return (Notice("floor_does_not_discriminate", text),)
+
+    def _sids_of(self, scope: Scope | None) -> Callable[[Visible, int, int, int], tuple[int, int]]:
+        def sids(chunk: Visible, last: int, start: int, end: int) -> tuple[int, int]:
+            revision = chunk.revision if chunk.revision is not None else scope and scope.revision
+            if scope is None or revision is None:
+                return chunk.first_sid, chunk.last_sid
+            ref = RevisionRef(chunk.document, revision)
+            stored = self.parts.store.sentences(scope, ref, chunk.first_sid, last)
+            touched = [one.sid for one in stored if one.start < end and one.end > start]
+            # The revision may be gone by now; then the chunk's own sentences are what is known.
+            return (touched[0], touched[-1]) if touched else (chunk.first_sid, chunk.last_sid)
+
+        return sids
+
+    def _keeping(self, world: World) -> Callable[[Evidence, int], tuple[str | None, tuple]]:
+        """Return what writes an answered request down.
+
+        The query is marked here and now: a key that cannot be read is an error before any model is
+        asked, and not after it has answered.
+        """
+        rules, parts = self.parts.answers, self.parts
+        query = self.query.strip()
+        shown = query if rules.log_queries else parts.mark_query(world.id, query)
+
+        def keep(evidence: Evidence, milliseconds: int) -> tuple[str | None, tuple[Notice, ...]]:
+            if not rules.usage_records:
+                return None, ()
+            logged = replace(evidence, effective_query=shown)
+            usage = Usage(
+                mode=decide(logged).mode,
+                milliseconds=milliseconds,
+                primary_model=_asked(parts.chat.primary, evidence.primary),
+                fallback_model=_asked(parts.chat.fallback, evidence.fallback),
+                evidence=recorded(logged),
+                decision_explain=decide(logged).explained(),
+            )
+            try:
+                record = parts.store.record_usage(
+                    self.authority,
+                    world.id,
+                    usage,
+                    days=rules.usage_days,
+                    most=rules.usage_records,
+                )
+            except (StorageFull, StoreBusy):
+                return None, (NOT_RECORDED,)
+            return record, ()
+
+        return keep
+
+
+def last_of(events: Iterator[AnswerEvent]) -> Answer:
+    """Return the answer that events end with."""
+    for event in events:
+        if isinstance(event, Finished):
+            return event.answer
+    raise InternalError("end of an answer")
+
+
+def target_of(world: World) -> str:
+    """Return what was asked: a domain or the world, and the generation behind that name."""
+    name = world.aim if isinstance(world.aim, str) else world.name
+    return name if world.generation is None else f"{name}@{world.generation.number}"
+
+
+def _asked(model: ChatModel | None, outcome: ModelOutcome) -> str | None:
+    ran = outcome not in (ModelOutcome.NOT_RUN, ModelOutcome.ABSENT)
+    return model.name if model is not None and ran else None
+
+
+class AnsweringWorld:
+    """Answers, as the holder of a world may ask for them: the part of `World` for that."""
+
+    _parts: Parts
+    _authority: Authority
+    _repairs: Repairs
+    id: str
+    aim: Aim
+
+    def answer(
+        self,
+        query: str,
+        *,
+        documents: Sequence[str] | None = None,
+        tags: Sequence[str] = (),
+        chapter_filter: str | None = None,
+        section_filter: str | None = None,
+        language_constraint: str | None = None,
+        version_constraint: str | None = None,
+        fused: bool = False,
+    ) -> Answer:
+        """Answer a question from the documents of the world, or say that they do not.
+
+        Raises:
+            InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed, which is
+                never taken for a lack of answers.
+        """
+        return last_of(
+            self.answer_stream(
+                query,
+                documents=documents,
+                tags=tags,
+                chapter_filter=chapter_filter,
+                section_filter=section_filter,
+                language_constraint=language_constraint,
+                version_constraint=version_constraint,
+                fused=fused,
+            )
+        )
+
+    def answer_stream(
+        self,
+        query: str,
+        *,
+        documents: Sequence[str] | None = None,
+        tags: Sequence[str] = (),
+        chapter_filter: str | None = None,
+        section_filter: str | None = None,
+        language_constraint: str | None = None,
+        version_constraint: str | None = None,
+        fused: bool = False,
+    ) -> Iterator[AnswerEvent]:
+        """Answer piece by piece: `Started` once the mode is settled, `Piece`s, then `Finished`.
+
+        Whoever stops listening ends the request to the model, and nothing is written down.
+        """
+        if not isinstance(query, str):
+            raise InvalidSettings("The query must be a string.")
+        request = RetrievalRequest(
+            query=query,
+            chapter_filter=chapter_filter,
+            section_filter=section_filter,
+            language_constraint=language_constraint,
+            version_constraint=version_constraint,
+            documents=_listed("documents", documents),
+            tags=_listed("tags", tags) or (),
+            fused=fused,
+        )
+        parts = self._parts
+        answerer = Answerer(parts, self._authority, query)
+        finder = Finder(
+            parts.store,
+            parts.index,
+            parts.embedder_for,
+            parts.clock,
+            self._repairs.submit,
+            answerer.rules,
+            self.aim,
+            parts.fused_weight,
+        )
+        return answerer.events(
+            lambda: finder.find(self._authority, self.id, request), reading=False
+        )
+
+    def usage(self, *, limit: int = USAGE_LIMIT) -> list[UsageRecord]:
+        """Return the latest answered requests of the world, the newest first.
+
+        Raises:
+            NotAllowed: the caller may not read without a bound.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise InvalidSettings("The limit must be a whole number of at least 0.")
+        return self._parts.store.usage(self._authority, self._logged().id, limit=limit)
+
+    def explain(self, record: str) -> Replayed:
+        """Make the decision of an answered request again, from what was written down of it.
+
+        Raises:
+            RecordNotFound: the log does not have it, or not any more.
+        """
+        world = self._logged()
+        return replayed(self._parts.store.usage_record(self._authority, world.id, record))
+
+    def _logged(self) -> World:
+        world = existing(self._parts.store, self._authority, self.id)
+        if not self._authority.may(Verb.READ, world.id):
+            raise NotAllowed("read the usage log")
+        return world
+
+
+def _listed(name: str, values: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(values, str):
+        # A string is a sequence of letters to Python, and hardly ever meant so.
+        raise InvalidSettings(f"{name} must be a list of strings.")
+    return None if values is None else tuple(values)

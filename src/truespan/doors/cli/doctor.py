@@ -1,0 +1,80 @@
+"""`truespan doctor`: what is wrong with a library, a plan to mend it, and what mending it did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from truespan.doors.cli.app import AnyWorld, AsJson, LibraryPath, app, open_at, say
+from truespan.doors.wire import EXIT_UNHEALTHY, to_json
+from truespan.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from truespan.upkeep.doctor import Plan
+
+
+@app.command()
+def doctor(
+    world: AnyWorld = None,
+    library: LibraryPath = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Do what the plan says.")] = False,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan-file", help="Write the plan to a file; with --apply, read it."),
+    ] = None,
+    embed_sample: Annotated[
+        int | None,
+        typer.Option(
+            "--embed-sample", min=0, help="Texts a generation to embed again and compare."
+        ),
+    ] = None,
+    self_test: Annotated[
+        bool, typer.Option("--self-test/--no-self-test", help="Try the walls between worlds.")
+    ] = True,
+    as_json: AsJson = False,
+) -> int:
+    """Look for whatever is wrong and show a plan; the store is what is believed."""
+    from truespan.doors.cli.progress import progress_bar
+    from truespan.doors.cli.show_doctor import plan_members, show_plan, show_treatment, treated
+
+    if apply and plan_file is not None and world is not None:
+        raise InvalidSettings("A plan file says itself which worlds it is for.")
+    with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
+        if apply and plan_file is not None:
+            plan = _read(plan_file)
+        else:
+            plan = opened.doctor(
+                None if world is None else [opened.world(world).name],
+                embed_sample=embed_sample,
+                self_test=self_test,
+                machine=True,
+                on_progress=on_progress,
+            )
+        if plan_file is not None and not apply:
+            _write(plan_file, plan)
+        treatment = opened.treat(plan, on_progress=on_progress) if apply else None
+    if treatment is None:
+        say(to_json(plan_members(plan)) if as_json else show_plan(plan))
+        return 0 if plan.healthy else EXIT_UNHEALTHY
+    say(to_json(treated(treatment)) if as_json else show_treatment(treatment))
+    return 0 if treatment.left.healthy and not plan.problems else EXIT_UNHEALTHY
+
+
+def _write(path: Path, plan: Plan) -> None:
+    from truespan.upkeep.doctor.plan import spelled
+
+    try:
+        path.write_text(spelled(plan), encoding="utf-8")
+    except OSError as error:
+        raise InvalidSettings(f"The plan cannot be written to {path}: {error.strerror}.") from None
+
+
+def _read(path: Path) -> Plan:
+    from truespan.upkeep.doctor.plan import read_plan
+
+    try:
+        return read_plan(path.read_bytes())
+    except OSError as error:
+        raise InvalidSettings(f"The plan file {path} cannot be read: {error.strerror}.") from None

@@ -1,0 +1,290 @@
+"""The generations of a world: built beside each other, judged, put into use, taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from truespan.errors import (
+    DomainNotFound,
+    GenerationIncomplete,
+    GenerationNotFound,
+    InvalidSettings,
+    JobNotResumable,
+    ProfileMismatch,
+    PromotionRefused,
+    StoreBusy,
+)
+from truespan.ingest.carry import Tools, prepare
+from truespan.ingest.journal import JobJournal, journaled
+from truespan.ingest.reindex import Reindex, ReindexReport
+from truespan.ingest.report import Progress
+from truespan.intake import WorldIntake
+from truespan.jobs import Jobs
+from truespan.model.bundle import Notice
+from truespan.model.document import GenerationRecord
+from truespan.model.job import JobState
+from truespan.model.scope import Scope
+from truespan.parts import Parts
+from truespan.upkeep.compare import ALLOWED_DROP, Verdict
+from truespan.upkeep.evaluate import Evaluation
+from truespan.upkeep.gate import gate_generation
+
+KIND = "reindex"
+PROMOTIONS = 5
+"""How often a generation that documents entered meanwhile is completed and judged again."""
+
+OnProgress = Callable[[Progress], None]
+Judge = Callable[[str, int], Evaluation]
+"""Runs the golden queries of a file on a generation."""
+
+
+class Examiner(Protocol):
+    """Finds out whether a generation's points are what the store says, and leak nothing."""
+
+    def __call__(self, scope: Scope) -> list[Notice]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """What an alias names now, and what it named before. `domain` is None for the default."""
+
+    generation: int
+    previous: int | None
+    domain: str | None = None
+    verdict: Verdict | None = None
+    """What golden queries said; None when none were asked."""
+
+
+class Generations:
+    """What can be done with the generations of one world."""
+
+    def __init__(
+        self, parts: Parts, scope: Callable[[], Scope], examine: Examiner, judge: Judge
+    ) -> None:
+        self._parts = parts
+        self._current = scope
+        self._examine = examine
+        self._judge = judge
+
+    def list(self) -> list[GenerationRecord]:
+        """Return every generation of the world, by number."""
+        return self._parts.store.generations(self._current())
+
+    def get(self, number: int) -> GenerationRecord:
+        """Return one generation.
+
+        Raises:
+            GenerationNotFound: the world has none of this number.
+        """
+        for record in self.list():
+            if record.generation.number == number:
+                return record
+        raise GenerationNotFound(number)
+
+    def reindex(
+        self,
+        *,
+        embedding: str | None = None,
+        chunking: str | None = None,
+        generation: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ReindexReport:
+        """Build a generation beside the others; readers see nothing of it until it is promoted.
+
+        `embedding` names one of the configured embedding profiles, `chunking` a chunking profile
+        for all documents. With the number of a `generation`, that one is completed instead.
+
+        Raises:
+            InvalidSettings, GenerationNotFound: there is nothing of that name or number.
+            ProfileMismatch: the model of the generation to be completed is not configured.
+            Interrupted: stopped; the same call with its number goes on.
+        """
+        if generation is not None and (embedding is not None or chunking is not None):
+            raise InvalidSettings("A generation that is there keeps its model and its chunking.")
+        self._clear_retired()
+        scope = (
+            self._begun(embedding, chunking) if generation is None else self._scope_of(generation)
+        )
+        store, own = self._parts.store, self._parts.processes.own()
+        request = json.dumps({"generation": scope.generation.number})
+        job = store.begin_job(scope, KIND, request, own)
+        return self._run(job.id, scope, on_progress)
+
+    def resume(self, job: str, on_progress: OnProgress | None = None) -> ReindexReport:
+        """Go on with a job that did not end well."""
+        jobs = Jobs(self._parts.store, self._parts.processes, self._current())
+        earlier = jobs.get(job)
+        if earlier.state in (JobState.DONE, JobState.RUNNING):
+            raise JobNotResumable(job, earlier.state)
+        jobs.settle(earlier)
+        scope = self._scope_of(json.loads(earlier.request)["generation"])
+        if not self._parts.store.continue_job(scope, job, self._parts.processes.own()):
+            raise JobNotResumable(job, JobState.RUNNING)
+        return self._run(job, scope, on_progress)
+
+    def promote(
+        self,
+        generation: int,
+        *,
+        domain: str | None = None,
+        golden: str | None = None,
+        allowed_drop: float = ALLOWED_DROP,
+        least_hit_rate: float = 0.0,
+    ) -> Promotion:
+        """Send readers to a generation, in one commit, if it is as good as it must be.
+
+        It has to be complete, its points have to be what the store says, nothing may leak, and
+        golden queries, if a file of them is given, must not find less than in the one it replaces.
+
+        Raises:
+            GenerationIncomplete: documents or vectors are missing.
+            PromotionRefused: with every reason; then nothing has changed.
+            DomainNotFound: the domain is one of another world.
+        """
+        scope = self._scope_of(generation)
+        _check_key(domain)
+        for _ in range(PROMOTIONS):
+            self._require_complete(scope)
+            self._require_sound(scope)
+            verdict = self._judged(scope, domain, golden, allowed_drop, least_hit_rate)
+            previous = self._named(domain)
+            if self._parts.store.move_alias(scope, domain):
+                return Promotion(generation, previous, domain, verdict)
+            # Documents came in while it was looked at, and not all of them have entered it yet.
+            Reindex(self._tools(scope), scope).run()
+        raise StoreBusy
+
+    def rotate(
+        self,
+        *,
+        domain: str | None = None,
+        golden: str | None = None,
+        embedding: str | None = None,
+        chunking: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Promotion:
+        """Build a new generation and send readers to it; where it is refused, it is kept."""
+        built = self.reindex(embedding=embedding, chunking=chunking, on_progress=on_progress)
+        return self.promote(built.generation, domain=domain, golden=golden)
+
+    def rollback(self, *, domain: str | None = None) -> Promotion:
+        """Send readers back to the generation that an alias named before its last move.
+
+        Raises:
+            PromotionRefused: there is none any more.
+            DomainNotFound: no generation of this world has that name.
+            GenerationIncomplete: documents came in that it has not.
+        """
+        current = self._current()
+        before = self._parts.store.previous_generation(current, domain)
+        if domain is not None and self._named(domain) is None:
+            raise DomainNotFound(domain)
+        if before is None:
+            raise PromotionRefused("There is no earlier generation to go back to.")
+        scope, named = self._scope_of(before), self._named(domain)
+        if not self._parts.store.move_alias(scope, domain):
+            self._require_complete(scope)
+            raise StoreBusy
+        return Promotion(before, named, domain)
+
+    def forget(self, domain: str) -> None:
+        """Forget a domain's name; the generation it named stays."""
+        self._parts.store.remove_domain(self._current(), domain)
+
+    def remove(self, generation: int) -> None:
+        """Remove a generation that nothing names: its points, its chunks, and its vectors.
+
+        Raises:
+            GenerationInUse: the world or a domain names it.
+        """
+        self._parts.store.retire_generation(self._scope_of(generation))
+        self._clear_retired()
+
+    def _clear_retired(self) -> None:
+        """Remove points, then rows; wherever it stops, the rows tell what is left to do."""
+        store, index, current = self._parts.store, self._parts.index, self._current()
+        for generation in store.retired_generations(current):
+            scope = replace(current, generation=generation)
+            prepare(store, index, scope)
+            index.drop(scope)
+            index.flush(scope)
+            store.remove_generation(scope)
+
+    def _begun(self, embedding: str | None, chunking: str | None) -> Scope:
+        """Return the scope of a new generation, empty and named by nobody."""
+        parts, current = self._parts, self._current()
+        profile = parts.embedder_named(embedding).profile
+        cut_as = None if chunking is None else parts.preparation.chunking_named(chunking)
+        return replace(current, generation=parts.store.add_generation(current, profile, cut_as))
+
+    def _run(self, job: str, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
+        parts = self._parts
+        tools = self._tools(scope)
+        journal = JobJournal(parts.store, scope, job, parts.clock, on_progress)
+        report = journaled(journal, Reindex(tools, scope, journal).run)
+        return replace(report, job=job)
+
+    def _tools(self, scope: Scope) -> Tools:
+        profile = scope.profile
+        embedder = self._parts.embedder_for(profile)
+        if embedder.profile.id != profile.id:
+            raise ProfileMismatch(str(profile), str(embedder.profile))
+        return replace(WorldIntake(self._parts, scope).tools, embedder=embedder)
+
+    def _scope_of(self, number: int) -> Scope:
+        current = self._current()
+        for kept in self._parts.store.kept_generations(current):
+            if kept.generation.number == number:
+                return replace(current, generation=kept.generation)
+        raise GenerationNotFound(number)
+
+    def _named(self, domain: str | None) -> int | None:
+        """Return the generation that an alias names now."""
+        for record in self.list():
+            if record.is_default if domain is None else domain in record.domains:
+                return record.generation.number
+        return None
+
+    def _require_complete(self, scope: Scope) -> None:
+        record = self.get(scope.generation.number)
+        if not record.complete:
+            raise GenerationIncomplete(record.generation.number, record.missing, record.pending)
+
+    def _require_sound(self, scope: Scope) -> None:
+        problems = self._examine(scope)
+        if problems:
+            raise PromotionRefused(
+                "It is not what the store says: " + " ".join(one.message for one in problems),
+                advice="'truespan doctor' shows what is wrong, and 'doctor --apply' mends it.",
+            )
+
+    def _judged(
+        self,
+        scope: Scope,
+        domain: str | None,
+        golden: str | None,
+        allowed_drop: float,
+        least_hit_rate: float,
+    ) -> Verdict | None:
+        if golden is None:
+            return None
+        number = scope.generation.number
+        # A domain that is new is held to what the world itself finds.
+        named = self._named(domain) or self._named(None)
+        old = None if named is None or named == number else self._judge(golden, named)
+        new = self._judge(golden, number)
+        verdict = gate_generation(old, new, allowed_drop, least_hit_rate=least_hit_rate)
+        if not verdict.passed:
+            raise PromotionRefused(
+                " ".join(reason.message for reason in verdict.reasons),
+                advice="'truespan evaluate' shows the queries.",
+            )
+        return verdict
+
+
+def _check_key(domain: str | None) -> None:
+    if domain is not None and (not domain.strip() or domain != domain.strip() or len(domain) > 200):
+        raise InvalidSettings("A domain's key has 1 to 200 characters, and no white space around.")

@@ -1,0 +1,228 @@
+"""Looking into a book for a reader: the position, what may be searched, and what is seen there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from truespan.errors import BlankQuery, DocumentNotFound, NotAllowed
+from truespan.model.bundle import Notice
+from truespan.model.chunk import ChunkKind, Vector
+from truespan.model.document import RevisionRef
+from truespan.model.ids import ChunkId
+from truespan.model.reading import NOTHING_READ, Position, TailChunk
+from truespan.model.scope import Aim, Authority, Scope, World
+from truespan.model.trail import Verified, Visible
+from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
+from truespan.query.gather import Gathered, gather
+from truespan.query.rank import rank_visible
+from truespan.query.reveal import reveal, seen_as
+from truespan.query.settle import existing
+from truespan.query.similarity import similarity_of
+from truespan.query.vector import query_vector
+from truespan.reading.tail import TailMaker
+
+ROUNDING = 2e-6
+"""How far the single precision of an index may be off from the scores that count."""
+NO_POSITION = Notice(
+    "no_reading_position", "No reading position is recorded, so nothing of this book is readable."
+)
+NOTHING_READ_YET = Notice("nothing_read", "Nothing of this book has been read yet.")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The book as it lies before a reader. Without a position nothing of it is readable."""
+
+    scope: Scope | None = None
+    position: Position | None = None
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lookout:
+    """What looking into books for readers needs."""
+
+    store: TrustedStore
+    index: VectorIndex
+    embedders: Embedders
+    clock: Clock
+    tails: TailMaker
+    aim: Aim = None
+
+    def admitted(self, authority: Authority, world_ref: str, reader: str, query: str) -> World:
+        """Return the world in which a reader may ask.
+
+        Raises:
+            WorldNotFound, NotAllowed, BlankQuery: before anything dearer.
+        """
+        world = existing(self.store, authority, world_ref, self.aim)
+        if not authority.may_follow(reader, world.id):
+            raise NotAllowed("read as this reader")
+        if not query.strip():
+            raise BlankQuery
+        return world
+
+    def opened(self, authority: Authority, world: World, reader: str, book: str | None) -> Opened:
+        """Open the named book, or the current one, at the recorded position."""
+        if world.generation is None:
+            if book is not None:
+                raise DocumentNotFound(book)
+            return Opened(notices=(NO_POSITION,))
+        whole = Scope(authority, world.id, world.generation)
+        # The position is read here, once, before anything is asked of the index.
+        position = book_of(self.store.positions(whole, reader), book)
+        if position is None:
+            self._require_book(whole, world, book)
+            return Opened(notices=(NO_POSITION,))
+        scope = whole.for_reader(position.document, position.revision, position.sid)
+        if position.sid == NOTHING_READ:
+            return Opened(scope, None, (NOTHING_READ_YET,))
+        return Opened(scope, position)
+
+    def vector(self, scope: Scope, query: str) -> Vector:
+        """Return the vector of a query."""
+        return query_vector(
+            scope,
+            query.strip(),
+            embedder=self.embedders(scope.profile),
+            cache=self.store,
+            clock=self.clock,
+        )
+
+    def look(self, scope: Scope, position: Position, vector: Vector) -> Look:
+        """Make the tail, which stands beside what the index will be asked for."""
+        ref = RevisionRef(position.document, position.revision)
+        tail = self.tails.tail(scope, ref, position.sid, position.chunking)
+        distance = scope.profile.distance
+        ending = [
+            _tail_part(scope, position, chunk, similarity_of(vector, chunk.vector, distance))
+            for chunk in tail
+            if chunk.vector is not None
+        ]
+        whole = self.store.whole_chunks(scope, ref, position.sid)
+        seen = _Seen(self.store, scope, vector)
+        return Look(self.store, self.index, scope, vector, ending, whole + len(tail), seen)
+
+    def _require_book(self, scope: Scope, world: World, book: str | None) -> None:
+        """Refuse a name that no document has; one that has no position is merely unreadable."""
+        if book is None:
+            return
+        names = {
+            name
+            for entry in self.store.shelf(scope, world)
+            for name in (str(entry.number), entry.doc_id, entry.name)
+        }
+        if book not in names:
+            raise DocumentNotFound(book)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One query held against the read part of a book. `in_scope` counts its chunks."""
+
+    store: TrustedStore
+    index: VectorIndex
+    scope: Scope
+    vector: Vector
+    ending: list[Visible]
+    in_scope: int
+    _seen: _Seen
+
+    def visible(self, verified: Sequence[Verified]) -> list[Visible]:
+        """Return what of verified chunks may be seen, and the tail, by rank."""
+        return rank_visible([*self._seen.visible(verified), *self.ending])
+
+    def gather(
+        self,
+        k: int,
+        floor: float | None,
+        progress: Callable[[list[Visible]], tuple[int, float | None]],
+    ) -> Gathered:
+        """Fetch and verify until nothing is missing that could be among the best `k`.
+
+        `progress` says of what is visible so far how many are missing at least, and at which score
+        there were enough; None while there are not.
+        """
+
+        def missing(verified: list[Verified], unseen_below: float) -> int:
+            still, last = progress(self.visible(verified))
+            if last is None:
+                return still
+            # Parts of the tail may have filled the places of stored chunks not fetched yet. The
+            # index computes in single precision, hence the margin.
+            return int(unseen_below >= last - ROUNDING)
+
+        least = None if floor is None else max(floor - ROUNDING, 0.0)
+        return gather(
+            self.store, self.index, self.scope, self.vector, k=k, floor=least, missing=missing
+        )
+
+
+class _Seen:
+    """Stored chunks as the reader sees them, each revealed and scored once.
+
+    They are scored from their kept vectors, as the tail is: one routine for both.
+    """
+
+    def __init__(self, store: TrustedStore, scope: Scope, vector: Vector) -> None:
+        self._store = store
+        self._scope = scope
+        self._vector = vector
+        self._known: dict[ChunkId, Visible | None] = {}
+
+    def visible(self, verified: Sequence[Verified]) -> list[Visible]:
+        """Return what of verified chunks may be seen."""
+        fresh = [one for one in verified if one.chunk.chunk_id not in self._known]
+        hashes = [one.chunk.text_hash for one in fresh]
+        kept = self._store.vectors(self._scope, hashes) if hashes else {}
+        for one in fresh:
+            found = kept.get(one.chunk.text_hash)
+            self._known[one.chunk.chunk_id] = self._revealed(one, found) if found else None
+        shown = (self._known[one.chunk.chunk_id] for one in verified)
+        return [part for part in shown if part]
+
+    def _revealed(self, one: Verified, found: Vector) -> Visible | None:
+        score = similarity_of(self._vector, found, self._scope.profile.distance)
+        return reveal(Verified(one.chunk, one.document, one.text, score), self._scope)
+
+
+def book_of(positions: Sequence[Position], book: str | None) -> Position | None:
+    """Return the position in the named book, or in the current one when none is named."""
+    for position in positions:
+        if book is None and position.current:
+            return position
+        if book is not None and book in (str(position.document), position.doc_id, position.name):
+            return position
+    return None
+
+
+def _tail_part(scope: Scope, position: Position, chunk: TailChunk, score: float) -> Visible:
+    chapter = chunk.chapter or position.title
+    return Visible(
+        chunk_id=seen_as(
+            scope,
+            position.document,
+            chunk.first_sid,
+            chunk.last_sid,
+            chunk.start,
+            chunk.text_hash,
+        ),
+        document=position.document,
+        source=position.name,
+        title=position.title,
+        revision=None,
+        index=chunk.index,
+        start=chunk.start,
+        end=chunk.end,
+        first_sid=chunk.first_sid,
+        last_sid=chunk.last_sid,
+        chapter=chapter,
+        section=chunk.section or chapter,
+        kind=ChunkKind.TEXT,
+        text=chunk.text,
+        text_hash=chunk.text_hash,
+        tokens=chunk.tokens,
+        score=score,
+        page=chunk.page,
+    )

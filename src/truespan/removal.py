@@ -1,0 +1,36 @@
+"""Deleting for good, with the parts of a library."""
+
+from __future__ import annotations
+
+from truespan.errors import WorldBusy, WorldNotFound
+from truespan.jobs import Jobs
+from truespan.model.job import JobState
+from truespan.model.scope import Authority, Scope, Verb, World
+from truespan.parts import Parts
+from truespan.upkeep.receipt import Receipt
+from truespan.upkeep.remove import Remover
+
+
+def remover(parts: Parts) -> Remover:
+    """Return who deletes with these parts."""
+    return Remover(parts.store, parts.index, parts.assets, parts.clock, parts.remains)
+
+
+def delete_world(parts: Parts, authority: Authority, world: World, *, erase: bool) -> Receipt:
+    """Delete a world, unless somebody works at it.
+
+    Raises:
+        WorldNotFound: it is not for this authority to remove.
+        WorldBusy: a job of the world runs.
+    """
+    if not authority.may(Verb.ADMINISTER, world.id):
+        raise WorldNotFound(world.name)
+    scope = Scope(authority, world.id, world.generation) if world.generation else None
+    running = [
+        job.id
+        for job in Jobs(parts.store, parts.processes, scope).list()
+        if job.state is JobState.RUNNING
+    ]
+    if running:
+        raise WorldBusy(world.name, running[0])
+    return remover(parts).world(authority, world, erase=erase)

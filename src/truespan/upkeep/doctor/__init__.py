@@ -1,0 +1,26 @@
+"""The doctor: what is wrong with a library, what would mend it, and mending it.
+
+Owns: comparing store and index both ways, checks for leaks, plans, and carrying them out.
+Does not own: embedding (ingest), damage at read time (query), files and settings (adapters).
+Must hold: looking changes nothing that anybody sees; a plan is carried out only where things are
+still as they were seen; the store is believed, and only where its own hashes agree; what cannot be
+mended is told each time, until it is.
+"""
+
+from __future__ import annotations
+
+from truespan.upkeep.doctor.examiner import examine
+from truespan.upkeep.doctor.findings import REMEDIES, Action, Finding
+from truespan.upkeep.doctor.plan import GenerationPlan, Item, Plan, Treatment, WorldPlan
+
+__all__ = [
+    "REMEDIES",
+    "Action",
+    "Finding",
+    "GenerationPlan",
+    "Item",
+    "Plan",
+    "Treatment",
+    "WorldPlan",
+    "examine",
+]

@@ -1,0 +1,137 @@
+"""Carrying out a plan: each item is looked at again, and left alone if it is no longer so.
+
+Whatever is to be written again is marked pending in the store before anything else happens to it,
+so that a process that dies in the middle leaves the rest of its work on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from truespan.model.document import RevisionRef
+from truespan.model.ids import ChunkId, TextHash, hash_bytes
+from truespan.model.scope import Scope
+from truespan.ports import Embedder, TrustedStore, VectorIndex
+from truespan.upkeep.doctor.examiner import PAGE, Examiner, pages, revision_item
+from truespan.upkeep.doctor.findings import Action, Finding
+from truespan.upkeep.doctor.judge import SAME_WITHIN, alike, kept_flaw
+from truespan.upkeep.doctor.plan import GenerationPlan, Item, Treatment, WorldPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Applier:
+    """Does to store and index what a plan says, up to where pending chunks have to be embedded."""
+
+    store: TrustedStore
+    index: VectorIndex
+    treatment: Treatment
+
+    def world(self, scope: Scope, plan: WorldPlan) -> None:
+        """Do what concerns a world as a whole. Retired revisions are cleared by whoever embeds."""
+        now = {revision_item(flaw) for flaw in self.store.revision_flaws(scope)}
+        for item in plan.items:
+            if item.finding in (Finding.DAMAGED_DOCUMENT, Finding.LOST_DOCUMENT):
+                self._revision(scope, item, still=item in now)
+            elif item.action is Action.DROP_VECTORS:
+                self.store.drop_foreign_vectors(scope)
+                self.treatment.count(item.action, item.count)
+
+    def generation(self, scope: Scope, plan: GenerationPlan, embedder: Embedder | None) -> None:
+        """Do what concerns one generation.
+
+        With an embedder whose vectors depend on nothing but the text, it settles which of two
+        different vectors is the right one; without, the kept one is believed.
+        """
+        items = [item for item in plan.items if item.action in _OF_POINTS]
+        if not items:
+            return
+        if self.index.prepare(scope):
+            self.store.forget_index(scope)
+        for page, still in zip(
+            pages(items, PAGE), Examiner(self.store, self.index).still_so(scope, items), strict=True
+        ):
+            kept = set(still)
+            self.treatment.skipped += [item for item in page if item not in kept]
+            self._apply(scope, still, embedder)
+        self.index.flush(scope)
+
+    def _apply(self, scope: Scope, items: Sequence[Item], embedder: Embedder | None) -> None:
+        by_action: dict[Action, list[Item]] = {}
+        for item in items:
+            by_action.setdefault(item.action, []).append(item)
+        broken = (*by_action.get(Action.RESTORE, ()), *by_action.get(Action.SET_ASIDE, ()))
+        restored = self._restore(scope, broken)
+        write = by_action.get(Action.WRITE, [])
+        again = [TextHash(item.subject) for item in by_action.get(Action.EMBED, ())]
+        again += self._settled(scope, write, embedder) if embedder else []
+        if again:
+            self.store.forget_vectors(scope, again)
+            self.treatment.count(Action.EMBED, len(again))
+        self._write(scope, write, restored)
+        self._delete(scope, by_action.get(Action.DELETE, ()))
+
+    def _restore(self, scope: Scope, items: Sequence[Item]) -> list[ChunkId]:
+        """Restore rows, and return those that were; nobody may find what cannot be shown."""
+        ids = [ChunkId(item.subject) for item in items]
+        restored = [chunk_id for chunk_id in ids if self.store.rebuild_chunk(scope, chunk_id)]
+        self.treatment.count(Action.RESTORE, len(restored))
+        if lost := [chunk_id for chunk_id in ids if chunk_id not in set(restored)]:
+            self.index.delete(scope, lost)
+            self.treatment.count(Action.SET_ASIDE, len(lost))
+        return restored
+
+    def _write(self, scope: Scope, items: Sequence[Item], restored: Sequence[ChunkId]) -> None:
+        """Have points written again; those of restored rows too, which did not know their place."""
+        again = {*(ChunkId(item.subject) for item in items), *restored}
+        if not again:
+            return
+        self.store.mark_pending(scope, sorted(again))
+        doubled = [item for item in items if item.finding is Finding.DUPLICATE_POINT]
+        if doubled:
+            self.index.delete(scope, [ChunkId(item.subject) for item in doubled])
+        self.treatment.count(Action.WRITE, len(items))
+
+    def _delete(self, scope: Scope, items: Sequence[Item]) -> None:
+        if items:
+            self.index.delete(scope, [ChunkId(item.subject) for item in items])
+            self.treatment.count(Action.DELETE, len(items))
+
+    def _settled(self, scope: Scope, items: Sequence[Item], embedder: Embedder) -> list[TextHash]:
+        """Return the texts whose kept vector is the wrong one of two that differ."""
+        ids = [ChunkId(item.subject) for item in items if item.finding is Finding.CHANGED_VECTOR]
+        if not ids:
+            return []
+        points = {point.chunk_id: point.vector for point in self.index.read(scope, ids)}
+        records = self.store.read_chunks(scope, ids)
+        wrong: list[TextHash] = []
+        for chunk in self.store.expected_among(scope, ids):
+            kept, held = chunk.vector or b"", points.get(chunk.chunk_id, b"")
+            record = records.get(chunk.chunk_id)
+            data = record.chunk.data if record and record.chunk else b""
+            if hash_bytes(data) != chunk.text_hash:
+                continue
+            if kept_flaw(held, scope.profile.dimensions) or alike(kept, held) > 1 - SAME_WITHIN:
+                # The one in the index is no vector at all, or it makes no difference.
+                continue
+            made = embedder.embed_documents([data.decode()])[0]
+            if alike(made, kept) < 1 - SAME_WITHIN:
+                wrong.append(chunk.text_hash)
+        return wrong
+
+    def _revision(self, scope: Scope, item: Item, *, still: bool) -> None:
+        if not still:
+            self.treatment.skipped.append(item)
+            return
+        document, revision, _ = item.subject.split(".")
+        ref = RevisionRef(int(document), int(revision))
+        if item.action is Action.RESTORE_DOCUMENT and self.store.restore_text(scope, ref):
+            self.treatment.count(Action.RESTORE_DOCUMENT)
+            return
+        # Otherwise the same bytes would be taken for no change, and nothing would be ingested.
+        self.store.distrust(scope, ref)
+
+
+_OF_POINTS = frozenset(
+    {Action.RESTORE, Action.SET_ASIDE, Action.WRITE, Action.DELETE, Action.EMBED}
+)

@@ -1,0 +1,79 @@
+"""Doing what deletions left queued: until it is done, deleted bytes may lie in some file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from truespan.errors import (
+    IndexRefused,
+    IndexSchemaMismatch,
+    IndexUnavailable,
+    StorageFull,
+    StoreBusy,
+)
+from truespan.model.erasure import NO_FILES, Erasure, ErasureKind, RemovedFiles
+from truespan.model.scope import OWNER, Generation, Scope
+from truespan.ports import AssetStore, TrustedStore, VectorIndex
+
+_LATER = (IndexUnavailable, IndexRefused, IndexSchemaMismatch, StorageFull, StoreBusy)
+"""What may be otherwise the next time."""
+
+
+@dataclass(slots=True)
+class ErasureReport:
+    """What was done, and what waits for what."""
+
+    done: int = 0
+    waiting: dict[str, str] = field(default_factory=dict)
+    assets: RemovedFiles = NO_FILES
+
+
+def apply_erasures(
+    store: TrustedStore,
+    index: VectorIndex,
+    assets: AssetStore,
+    *,
+    urgent: bool = False,
+    kinds: Collection[ErasureKind] = frozenset(ErasureKind),
+) -> ErasureReport:
+    """Do all that is queued; what cannot be done now stays queued, and the report says why.
+
+    Safe to run twice or in two processes: each piece of work is forgotten only after it was done,
+    and only if nobody has asked for it again meanwhile.
+    """
+    report = ErasureReport()
+    for one in store.erasures(urgent=urgent):
+        if one.kind not in kinds:
+            continue
+        try:
+            _erase(store, index, assets, one, report)
+        except _LATER as error:
+            report.waiting[one.kind.value] = error.code
+        else:
+            store.finish_erasure(one)
+            report.done += 1
+    return report
+
+
+def _erase(
+    store: TrustedStore, index: VectorIndex, assets: AssetStore, one: Erasure, report: ErasureReport
+) -> None:
+    match one.kind:
+        case ErasureKind.POINTS if one.profile is not None:
+            _drop(index, Scope(OWNER, one.world, Generation(one.generation, one.profile)))
+        case ErasureKind.ASSETS:
+            report.assets = assets.remove_all(one.world)
+        case ErasureKind.INDEX if one.profile is not None:
+            index.erase(one.profile)
+        case ErasureKind.STORE:
+            store.rewrite_file()
+        case _:
+            raise AssertionError("points and index have a profile")
+
+
+def _drop(index: VectorIndex, scope: Scope) -> None:
+    # Not prepared first: where there is no collection, there are no points to remove.
+    if scope.profile.id in index.collections():
+        index.drop(scope)
+        index.flush(scope)

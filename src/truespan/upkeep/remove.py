@@ -1,0 +1,153 @@
+"""Deleting a document or a world for good: out of sight, out of the index, out of every file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from truespan.errors import TruespanError
+from truespan.model.document import Document, RevisionRef
+from truespan.model.erasure import ErasureKind, Remnant, RemovedFiles, Trace
+from truespan.model.scope import Authority, Scope, World
+from truespan.ports import AssetStore, Clock, Remains, TrustedStore, VectorIndex
+from truespan.upkeep.erase import ErasureReport, apply_erasures
+from truespan.upkeep.receipt import PointsRemoved, Receipt
+
+_VECTORS_LOOKED_FOR = 4
+_AT_ONCE = frozenset({ErasureKind.POINTS, ErasureKind.ASSETS})
+_IN_FILES = "asked_for_later"
+
+
+@dataclass(frozen=True, slots=True)
+class Remover:
+    """Deletes, erases, and gives a receipt."""
+
+    store: TrustedStore
+    index: VectorIndex
+    assets: AssetStore
+    clock: Clock
+    remains: Remains | None
+
+    def document(self, scope: Scope, world: World, document: Document, *, erase: bool) -> Receipt:
+        """Delete a document: hidden first, then without images and points, then without rows.
+
+        With `erase`, its bytes are removed from the files as well, and looked for afterwards.
+        """
+        store = self.store
+        traces = self._traces(scope, document.number) if erase else []
+        redacted = store.tombstone(scope, document.number, erase=erase)
+        refs = [ref for ref in store.retired(scope) if ref.document == document.number]
+        gone = document.doc_id in store.deleted(scope)
+        images = self.assets.remove(scope.world, document.doc_id) if gone else RemovedFiles(0, 0)
+        points = self._remove_points(scope, refs)
+        rows: Counter[str] = Counter()
+        for ref in refs:
+            rows.update(store.purge(scope, ref))
+        receipt = Receipt(
+            world=world.name,
+            world_id=world.id,
+            number=document.number,
+            doc_id=document.doc_id,
+            name=document.name,
+            deleted_at=self.clock.now(),
+            rows=dict(sorted(rows.items())),
+            redacted=dict(redacted),
+            points=points,
+            assets=images,
+        )
+        return self._erased(receipt, traces, erase=erase)
+
+    def world(self, authority: Authority, world: World, *, erase: bool) -> Receipt:
+        """Delete a world with all that is in it.
+
+        One commit removes its rows and writes down what has to follow. From then on nothing can
+        name it, so its points cannot be asked for while they last.
+        """
+        generation = world.generation
+        scope = Scope(authority, world.id, generation) if generation else None
+        traces = self._traces(scope, None) if scope and erase else []
+        points = self._points_of(scope) if scope else ()
+        rows = self.store.delete_world(authority, world.id, erase=erase)
+        receipt = Receipt(
+            world=world.name,
+            world_id=world.id,
+            number=None,
+            doc_id=None,
+            name=world.name,
+            deleted_at=self.clock.now(),
+            rows=dict(sorted(rows.items())),
+            points=points,
+        )
+        return self._erased(receipt, traces, erase=erase)
+
+    def catch_up(self, *, urgent: bool = False) -> ErasureReport:
+        """Do what earlier deletions left queued; with `urgent`, only what was asked for."""
+        return apply_erasures(self.store, self.index, self.assets, urgent=urgent)
+
+    def _points_of(self, scope: Scope) -> tuple[PointsRemoved, ...]:
+        """Return how many points each generation has, as far as the index can tell."""
+        counted = []
+        for kept in self.store.kept_generations(scope):
+            own = replace(scope, generation=kept.generation)
+            with suppress(TruespanError):
+                points = self.index.count(own)
+                counted.append(PointsRemoved(own.generation.number, own.profile.id, points))
+        return tuple(counted)
+
+    def _traces(self, scope: Scope, document: int | None) -> list[Trace]:
+        """Return what to look for afterwards; nothing when nobody will look."""
+        if self.remains is None:
+            return []
+        return [*self.store.traces(scope, document), *self._vectors(scope, document)]
+
+    def _vectors(self, scope: Scope, document: int | None) -> list[Trace]:
+        """Return a few vectors as the index holds them, that no other text has."""
+        ids = self.store.own_chunks(scope, document, limit=_VECTORS_LOOKED_FOR)
+        try:
+            points = self.index.read(scope, ids) if ids else []
+        except TruespanError:
+            # An index that cannot be read does not keep anybody from deleting.
+            return []
+        return [Trace(True, point.vector) for point in points]
+
+    def _remove_points(
+        self, scope: Scope, refs: Sequence[RevisionRef]
+    ) -> tuple[PointsRemoved, ...]:
+        removed = []
+        for kept in self.store.kept_generations(scope):
+            own = replace(scope, generation=kept.generation)
+            if self.index.prepare(own):
+                # An index that is found empty holds nothing of what the store says it holds.
+                self.store.forget_index(own)
+            ids = [chunk for ref in refs for chunk in self.store.chunk_ids(own, ref)]
+            self.index.delete(own, ids)
+            self.index.flush(own)
+            removed.append(PointsRemoved(own.generation.number, own.profile.id, len(ids)))
+        return tuple(removed)
+
+    def _erased(self, receipt: Receipt, traces: Sequence[Trace], *, erase: bool) -> Receipt:
+        """Remove what is left in files, look for it, and seal the receipt."""
+        report = self._apply(erase=erase)
+        check = self._check(traces) if erase else None
+        found = check.found if check else 0
+        return replace(
+            receipt,
+            assets=RemovedFiles(
+                receipt.assets.files + report.assets.files,
+                receipt.assets.bytes + report.assets.bytes,
+            ),
+            erased=erase and not report.waiting and not found,
+            waiting=report.waiting if erase else {"files": _IN_FILES},
+            check=check,
+        ).sealed()
+
+    def _apply(self, *, erase: bool) -> ErasureReport:
+        kinds = frozenset(ErasureKind) if erase else _AT_ONCE
+        return apply_erasures(self.store, self.index, self.assets, urgent=True, kinds=kinds)
+
+    def _check(self, traces: Sequence[Trace]) -> Remnant | None:
+        if self.remains is None or not traces:
+            return None
+        return self.remains.look_for(traces)

@@ -1,0 +1,196 @@
+"""Writing a collection anew: live points stay as they were, deleted ones are in no file."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.contract.index_contract import new_scope, point
+from tests.forensics import traces
+from tests.mortal_files import COLLECTION, WIDE, erase, killed_at
+from truespan.adapters.disk_space import require_space
+from truespan.adapters.edge.collections import Collections
+from truespan.adapters.edge.wire import (
+    Delete,
+    DeleteStale,
+    Done,
+    Erase,
+    Erased,
+    Flush,
+    Page,
+    Prepare,
+    Scan,
+    Upsert,
+    WirePoint,
+)
+from truespan.adapters.qdrant_filter import HasId, tenant
+from truespan.adapters.vector_bytes import unit_vector
+from truespan.errors import StorageFull
+from truespan.model.chunk import Point, Vector
+
+SCOPE = new_scope(WIDE)
+POINTS = 600
+GONE = 8
+
+
+def made(count: int, seed: int = 1) -> list[Point]:
+    rng = random.Random(seed)
+    return [
+        point(SCOPE, number, unit_vector([rng.gauss(0, 1) for _ in range(64)]))
+        for number in range(count)
+    ]
+
+
+def upsert(collections: Collections, points: Sequence[Point]) -> None:
+    wire = [
+        WirePoint(one.chunk_id, one.vector, one.text_hash, 1, 0, 1, 1, "chapter", "section", "text")
+        for one in points
+    ]
+    assert collections.answer(Upsert(COLLECTION, SCOPE.tenant, wire, 0)) == Done()
+
+
+def delete(collections: Collections, points: Sequence[Point]) -> None:
+    ids = tuple(one.chunk_id for one in points)
+    assert collections.answer(Delete(COLLECTION, (tenant(SCOPE), HasId(ids)))) == Done()
+
+
+def live(collections: Collections) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    start: str | None = None
+    while True:
+        page = collections.answer(Scan(COLLECTION, (tenant(SCOPE),), start, 256))
+        assert isinstance(page, Page)
+        found.update({entry[0]: entry[2] for entry in page.points})
+        if page.next is None:
+            return found
+        start = page.next
+
+
+def filled(folder: Path) -> tuple[Collections, list[Point]]:
+    folder.mkdir()
+    collections = Collections(folder)
+    collections.answer(Prepare(COLLECTION))
+    points = made(POINTS)
+    upsert(collections, points)
+    delete(collections, points[:GONE])
+    collections.answer(Flush(COLLECTION))
+    return collections, points
+
+
+def vectors(points: Sequence[Point]) -> list[Vector]:
+    return [one.vector for one in points]
+
+
+def step(collections: Collections, ticket: int = 0) -> Erased:
+    reply = collections.answer(Erase(COLLECTION, ticket, 0))
+    assert isinstance(reply, Erased)
+    return reply
+
+
+def test_deleted_points_stay_in_the_files_until_they_are_written_anew(tmp_path: Path) -> None:
+    collections, points = filled(tmp_path / "index")
+    gone, before = vectors(points[:GONE]), live(collections)
+    assert traces(tmp_path, "", gone)
+
+    ticket = step(collections).ticket
+    while not step(collections, ticket).done:
+        pass
+
+    assert traces(tmp_path, "", gone) == []
+    assert live(collections) == before
+    assert len(before) == POINTS - GONE
+    collections.close()
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [WIDE.id]
+
+
+def test_what_is_written_and_deleted_meanwhile_is_in_the_fresh_files_too(tmp_path: Path) -> None:
+    collections, points = filled(tmp_path / "index")
+    other = made(POINTS, seed=2)
+    ticket = step(collections).ticket
+    added = [point(SCOPE, 5000 + number, one.vector) for number, one in enumerate(other[:5])]
+
+    upsert(collections, [*other[100:103], *added])
+    delete(collections, points[200:210])
+    stale = [(points[220].chunk_id, points[220].text_hash), (points[221].chunk_id, "another")]
+    collections.answer(DeleteStale(COLLECTION, (tenant(SCOPE),), stale))
+    expected = live(collections)
+    while not step(collections, ticket).done:
+        assert live(collections) == expected
+
+    assert live(collections) == expected
+    assert {one.chunk_id for one in added} <= set(expected)
+    assert points[220].chunk_id not in expected
+    assert points[221].chunk_id in expected
+    collections.close()
+
+
+def test_whoever_asks_while_one_rewriting_runs_gets_the_next_one(tmp_path: Path) -> None:
+    collections, points = filled(tmp_path / "index")
+    first = step(collections).ticket
+    delete(collections, points[100:103])
+
+    second = step(collections).ticket
+    while not step(collections, first).done:
+        pass
+
+    assert second == first + 1
+    assert traces(tmp_path, "", vectors(points[100:103]))
+    while not step(collections, second).done:
+        pass
+    assert traces(tmp_path, "", vectors(points[100:103])) == []
+    collections.close()
+
+
+def test_a_ticket_of_an_earlier_process_is_answered_by_one_rewriting(tmp_path: Path) -> None:
+    collections, _ = filled(tmp_path / "index")
+    ticket, steps = 17, 0
+    while not (reply := step(collections, ticket)).done:
+        ticket, steps = reply.ticket, steps + 1
+    assert ticket == 1
+    assert steps < 5
+    collections.close()
+
+
+def test_closing_in_the_middle_leaves_the_old_files_alone(tmp_path: Path) -> None:
+    collections, _ = filled(tmp_path / "index")
+    before = live(collections)
+    step(collections)
+
+    collections.close()
+
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [WIDE.id]
+    again = Collections(tmp_path / "index")
+    assert live(again) == before
+    again.close()
+
+
+def test_without_room_for_a_copy_nothing_is_begun(tmp_path: Path) -> None:
+    collections, _ = filled(tmp_path / "index")
+    with pytest.raises(StorageFull):
+        collections.answer(Erase(COLLECTION, 0, 1 << 60))
+    require_space(tmp_path, 0)
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [WIDE.id]
+    collections.close()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 7, 8, 15, 1000])
+def test_killed_at_any_change_of_files_every_live_point_is_there_and_erasing_again_ends_it(
+    tmp_path: Path, number: int
+) -> None:
+    # The later changes are removals of one old file after the other.
+    folder = tmp_path / "index"
+    collections, points = filled(folder)
+    before = live(collections)
+    collections.close()
+
+    assert killed_at(number, folder, "erase") == (number < 1000)
+    again = Collections(folder)
+    assert live(again) == before
+    again.close()
+    erase(folder)
+
+    assert traces(folder, "", vectors(points[:GONE])) == []
+    assert [path.name for path in folder.iterdir()] == [WIDE.id]

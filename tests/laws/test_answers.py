@@ -1,0 +1,118 @@
+"""Laws of answers: what is on record explains itself, and what is quoted stands there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.answers import Scripted, scored, study
+from tests.promises import proves
+from tests.unit.sources import source
+from truespan.answer.quotes import check_quotes
+from truespan.answer.replay import replayed_from
+from truespan.doors.wire import to_json
+from truespan.errors import InvalidConfiguration
+from truespan.library import World
+from truespan.model.decision import AnswerMode
+from truespan.model.trail import Visible
+
+REPLIES = ["It hung there [1].", "", "NO_CONTEXT", " \n", "“Passage 3.” [2, 7]", "no_context."]
+QUERIES = ["keys", "who held it", "who held it now", "Who held the spare key to the hut?"]
+REQUESTS = 60
+
+
+@proves("decision.explain-logged", "decision.used-among-retrieved", "decision.metadata-sorted")
+@pytest.mark.parametrize("seed", range(6))
+def test_every_record_leads_to_the_decision_it_records(tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    room = study(tmp_path, primary=Scripted(""), fallback=Scripted(""))
+    room.add(
+        **{
+            f"p{n}__txt": scored(rng.choice([0.25, 0.5, 0.55, 0.58, rng.random()]), f"Passage {n}.")
+            for n in range(30)
+        }
+    )
+    answered = 0
+    for _ in range(REQUESTS):
+        world = random_world(room, rng)
+        if world is None:
+            continue
+        room.primary.replies, room.fallback.replies = (
+            [[rng.choice(REPLIES)]],
+            [[rng.choice(REPLIES)]],
+        )
+        answer = world.answer(rng.choice(QUERIES), fused=rng.random() < 0.2)
+        answered += 1
+        found = world.explain(str(answer.record))
+        assert found.same is True
+        assert replayed_from(plain(found.record)).same is True
+        assert found.decision.mode is answer.mode
+        retrieved = [note.chunk_id for note in answer.retrieved_chunks_metadata]
+        assert set(answer.used_chunks) <= set(retrieved)
+        scores = [note.similarity for note in answer.retrieved_chunks_metadata]
+        assert scores == sorted(scores, reverse=True)
+        assert (answer.mode is AnswerMode.FALLBACK) == (not answer.used_chunks)
+
+    assert answered > REQUESTS // 3
+
+
+def random_world(room: Any, rng: Random) -> World | None:
+    """Return the world under rules drawn at random; None when they contradict each other."""
+    low, high = sorted((rng.random(), rng.random()))
+    rules = rng.choice(
+        [
+            {},
+            {"threshold_low": low, "threshold_high": high},
+            {"max_chunks": rng.randint(1, 4), "max_context_chars": rng.randint(150, 900)},
+            {"min_chunks_for_hybrid": rng.randint(0, 6), "min_total_context_chars": 400},
+            {"min_similarity_for_hybrid": rng.random() / 2, "short_query_max_tokens": 0},
+            {"score_mode": "raw", "raw_cosine_low": low, "raw_cosine_high": high},
+        ]
+    )
+    try:
+        return room.with_rules(**rules)
+    except InvalidConfiguration:
+        return None
+
+
+def plain(record: Any) -> Any:
+    import msgspec
+
+    return msgspec.json.decode(to_json(record))
+
+
+WORDS = ["the", "key", "hung", "on", "hook", "seven", "nobody", "took", "it"]
+words = st.lists(st.sampled_from(WORDS), min_size=4)
+
+
+def sids(chunk: Visible, last: int, start: int, end: int) -> tuple[int, int]:
+    assert chunk.start <= start < end
+    assert last >= chunk.first_sid
+    return chunk.first_sid, chunk.last_sid
+
+
+@given(words, st.data())
+def test_words_taken_from_a_source_are_verified_and_others_are_not(
+    spoken: list[str], data: st.DataObject
+) -> None:
+    begin = data.draw(st.integers(0, len(spoken) - 2))
+    end = data.draw(st.integers(begin + 1, len(spoken)))
+    chunk = source(" ".join(spoken))
+    taken = data.draw(st.sampled_from([" ", "\n", "  "])).join(spoken[begin:end])
+    changed = " ".join([*spoken[begin:end], "landlady"])
+
+    assert check_quotes(f"“{taken}”", [chunk], sids).found[0].verified
+    assert not check_quotes(f"“{changed}”", [chunk], sids).found[0].verified
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_no_answer_whatever_it_says_breaks_the_check_of_its_quotes(answer: str, text: str) -> None:
+    found = check_quotes(answer, [source(text or "x")], sids)
+
+    for start, end in found.literal:
+        assert 0 <= start < end <= len(answer)

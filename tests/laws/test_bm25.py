@@ -1,0 +1,94 @@
+"""BM25 from the store equals the formula, written out over the chunks in scope and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.worlds import Place, place
+from truespan.library import World
+from truespan.model.document import RevisionRef
+from truespan.model.ids import ChunkId
+from truespan.query.words import word_scores
+
+LEXICON = ("lamp", "lamps", "harbour", "night", "key", "keys", "oar", "die", "Haus", "Häuser")
+STEMS = {
+    "en": {"lamps": "lamp", "keys": "key"},
+    "de": {"häuser": "haus"},
+}
+"""What the stemmers of the two languages make of these words, where it is another word."""
+
+TEXTS = st.lists(st.sampled_from(LEXICON), min_size=1, max_size=30)
+DOCUMENTS = st.lists(st.tuples(TEXTS, st.sampled_from(("en", "de"))), min_size=1, max_size=7)
+
+
+def stem(word: str, language: str) -> str:
+    folded = word.casefold()
+    return STEMS[language].get(folded, folded)
+
+
+def reference(
+    query: Sequence[str], chunks: dict[ChunkId, tuple[Sequence[str], str]]
+) -> dict[ChunkId, float]:
+    """Return the score of each chunk that has a word of the query."""
+    mean = sum(len(text) for text, _ in chunks.values()) / len(chunks)
+    languages = sorted({language for _, language in chunks.values()})
+    asked = {tuple(stem(word, one) for one in languages): word for word in query}
+    scores: dict[ChunkId, float] = {}
+    for word in asked.values():
+        counts = {
+            id: [stem(one, language) for one in text].count(stem(word, language))
+            for id, (text, language) in chunks.items()
+        }
+        df = sum(count > 0 for count in counts.values())
+        idf = log(1 + (len(chunks) - df + 0.5) / (df + 0.5))
+        for id, count in counts.items():
+            if count:
+                length = len(chunks[id][0])
+                gain = count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / mean))
+                scores[id] = scores.get(id, 0.0) + idf * gain
+    return scores
+
+
+def filled(here: Place, documents: Sequence[tuple[Sequence[str], str]]) -> World:
+    world = here.library.create_world("world")
+    for number, (text, language) in enumerate(documents):
+        world.ingest(here.write(f"{number}.txt", " ".join(text)), language=language)
+    return world
+
+
+@settings(max_examples=40, deadline=None)
+@given(DOCUMENTS, TEXTS, st.sets(st.integers(1, 7), min_size=1))
+def test_bm25_is_the_formula_over_the_chunks_in_scope(
+    documents: list[tuple[list[str], str]], query: list[str], wanted: set[int]
+) -> None:
+    with TemporaryDirectory() as folder:
+        here = place(Path(folder))
+        world = filled(here, documents)
+        record, whole = world._record(), here.scope(world)
+        for scope in (whole, whole.narrow(documents=wanted)):
+            numbers = range(1, len(documents) + 1) if scope is whole else sorted(wanted)
+            ids = {
+                number: here.store.chunk_ids(scope, _ref(world, number))[0]
+                for number in numbers
+                if number <= len(documents)
+            }
+            chunks = {id: documents[number - 1] for number, id in ids.items()}
+            expected = reference(query, chunks) if chunks else {}
+
+            found = word_scores(here.store, scope, record, " ".join(query))
+
+            for number, id in ids.items():
+                assert abs(found.of(number, 1, 0) - expected.get(id, 0.0)) < 1e-9
+            assert set(found.top(100, 6)) == set(expected)
+            assert abs(found.best - max(expected.values(), default=0.0)) < 1e-9
+        here.library.close()
+
+
+def _ref(world: World, number: int) -> RevisionRef:
+    return RevisionRef(number, world.document(number).active or 0)

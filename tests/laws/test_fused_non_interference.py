@@ -1,0 +1,116 @@
+"""With words in play as well, nothing outside the scope changes a byte of an answer."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.books import book
+from tests.promises import proves
+from tests.readings import Stopped, frozen, stopped_at
+from tests.worlds import Place, WordEmbedder, other_profile, place
+from truespan.doors.wire import to_json
+from truespan.library import World
+from truespan.query import fused
+
+QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra", "the the the")
+
+
+def without_time(answer: object) -> str:
+    told = json.loads(to_json(answer))
+    told.pop("processing_time_ms")
+    return json.dumps(told, sort_keys=True)
+
+
+def searches(world: World) -> list[str]:
+    return [
+        without_time(world.search(query, top_k=top_k, floor=0.0, fused=True))
+        for query in QUERIES
+        for top_k in (1, 4, 30)
+    ]
+
+
+FILTERS: tuple[dict[str, Any], ...] = (
+    {"documents": ["1", "2"]},
+    {"documents": ["a.txt"], "language_constraint": None},
+    {"tags": ["mine"]},
+    {"chapter_filter": "a.txt", "language_constraint": None},
+)
+
+
+def retrievals(world: World) -> list[str]:
+    return [
+        frozen(world.retrieve(query, top_k=4, near_misses=True, fused=True, **filters))
+        for query in QUERIES
+        for filters in FILTERS
+    ]
+
+
+@pytest.fixture(autouse=True)
+def small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the number of candidates matter in small worlds."""
+    monkeypatch.setattr(fused, "POOL", 6)
+
+
+def filled(here: Place) -> World:
+    world = here.library.create_world("mine")
+    paths = [
+        here.write(name, book(seed, "txt", 12)) for seed, name in enumerate(("a.txt", "b.txt"))
+    ]
+    world.ingest(paths, tags=["mine"], language="en")
+    return world
+
+
+@proves("search.non-interference")
+@pytest.mark.parametrize("dimensions", [3, 64])
+def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimensions: int) -> None:
+    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=dimensions)))
+    world = filled(here)
+    before = [*searches(world), *retrievals(world)]
+
+    other = here.library.create_world("theirs")
+    other.ingest([here.write(f"{seed}.txt", book(seed, "txt", 20)) for seed in range(2, 9)])
+    other.search("the lamp", fused=True)
+    added = [*searches(world), *retrievals(world)]
+    for document in other.documents():
+        other.delete(document.doc_id)
+
+    assert before == added == [*searches(world), *retrievals(world)]
+    assert any('"returned": 4' in answer for answer in before)
+
+
+@proves("search.non-interference")
+@pytest.mark.parametrize("dimensions", [3, 64])
+def test_documents_outside_the_scope_change_no_byte_of_a_fused_answer(
+    tmp_path: Path, dimensions: int
+) -> None:
+    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=dimensions)))
+    world = filled(here)
+    before = retrievals(world)
+
+    for seed in range(2, 9):
+        world.ingest(here.write(f"other{seed}.txt", book(seed, "txt", 20)), language="de")
+
+    assert retrievals(world) == before
+
+
+@proves("search.non-interference")
+@pytest.mark.parametrize("step", range(1, 9))
+def test_a_replacement_that_stopped_anywhere_changes_no_byte_of_a_fused_answer(
+    tmp_path: Path, step: int
+) -> None:
+    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=3)))
+    world = filled(here)
+    before = [*searches(world), *retrievals(world)]
+
+    path = here.write("a.txt", book(7, "txt", 30))
+    with suppress(Stopped):
+        stopped_at(here, step).world("mine").ingest(path, tags=["mine"], language="en")
+    after = here.library.world("mine")
+
+    assert after.document("a.txt").active == 1
+    assert [*searches(after), *retrievals(after)] == before

@@ -1,0 +1,178 @@
+"""Settings of answers that contradict each other, or the profile, refuse to start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import truespan
+from tests.answers import QUESTION, ScoreEmbedder, Scripted, study
+from tests.promises import proves
+from tests.worlds import other_profile
+from truespan.errors import InvalidConfiguration
+from truespan.model.answer_rules import AnswerRules
+from truespan.model.decision_settings import DecisionSettings
+from truespan.model.profile import Distance
+
+
+def opened(folder: Path, **settings: Any) -> truespan.Library:
+    """Open a library with these settings in its file."""
+    folder.mkdir(exist_ok=True)
+    lines = [f"{name} = {_spelled(value)}" for name, value in settings.items()]
+    (folder / "truespan.toml").write_text("\n".join(lines), encoding="utf-8")
+    return truespan.open(folder, create=True, embedder=ScoreEmbedder())
+
+
+def _spelled(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+@proves("settings.thresholds-ordered")
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"answer_threshold_low": 0.6}, "threshold_low is 0.6 and threshold_high is 0.55"),
+        ({"answer_threshold_high": 0.2}, "threshold_low is 0.25 and threshold_high is 0.2"),
+        ({"answer_short_query_threshold_low": 0.9}, "short_query_threshold_low is 0.9"),
+        (
+            {"answer_raw_cosine_low": 0.5, "answer_raw_cosine_high": 0.4},
+            "raw_cosine_low is 0.5 and raw_cosine_high is 0.4",
+        ),
+        ({"answer_min_similarity_for_hybrid": 0.55}, "min_similarity_for_hybrid is 0.55"),
+        ({"answer_min_chunks_for_hybrid": 7}, "min_chunks_for_hybrid is 7"),
+        ({"answer_min_total_context_chars": 9000}, "min_total_context_chars is 9000"),
+        ({"answer_exclude_chunk_types_from_llm": "figure,text"}, "names every kind"),
+        ({"answer_exclude_chunk_types_from_llm": "picture"}, "no kind of chunk"),
+        ({"answer_threshold_high": 1.5}, "answer_threshold_high must be a number from 0.0 to 1.0"),
+        (
+            {"answer_thresholds": "calibrated", "answer_score_mode": "raw"},
+            "calibrated thresholds are similarities",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_refuse_to_start(
+    tmp_path: Path, settings: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InvalidConfiguration) as refused:
+        opened(tmp_path, **settings)
+
+    assert named in str(refused.value)
+    assert "answer_" in str(refused.value)
+
+
+@proves("settings.thresholds-ordered")
+def test_equal_thresholds_start(tmp_path: Path) -> None:
+    with opened(
+        tmp_path, answer_threshold_low=0.55, answer_short_query_threshold_low=0.58
+    ) as open_:
+        assert open_._parts.answers.decision.low == 0.55
+
+
+@proves("settings.raw-bounds")
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({}, "raw_cosine_low, raw_cosine_high"),
+        ({"answer_raw_cosine_low": 0.2}, "missing: raw_cosine_high"),
+        ({"answer_raw_dot_low": 0.1}, "raw_cosine_low, raw_cosine_high"),
+        (
+            {
+                "answer_retrieval_distance": "dot",
+                "answer_raw_cosine_low": 0.2,
+                "answer_raw_cosine_high": 0.6,
+            },
+            "raw_dot_low, raw_dot_high",
+        ),
+    ],
+)
+def test_raw_scores_without_raw_thresholds_refuse_to_start(
+    tmp_path: Path, settings: dict[str, Any], missing: str
+) -> None:
+    with pytest.raises(InvalidConfiguration, match="needs raw_") as refused:
+        opened(tmp_path, answer_score_mode="raw", **settings)
+
+    assert missing in str(refused.value)
+
+
+@proves("settings.raw-bounds")
+@pytest.mark.parametrize("distance", ["cosine", "dot"])
+def test_raw_scores_with_raw_thresholds_start(tmp_path: Path, distance: str) -> None:
+    bounds = {f"answer_raw_{distance}_low": 0.1, f"answer_raw_{distance}_high": 0.6}
+    others = {"answer_min_similarity_for_hybrid": 0.3, "answer_short_query_max_tokens": 0}
+
+    with opened(tmp_path, answer_score_mode="raw", **bounds, **others) as library:
+        decision = library._parts.answers.decision
+
+    assert (decision.distance, decision.low, decision.high) == (distance, 0.1, 0.6)
+
+
+@proves("settings.unsupported-distance")
+@pytest.mark.parametrize("distance", ["euclid", "l2", "Cosine", "manhattan"])
+def test_another_distance_refuses_to_start(tmp_path: Path, distance: str) -> None:
+    with pytest.raises(InvalidConfiguration, match="answer_retrieval_distance"):
+        opened(tmp_path, answer_retrieval_distance=distance)
+
+
+@proves("index.distance-agrees")
+def test_a_distance_that_is_not_the_profiles_is_an_error_before_the_search(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted("So."), watched=True)
+    room.scores(0.7)
+    world = room.with_rules(distance=Distance.DOT)
+    room.here.journal.clear()
+
+    with pytest.raises(InvalidConfiguration, match="compared by 'cosine'"):
+        world.answer(QUESTION)
+
+    assert not any(call.startswith(("index.", "embedder.embed")) for call in room.here.journal)
+    assert room.primary.asked == []
+
+
+@proves("decision.normalised-similarity")
+def test_scores_of_a_dot_product_are_mapped_before_thresholds_are_asked(tmp_path: Path) -> None:
+    embedder = ScoreEmbedder(profile=other_profile(dimensions=4, distance=Distance.DOT))
+    room = study(tmp_path, primary=Scripted("So [1]."), embedder=embedder, index=_Mapped())
+    room.scores(0.1, 0.2)
+
+    answer = room.world.answer(QUESTION)
+
+    assert answer.decision_explain["distance"] == "dot"
+    assert answer.decision_explain["max_similarity"] == pytest.approx(0.6)
+    assert answer.mode == "rag"
+
+
+@proves("settings.raw-bounds")
+def test_raw_thresholds_decide_on_raw_scores(tmp_path: Path) -> None:
+    rules = AnswerRules(
+        DecisionSettings(
+            score_mode="raw",  # type: ignore[arg-type]
+            raw_cosine_low=0.4,
+            raw_cosine_high=0.8,
+            short_query_threshold_high=0.9,
+            min_similarity_for_hybrid=0.45,
+        )
+    )
+    room = study(tmp_path, primary=Scripted("So [1]."), rules=rules)
+    room.scores(0.7, 0.39)
+
+    answer = room.world.answer(QUESTION)
+
+    assert (answer.mode, len(answer.retrieved_chunks_metadata)) == ("hybrid", 1)
+    assert answer.decision_explain["thresholds"] == {"low": 0.4, "high": 0.8}
+
+
+def _Mapped() -> Any:  # noqa: N802 -- it makes an index
+    from tests.worlds import MemoryIndex
+
+    class Mapped(MemoryIndex):
+        """An index that gives dot products on the scale of similarities, as the real one does."""
+
+        def search(self, scope: Any, vector: Any, *, limit: int, floor: Any) -> Any:
+            from dataclasses import replace
+
+            hits = super().search(scope, vector, limit=10_000, floor=None)
+            mapped = [replace(hit, score=(hit.score + 1) / 2) for hit in hits]
+            return [hit for hit in mapped if floor is None or hit.score >= floor][:limit]
+
+    return Mapped()

@@ -1,0 +1,418 @@
+"""Answers of a world, end to end: which mode, whose words, on what grounds, and what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.answers import QUESTION, Scripted, scored, study
+from tests.promises import proves
+from truespan.answer.decide import decide
+from truespan.answer.replay import evidence_of
+from truespan.errors import ProviderUnavailable
+from truespan.model.answer import Answer
+from truespan.model.decision import AnswerMode, SourcesUsed
+
+SAID = "It hung on hook seven [1]."
+
+
+def asked(folder: Path, *scores: float, query: str = QUESTION, **models: Any) -> Answer:
+    """Ask a world with passages of these similarities."""
+    room = study(folder, **{"primary": Scripted(SAID), **models})
+    room.scores(*scores)
+    return room.world.answer(query)
+
+
+def outcome(answer: Answer) -> tuple[str, str]:
+    assert answer.mode == answer.decision_explain["mode"]
+    return answer.mode.value, answer.decision_explain["reason"]
+
+
+@proves("decision.rag")
+@pytest.mark.parametrize("best", [0.55, 0.550001, 0.7, 1.0])
+def test_a_best_passage_at_or_above_the_high_threshold_is_rag(tmp_path: Path, best: float) -> None:
+    assert outcome(asked(tmp_path, 0.3, best, 0.26)) == ("rag", "reached_high")
+
+
+@proves("decision.rag", "decision.hybrid")
+def test_a_best_passage_just_below_the_high_threshold_is_hybrid(tmp_path: Path) -> None:
+    assert outcome(asked(tmp_path, 0.549999, 0.3)) == ("hybrid", "gates_held")
+
+
+@proves("decision.hybrid", "decision.hybrid-gates")
+@pytest.mark.parametrize("best", [0.5, 0.52, 0.549])
+def test_between_the_thresholds_it_is_hybrid_while_all_gates_hold(
+    tmp_path: Path, best: float
+) -> None:
+    answer = asked(tmp_path, best)
+
+    assert outcome(answer) == ("hybrid", "gates_held")
+    assert all(gate["held"] for gate in answer.decision_explain["gates"])
+    assert answer.answer == SAID
+
+
+@proves("decision.hybrid-gates", "decision.fallback")
+@pytest.mark.parametrize(
+    ("rule", "failed"),
+    [
+        ({"min_similarity_for_hybrid": 0.53}, "min_similarity_for_hybrid"),
+        ({"min_chunks_for_hybrid": 2}, "min_chunks_for_hybrid"),
+        ({"min_total_context_chars": 5000}, "min_total_context_chars"),
+    ],
+)
+def test_one_gate_that_fails_is_enough_to_fall_back(
+    tmp_path: Path, rule: dict[str, Any], failed: str
+) -> None:
+    room = study(tmp_path, primary=Scripted(SAID), fallback=Scripted("In general, a hook."))
+    room.scores(0.52)
+
+    answer = room.with_rules(**rule).answer(QUESTION)
+
+    assert outcome(answer) == ("fallback", "gate_failed")
+    gates = answer.decision_explain["gates"]
+    assert [gate["name"] for gate in gates if not gate["held"]] == [failed]
+    assert room.primary.asked == []
+    assert answer.answer == "In general, a hook."
+
+
+@proves("decision.fallback", "decision.used-llm")
+@pytest.mark.parametrize(
+    ("scores", "reply", "reason"),
+    [
+        ((), SAID, "nothing_found"),
+        ((0.24, 0.1), SAID, "nothing_found"),
+        ((0.3,), SAID, "gate_failed"),
+        ((0.7,), "", "primary_blank"),
+        ((0.7,), " \n\t", "primary_blank"),
+        ((0.7,), "NO_CONTEXT", "primary_no_context"),
+        ((0.52,), "**no_context**.\n", "primary_no_context"),
+    ],
+)
+def test_falling_back_gives_the_words_of_the_fallback_model_and_no_sources(
+    tmp_path: Path, scores: tuple[float, ...], reply: str, reason: str
+) -> None:
+    fallback = Scripted("On a hook, I suppose.", name="test/fallback")
+    answer = asked(tmp_path, *scores, primary=Scripted(reply), fallback=fallback)
+
+    assert outcome(answer) == ("fallback", reason)
+    assert answer.decision_explain["used_llm"] == "fallback"
+    assert answer.answer == "On a hook, I suppose."
+    assert (answer.used_chunks, answer.citations, answer.sources_used) == ((), (), "none")
+
+
+@proves("decision.fallback")
+def test_only_excluded_kinds_found_is_nothing_usable(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID), fallback=Scripted("Perhaps."))
+    room.scores(0.9)
+    rules = {"exclude_chunk_types_from_llm": ("figure",), "max_context_chars": 100}
+
+    answer = room.with_rules(**rules).answer(QUESTION)
+
+    assert outcome(answer) == ("fallback", "nothing_usable")
+    assert answer.retrieved_chunks_metadata[0].verdict == "over_budget"
+
+
+@proves("decision.used-llm")
+def test_the_fallback_model_is_told_the_question_and_no_context(tmp_path: Path) -> None:
+    fallback = Scripted("Perhaps.")
+    asked(tmp_path, 0.7, primary=Scripted("NO_CONTEXT"), fallback=fallback)
+
+    assert fallback.asked[0][-1].text == QUESTION
+    assert "Passage 0" not in fallback.prompt
+    assert "BEGIN SOURCE" not in fallback.prompt
+
+
+@proves("decision.used-llm")
+@pytest.mark.parametrize(
+    ("models", "scores", "refusal", "words"),
+    [
+        ({}, (), "no_fallback_model", "no model is configured to answer without them"),
+        ({"primary": Scripted("")}, (0.7,), "no_fallback_model", "do not answer that"),
+        ({"fallback": Scripted(" ")}, (), "fallback_silent", "had no answer"),
+        ({"fallback": Scripted("NO_CONTEXT")}, (0.1,), "fallback_silent", "had no answer"),
+    ],
+)
+def test_without_words_of_any_model_the_answer_is_a_refusal(
+    tmp_path: Path, models: dict[str, Any], scores: tuple[float, ...], refusal: str, words: str
+) -> None:
+    answer = asked(tmp_path, *scores, **models)
+
+    assert answer.decision_explain["refusal"] == refusal
+    assert answer.decision_explain["used_llm"] == "none"
+    assert words in answer.answer
+    assert (answer.citations, answer.quotes) == ((), ())
+
+
+@proves("decision.used-llm")
+@pytest.mark.parametrize("best", [0.52, 0.8])
+def test_without_a_model_the_passages_are_quoted_and_cited(tmp_path: Path, best: float) -> None:
+    room = study(tmp_path)
+    room.add(a__txt=scored(best, "The key hangs on hook seven."), b__txt=scored(0.4, "A lamp."))
+
+    answer = room.world.answer(QUESTION)
+
+    assert answer.decision_explain["used_llm"] == "none"
+    assert answer.answer.startswith("> The key hangs on hook seven.")
+    assert "[1] a.txt" in answer.answer
+    assert "[2] b.txt" in answer.answer
+    assert [citation.source for citation in answer.citations] == ["a.txt", "b.txt"]
+    assert all(quote.verified for quote in answer.quotes)
+    assert len(answer.quotes) == 2
+    assert answer.warnings == ()
+
+
+@proves("decision.sources-used")
+@pytest.mark.parametrize(
+    ("scores", "rules", "used"),
+    [
+        ((0.7, 0.6, 0.3), {}, SourcesUsed.ALL),
+        ((0.7, 0.6, 0.3), {"max_chunks": 2}, SourcesUsed.PARTIAL),
+        ((0.7, 0.6, 0.3), {"max_context_chars": 500}, SourcesUsed.PARTIAL),
+        ((0.3,), {}, SourcesUsed.NONE),
+    ],
+)
+def test_sources_are_all_partial_or_none(
+    tmp_path: Path, scores: tuple[float, ...], rules: dict[str, Any], used: SourcesUsed
+) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(*scores)
+
+    answer = room.with_rules(**rules).answer(QUESTION)
+
+    assert answer.sources_used is used
+    assert answer.decision_explain["sources_used"] == used
+
+
+@proves("decision.short-query-tightens")
+@pytest.mark.parametrize(
+    ("query", "best", "mode", "tightened"),
+    [
+        ("who held it?", 0.56, "hybrid", True),
+        ("  who\theld\u2003it?  ", 0.56, "hybrid", True),
+        ("who held it now?", 0.56, "rag", False),
+        ("keys", 0.58, "rag", True),
+    ],
+)
+def test_a_short_query_is_held_to_more(
+    tmp_path: Path, query: str, best: float, mode: str, tightened: bool
+) -> None:
+    answer = asked(tmp_path, best, query=query)
+
+    assert answer.mode == mode
+    assert answer.decision_explain["short_query_active"] is tightened
+    limits = {"low": 0.28, "high": 0.58} if tightened else {"low": 0.25, "high": 0.55}
+    assert answer.decision_explain["thresholds"] == limits
+
+
+@proves("decision.short-query-tightens")
+def test_the_tightened_low_threshold_is_the_floor_of_the_search(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.7, 0.27)
+
+    assert len(room.world.answer("keys").retrieved_chunks_metadata) == 1
+    assert len(room.world.answer(QUESTION).retrieved_chunks_metadata) == 2
+
+
+@proves("decision.short-query-one-request")
+def test_tightening_ends_with_its_request(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.56)
+
+    modes = [room.world.answer(query).mode for query in (QUESTION, "keys", QUESTION, "keys")]
+
+    assert modes == ["rag", "hybrid", "rag", "hybrid"]
+
+
+@proves("decision.metadata-sorted", "decision.used-among-retrieved")
+def test_retrieved_chunks_are_sorted_by_similarity_and_the_used_are_among_them(
+    tmp_path: Path,
+) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.3, 0.9, 0.5, 0.26, 0.7, 0.65, 0.6, 0.4)
+
+    answer = room.world.answer(QUESTION)
+
+    notes = answer.retrieved_chunks_metadata
+    assert [note.similarity for note in notes] == [0.9, 0.7, 0.65, 0.6, 0.5, 0.4, 0.3, 0.26]
+    returned = tuple(note.chunk_id for note in notes if note.verdict == "returned")
+    assert answer.used_chunks == returned == tuple(note.chunk_id for note in notes[:6])
+    assert {note.verdict.value for note in notes[6:]} == {"outranked"}
+
+
+@proves("decision.metadata-sorted")
+def test_a_preview_is_cut_at_a_word_within_200_characters(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    words = " ".join(f"word{number:03}" for number in range(60))
+    room.add(a__txt=scored(0.8, words), b__txt=scored(0.7, "x" * 300))
+
+    long, unbroken = room.world.answer(QUESTION).retrieved_chunks_metadata
+
+    assert len(long.text) <= 200
+    assert words.startswith(long.text)
+    assert words[len(long.text)] == " "
+    assert unbroken.text == "x" * 200
+
+
+@proves("decision.explain-fields")
+def test_the_explanation_has_what_is_promised(tmp_path: Path) -> None:
+    explained = asked(tmp_path, 0.7).decision_explain
+
+    promised = {
+        "thresholds": {"low": 0.25, "high": 0.55},
+        "effective_query": QUESTION,
+        "short_query_active": False,
+        "used_llm": "primary",
+        "mode": "rag",
+        "score_mode": "normalized",
+        "distance": "cosine",
+        "retrieval_target": "world@1",
+    }
+    assert {name: explained[name] for name in promised} == promised
+
+
+@proves("decision.explain-logged")
+def test_the_log_has_the_explanation_with_a_marked_query_and_no_text(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.7)
+
+    answer = room.world.answer(f"  {QUESTION} ")
+
+    (record,) = room.world.usage()
+    assert record.id == answer.record
+    mark = f"marked:{len(room.world.id)}:{len(QUESTION)}"
+    assert record.decision_explain == {**answer.decision_explain, "effective_query": mark}
+    assert (record.mode, record.primary_model, record.fallback_model) == ("rag", "test/model", None)
+    kept = str(room.log)
+    assert not any(words in kept for words in (QUESTION, "spare key", "Passage 0", SAID, "p0.txt"))
+
+
+@proves("decision.explain-logged")
+def test_the_log_has_the_query_itself_only_where_the_operator_says_so(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.7)
+
+    room.with_rules(log_queries=True).answer(QUESTION)
+
+    (record,) = room.world.usage()
+    assert record.decision_explain["effective_query"] == QUESTION
+    assert record.evidence["effective_query"] == QUESTION
+
+
+@proves("decision.explain-logged")
+def test_each_decision_on_record_is_made_again_without_a_model(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID, "", "NO_CONTEXT"), fallback=Scripted("So be it."))
+    room.scores(0.7, 0.52, 0.3)
+    for query in (QUESTION, QUESTION, QUESTION, "keys"):
+        room.world.answer(query)
+    models = (len(room.primary.asked), len(room.fallback.asked))
+
+    for record in room.world.usage():
+        found = room.world.explain(record.id)
+        assert found.same is True
+        assert decide(evidence_of(record.evidence)).explained() == record.decision_explain
+
+    assert (len(room.primary.asked), len(room.fallback.asked)) == models
+
+
+@proves("decision.explain-logged")
+def test_a_record_that_was_changed_is_told_from_the_decision_it_leads_to(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.7)
+    record = room.world.answer(QUESTION).record
+    room.here.sql("UPDATE usage SET decision_explain = replace(decision_explain, 'rag', 'hybrid')")
+
+    assert record is not None
+    assert room.world.explain(record).same is False
+
+
+@proves("decision.fallback")
+@pytest.mark.parametrize("where", [0, 1, 3])
+def test_a_provider_that_fails_is_an_error_and_neither_a_fallback_nor_on_record(
+    tmp_path: Path, where: int
+) -> None:
+    pieces: list[str | Exception] = ["It ", "hung ", "there."]
+    pieces.insert(where, ProviderUnavailable("The chat model did not answer."))
+    room = study(tmp_path, primary=Scripted(pieces), fallback=Scripted("Perhaps."))
+    room.scores(0.7)
+
+    with pytest.raises(ProviderUnavailable):
+        room.world.answer(QUESTION)
+
+    assert room.fallback.asked == []
+    assert room.log == []
+    assert room.primary.closed == 1
+
+
+@proves("decision.fallback")
+def test_a_fallback_model_that_fails_is_an_error_too(tmp_path: Path) -> None:
+    broken = Scripted(["Perhaps ", ProviderUnavailable("It broke off.")])
+    room = study(tmp_path, primary=Scripted(SAID), fallback=broken)
+
+    with pytest.raises(ProviderUnavailable):
+        room.world.answer(QUESTION)
+
+    assert room.log == []
+
+
+@proves("decision.explain-fields")
+def test_a_domain_is_asked_under_the_same_thresholds_and_named_as_target(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.56)
+    scope = room.here.scope(room.world)
+    assert room.here.store.move_alias(scope, "harbour")
+
+    aimed = room.library.domain("harbour").answer(QUESTION)
+    plain = room.world.answer(QUESTION)
+
+    assert aimed.decision_explain["retrieval_target"] == "harbour@1"
+    assert {**aimed.decision_explain, "retrieval_target": "world@1"} == plain.decision_explain
+
+
+@proves("decision.explain-logged")
+def test_the_log_is_pruned_by_number_and_by_age_as_it_is_written(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.7)
+    few = room.with_rules(usage_records=3)
+    records = [few.answer(QUESTION).record for _ in range(5)]
+    assert [one.id for one in few.usage()] == records[:1:-1]
+
+    room.here.clock.time += 89 * 86400
+    kept = room.with_rules(usage_records=10).answer(QUESTION).record
+    assert len(room.world.usage()) == 4
+    room.here.clock.time += 2 * 86400
+    last = room.with_rules(usage_records=10).answer(QUESTION).record
+
+    assert [one.id for one in room.world.usage()] == [last, kept]
+
+
+@proves("decision.explain-logged")
+def test_a_log_of_no_records_is_no_log(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.7)
+
+    assert room.with_rules(usage_records=0).answer(QUESTION).record is None
+    assert room.log == []
+
+
+@proves("decision.explain-logged")
+def test_a_world_does_not_see_the_log_of_another(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    room.scores(0.7)
+    record = room.world.answer(QUESTION).record
+    other = room.library.create_world("other")
+
+    assert other.usage() == []
+    with pytest.raises(Exception, match="There is no record"):
+        other.explain(str(record))
+
+
+@proves("decision.explain-logged")
+def test_mode_of_answer_explanation_and_log_are_one(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted(SAID))
+    for number, best in enumerate((0.1, 0.3, 0.52, 0.7)):
+        room.add(**{f"n{number}__txt": scored(best, f"Number {number}.")})
+        answer = room.world.answer(QUESTION)
+        assert answer.mode is AnswerMode(answer.decision_explain["mode"])
+        assert room.world.usage(limit=1)[0].mode is answer.mode

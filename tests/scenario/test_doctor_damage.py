@@ -1,0 +1,104 @@
+"""Planted damage of every kind: found without exception, and mended unless truly lost."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.damage import KINDS
+from tests.promises import proves
+from tests.stories import story
+from tests.worlds import Place, place
+from truespan.library import World
+from truespan.upkeep.doctor import Finding, Plan
+
+FILES = {"a__txt": story(60), "b__txt": story(40, "garden"), "c__txt": "The lamp was out."}
+QUERIES = ("harbour by night", "the garden", "lamp")
+
+
+def answers(world: World) -> list[object]:
+    """Return everything that searching shows, its time excepted."""
+    found = [world.search(query, top_k=50, floor=0.0) for query in QUERIES]
+    return [replace(result, processing_time_ms=0) for result in found]
+
+
+def counts(plan: Plan) -> dict[Finding, int]:
+    found: dict[Finding, int] = {}
+    for item in plan.all_items():
+        found[item.finding] = found.get(item.finding, 0) + item.count
+    return found
+
+
+def built(tmp_path: Path) -> tuple[Place, World, World]:
+    here = place(tmp_path)
+    return here, here.world(**FILES), here.world("other", **FILES)
+
+
+@proves("index.scrub")
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_is_found_and_mended_or_stays_told(tmp_path: Path, kind: str, seed: int) -> None:
+    here, world, other = built(tmp_path)
+    before, beside = answers(world), answers(other)
+    damage = KINDS[kind]
+    damage.plant(here, world, random.Random(f"{kind} {seed}"))
+
+    plan = here.library.doctor()
+    treatment = here.library.treat(plan)
+
+    assert damage.found in counts(plan)
+    assert plan["other"].healthy
+    assert counts(here.library.doctor()) == counts(treatment.left)
+    if damage.lost:
+        assert set(counts(treatment.left)) <= {Finding.QUARANTINED, Finding.LOST_DOCUMENT}
+        assert not treatment.left.healthy
+        world.ingest(str(here.folder / "files" / "world"))
+    assert here.library.doctor().healthy
+    assert damage.lost or answers(world) == before
+    assert answers(other) == beside
+
+
+@proves("index.scrub")
+@pytest.mark.parametrize("kind", [name for name, damage in KINDS.items() if not damage.lost])
+def test_a_single_damage_is_found_as_what_it_is_and_as_nothing_else(
+    tmp_path: Path, kind: str
+) -> None:
+    here, world, _ = built(tmp_path)
+    damage = KINDS[kind]
+    damage.plant(here, world, random.Random(kind))
+
+    assert set(counts(here.library.doctor())) == {damage.found}
+
+
+@proves("index.scrub")
+@pytest.mark.parametrize("seed", range(60))
+def test_mixed_damage_is_found_whole_and_retrieval_is_that_of_a_fresh_library(
+    tmp_path: Path, seed: int
+) -> None:
+    here, world, _ = built(tmp_path / "mixed")
+    rng = random.Random(seed)
+    mendable = [name for name, damage in KINDS.items() if not damage.lost]
+    chosen = rng.sample(mendable, rng.randrange(2, 7))
+    for kind in chosen:
+        KINDS[kind].plant(here, world, rng)
+
+    # Where a kept vector and its point are both wrong, only the model can tell.
+    plan = here.library.doctor(embed_sample=1000)
+    treatment = here.library.treat(plan)
+
+    assert counts(plan)
+    assert counts(treatment.left) == {}, chosen
+    fresh = place(tmp_path / "fresh")
+    same = fresh.world(**FILES)
+    assert shown(world) == shown(same), chosen
+
+
+def shown(world: World) -> list[object]:
+    """Return what two libraries of the same sources must agree in: all but their own ids."""
+    return [
+        [(one.text, one.score, one.source, one.index, one.first_sid) for one in result.results]
+        for result in (world.search(query, top_k=50, floor=0.0) for query in QUERIES)
+    ]

@@ -1,0 +1,318 @@
+"""Deleted for good: no text and no vector of it in any file, whenever the work was stopped."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.forensics import contents, rare_text, traces
+from tests.mortal import library
+from tests.promises import proves
+from tests.scenario.test_figures import ALL, REPORT
+from truespan.adapters.remains import FolderRemains
+from truespan.adapters.sqlite_store import erasure
+from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
+from truespan.ingest.prepare import Preparation
+from truespan.library import Library, World
+from truespan.model.chunk import Vector
+from truespan.model.job import JobState
+from truespan.upkeep.receipt import digest_of
+
+MOST_STEPS = 60
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A folder for a library and, beside it, one for sources: only the first is looked through."""
+    (tmp_path / "files").mkdir()
+    yield tmp_path / "library"
+    with opened(tmp_path / "library") as left:
+        left._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def opened(folder: Path, **changes: object) -> Library:
+    folder.mkdir(exist_ok=True)
+    plain = library(folder)
+    remains = FolderRemains(folder / "store.db", folder / "index", folder / "assets")
+    return Library(replace(plain._parts, remains=remains, **changes))
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder.parent / "files" / name
+    path.write_text(text)
+    return path
+
+
+def vectors(world: World) -> list[Vector]:
+    """Return every vector that is kept for the library, as it was given."""
+    rows = world._parts.store._connections.query("SELECT vector FROM vectors")  # type: ignore[attr-defined]
+    return [Vector(row[0]) for row in rows]
+
+
+def two_documents(folder: Path, opened: Library, seed: str = "") -> tuple[World, str, list[Vector]]:
+    """Make a world with one document that is to go, and another that stays."""
+    text, stays = rare_text(f"gone {seed}"), rare_text(f"stays {seed}")
+    world = opened.world("world", create=True)
+    world.ingest(written(folder, "gone.txt", text))
+    own = vectors(world)
+    world.ingest(written(folder, "stays.txt", stays))
+    world.search(" ".join(text.split()[:6]), floor=0.0)
+    return world, text, own
+
+
+@proves("upkeep.deletion-complete")
+def test_no_byte_of_a_deleted_document_is_left_in_any_file(home: Path) -> None:
+    with opened(home) as made:
+        world, text, own = two_documents(home, made)
+        before = to_compare(world)
+        assert traces(home, text, own)
+
+        receipt = world.delete("gone.txt")
+
+        assert traces(home, text, own) == []
+        assert to_compare(world) == [one for one in before if one[0] != "gone.txt"]
+        assert receipt.erased
+        assert receipt.check is not None
+        assert (receipt.check.found, receipt.check.traces > 4) == (0, True)
+    assert traces(home, text, own) == []
+
+
+def to_compare(world: World) -> list[tuple[str, str, str]]:
+    result = world.search("anything at all", top_k=100, floor=0.0)
+    return sorted((one.source, one.chunk_id, one.text) for one in result.results)
+
+
+@proves("upkeep.deletion-complete")
+def test_a_deletion_killed_at_any_step_is_erased_by_the_next_repair(home: Path) -> None:
+    step = 0
+    for step in range(1, MOST_STEPS):
+        with opened(home) as made:
+            world, text, own = two_documents(home, made, str(step))
+            killed = killed_at(home, "delete", step)
+            numbers = [document.name for document in world.documents()]
+            if "gone.txt" in numbers:
+                world.delete("gone.txt")
+            else:
+                world.repair()
+            assert traces(home, text, own) == [], step
+            assert made._parts.store.erasures() == []
+            assert made.doctor("world").healthy
+            made.delete_world("world")
+        if not killed:
+            break
+    assert 8 < step < MOST_STEPS - 1
+
+
+def killed_at(folder: Path, action: str, step: int) -> bool:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mortal", str(folder), "world", action, str(step)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+@proves("upkeep.deletion-complete")
+def test_a_deleted_world_leaves_no_row_no_point_no_image_and_no_byte(home: Path) -> None:
+    with opened(home, preparation=Preparation(figures=ALL)) as made:
+        world, text, own = two_documents(home, made)
+        report = home.parent / "files" / "report.docx"
+        report.write_bytes(REPORT)
+        world.ingest(report)
+        kept = made.create_world("kept")
+        kept.ingest(written(home, "kept.txt", rare_text("kept")))
+        before, scope = to_compare(kept), world._scope()
+        assert scope is not None
+
+        receipt = made.delete_world("world")
+
+        assert receipt.erased
+        assert receipt.assets.files == 2
+        assert sum(one.points for one in receipt.points) == receipt.rows["states"]
+        assert made._parts.index.count(scope) == 0
+        assert traces(home, text, own) == []
+        assert not any(path.name.startswith("img_") for path in contents(home))
+        with pytest.raises(WorldNotFound):
+            made.world("world")
+        assert to_compare(kept) == before
+        for table, rows in rows_of(made, world.id).items():
+            assert rows == 0, table
+
+
+def rows_of(made: Library, world: str) -> dict[str, int]:
+    """Return how many rows of each table, by the catalogue, belong to no world that is left."""
+    query = made._parts.store._connections.query  # type: ignore[attr-defined]
+    tables = [
+        name
+        for (name,) in query("SELECT name FROM sqlite_master WHERE type = 'table'")
+        if not name.startswith("sqlite_")
+    ]
+    counts = {}
+    for table in tables:
+        columns = {row[1] for row in query(f"PRAGMA table_info({table})")}
+        for column, parent in (("world", "worlds"), ("document", "documents"),
+                               ("revision", "revisions"), ("job", "jobs")):  # fmt: skip
+            if column in columns and (table, column) != ("erasures", "world"):
+                lost = (
+                    f"SELECT count(*) FROM {table} WHERE {column} NOT IN (SELECT key FROM {parent})"
+                )
+                if (table, column) == ("positions", "revision"):
+                    continue
+                counts[f"{table}.{column}"] = query(lost)[0][0]
+    counts["worlds"] = query("SELECT count(*) FROM worlds WHERE id = ?", (world,))[0][0]
+    return counts
+
+
+STAYING = {
+    "worlds", "generations", "jobs", "job_documents", "job_lines", "readers", "aliases",
+    "alias_moves", "calibrations", "probes", "usage", "cooldowns", "erasures",
+}  # fmt: skip
+"""Tables that may have rows when a world has no document. Whoever adds a table decides."""
+
+
+@proves("upkeep.deletion-complete")
+def test_every_table_of_the_catalogue_is_free_of_the_only_document_once_it_is_deleted(
+    home: Path,
+) -> None:
+    with opened(home, preparation=Preparation(figures=ALL)) as made:
+        world = made.create_world("world")
+        report = home.parent / "files" / "zyxwvut.docx"
+        report.write_bytes(REPORT)
+        world.ingest(report, kind="book", title="Qwertzuiop")
+        reader = world.reader("ann")
+        reader.set("zyxwvut.docx", sid=1)
+        reader.retrieve("lamp")
+        world.search("lamp", floor=0.0, fused=True)
+        query = made._parts.store._connections.query  # type: ignore[attr-defined]
+        tables = [
+            name
+            for (name,) in query("SELECT name FROM sqlite_master WHERE type = 'table'")
+            if not name.startswith("sqlite_")
+        ]
+        counted = {name: query(f"SELECT count(*) FROM {name}")[0][0] for name in tables}
+
+        receipt = world.delete("1")
+
+        left = {name: query(f"SELECT count(*) FROM {name}")[0][0] for name in tables}
+        assert {name for name, count in left.items() if count} <= STAYING
+        emptied = {name: count for name, count in counted.items() if count and not left[name]}
+        told = {**receipt.rows, "query_cache": receipt.redacted.get("query_cache", 0)}
+        assert told == emptied
+        assert "figures" in emptied
+        assert "positions" in emptied
+        for path, content in contents(home).items():
+            assert b"zyxwvut" not in content, path
+            assert b"Qwertzuiop" not in content, path
+
+
+@proves("upkeep.deletion-complete")
+def test_while_somebody_reads_the_erasure_waits_and_is_caught_up_by_the_next_writer(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasure, "REWRITE_WAIT_MILLISECONDS", 20)
+    with opened(home) as made:
+        world, text, own = two_documents(home, made)
+        reading = apsw.Connection(str(home / "store.db"))
+        reading.execute("BEGIN")
+        reading.execute("SELECT count(*) FROM chunks").fetchall()
+
+        receipt = world.delete("gone.txt")
+
+        assert not receipt.erased
+        assert receipt.waiting == {"store": "store_busy"}
+        with pytest.raises(DocumentNotFound):
+            world.document("gone.txt")
+        reading.close()
+        world.ingest(written(home, "new.txt", "Something new."))
+        assert made._parts.store.erasures(urgent=True) == []
+        assert traces(home, text, own) == []
+
+
+@proves("upkeep.deletion-complete")
+def test_what_was_replaced_is_erased_by_a_repair_and_not_before(home: Path) -> None:
+    with opened(home) as made:
+        world, text, own = two_documents(home, made)
+        world.ingest(written(home, "gone.txt", rare_text("another")))
+        assert "gone.txt" in {document.name for document in world.documents()}
+        assert traces(home, text, own)
+
+        report = world.repair()
+
+        assert (report.erasures, report.erasures_waiting) == (2, {})
+        assert traces(home, text, own) == []
+        assert world.repair().erasures == 0
+
+
+@proves("upkeep.deletion-complete")
+def test_a_deletion_that_is_not_to_erase_says_so_and_leaves_it_to_repair(home: Path) -> None:
+    with opened(home) as made:
+        world, text, own = two_documents(home, made)
+        receipt = world.delete("gone.txt", erase=False)
+        assert (receipt.erased, list(receipt.waiting)) == (False, ["files"])
+        made.erase()
+        assert traces(home, text, own) == []
+
+
+@proves("upkeep.deletion-complete")
+def test_a_receipt_says_what_went_and_holds_nothing_of_the_text(home: Path) -> None:
+    with opened(home) as made:
+        world, text, _ = two_documents(home, made)
+        number = world.document("gone.txt").number
+
+        receipt = world.delete("gone.txt")
+
+        told = json.loads(json.dumps(receipt.told()))
+        assert (told["number"], told["name"], told["world"]) == (number, "gone.txt", "world")
+        assert told["rows"]["documents"] == told["rows"]["revisions"] == told["rows"]["texts"] == 1
+        chunks = told["rows"]["chunks"]
+        assert chunks > 1
+        assert told["rows"]["vectors"] == told["rows"]["states"] == chunks
+        assert [one["points"] for one in told["points"]] == [chunks]
+        assert told["redacted"]["job_documents_redacted"] == 1
+        assert told["digest"] == digest_of(told)
+        assert digest_of({**told, "erased": False}) != told["digest"]
+        assert not any(word.strip(".") in json.dumps(told) for word in text.split())
+        named = [one.name for job in world.jobs.list() for one in world.jobs.documents(job.id)]
+        assert "gone.txt" not in named
+        assert all("gone.txt" not in job.request for job in world.jobs.list())
+
+
+@proves("upkeep.deletion-complete")
+def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
+    with opened(home) as made:
+        world, _, _ = two_documents(home, made)
+        scope, parts = world._scope(), made._parts
+        assert scope is not None
+        job = parts.store.begin_job(scope, "ingest", "{}", parts.processes.own())
+
+        with pytest.raises(WorldBusy):
+            made.delete_world("world")
+
+        assert len(world.documents()) == 2
+        assert world.jobs.get(job.id).state is JobState.RUNNING
+
+
+@proves("upkeep.deletion-complete")
+def test_a_world_deleted_by_a_process_that_was_killed_is_erased_without_it(home: Path) -> None:
+    step = 0
+    for step in range(1, MOST_STEPS):
+        with opened(home) as made:
+            world, text, own = two_documents(home, made, str(step))
+            killed = killed_at(home, "delete world", step)
+            if any(entry.id == world.id for entry in made.worlds()):
+                made.delete_world("world")
+            made.erase()
+            assert traces(home, text, own) == [], step
+            assert made._parts.store.erasures() == []
+        if not killed:
+            break
+    assert 4 < step < MOST_STEPS - 1

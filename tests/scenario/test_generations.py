@@ -1,0 +1,285 @@
+"""Generations: built beside each other, put into use in one commit, and taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.worlds import Place, WordEmbedder, other_profile, place
+from truespan.errors import (
+    DomainNotFound,
+    GenerationIncomplete,
+    GenerationInUse,
+    GenerationNotFound,
+    InvalidSettings,
+    PromotionRefused,
+)
+from truespan.library import World
+from truespan.model.profile import SENTENCES
+from truespan.model.scope import OWNER, Authority, Verb
+
+FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of glass. " * 12
+TOWER = "The tower burned in winter. Ash fell on the market. The bell was never found. " * 12
+
+
+def two_models(folder: Path) -> Place:
+    wide = WordEmbedder(profile=other_profile(model="wide", dimensions=96))
+    return place(folder, others={"wide": wide})
+
+
+def texts(world: World, query: str = "the ferry and the river") -> list[str]:
+    return [passage.text for passage in world.search(query, floor=0.0).results]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return two_models(tmp_path)
+
+
+@proves("generation.alias-moves-on-request", "generation.never-half-filled")
+def test_a_generation_of_another_model_is_seen_when_it_is_promoted_and_not_before(
+    here: Place,
+) -> None:
+    world = here.world(ferry__md=FERRY, tower__md=TOWER)
+    before = world.search("the ferry")
+
+    report = world.generations.reindex(embedding="wide")
+
+    assert report.generation == 2
+    assert world.search("the ferry") == before
+    done = world.generations.promote(2)
+    assert (done.generation, done.previous) == (2, 1)
+    after = world.search("the ferry")
+    assert {one.receipt.generation for one in after.results} == {2}
+    assert sorted(one.text for one in after.results) == sorted(one.text for one in before.results)
+    assert len(here.index.points[(here.scope(world).profile.id, here.scope(world).tenant)]) > 0
+
+
+@proves("generation.alias-moves-on-request")
+def test_rolling_back_gives_the_earlier_results_again(here: Place) -> None:
+    world = here.world(ferry__md=FERRY, tower__md=TOWER)
+    before = world.search("the ferry")
+    world.generations.reindex(embedding="wide")
+    world.generations.promote(2)
+
+    back = world.generations.rollback()
+
+    assert (back.generation, back.previous) == (1, 2)
+    assert world.search("the ferry") == before
+
+
+def chunking_of(world: World, generation: int) -> list[tuple[int, int]]:
+    aimed = World(world._parts, OWNER, world._repairs, world.id, generation)
+    return sorted((one.start, one.end) for one in aimed.search("river", floor=0.0).results)
+
+
+@proves("generation.target-index")
+def test_another_chunking_cuts_every_document_anew_from_what_is_kept(
+    here: Place, tmp_path: Path
+) -> None:
+    world = here.world(ferry__md=FERRY)
+    (tmp_path / "files" / "world" / "ferry.md").unlink()
+
+    world.generations.reindex(chunking="sentences")
+    world.generations.promote(2)
+
+    fresh = two_models(tmp_path / "fresh").library.create_world("fresh")
+    source = tmp_path / "again.md"
+    source.write_text(FERRY, encoding="utf-8")
+    fresh.ingest(source, chunking="sentences")
+    assert here.scope(world).generation.chunking == SENTENCES
+    assert chunking_of(world, 2) == chunking_of(fresh, 1)
+    assert chunking_of(world, 2) != chunking_of(world, 1)
+
+
+@proves("generation.never-half-filled")
+def test_a_document_that_comes_in_or_changes_meanwhile_is_in_both(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="wide")
+
+    world.ingest([here.write("world/tower.md", TOWER), here.write("world/ferry.md", FERRY + "Z.")])
+
+    first, second = world.generations.list()
+    assert (first.complete, second.complete) == (True, True)
+    assert (first.documents, second.documents) == (2, 2)
+    world.generations.promote(2)
+    assert sorted(texts(world)) == sorted(texts(World(*_parts(world), 1)))
+
+
+def _parts(world: World) -> tuple:
+    return world._parts, OWNER, world._repairs, world.id
+
+
+@proves("generation.never-half-filled")
+def test_an_incomplete_generation_is_not_promoted(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(ferry__md=FERRY, tower__md=TOWER)
+    wide = other_profile(model="wide", dimensions=96)
+    here.store.add_generation(here.scope(world), wide, None)
+
+    with pytest.raises(GenerationIncomplete) as caught:
+        world.generations.promote(2)
+
+    assert "2 documents" in str(caught.value)
+    assert here.scope(world).generation.number == 1
+
+
+@proves("generation.never-half-filled")
+def test_a_generation_whose_points_are_not_what_the_store_says_is_not_promoted(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="wide")
+    built = here.library._parts.store.kept_generations(here.scope(world))[1].generation
+    lost = here.index.points[(built.profile.id, f"{world.id}.2")]
+    lost.pop(next(iter(lost)))
+
+    with pytest.raises(PromotionRefused, match="missing_point"):
+        world.generations.promote(2)
+
+    assert here.scope(world).generation.number == 1
+
+
+def golden(folder: Path, phrase: str) -> str:
+    path = folder / "golden.yaml"
+    path.write_text(
+        f'- query: "the ferry and the river"\n  phrases:\n    - "{phrase}"\n', encoding="utf-8"
+    )
+    return str(path)
+
+
+@proves("generation.golden-queries-first")
+def test_golden_queries_that_find_less_leave_the_alias_where_it_is(tmp_path: Path) -> None:
+    blind = WordEmbedder(profile=other_profile(model="blind", dimensions=1))
+    here = place(tmp_path, others={"blind": blind})
+    files = {f"filler{number}__md": f"Filler {number} of no use. " for number in range(20)}
+    world = here.world(**files, ferry__md="The ferry and the river met.")
+    world.generations.reindex(embedding="blind")
+
+    with pytest.raises(PromotionRefused):
+        world.generations.promote(2, golden=golden(tmp_path, "ferry and the river met"))
+
+    assert here.scope(world).generation.number == 1
+
+
+@proves("generation.golden-queries-first")
+def test_golden_queries_are_asked_of_both_before_the_alias_moves(here: Place) -> None:
+    world = here.world(ferry__md=FERRY, tower__md=TOWER)
+    world.generations.reindex(embedding="wide")
+
+    done = world.generations.promote(2, golden=golden(here.folder, "The pilot sang"))
+
+    assert done.verdict is not None
+    assert done.verdict.passed
+    wide = here.library._parts.others["wide"].embedder()
+    assert here.embedder.queries[-1] == "the ferry and the river"
+    assert isinstance(wide, WordEmbedder)
+    assert wide.queries == ["the ferry and the river"]
+
+
+@proves("generation.target-index")
+def test_what_is_ingested_under_a_domain_lands_in_its_generation(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="wide")
+    world.generations.promote(2, domain="harbour")
+
+    here.library.domain("harbour").ingest(here.write("world/tower.md", TOWER))
+
+    tower = "the tower in winter"
+    harbour = here.library.domain("harbour").search(tower)
+    assert {one.receipt.generation for one in harbour.results} == {2}
+    assert {one.receipt.generation for one in world.search(tower).results} == {1}
+    assert harbour.results[0].text == world.search(tower).results[0].text
+
+
+@proves("generation.alias-moves-on-request")
+def test_an_alias_moves_with_update_alias_and_not_without(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    source = here.write("world/tower.md", TOWER)
+
+    assert world.ingest(source).generation is None
+    assert here.scope(world).generation.number == 1
+    report = world.ingest(source, update_alias=True)
+    assert report.generation == here.scope(world).generation.number == 2
+    named = world.ingest(source, domain_key="towers", update_alias=True)
+    assert named.generation == 3
+    assert [(one.key, one.generation) for one in here.library.domains()] == [("towers", 3)]
+    assert here.scope(world).generation.number == 2
+
+
+@proves("generation.golden-queries-first")
+def test_an_alias_is_not_moved_by_an_ingest_whose_golden_queries_fail(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    source = here.write("world/tower.md", TOWER)
+    asked = golden(here.folder, "words that stand nowhere")
+
+    with pytest.raises(PromotionRefused):
+        world.ingest(source, domain_key="towers", update_alias=True, golden=asked)
+
+    assert here.library.domains() == []
+    assert len(world.documents()) == 2
+
+
+@proves("generation.target-index")
+def test_unknown_and_foreign_domains_are_refused_alike(here: Place) -> None:
+    mine, other = here.world("mine", a__md=FERRY), here.world("other", b__md=TOWER)
+    other.generations.promote(1, domain="theirs")
+    bound = Authority(worlds=frozenset({here.scope(mine).world}), verbs=frozenset(Verb))
+    library = type(here.library)(here.library._parts, bound)
+
+    messages = []
+    for key in ("theirs", "nobodys"):
+        with pytest.raises(DomainNotFound) as caught:
+            library.domain(key)
+        messages.append(str(caught.value).replace(key, "KEY"))
+
+    assert messages[0] == messages[1]
+    assert library.domains() == []
+    with pytest.raises(DomainNotFound):
+        mine.generations.promote(1, domain="theirs")
+    with pytest.raises(InvalidSettings):
+        here.library.domain("theirs", world="mine")
+
+
+@proves("generation.alias-moves-on-request")
+def test_only_a_generation_that_nothing_names_can_be_removed(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="wide")
+    world.generations.promote(2, domain="harbour")
+
+    for named in (1, 2):
+        with pytest.raises(GenerationInUse):
+            world.generations.remove(named)
+    world.generations.forget("harbour")
+    world.generations.remove(2)
+
+    assert [one.generation.number for one in world.generations.list()] == [1]
+    assert not any(
+        points
+        for (_, tenant), points in here.index.points.items()
+        if "." in tenant and tenant.endswith(".2")
+    )
+    assert here.sql("SELECT count(*) FROM states WHERE generation = 2") == [(0,)]
+    assert here.sql(
+        "SELECT count(*) FROM vectors WHERE profile_id <> ?", here.scope(world).profile.id
+    ) == [(0,)]
+    with pytest.raises(GenerationNotFound):
+        world.generations.promote(2)
+    assert world.generations.reindex().generation == 3
+
+
+@proves("generation.never-half-filled")
+def test_a_reader_keeps_the_position_in_another_generation(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    reader = world.reader("ann")
+    reader.set("1", sid=9)
+    before = reader.retrieve("the pilot")
+    world.generations.reindex(chunking="sentences")
+    world.generations.promote(2)
+
+    after = reader.retrieve("the pilot")
+
+    assert after.retrieved_chunks
+    assert before.retrieved_chunks
+    assert max(note.last_sid for note in after.metadata.sources) <= 9
+    assert {note.generation for note in after.metadata.sources} == {2}

@@ -1,0 +1,166 @@
+"""A reader's answers: from what was read, and from nothing else, whatever lies ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.answers import LONG, QUESTION, Echo, Scripted, Study, study
+from tests.books import canaries
+from tests.promises import proves
+from tests.readings import CHUNKINGS, Stored, Trial
+from tests.worlds import WordEmbedder
+from truespan.doors.wire import to_json
+from truespan.errors import DocumentNotFound, NotAllowed
+from truespan.library import Library
+from truespan.model.answer import Answer
+from truespan.model.answer_rules import AnswerRules
+from truespan.model.decision_settings import DecisionSettings
+from truespan.model.scope import OWNER
+from truespan.ports import ChatModels
+
+EASY = DecisionSettings(
+    threshold_low=0.0,
+    threshold_high=0.05,
+    short_query_threshold_low=0.0,
+    short_query_threshold_high=0.1,
+    min_similarity_for_hybrid=0.0,
+)
+"""Under which nearly everything is given to the model."""
+
+
+def frozen(answer: Answer) -> str:
+    """Return an answer as its bytes travel, without its time and its place in the log."""
+    return to_json(replace(answer, record=None, processing_time_ms=0))
+
+
+class AnsweringTrial(Trial):
+    """Readers who ask a model that repeats all it was told: what it knows of, it tells."""
+
+    def _asked(self, sid: int, book: Stored) -> Iterator[tuple[str, str]]:
+        for name, rules in (("easy", EASY), ("usual", DecisionSettings())):
+            models = ChatModels(Echo(), Echo()) if name == "easy" else ChatModels()
+            parts = replace(
+                self.here.library._parts, chat=models, answers=AnswerRules(decision=rules)
+            )
+            reader = Library(parts).world("world").reader(f"at {sid}")
+            for question in self.questions:
+                # An answer repeats what was asked, and these questions are sentences of the book.
+                words = [word for word in question.query.split() if not canaries(word)]
+                query = " ".join(words) or "the lamp"
+                yield f"{name} {query}", frozen(reader.answer(query))
+
+
+@proves("reading.non-interference", "reading.every-surface")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+@pytest.mark.parametrize("seed", [11, 12])
+def test_an_answer_is_the_same_whatever_the_unread_part_says(
+    tmp_path: Path, chunking: str, seed: int
+) -> None:
+    counts = AnsweringTrial(tmp_path, seed, chunking=chunking).run(replacements=2, positions=5)
+
+    assert counts.findings == []
+    assert counts.comparisons > 50
+
+
+def shelf(folder: Path, ahead: str = "The landlady did it. ", **models: Any) -> Study:
+    room = study(folder, embedder=WordEmbedder(), rules=AnswerRules(EASY), **models)
+    read = f"The spare key hung on hook seven. Nobody held it.{LONG} "
+    room.world.ingest(room.here.write("book.txt", read + ahead), kind="book")
+    room.world.reader("ada").set("book.txt", passage="Nobody held it.")
+    return room
+
+
+@proves("reading.never-past-position", "reading.truncated-before-model")
+def test_a_model_is_given_read_sentences_only(tmp_path: Path) -> None:
+    room = shelf(
+        tmp_path, primary=Scripted("It hung there [1]: “The spare key hung on hook seven.”")
+    )
+
+    answer = room.world.reader("ada").answer(QUESTION)
+
+    assert "hook seven" in room.primary.prompt
+    assert "landlady" not in room.primary.prompt
+    assert "The rest of this passage" not in room.primary.prompt
+    assert answer.quotes[0].verified
+    assert (answer.quotes[0].first_sid, answer.quotes[0].last_sid) == (0, 0)
+    assert answer.citations[0].last_sid == 1
+    assert answer.decision_explain["reading"] is True
+
+
+@proves("reading.never-past-position")
+def test_a_quote_of_the_unread_part_is_not_verified(tmp_path: Path) -> None:
+    room = shelf(tmp_path, primary=Scripted("I remember: “The landlady did it.” [2]"))
+
+    answer = room.world.reader("ada").answer(QUESTION)
+
+    assert [(quote.verified, quote.document) for quote in answer.quotes] == [(False, None)]
+    assert answer.citations[0].document is None
+
+
+@proves("reading.never-past-position")
+@pytest.mark.parametrize("reply", ["", "NO_CONTEXT"])
+def test_a_reader_gets_no_answer_from_memory(tmp_path: Path, reply: str) -> None:
+    room = shelf(tmp_path, primary=Scripted(reply), fallback=Scripted("The landlady did it."))
+
+    answer = room.world.reader("ada").answer(QUESTION)
+
+    assert answer.answer == "What has been read of this book so far does not answer that."
+    assert (answer.mode, answer.decision_explain["refusal"]) == ("fallback", "reading")
+    assert room.fallback.asked == []
+
+
+@proves("reading.no-state")
+def test_a_reader_without_a_position_is_refused_and_nothing_is_asked(tmp_path: Path) -> None:
+    room = shelf(tmp_path, primary=Scripted("So."), fallback=Scripted("So."))
+
+    answer = room.world.reader("ben").answer(QUESTION)
+
+    assert [notice.code for notice in answer.warnings] == ["no_reading_position"]
+    assert answer.retrieved_chunks_metadata == ()
+    assert (room.primary.asked, room.fallback.asked) == ([], [])
+
+
+@proves("reading.no-state")
+def test_a_book_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    room = shelf(tmp_path)
+
+    with pytest.raises(DocumentNotFound):
+        room.world.reader("ada").answer(QUESTION, "another.txt")
+
+
+@proves("reading.every-surface")
+def test_whoever_is_bound_to_a_reader_has_no_answers_beyond_it_and_no_log(tmp_path: Path) -> None:
+    room = shelf(tmp_path, primary=Scripted("So [1]."))
+    bound = Library(room.library._parts, OWNER.as_reader(room.here.scope(room.world).world, "ada"))
+    world = bound.world("world")
+
+    assert world.reader("ada").answer(QUESTION).record is not None
+    for refused in (
+        lambda: world.answer(QUESTION),
+        world.usage,
+        lambda: world.explain("any"),
+        lambda: world.reader("ben").answer(QUESTION),
+    ):
+        with pytest.raises(NotAllowed):
+            refused()
+
+
+@proves("reading.tail")
+def test_the_quoted_answer_of_a_reader_is_in_reading_order_and_read(tmp_path: Path) -> None:
+    room = study(tmp_path, embedder=WordEmbedder(), rules=AnswerRules(EASY))
+    lines = [f"Sentence {n} says that the key is number {n}." for n in range(60)]
+    room.world.ingest(room.here.write("book.txt", " ".join(lines)), kind="book")
+    room.world.reader("ada").set("book.txt", sid=41)
+
+    answer = room.world.reader("ada").answer("Which key is number 30?")
+
+    shown = [int(word) for word in answer.answer.replace(".", " ").split() if word.isdigit()]
+    assert max(shown) <= 41
+    firsts = [citation.first_sid or 0 for citation in answer.citations]
+    assert firsts == sorted(firsts)
+    assert all(quote.verified for quote in answer.quotes)

@@ -1,0 +1,177 @@
+"""Building and rotating generations, killed at every step and under load, on the real engines."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mortal import library
+from tests.promises import proves
+from truespan.errors import GenerationIncomplete, GenerationInUse, GenerationNotFound
+from truespan.library import Library, World
+
+MOST_STEPS = 40
+ROTATIONS = 12
+
+
+def story(word: str, sentences: int = 40) -> str:
+    return " ".join(f"Sentence {count} tells of the {word} by night." for count in range(sentences))
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("rotation")
+    with library(folder) as made:
+        made.folder = folder  # type: ignore[attr-defined]
+        yield made
+        made._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def killed_at(opened: Library, world: World, action: str, step: int, *rest: str) -> bool:
+    """Run one command in a process of its own; say whether it was killed at the step."""
+    folder = str(opened.folder)  # type: ignore[attr-defined]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mortal", folder, world.id, action, str(step), *rest],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+def prepared(opened: Library, name: str, tmp_path: Path, documents: int = 2) -> World:
+    world = opened.create_world(name)
+    folder = tmp_path / name
+    folder.mkdir()
+    for number in range(documents):
+        (folder / f"{number}.txt").write_text(story(f"harbour{number}"))
+    world.ingest(str(folder))
+    return world
+
+
+def shown(world: World) -> tuple[int, list[tuple[int, int, int]]]:
+    """Return the one generation that a search was answered from, and what it gave."""
+    result = world.search("by night", top_k=100, floor=0.0)
+    generations = {passage.receipt.generation for passage in result.results}
+    assert len(generations) == 1, "a mixed or empty answer"
+    spans = sorted((one.document, one.start, one.end) for one in result.results)
+    return generations.pop(), spans
+
+
+@proves("generation.never-half-filled")
+def test_a_build_killed_at_any_step_is_not_seen_and_is_completed_by_its_number(
+    opened: Library, tmp_path: Path
+) -> None:
+    world = prepared(opened, "built", tmp_path)
+    before = shown(world)
+    step = 0
+    for step in range(1, MOST_STEPS):
+        if not killed_at(opened, world, "reindex", step):
+            break
+        assert shown(world) == before
+        latest = world.generations.list()[-1]
+        number = latest.generation.number
+        if number != 1:
+            if not latest.complete:
+                with pytest.raises(GenerationIncomplete):
+                    world.generations.promote(number)
+            assert world.generations.reindex(generation=number).failures == []
+            assert world.generations.get(number).complete
+            assert world._unsound(world.generations._scope_of(number)) == []
+            world.generations.remove(number)
+    assert step > 6
+
+
+@proves("generation.never-half-filled", "generation.alias-moves-on-request")
+def test_a_promotion_killed_at_any_step_shows_the_old_or_the_new_one_whole(
+    opened: Library, tmp_path: Path
+) -> None:
+    world = prepared(opened, "moved", tmp_path)
+    world.generations.reindex(chunking="sentences")
+    old, new = shown(world), shown(World(*_parts(world), 2))
+    assert old[1] != new[1]
+    outcomes = []
+    for action, arguments in (("promote", ("2",)), ("rollback", ())):
+        for step in range(1, MOST_STEPS):
+            killed = killed_at(opened, world, action, step, *arguments)
+            outcomes.append(shown(world))
+            if not killed:
+                break
+    assert set(map(str, outcomes)) == {str(old), str(new)}
+    assert shown(world) == old
+
+
+def _parts(world: World) -> tuple:
+    return world._parts, world._authority, world._repairs, world.id
+
+
+@proves("generation.never-half-filled")
+def test_removing_a_generation_killed_at_any_step_leaves_the_other_whole(
+    opened: Library, tmp_path: Path
+) -> None:
+    world = prepared(opened, "removed", tmp_path)
+    before = shown(world)
+    world.generations.reindex(chunking="sentences")
+    scope = world.generations._scope_of(2)
+    steps = 0
+    for step in range(1, MOST_STEPS):
+        steps = step
+        if not killed_at(opened, world, "remove", step, "2"):
+            break
+        assert shown(world) == before
+        if all(one.generation.number == 1 for one in world.generations.list()):
+            # It can no longer be named, so the next command that tidies up finishes it.
+            with pytest.raises(GenerationNotFound):
+                world.generations.promote(2)
+            world.generations._clear_retired()
+            break
+    assert steps > 1
+    assert opened._parts.index.count(scope) == 0
+    assert [one.generation.number for one in world.generations.list()] == [1]
+    with pytest.raises(GenerationInUse):
+        world.generations.remove(1)
+
+
+@proves("generation.never-half-filled")
+def test_readers_see_one_whole_generation_while_it_rotates_and_documents_change(
+    opened: Library, tmp_path: Path
+) -> None:
+    world = prepared(opened, "busy", tmp_path, documents=3)
+    world.generations.reindex(chunking="sentences")
+    source = tmp_path / "busy" / "0.txt"
+    stop, seen, failures = threading.Event(), [0], []
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                _, spans = shown(world)
+                assert {document for document, _, _ in spans} == {1, 2, 3}
+                seen[0] += 1
+            except BaseException as error:
+                failures.append(error)
+                return
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for turn in range(ROTATIONS):
+        target = 2 if turn % 2 == 0 else 1
+        world.generations.promote(target)
+        if turn % 4 == 1:
+            source.write_text(story(f"harbour{turn}"))
+            world.ingest(str(source))
+        if failures:
+            break
+    stop.set()
+    for reader in readers:
+        reader.join()
+
+    assert failures == []
+    assert seen[0] > ROTATIONS
+    assert all(record.complete for record in world.generations.list())

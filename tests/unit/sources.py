@@ -1,0 +1,34 @@
+"""Visible chunks, made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from truespan.model.chunk import ChunkKind
+from truespan.model.ids import ChunkId, hash_text
+from truespan.model.trail import Visible
+
+
+def source(text: str, *, start: int = 0, **changes: Any) -> Visible:
+    """Return a chunk of a document's text as its holder sees it."""
+    document = changes.pop("document", 1)
+    fields: dict[str, Any] = {
+        "chunk_id": ChunkId(f"chunk-{document}-{start}"),
+        "document": document,
+        "source": "file.txt",
+        "title": "A Title",
+        "revision": 1,
+        "index": start,
+        "start": start,
+        "end": start + len(text),
+        "first_sid": 0,
+        "last_sid": 1,
+        "chapter": "One",
+        "section": "One",
+        "kind": ChunkKind.TEXT,
+        "text": text,
+        "text_hash": hash_text(text),
+        "tokens": len(text.split()),
+        "score": 0.7,
+    }
+    return Visible(**fields | changes)

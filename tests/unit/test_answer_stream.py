@@ -1,0 +1,273 @@
+"""Answers piece by piece: nothing comes before the mode is settled, and the whole at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.answers import LONG, QUESTION, Scripted, Study, scored, study, told
+from tests.worlds import MemoryIndex
+from truespan.errors import (
+    BlankQuery,
+    InvalidSettings,
+    NotAllowed,
+    ProviderUnavailable,
+    QueryTooLong,
+    StoreBusy,
+    WorldNotFound,
+)
+from truespan.ingest.prepare import Preparation
+from truespan.library import Library
+from truespan.model.answer import Piece, Started
+from truespan.model.figure import FigureFlags
+from truespan.model.scope import OWNER, Verb
+
+
+def room_with(folder: Path, *pieces: str | Exception, **more: Any) -> Study:
+    room = study(folder, primary=Scripted(list(pieces)), **more)
+    room.scores(0.7)
+    return room
+
+
+def test_events_come_in_order_and_their_pieces_are_the_answer(tmp_path: Path) -> None:
+    room = room_with(tmp_path, " It", " hung ", "there [1]. ")
+
+    started, pieces, answer = told(room.world.answer_stream(QUESTION))
+
+    assert started == Started(answer.mode, answer.decision_explain["used_llm"])
+    assert pieces == ["It", " hung", " there [1]."]
+    assert "".join(pieces) == answer.answer
+    assert len(room.log) == 1
+
+
+def test_nothing_comes_before_the_reply_can_be_neither_blank_nor_no_context(
+    tmp_path: Path,
+) -> None:
+    room = room_with(tmp_path, " ", "NO", "_CON", "SEQUENCES", " followed.")
+    events = room.world.answer_stream(QUESTION)
+    assert room.primary.asked == []
+
+    assert isinstance(next(events), Started)
+    assert room.primary.given == 4
+    assert next(events) == Piece("NO_CONSEQUENCES")
+    assert room.primary.given == 4
+    assert next(events) == Piece(" followed.")
+
+
+def test_pieces_go_out_as_soon_as_they_come(tmp_path: Path) -> None:
+    room = room_with(tmp_path, "One", " two", " three")
+    events = room.world.answer_stream(QUESTION)
+
+    for count, expected in enumerate((Started, Piece, Piece, Piece)):
+        assert isinstance(next(events), expected)
+        assert room.primary.given == max(count, 1)
+
+
+@pytest.mark.parametrize("reply", [["NO_", "CONTEXT", "."], [" ", "\n"]])
+def test_a_reply_that_is_none_is_never_heard_of(tmp_path: Path, reply: list[str]) -> None:
+    room = room_with(tmp_path, *reply, fallback=Scripted(["Per", "haps."]))
+
+    started, pieces, _ = told(room.world.answer_stream(QUESTION))
+
+    assert (started.mode, started.used_llm) == ("fallback", "fallback")
+    assert pieces == ["Per", "haps."]
+
+
+def test_a_refusal_is_told_as_an_answer_is(tmp_path: Path) -> None:
+    room = study(tmp_path)
+
+    started, pieces, answer = told(room.world.answer_stream(QUESTION))
+
+    assert (started.mode, started.used_llm) == ("fallback", "none")
+    assert pieces == [answer.answer]
+
+
+def test_whoever_stops_listening_ends_the_request_and_nothing_is_recorded(tmp_path: Path) -> None:
+    room = room_with(tmp_path, "One", " two", " three")
+    events = room.world.answer_stream(QUESTION)
+    next(events)
+    next(events)
+
+    events.close()  # type: ignore[attr-defined]
+
+    assert (room.primary.given, room.primary.closed) == (1, 1)
+    assert room.log == []
+
+
+def test_a_provider_that_breaks_off_ends_the_events_with_its_error(tmp_path: Path) -> None:
+    room = room_with(tmp_path, "One", ProviderUnavailable("It broke off."))
+    events = room.world.answer_stream(QUESTION)
+
+    assert [type(next(events)) for _ in range(2)] == [Started, Piece]
+    with pytest.raises(ProviderUnavailable):
+        next(events)
+    assert room.log == []
+
+
+# What is asked for, and what is found
+
+
+@pytest.mark.parametrize("query", ["", " \n"])
+def test_a_blank_question_is_refused_before_anything_is_asked(tmp_path: Path, query: str) -> None:
+    room = room_with(tmp_path, "So.")
+
+    with pytest.raises((BlankQuery, InvalidSettings)):
+        room.world.answer(query)
+
+    assert (room.here.embedder.queries, room.primary.asked) == ([], [])
+
+
+@pytest.mark.parametrize("query", [None, 7, b"key", "x" * 1001])
+def test_what_is_no_question_is_refused_at_once(tmp_path: Path, query: Any) -> None:
+    room = room_with(tmp_path, "So.")
+
+    with pytest.raises(InvalidSettings):
+        room.world.answer_stream(query)
+
+
+def test_a_question_longer_than_the_model_reads_is_refused(tmp_path: Path) -> None:
+    room = room_with(tmp_path, "So.")
+
+    with pytest.raises(QueryTooLong):
+        room.world.answer("a " * 450)
+
+    assert room.primary.asked == []
+
+
+def test_whoever_may_only_write_gets_no_answers(tmp_path: Path) -> None:
+    room = room_with(tmp_path, "So.")
+    world = room.here.scope(room.world).world
+    writer = OWNER.narrow(worlds=[world], verbs=[Verb.WRITE])
+    stranger = OWNER.narrow(worlds=[], verbs=[Verb.READ])
+
+    with pytest.raises(NotAllowed):
+        Library(room.library._parts, writer).world("world").answer(QUESTION)
+    with pytest.raises(WorldNotFound):
+        Library(room.library._parts, stranger).world("world")
+
+
+def test_filters_narrow_what_an_answer_is_made_from(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted("So [1]."))
+    room.world.ingest(room.here.write("a.txt", scored(0.9, "One.")), tags=["sea"], language="de")
+    room.world.ingest(room.here.write("b.txt", scored(0.8, "Two.")), version="2.0")
+    room.world.ingest(room.here.write("c.md", f"# Dawn\n\n{scored(0.7, 'Three.')}"))
+
+    def sources(**filters: Any) -> set[str]:
+        notes = room.world.answer(QUESTION, **filters).retrieved_chunks_metadata
+        return {note.source for note in notes}
+
+    assert sources() == {"a.txt", "b.txt", "c.md"}
+    assert sources(documents=["b.txt", "c.md"]) == {"b.txt", "c.md"}
+    assert sources(tags=["sea"]) == {"a.txt"}
+    assert sources(language_constraint="de") == {"a.txt"}
+    assert sources(version_constraint="2.0") == {"b.txt"}
+    assert sources(chapter_filter="dawn") == {"c.md"}
+    assert sources(documents=[]) == set()
+    with pytest.raises(InvalidSettings):
+        room.world.answer(QUESTION, documents="b.txt")
+
+
+def test_at_most_25_passages_are_retrieved_and_ties_do_not_depend_on_the_index(
+    tmp_path: Path,
+) -> None:
+    room = room_with(tmp_path, "So [1].")
+    room.add(**{f"t{n:02}__txt": scored(0.6, f"Tie {n}.") for n in range(40)})
+    world = room.here.scope(room.world)
+    first = [note.chunk_id for note in room.world.answer(QUESTION).retrieved_chunks_metadata]
+
+    points = room.here.index._of(world)
+    turned = dict(reversed(list(points.items())))
+    points.clear()
+    points.update(turned)
+
+    again = [note.chunk_id for note in room.world.answer(QUESTION).retrieved_chunks_metadata]
+    assert first == again
+    assert len(first) == 25
+
+
+def test_damaged_text_is_neither_shown_nor_counted_and_is_repaired(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted("So [1]."))
+    room.scores(0.9, 0.6)
+    room.here.sql("UPDATE chunks SET text = replace(text, 'Passage 0', 'Passage X')")
+
+    answer = room.world.answer(QUESTION)
+
+    assert answer.decision_explain["max_similarity"] == pytest.approx(0.6)
+    assert "Passage X" not in room.primary.prompt
+    assert room.here.sql("SELECT count(*) FROM repairs")[0][0] <= 1
+
+
+def test_an_index_that_promises_too_much_does_not_lift_the_mode(tmp_path: Path) -> None:
+    class Padding(MemoryIndex):
+        def search(self, scope: Any, vector: Any, *, limit: int, floor: Any) -> Any:
+            return super().search(scope, vector, limit=limit, floor=None)
+
+    room = study(tmp_path, primary=Scripted("So."), index=Padding())
+    room.scores(0.2, 0.1)
+
+    assert room.world.answer(QUESTION).decision_explain["reason"] == "nothing_found"
+
+
+def test_figures_take_no_place_from_text_and_reach_no_model(tmp_path: Path) -> None:
+    flags = FigureFlags(extract_images=True, placeholders=True, chunks=True)
+    room = study(tmp_path, primary=Scripted("So [1]."), preparation=Preparation(figures=flags))
+    figures = "".join(
+        f'<h2>Part {n}</h2><figure><img src="f{n}.png" alt="Boat {n} (score 0.900)"></figure>'
+        for n in range(60)
+    )
+    room.add(a__html=f"<html><body>{figures}</body></html>", b__txt=scored(0.6, "The key."))
+
+    answer = room.world.answer(QUESTION, documents=["a.html", "b.txt"])
+
+    kinds = [note.kind.value for note in answer.retrieved_chunks_metadata]
+    assert kinds.count("figure") == 25
+    assert "b.txt" in {note.source for note in answer.retrieved_chunks_metadata}
+    assert "The key." in room.primary.prompt
+    assert "Boat 1 " not in room.primary.prompt
+    assert answer.sources_used == "partial"
+
+
+def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path) -> None:
+    room = room_with(tmp_path, "So [1].")
+
+    class Busy:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(room.here.store, name)
+
+        def record_usage(self, *_: Any, **__: Any) -> str:
+            raise StoreBusy
+
+    from dataclasses import replace
+
+    busy: Any = Busy()
+    answer = Library(replace(room.library._parts, store=busy)).world("world").answer(QUESTION)
+
+    assert (answer.answer, answer.record) == ("So [1].", None)
+    assert [notice.code for notice in answer.warnings] == ["usage_not_recorded"]
+
+
+def test_words_decide_what_is_given_and_never_the_mode(tmp_path: Path) -> None:
+    room = study(tmp_path, primary=Scripted("So [1]."))
+    room.add(
+        **{f"p{n}__txt": scored(0.56 + n / 1000, f"Passage {n}.") for n in range(8)},
+        q__txt=scored(0.555, "The spare key to the hut."),
+    )
+    world = room.with_rules(max_chunks=2)
+
+    plain, fused = (world.answer(QUESTION, fused=fused) for fused in (False, True))
+
+    def used(answer: Any) -> set[str]:
+        notes = {note.chunk_id: note.source for note in answer.retrieved_chunks_metadata}
+        return {notes[chunk] for chunk in answer.used_chunks}
+
+    assert used(plain) == {"p7.txt", "p6.txt"}
+    assert "q.txt" in used(fused)
+    notes = fused.retrieved_chunks_metadata
+    assert [note.similarity for note in notes] == sorted(
+        (note.similarity for note in notes), reverse=True
+    )
+    for name in ("mode", "reason", "max_similarity", "thresholds"):
+        assert plain.decision_explain[name] == fused.decision_explain[name]
+    assert LONG.strip()[:20] in room.primary.prompt

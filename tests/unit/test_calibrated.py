@@ -1,0 +1,178 @@
+"""Calibrations: what ships, what golden queries propose, and that decisions accept both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.worlds import WORDS
+from truespan.adapters.local.embedder import LocalEmbedder
+from truespan.adapters.local.model import LocalModel
+from truespan.errors import InvalidSettings
+from truespan.model.calibrated import Calibration, shipped
+from truespan.model.decision_settings import DecisionSettings
+from truespan.model.request import DEFAULT_FLOOR, RELEVANCE_FLOOR
+from truespan.upkeep.calibrate import calibrate, unrelated
+from truespan.upkeep.evaluate import Found, ScoredHit, evaluate
+from truespan.upkeep.golden import Expected, GoldenQuery
+from truespan.upkeep.propose import best_hits, curves_of, propose, settled
+
+FAR = unrelated([number / 100 for number in range(30, 50)])
+shares = st.floats(0.0, 1.0, allow_nan=False)
+
+
+def made(**changes: Any) -> Calibration:
+    numbers: dict[str, Any] = {
+        "calibrated_floor": 0.5,
+        "threshold_low": 0.55,
+        "threshold_high": 0.65,
+        "short_query_threshold_low": 0.56,
+        "short_query_threshold_high": 0.66,
+        "min_similarity_for_hybrid": 0.6,
+        "unrelated_high": 0.45,
+        "measured_on": "nothing",
+    }
+    return Calibration(**{**numbers, **changes})
+
+
+def local_calibration() -> Calibration:
+    found = shipped(LocalEmbedder(LocalModel()).profile)
+    assert found is not None
+    return found
+
+
+def test_the_local_model_ships_with_a_calibration_that_decisions_accept() -> None:
+    found = local_calibration()
+
+    settings = DecisionSettings(**found.thresholds())
+
+    assert settings.threshold_low == found.threshold_low
+    assert found.calibrated_floor <= found.threshold_low < found.threshold_high
+    assert found.unrelated_high <= found.calibrated_floor
+
+
+def test_the_floors_of_the_contract_do_not_discriminate_for_the_local_model() -> None:
+    found = local_calibration()
+
+    assert not found.discriminates(DEFAULT_FLOOR)
+    assert not found.discriminates(RELEVANCE_FLOOR)
+    assert found.discriminates(found.calibrated_floor)
+    assert found.discriminates(found.unrelated_high)
+
+
+def test_other_bytes_of_the_same_model_have_no_calibration() -> None:
+    profile = LocalEmbedder(LocalModel()).profile
+
+    assert shipped(replace(profile, revision="sha256:other")) is None
+    assert shipped(WORDS) is None
+
+
+def test_where_related_and_unrelated_text_overlap_the_calibrated_floor_is_enough() -> None:
+    overlapping = made(unrelated_high=0.6)
+
+    assert overlapping.discriminates(0.5)
+    assert not overlapping.discriminates(0.4999)
+    assert not made().discriminates(0.4499)
+    assert made().discriminates(0.45)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), float("inf")])
+def test_a_number_off_the_scale_is_refused(value: float) -> None:
+    with pytest.raises(InvalidSettings):
+        made(threshold_low=value)
+
+
+@given(st.tuples(shares, shares, shares), st.lists(shares, min_size=1))
+def test_whatever_is_measured_decisions_accept_what_follows(
+    numbers: tuple[float, float, float], scores: list[float]
+) -> None:
+    least, low, high = sorted(numbers)
+    found = settled(least, low, high, unrelated(scores), "chance")
+
+    settings = DecisionSettings(**found.thresholds())
+
+    assert settings.threshold_low <= settings.threshold_high
+    assert found.calibrated_floor <= found.threshold_low
+    assert found.short_query_threshold_low >= found.threshold_low
+    assert found.short_query_threshold_high >= found.threshold_high
+    assert abs(found.threshold_low - low) <= 1e-4
+
+
+@given(st.lists(st.tuples(shares, st.booleans()), min_size=40, max_size=120))
+def test_whatever_is_proposed_decisions_accept(hits: list[tuple[float, bool]]) -> None:
+    curve = calibrate([ScoredHit(*hit) for hit in hits], least_auc=0.01, least_hits=5)
+
+    proposed, notes = propose(curve, curve, FAR, "chance")
+
+    if proposed is None:
+        assert notes
+    else:
+        DecisionSettings(**proposed.thresholds())
+
+
+def test_the_proportions_of_the_default_settings_are_kept() -> None:
+    usual = DecisionSettings()
+
+    found = settled(0.2, usual.threshold_low, usual.threshold_high, FAR, "the defaults")
+
+    assert DecisionSettings(**found.thresholds()) == usual
+
+
+def test_thresholds_go_by_the_best_passage_of_each_query() -> None:
+    golden = [GoldenQuery(str(number), f"query {number}", (Expected("a"),)) for number in range(80)]
+
+    def search(query: GoldenQuery) -> list[Found]:
+        right = int(query.id) % 2
+        score = 0.7 + int(query.id) / 1000 if right else 0.5
+        return [Found("a" if right else "b", "", score, ""), Found("c", "", 0.69, "")]
+
+    evaluation = evaluate("x", golden, search)
+    passages, queries = curves_of(evaluation)
+    proposed, notes = propose(passages, queries, FAR, "these")
+
+    assert best_hits(evaluation)[:2] == [ScoredHit(0.69, False), ScoredHit(0.701, True)]
+    assert proposed is not None
+    assert (proposed.threshold_low, proposed.threshold_high) == (0.705, 0.705)
+    assert (proposed.measured_on, notes) == ("these", ())
+
+
+def test_no_threshold_lies_below_the_floor() -> None:
+    strict = [ScoredHit(0.8, True)] * 30 + [ScoredHit(0.75, False)] * 30
+    lax = [ScoredHit(0.6, True)] * 30 + [ScoredHit(0.5, False)] * 30
+
+    proposed, _ = propose(calibrate(strict), calibrate(lax), FAR, "")
+
+    assert proposed is not None
+    assert proposed.calibrated_floor == proposed.threshold_low == proposed.threshold_high == 0.8
+
+
+def test_where_hardly_a_query_misses_single_passages_decide_and_a_note_says_so() -> None:
+    hits = [ScoredHit(0.8 + n / 1000, True) for n in range(30)]
+    hits += [ScoredHit(0.4 + n / 1000, False) for n in range(30)]
+    passages, queries = calibrate(hits), calibrate(hits[:30])
+
+    proposed, notes = propose(passages, queries, FAR, "")
+
+    assert proposed is not None
+    assert proposed.threshold_high == pytest.approx(0.8, abs=0.01)
+    assert [note.code for note in notes] == ["thresholds_by_passages"]
+
+
+def test_nothing_is_proposed_from_too_little_and_the_notes_say_why() -> None:
+    few = calibrate([ScoredHit(0.5, True), ScoredHit(0.4, False)])
+
+    proposed, notes = propose(few, few, FAR, "")
+
+    assert proposed is None
+    assert {note.code for note in notes} == {"too_few_hits"}
+
+
+def test_the_unrelated_score_is_what_95_of_100_pairs_stay_at_or_below() -> None:
+    distribution = unrelated([number / 1000 for number in range(1001)])
+
+    assert distribution.quantile(0.95) == 0.95
+    assert settled(0.2, 0.3, 0.4, distribution, "").unrelated_high == 0.95

@@ -1,0 +1,85 @@
+"""Which sources an answer names, and what it makes up."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.sources import source
+from truespan.answer.citations import MOST_UNKNOWN, cited
+
+FIVE = [source(f"Text {n}.", start=n * 100, document=n) for n in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "numbers"),
+    [
+        ("So it is [1].", [1]),
+        ("So it is [2], and [1].", [2, 1]),
+        ("Both [1, 3].", [1, 3]),
+        ("Both [1,3;4].", [1, 3, 4]),
+        ("Each [1][2].", [1, 2]),
+        ("All [1-3].", [1, 2, 3]),
+        ("All [1–3, 5].", [1, 2, 3, 5]),
+        ("Turned [3-1].", [1, 2, 3]),
+        ("Again [2] and [2].", [2]),
+        ("Glued[4].", [4]),
+        ("A note [^2].", [2]),
+        ("Escaped \\[2\\].", [2]),
+        ("Named [source 3] and [Sources: 1, 2].", [3, 1, 2]),
+        ("Spaced [ 1 , 2 ].", [1, 2]),
+        ("None at all.", []),
+        ("Words [sic] and [1a] and [x-1] and [] and (1).", []),
+    ],
+)
+def test_numbers_in_brackets_are_citations(answer: str, numbers: list[int]) -> None:
+    found = cited(answer, FIVE)
+
+    assert [citation.number for citation in found.found] == numbers
+    assert found.warnings == ()
+
+
+def test_a_citation_says_where_its_source_stands() -> None:
+    (citation,) = cited("Here [2].", FIVE).found
+
+    assert (citation.document, citation.source, citation.chunk_id) == (
+        2,
+        "file.txt",
+        FIVE[1].chunk_id,
+    )
+    assert (citation.first_sid, citation.last_sid, citation.page) == (0, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "unknown"),
+    [
+        ("So [6].", [6]),
+        ("So [0].", [0]),
+        ("So [1, 9].", [9]),
+        ("In [2019].", [2019]),
+        ("Up to [4-999999999].", [999999999]),
+    ],
+)
+def test_a_number_without_a_source_is_kept_as_one_and_reported(
+    answer: str, unknown: list[int]
+) -> None:
+    found = cited(answer, FIVE)
+
+    assert [one.number for one in found.found if one.document is None] == unknown
+    assert [notice.code for notice in found.warnings] == ["unknown_citation"]
+    assert f"[{unknown[0]}]" in found.warnings[0].message
+
+
+def test_any_number_of_made_up_citations_is_cut_short() -> None:
+    answer = " ".join(f"[{number}]" for number in range(100, 1000))
+
+    assert len(cited(answer, FIVE).found) == MOST_UNKNOWN
+
+
+def test_a_number_inside_words_of_a_source_is_no_citation() -> None:
+    answer = "It says “see [9]” [1]."
+
+    assert [one.number for one in cited(answer, FIVE, [(8, 17)]).found] == [1]
+
+
+def test_without_sources_every_number_is_made_up() -> None:
+    assert cited("As known [1].", []).found[0].document is None

@@ -1,0 +1,217 @@
+"""The self-test sees every leak of an index that leaks, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worlds import MemoryIndex, Place, place
+from truespan.errors import IndexUnavailable
+from truespan.model.chunk import IndexedPoint, Point, Vector
+from truespan.model.health import Check, Verdict
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.scope import UNLIMITED, Scope
+from truespan.model.trail import Hit
+from truespan.upkeep.doctor import Finding
+from truespan.upkeep.doctor.canary import MARK
+
+
+class Leaky(MemoryIndex):
+    """An index that is asked for one thing and gives another."""
+
+    def __init__(self, leak: str) -> None:
+        super().__init__()
+        self.leak = leak
+
+    def _everything(self, scope: Scope) -> dict[ChunkId, Point]:
+        return {
+            chunk_id: point
+            for (profile, _), points in self.points.items()
+            if profile == scope.profile.id
+            for chunk_id, point in points.items()
+        }
+
+    def _generations(self, scope: Scope) -> dict[ChunkId, Point]:
+        return {
+            chunk_id: point
+            for (_, tenant), points in self.points.items()
+            if tenant.startswith(scope.world)
+            for chunk_id, point in points.items()
+        }
+
+    def _of(self, scope: Scope) -> dict[ChunkId, Point]:
+        if self.leak == "generations":
+            return self._generations(scope)
+        return super()._of(scope)
+
+    def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        super()._of(scope).update({point.chunk_id: point for point in points})
+
+    def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
+        if self.leak == "search":
+            found = self._everything(scope).values()
+            return [Hit(point.chunk_id, 1.0, point.text_hash) for point in found][:limit]
+        if self.leak == "blind":
+            return []
+        loosened: dict[str, Any] = {
+            "documents": {"documents": UNLIMITED},
+            "empty": {"documents": scope.documents or UNLIMITED},
+            "chapters": {"chapter": None},
+            "position": {"position": None},
+        }.get(self.leak, {})
+        return super().search(replace(scope, **loosened), vector, limit=limit, floor=floor)
+
+    def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
+        if self.leak == "scan":
+            yield super().read(scope, []) or [
+                IndexedPoint(ChunkId("x"), None, point.vector)
+                for point in self._everything(scope).values()
+            ]
+            return
+        yield from super().scan(scope)
+
+    def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]:
+        if self.leak == "read":
+            everything = self._everything(scope)
+            return [
+                IndexedPoint(chunk_id, None, everything[chunk_id].vector)
+                for chunk_id in ids
+                if chunk_id in everything
+            ]
+        return super().read(scope, ids)
+
+    def count(self, scope: Scope) -> int:
+        return len(self._everything(scope)) if self.leak == "count" else super().count(scope)
+
+    def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        if self.leak == "delete":
+            for points in self.points.values():
+                for chunk_id in ids:
+                    points.pop(chunk_id, None)
+        super().delete(scope, ids)
+
+    def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
+        if self.leak == "delete_stale":
+            for points in self.points.values():
+                for chunk_id, _ in stale:
+                    points.pop(chunk_id, None)
+        super().delete_stale(scope, stale)
+
+
+LEAKS = {
+    "search": "points of another",
+    "generations": "generation finds",
+    "documents": "filter on documents",
+    "empty": "filter on documents",
+    "chapters": "filter on chapters",
+    "position": "past the position",
+    "scan": "points of another",
+    "read": "points of another",
+    "count": "points of another",
+    "delete": "deletes points",
+    "delete_stale": "deletes points",
+    "blind": "its own points",
+}
+
+
+def tried(here: Place) -> list[Check]:
+    return here.library.doctor(self_test=True).self_test
+
+
+def tenants(here: Place) -> set[str]:
+    return {tenant for (_, tenant), points in here.index.points.items() if points}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_each_way_to_leak_fails_a_check_of_its_own(tmp_path: Path, leak: str) -> None:
+    index = Leaky("")
+    here = place(tmp_path, index=index)
+    here.world(a__txt="The harbour light.")
+    index.leak = leak
+
+    failed = [check.says for check in tried(here) if check.verdict is Verdict.PROBLEM]
+
+    assert any(LEAKS[leak] in says for says in failed), failed
+
+
+def test_an_honest_index_passes_and_is_left_as_it_was(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    here.world(a__txt="The harbour light.")
+    here.world("other", a__txt="The garden wall.")
+    before = tenants(here)
+
+    checks = tried(here)
+
+    assert [check.verdict for check in checks] == [Verdict.OK] * 2
+    assert tenants(here) == before
+
+
+def test_what_the_canary_wrote_is_removed_when_the_index_fails_meanwhile(tmp_path: Path) -> None:
+    class Failing(MemoryIndex):
+        failing = False
+
+        def search(
+            self, scope: Scope, vector: Vector, *, limit: int, floor: float | None
+        ) -> list[Hit]:
+            if self.failing:
+                raise IndexUnavailable("The index did not answer.")
+            return super().search(scope, vector, limit=limit, floor=floor)
+
+    index = Failing()
+    here = place(tmp_path, index=index)
+    here.world(a__txt="The harbour light.")
+    before = tenants(here)
+    index.failing = True
+
+    checks = tried(here)
+
+    assert [check.verdict for check in checks] == [Verdict.WARNING, Verdict.OK]
+    assert tenants(here) == before
+
+
+def test_a_canary_whose_process_died_is_found_and_removed_by_the_next_run(tmp_path: Path) -> None:
+    class Dying(MemoryIndex):
+        dying = False
+
+        def search(
+            self, scope: Scope, vector: Vector, *, limit: int, floor: float | None
+        ) -> list[Hit]:
+            if self.dying:
+                raise SystemExit
+            return super().search(scope, vector, limit=limit, floor=floor)
+
+        def drop(self, scope: Scope) -> None:
+            if not self.dying:
+                super().drop(scope)
+
+    index = Dying()
+    here = place(tmp_path, index=index)
+    here.world(a__txt="The harbour light.")
+    before = tenants(here)
+    index.dying = True
+    with pytest.raises(SystemExit):
+        tried(here)
+    index.dying = False
+    assert any(tenant.startswith(MARK) for tenant in tenants(here))
+
+    plan = here.library.doctor(apply=True)
+
+    assert {item.finding for item in plan.leftovers} == {Finding.UNKNOWN_WORLD}
+    assert tenants(here) == before
+    assert here.library.doctor().healthy
+
+
+def test_a_store_that_ignores_the_world_fails_the_check(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The harbour light.")
+    own = here.scope(world)
+    honest = here.store.read_chunks
+    here.store.read_chunks = lambda _scope, ids: honest(own, ids)  # type: ignore[method-assign]
+
+    failed = [check.name for check in tried(here) if check.verdict is Verdict.PROBLEM]
+
+    assert failed == ["worlds apart in the store"]

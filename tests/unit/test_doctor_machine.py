@@ -1,0 +1,137 @@
+"""What the doctor sees around a library: files, database, models, keys, clock."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import place
+from truespan.adapters.library_files import EARLIEST, file_checks
+from truespan.compose import open_library
+from truespan.model.health import Check, Verdict
+
+NOW = EARLIEST + 40 * 365 * 86_400.0
+posix = pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "library"
+    made.mkdir(mode=0o700)
+    (made / "store.db").touch(mode=0o600)
+    return made
+
+
+def checked(folder: Path, *, reserve: int = 0, now: float = NOW) -> dict[str, Check]:
+    found = file_checks(folder, "truespan.toml", reserve=reserve, now=now)
+    return {check.name: check for check in found}
+
+
+def test_a_library_as_it_is_made_passes_every_check(folder: Path) -> None:
+    assert {check.verdict for check in checked(folder).values()} == {Verdict.OK}
+
+
+@posix
+def test_a_library_that_others_can_read_is_a_warning_with_a_remedy(folder: Path) -> None:
+    folder.chmod(0o755)
+    assert checked(folder)["privacy"].verdict is Verdict.OK
+
+    (folder / "store.db").chmod(0o644)
+
+    found = checked(folder)["privacy"]
+    assert (found.verdict, "store.db" in found.says) == (Verdict.WARNING, True)
+    assert found.remedy
+
+
+@posix
+@pytest.mark.parametrize(
+    ("mode", "verdict"), [(0o600, Verdict.OK), (0o644, Verdict.OK), (0o662, Verdict.PROBLEM)]
+)
+def test_settings_that_others_can_change_are_a_problem(
+    folder: Path, mode: int, verdict: Verdict
+) -> None:
+    (folder / "truespan.toml").touch()
+    (folder / "truespan.toml").chmod(mode)
+
+    assert checked(folder)["truespan.toml"].verdict is verdict
+
+
+def test_a_disk_with_less_than_the_reserve_is_a_problem(folder: Path) -> None:
+    assert checked(folder, reserve=1 << 80)["room"].verdict is Verdict.PROBLEM
+
+
+@pytest.mark.parametrize("now", [0.0, EARLIEST - 1.0, EARLIEST + 1.0])
+def test_a_clock_that_is_behind_the_library_is_a_warning(folder: Path, now: float) -> None:
+    os.utime(folder / "store.db", (NOW, NOW))
+
+    assert checked(folder, now=now)["clock"].verdict is Verdict.WARNING
+
+
+def test_a_database_with_broken_references_is_a_problem(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    here.world(a__txt="The harbour light.")
+    assert {check.verdict for check in here.store.soundness()} == {Verdict.OK}
+
+    here.sql("PRAGMA foreign_keys = OFF")
+    here.sql("DELETE FROM revisions")
+
+    found = {check.name: check.verdict for check in here.store.soundness()}
+    assert found["references"] is Verdict.PROBLEM
+
+
+def test_a_database_with_broken_pages_is_a_problem_and_no_traceback(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    here.world(a__txt="The harbour light. " * 400)
+    here.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    here.library.close()
+    data = bytearray((tmp_path / "store.db").read_bytes())
+    for page in range(len(data) // 4096 - 4, len(data) // 4096):
+        data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    (tmp_path / "store.db").write_bytes(data)
+
+    again = place(tmp_path)
+    found = {check.name: check.verdict for check in again.store.soundness()}
+    again.library.close()
+
+    assert found["database"] is Verdict.PROBLEM
+
+
+def environment(tmp_path: Path, settings: str) -> dict[str, Check]:
+    with open_library(tmp_path / "library", create=True) as opened:
+        opened._parts.index.retire()  # type: ignore[attr-defined]
+    (tmp_path / "library" / "truespan.toml").write_text(settings)
+    with open_library(tmp_path / "library") as opened:
+        assert opened._parts.environment is not None
+        found = {check.name: check for check in opened._parts.environment.checks()}
+        opened._parts.index.retire()  # type: ignore[attr-defined]
+    return found
+
+
+def test_a_provider_without_a_key_is_a_problem_that_says_where_to_put_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    found = environment(tmp_path, 'embedding_provider = "openai"\n')["embedding keys"]
+
+    assert found.verdict is Verdict.PROBLEM
+    assert "OPENAI_API_KEY" in found.remedy
+
+
+def test_no_check_says_what_a_key_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-8f3a1c")
+
+    found = environment(tmp_path, 'embedding_provider = "openai"\n')
+
+    assert found["embedding keys"].verdict is Verdict.OK
+    assert "canary" not in repr(found)
+
+
+def test_a_model_whose_files_are_not_there_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+
+    found = environment(tmp_path, f'model_folder = "{tmp_path / "empty"}"\n')
+
+    assert found["embedding model"].verdict is Verdict.PROBLEM

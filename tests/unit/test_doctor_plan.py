@@ -1,0 +1,330 @@
+"""Plans: what they carry, whom they are for, and what is done when things changed meanwhile."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.damage import KINDS, any_point
+from tests.stories import story
+from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.checkup import Checkup
+from truespan.errors import InvalidSettings, ProviderUnavailable
+from truespan.library import World
+from truespan.model.chunk import Holdings
+from truespan.model.ids import TextHash
+from truespan.model.scope import OWNER, Authority, Scope, Verb
+from truespan.upkeep.doctor import Action, Finding, Plan, examine
+from truespan.upkeep.doctor.plan import read_plan, spelled
+
+MENDABLE = [name for name, damage in KINDS.items() if not damage.lost]
+
+
+def damaged(tmp_path: Path, *kinds: str) -> tuple[Place, World]:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(60), b__txt=story(30, "garden"))
+    rng = random.Random(7)
+    for kind in kinds:
+        KINDS[kind].plant(here, world, rng)
+    return here, world
+
+
+@pytest.mark.parametrize("kind", MENDABLE)
+def test_a_plan_that_was_written_to_a_file_does_what_it_would_have_done(
+    tmp_path: Path, kind: str
+) -> None:
+    here, _ = damaged(tmp_path, kind)
+    plan = here.library.doctor()
+
+    read = read_plan(spelled(plan))
+    treatment = here.library.treat(read)
+
+    assert list(read.all_items()) == list(plan.all_items())
+    assert treatment.skipped == []
+    assert treatment.left.healthy
+
+
+@pytest.mark.parametrize("kind", MENDABLE)
+def test_a_plan_that_was_carried_out_already_does_nothing_the_second_time(
+    tmp_path: Path, kind: str
+) -> None:
+    here, world = damaged(tmp_path, kind)
+    plan = here.library.doctor()
+    here.library.treat(plan)
+    before = here.sql("SELECT * FROM states ORDER BY chunk_id"), here.points(world)
+
+    here.library.treat(plan)
+
+    assert (here.sql("SELECT * FROM states ORDER BY chunk_id"), here.points(world)) == before
+    assert here.library.doctor().healthy
+
+
+def test_a_plan_of_another_library_is_refused_and_nothing_is_done(tmp_path: Path) -> None:
+    here, _ = damaged(tmp_path / "one", "missing")
+    other, world = damaged(tmp_path / "two", "missing")
+    before = other.points(world)
+
+    with pytest.raises(InvalidSettings, match="another library"):
+        other.library.treat(here.library.doctor())
+
+    assert other.points(world) == before
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"kind": "x", "version": 1, "worlds": [], "leftovers": []}', "\xff"]
+)
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSettings):
+        read_plan(text.encode("latin-1"))
+
+
+def test_what_changed_since_the_plan_was_made_is_left_alone_and_told(tmp_path: Path) -> None:
+    here, world = damaged(tmp_path)
+    points, point = any_point(here, world, random.Random(1))
+    whole = points[point.chunk_id]
+    points[point.chunk_id] = replace(point, text_hash=TextHash("e" * 64))
+    plan = here.library.doctor()
+    points[point.chunk_id] = replace(point, text_hash=TextHash("d" * 64))
+
+    other_damage = here.library.treat(plan)
+    points[point.chunk_id] = whole
+    mended = here.library.treat(plan)
+
+    assert [item.subject for item in other_damage.skipped] == [point.chunk_id]
+    assert other_damage.done == {}
+    assert not other_damage.left.healthy
+    assert [item.subject for item in mended.skipped] == [point.chunk_id]
+    assert mended.left.healthy
+
+
+def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -> None:
+    """The world that a point was of is unknown when the plan is made, and known when applied."""
+    here, world = damaged(tmp_path, "unknown generation")
+    plan = here.library.doctor()
+    [item] = plan.leftovers
+    number = int(item.subject.rpartition(".")[2])
+    here.sql(
+        """INSERT INTO generations (world, number, profile_id, profile, created_at)
+           SELECT world, ?, profile_id, profile, 0 FROM generations""",
+        number,
+    )
+
+    treatment = here.library.treat(plan)
+
+    assert treatment.skipped == [item]
+    tenant = item.subject.partition(" ")[2]
+    assert here.index.points[here.scope(world).profile.id, tenant]
+
+
+def test_a_document_that_comes_while_the_doctor_looks_is_not_taken_for_damage(
+    tmp_path: Path,
+) -> None:
+    here, world = damaged(tmp_path)
+    paths = [here.write(f"late/{number}.txt", story(9, f"late{number}")) for number in range(2)]
+    original = here.index.scan
+
+    def busy(scope: Scope):
+        pages = list(original(scope))
+        if paths:
+            world.ingest(paths.pop())
+            world.delete("a.txt") if not paths else None
+        yield from pages
+
+    here.index.scan = busy
+
+    assert here.library.doctor().healthy
+    assert here.library.doctor().healthy
+    assert paths == []
+
+
+def second_generation(here: Place, world: World) -> Scope:
+    """Build another generation of the same model beside the first."""
+    scope = here.scope(world)
+    generation = here.store.add_generation(scope, other_profile(revision="2"), None)
+    own = replace(scope, generation=generation)
+    from truespan.ingest.carry import Carrier
+
+    tools = replace(world._intake(own).tools, embedder=WordEmbedder(profile=generation.profile))
+    Carrier(tools, own).fill(here.store.uncut(own))
+    return own
+
+
+def test_each_generation_is_looked_at_and_mended_on_its_own(tmp_path: Path) -> None:
+    here, world = damaged(tmp_path)
+    own = second_generation(here, world)
+    assert here.library.doctor().healthy
+    points = here.index._of(own)
+    gone = sorted(points)[0]
+    del points[gone]
+
+    plan = here.library.doctor()
+    by_number = {one.number: one.counts() for one in plan["world"].generations}
+    treatment = here.library.treat(plan)
+
+    assert by_number == {1: {}, 2: {Finding.MISSING_POINT: 1}}
+    assert examine(here.store, here.index, own).counts() == {}
+    # Its model is not configured here, and was not needed: the vector was kept.
+    assert treatment.failures == []
+    assert gone in here.index._of(own)
+
+
+def test_without_its_model_a_generation_gets_all_that_needs_no_new_vector(tmp_path: Path) -> None:
+    here, world = damaged(tmp_path)
+    own = second_generation(here, world)
+    here.index.drop(own)
+    lost = here.sql(
+        "DELETE FROM vectors WHERE profile_id = ? AND text_hash = "
+        "(SELECT min(text_hash) FROM vectors) RETURNING text_hash",
+        own.profile.id,
+    )
+    asked = len(here.embedder.documents)
+
+    treatment = here.library.treat(here.library.doctor())
+
+    assert len(lost) == 1
+    assert len(treatment.failures) == 1
+    assert len(here.embedder.documents) == asked
+    pending = [one.counts() for one in treatment.left["world"].generations if one.number == 2]
+    assert set(pending[0]) == {Finding.PENDING}
+    assert here.index.count(own) > 0
+
+
+def test_vectors_of_another_model_are_found_by_embedding_a_sample(tmp_path: Path) -> None:
+    here, world = damaged(tmp_path)
+    scope = here.scope(world)
+    for text_hash, _ in here.sql("SELECT text_hash, vector FROM vectors"):
+        KINDS["kept of another model"].plant(here, world, random.Random(text_hash))
+    here.store.forget_index(scope)
+    here.index.reset(scope)
+    world.repair()
+    assert here.library.doctor().healthy
+
+    few = here.library.doctor(embed_sample=None)
+    everything = here.library.doctor(embed_sample=1000)
+    here.library.treat(everything)
+
+    assert few["world"].counts()[Finding.MIXED_MODEL] >= 1
+    assert here.library.doctor(embed_sample=1000).healthy
+
+
+def test_a_sample_is_not_embedded_by_a_model_of_another_profile(tmp_path: Path) -> None:
+    here, world = damaged(tmp_path)
+    here.embedder.profile = other_profile(revision="9")
+    asked = len(here.embedder.documents)
+
+    plan = here.library.doctor(embed_sample=10)
+
+    assert plan["world"].healthy
+    assert len(here.embedder.documents) == asked
+    assert world.name == "world"
+
+
+def test_a_sample_that_cannot_be_embedded_is_a_warning(tmp_path: Path) -> None:
+    here, _ = damaged(tmp_path)
+
+    def fail() -> None:
+        raise ProviderUnavailable("Nobody there.")
+
+    here.embedder.before = fail
+
+    plan = here.library.doctor(embed_sample=3)
+
+    assert plan.healthy
+    assert [check.verdict.value for check in plan.self_test] == ["warning"]
+
+
+def test_a_large_generation_is_compared_in_passes_with_the_same_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = ("missing", "stale", "orphan", "misplaced chapter", "zero")
+    here, _ = damaged(tmp_path, *kinds)
+    whole = here.library.doctor()
+
+    monkeypatch.setattr("truespan.upkeep.doctor.examiner.AT_ONCE", 2)
+    parts = here.library.doctor()
+
+    assert set(parts.all_items()) == set(whole.all_items())
+    assert parts["world"].checked_points == whole["world"].checked_points
+    assert parts["world"].checked_chunks == whole["world"].checked_chunks
+
+
+def test_points_that_no_filter_can_reach_make_the_index_be_rebuilt(tmp_path: Path) -> None:
+    class Littered(MemoryIndex):
+        litter = 0
+
+        def tenants(self, scope: Scope, *, limit: int) -> Holdings:
+            held = super().tenants(scope, limit=limit)
+            return replace(held, points=held.points + self.litter)
+
+        def reset(self, scope: Scope) -> None:
+            super().reset(scope)
+            self.litter = 0
+
+    index = Littered()
+    here = place(tmp_path, index=index)
+    world = here.world(a__txt=story(40))
+    count = index.count(here.scope(world))
+    index.litter = 3
+
+    treatment = here.library.treat(here.library.doctor())
+
+    assert treatment.done[Action.REBUILD] == 1
+    assert treatment.left.healthy
+    assert index.count(here.scope(world)) == count
+
+
+def test_whoever_does_not_see_every_world_does_not_judge_what_is_unclaimed(
+    tmp_path: Path,
+) -> None:
+    here, world = damaged(tmp_path, "unknown world")
+    narrow = Authority(frozenset([here.scope(world).world]), frozenset(Verb))
+
+    plan = Checkup(here.library._parts, narrow).examine()
+
+    assert plan.leftovers == []
+    assert Checkup(here.library._parts, OWNER).examine().leftovers != []
+
+
+def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -> None:
+    here, world = damaged(tmp_path)
+    right = {one.text for one in world.search("night", top_k=50, floor=0.0).results}
+    wrong: list[str] = []
+    looked: list[str] = []
+
+    def look(name: str) -> None:
+        looked.append(name)
+        result = world.search("night", top_k=50, floor=0.0)
+        wrong.extend(one.text for one in result.results if one.text not in right)
+
+    for name in ("upsert", "delete", "flush"):
+        original = getattr(here.index, name)
+
+        def watched(*args, _original=original, _name=name, **kwargs):
+            look(_name)
+            _original(*args, **kwargs)
+            look(_name)
+
+        setattr(here.index, name, watched)
+    rng = random.Random(3)
+    for kind in ("stale", "text other", "zero", "orphan", "kept zero"):
+        KINDS[kind].plant(here, world, rng)
+
+    treatment = here.library.treat(here.library.doctor())
+
+    assert wrong == []
+    assert len(looked) > 4
+    assert treatment.left.healthy
+
+
+def test_an_empty_library_has_a_plan_that_says_so(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    here.library.create_world("empty")
+
+    plan = here.library.doctor(self_test=True)
+
+    assert plan.healthy
+    assert not plan.actionable
+    assert isinstance(here.library.treat(plan).left, Plan)

@@ -1,0 +1,207 @@
+"""Fused search: words and similarity in one order, from the store and for the scope alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worlds import Lying, Place, WordEmbedder, place, vector_of
+from truespan.doors.wire import to_json
+from truespan.errors import InvalidSettings
+from truespan.library import World
+from truespan.model.bundle import SearchResult, WhyNot
+from truespan.model.chunk import Vector
+from truespan.model.trail import Hit
+from truespan.query import fused as fused_search
+from truespan.query.fused import gather_fused, placed_between
+
+TALES = {
+    "a__txt": "The lamp of the harbour was lit by night.",
+    "b__txt": "A key lay under the stone by the harbour.",
+    "c__txt": "Nobody had seen the otter since the spring.",
+    "d__txt": "The harbour slept, and the harbour woke, and the harbour slept again.",
+}
+
+
+def sources(found: SearchResult) -> list[str]:
+    return [passage.source for passage in found.results]
+
+
+class Blind(WordEmbedder):
+    """A provider to which all texts are alike: only words can tell chunks apart."""
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return [vector_of("same") for _ in texts]
+
+    def embed_query(self, text: str) -> Vector:
+        return vector_of("same")
+
+
+def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> None:
+    world = place(tmp_path, embedder=Blind()).world(**TALES)
+
+    assert sources(world.search("the otter", floor=0.0)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
+    assert sources(world.search("the otters", floor=0.0, fused=True))[0] == "c.txt"
+
+
+def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path: Path) -> None:
+    world = place(tmp_path).world(**TALES)
+
+    dense = {one.chunk_id: one.score for one in world.search("harbour key", floor=0.0).results}
+    found = world.search("harbour key", floor=0.0, fused=True).results
+
+    assert {one.chunk_id: one.score for one in found} == dense
+    blends = [one.fused.blend for one in found if one.fused and one.fused.blend is not None]
+    assert blends == sorted(blends, reverse=True)
+    assert len(blends) == 4
+    assert found[0].fused
+    assert found[0].fused.bm25 > 0
+    assert all(one.fused is None for one in world.search("harbour key", floor=0.0).results)
+
+
+def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
+    far = {"e__txt": "otter " + " ".join(f"word{number}" for number in range(60))}
+    world = place(tmp_path).world(**TALES, **far)
+    asked = "otter"
+    score = next(
+        one.score for one in world.search(asked, floor=0.0).results if one.source == "e.txt"
+    )
+
+    assert "e.txt" in sources(world.search(asked, floor=score, fused=True))
+    assert "e.txt" not in sources(world.search(asked, floor=score + 1e-4, fused=True))
+
+
+def test_the_first_results_are_the_same_however_many_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused_search, "POOL", 4)
+    names = {
+        f"{number:02}__txt": f"Tale {number} of {'the lamp ' * (number % 5)}and the sea."
+        for number in range(30)
+    }
+    world = place(tmp_path).world(**names)
+    whole = sources(world.search("lamp of the sea", top_k=30, floor=0.0, fused=True))
+
+    assert len(whole) == 30
+    for top_k in range(1, 30):
+        found = world.search("lamp of the sea", top_k=top_k, floor=0.0, fused=True)
+        assert sources(found) == whole[:top_k]
+
+
+def test_past_the_candidates_chunks_follow_by_similarity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused_search, "POOL", 2)
+    world = place(tmp_path).world(**TALES)
+
+    found = world.search("harbour", top_k=4, floor=0.0, fused=True).results
+    blended = [one.fused is not None and one.fused.blend is not None for one in found]
+    rest = [one.score for one in found if one.fused and one.fused.blend is None]
+
+    assert blended == sorted(blended, reverse=True)
+    assert rest == sorted(rest, reverse=True)
+    assert 2 <= sum(blended) < 4
+
+
+def test_one_index_request_brings_both_kinds_of_candidates(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(**TALES)
+    here.journal.clear()
+
+    world.search("harbour", floor=0.0, fused=True)
+
+    assert [call for call in here.journal if call.startswith("index.")] == ["index.search_with"]
+
+
+def test_what_an_index_adds_to_the_named_is_not_believed(tmp_path: Path) -> None:
+    here = place(tmp_path, index=Lying(lambda hits, _: hits))
+    world = here.world(**TALES)
+    other = here.world("other", e__txt="The otter of another world.")
+    stranger = next(iter(here.points(other)))
+    honest = sources(world.search("otter", floor=0.0, fused=True))
+
+    here.index.lie = lambda hits, _: [Hit(stranger, 1.0, hits[0].text_hash), *hits]
+
+    assert sources(world.search("otter", floor=0.0, fused=True)) == honest
+
+
+def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: Path) -> None:
+    world = place(tmp_path, embedder=Blind()).world(**TALES)
+
+    plain = world.retrieve("the otter", top_k=2, language_constraint=None)
+    found = world.retrieve("the otter", top_k=2, language_constraint=None, fused=True)
+
+    assert plain.metadata.sources[0].source == "a.txt"
+    assert plain.metadata.sources[0].fused is None
+    assert found.metadata.sources[0].source == "c.txt"
+    assert found.metadata.sources[0].fused is not None
+    assert "fused" not in to_json(found.retrieved_chunks)
+
+
+def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
+    world = place(tmp_path, embedder=Blind()).world(**TALES)
+    settings: dict[str, Any] = {"top_k": 1, "language_constraint": None}
+    ids = {one.source: one.chunk_id for one in world.search("x", floor=0.0).results}
+
+    assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.RETURNED
+    assert world.why_not(ids["c.txt"], "the otter", **settings).code is WhyNot.OUTRANKED
+    settings["fused"] = True
+    assert world.why_not(ids["c.txt"], "the otter", **settings).code is WhyNot.RETURNED
+    assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.OUTRANKED
+
+
+def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path: Path) -> None:
+    here = place(tmp_path, embedder=Blind())
+    world = here.world(**TALES)
+    before = sources(world.search("harbour", top_k=4, floor=0.0, fused=True))
+    here.sql(
+        """UPDATE chunks SET text = 'Something else.' WHERE revision = (SELECT r.key
+           FROM revisions r WHERE r.name = ?)""",
+        before[0],
+    )
+
+    found = world.search("harbour", top_k=3, floor=0.0, fused=True)
+
+    assert sources(found) == before[1:4]
+    assert [(entry.code, entry.count) for entry in found.skipped] == [("damaged_text", 1)]
+
+
+@pytest.mark.parametrize(
+    ("score", "lowest", "highest", "expected"),
+    [(0.5, 0.4, 0.6, 0.5), (0.3, 0.4, 0.6, 0.0), (0.6, 0.4, 0.6, 1.0), (0.5, 0.5, 0.5, 1.0)],
+)
+def test_a_similarity_is_measured_between_the_ends_of_the_closest(
+    score: float, lowest: float, highest: float, expected: float
+) -> None:
+    assert placed_between(score, lowest, highest) == pytest.approx(expected)
+
+
+def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
+    world = place(tmp_path).world(**TALES)
+
+    with pytest.raises(InvalidSettings):
+        world.retrieve(selected_text="the harbour", fused=True)
+    with pytest.raises(InvalidSettings):
+        world.search("harbour", fused=1)  # type: ignore[arg-type]
+
+
+def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
+    here: Place = place(tmp_path)
+    world: World = here.world(**TALES)
+    scope = here.scope(world).for_reader(1, 1, 0)
+
+    with pytest.raises(InvalidSettings):
+        gather_fused(
+            here.store,
+            here.index,
+            scope,
+            world._record(),
+            vector_of("harbour"),
+            "harbour",
+            k=1,
+            floor=None,
+            missing=lambda verified, _: 1 - len(verified),
+        )

@@ -1,0 +1,70 @@
+"""The gate before a promotion: beside an old generation, and alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from truespan.errors import IndexUnavailable, InvalidSettings
+from truespan.upkeep.evaluate import Evaluation, Found, evaluate
+from truespan.upkeep.gate import gate_generation
+from truespan.upkeep.golden import Expected, GoldenQuery
+
+GOLDEN = [GoldenQuery(str(number), f"query {number}", (Expected("a"),)) for number in range(10)]
+
+
+def generation(misses: Collection[int] = (), failing: Collection[int] = ()) -> Evaluation:
+    def search(query: GoldenQuery) -> list[Found]:
+        if int(query.id) in failing:
+            raise IndexUnavailable("gone")
+        return [Found("b" if int(query.id) in misses else "a", "", 0.5, "")]
+
+    return evaluate("new", GOLDEN, search)
+
+
+def codes(*args: object, **options: float) -> list[str]:
+    verdict = gate_generation(*args, **options)  # type: ignore[arg-type]
+    assert verdict.passed is not bool(verdict.reasons)
+    return [reason.code for reason in verdict.reasons]
+
+
+def test_a_first_generation_passes_when_every_query_ran() -> None:
+    assert codes(None, generation(misses=range(9))) == []
+
+
+def test_a_generation_in_which_nothing_right_is_found_fails() -> None:
+    assert codes(None, generation(misses=range(10))) == ["nothing_hit"]
+    assert codes(generation(misses=range(10)), generation(misses=range(10))) == ["nothing_hit"]
+
+
+def test_a_first_generation_fails_when_a_query_did() -> None:
+    assert codes(None, generation(failing=[3])) == ["queries_failed"]
+
+
+def test_a_first_generation_that_nobody_judged_fails() -> None:
+    unjudged = evaluate("new", [GoldenQuery("1", "?")], lambda _: [])
+
+    assert codes(None, unjudged) == ["nothing_judged"]
+
+
+def test_a_generation_that_is_no_worse_passes_and_a_worse_one_does_not() -> None:
+    assert codes(generation(misses=[1]), generation(misses=[1])) == []
+    assert codes(generation(misses=[1]), generation(misses=[])) == []
+    assert set(codes(generation(), generation(misses=[1]))) == {"metric_dropped"}
+
+
+def test_how_far_it_may_fall_is_for_the_caller_to_say() -> None:
+    assert codes(generation(), generation(misses=[1]), 0.1) == []
+    assert set(codes(generation(), generation(misses=[1, 2]), 0.1)) == {"metric_dropped"}
+
+
+@pytest.mark.parametrize("old", [None, generation(misses=[0, 1, 2, 3])])
+def test_a_least_hit_rate_is_asked_of_either(old: Evaluation | None) -> None:
+    assert codes(old, generation(misses=[0, 1, 2, 3]), least_hit_rate=0.6) == []
+    assert codes(old, generation(misses=[0, 1, 2, 3]), least_hit_rate=0.7) == ["hit_rate_too_low"]
+
+
+def test_a_hit_rate_off_the_scale_is_refused() -> None:
+    with pytest.raises(InvalidSettings):
+        gate_generation(None, generation(), least_hit_rate=1.5)

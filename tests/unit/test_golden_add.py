@@ -1,0 +1,160 @@
+"""Keeping a good answer as a golden query: the file, and what the file is held to."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from truespan.adapters.files.golden import GoldenFolder
+from truespan.errors import GoldenInvalid, InvalidSettings, SourceMissing, SourceUnreadable
+from truespan.upkeep.golden import Expected, GoldenQuery, parse_golden
+from truespan.upkeep.golden_add import checked_golden, with_golden
+
+KEY = GoldenQuery("key", "Where is the key?", (Expected("keys.md"),))
+LAMP = GoldenQuery("lamp", "When did the lamp go out?", (), ("a quarter past one",))
+
+
+@pytest.mark.parametrize("name", ["golden.yaml", "golden.yml", "golden.jsonl", "GOLDEN.NDJSON"])
+def test_what_is_added_reads_back_after_what_was_there(name: str) -> None:
+    content = with_golden(name, with_golden(name, b"", KEY), LAMP)
+
+    assert parse_golden(name, content) == (KEY, LAMP)
+
+
+def test_comments_and_layout_of_the_rest_stay_as_they_are() -> None:
+    written = b"# mine\n- query:   Where is the key?\n  expected: [keys.md] # yes"
+
+    content = with_golden("g.yaml", written, LAMP)
+
+    assert content.startswith(written + b"\n- id: ")
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        KEY,
+        GoldenQuery("other", "  where is THE key? ", (Expected("x"),)),
+        GoldenQuery("key", "Another question?", (Expected("x"),)),
+    ],
+)
+def test_the_same_question_or_id_is_refused_by_the_id_it_has(again: GoldenQuery) -> None:
+    content = with_golden("g.jsonl", b"", KEY)
+
+    with pytest.raises(InvalidSettings, match="as key") as refused:
+        with_golden("g.jsonl", content, again)
+    assert "Where" not in str(refused.value)
+
+
+def test_the_same_words_among_other_results_are_another_question() -> None:
+    content = with_golden("g.jsonl", b"", KEY)
+    deeper = GoldenQuery("deeper", KEY.query, KEY.expected, top_k=50)
+
+    assert len(parse_golden("g.jsonl", with_golden("g.jsonl", content, deeper))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("g.jsonl", b"{nonsense\n"), ("g.yaml", b"  - query: indented\n    expected: [b]\n")],
+)
+def test_a_file_that_is_broken_already_is_not_added_to(name: str, content: bytes) -> None:
+    with pytest.raises(GoldenInvalid):
+        with_golden(name, content, KEY)
+
+
+def test_a_query_without_id_gets_one_that_depends_on_the_question() -> None:
+    first = checked_golden("g.yaml", GoldenQuery("", "One?", (Expected("a"),)))
+    again = checked_golden("g.jsonl", GoldenQuery("", "One?", (Expected("b"),)))
+
+    assert first.id == again.id
+    assert first.id.startswith("q-")
+    assert first.id != checked_golden("g.yaml", GoldenQuery("", "Two?", (Expected("a"),))).id
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        GoldenQuery("", " ", (Expected("a"),)),
+        GoldenQuery("not an id", "One?", (Expected("a"),)),
+        GoldenQuery("", "One?", (Expected("a"),), top_k=0),
+        GoldenQuery("", "x" * 1001, (Expected("a"),)),
+        GoldenQuery("", "One?", (), (" ",)),
+    ],
+)
+def test_a_query_that_no_file_could_hold_is_refused(wrong: GoldenQuery) -> None:
+    with pytest.raises(GoldenInvalid):
+        checked_golden("g.yaml", wrong)
+
+
+def test_a_file_of_another_kind_is_refused() -> None:
+    with pytest.raises(InvalidSettings, match=r"\.yaml"):
+        checked_golden("golden.txt", KEY)
+
+
+def test_a_file_is_made_changed_and_keeps_its_permissions(tmp_path: Path) -> None:
+    files, path = GoldenFolder(), tmp_path / "g.jsonl"
+
+    files.change(str(path), lambda content: content + b"one\n")
+    path.chmod(0o640)
+    files.change(str(path), lambda content: content + b"two\n")
+
+    assert files.read(str(path)) == b"one\ntwo\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert [entry.name for entry in tmp_path.iterdir()] == ["g.jsonl"]
+
+
+def test_a_change_that_fails_leaves_the_file_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "g.jsonl"
+    path.write_bytes(b"one\n")
+
+    def refuse(content: bytes) -> bytes:
+        raise InvalidSettings("no")
+
+    with pytest.raises(InvalidSettings):
+        GoldenFolder().change(str(path), refuse)
+
+    assert path.read_bytes() == b"one\n"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["g.jsonl"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real.jsonl").write_bytes(b"one\n")
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+
+    GoldenFolder().change(str(tmp_path / "link.jsonl"), lambda content: content + b"two\n")
+
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert (tmp_path / "real.jsonl").read_bytes() == b"one\ntwo\n"
+
+
+def test_of_changes_at_once_none_is_lost(tmp_path: Path) -> None:
+    path = str(tmp_path / "g.jsonl")
+
+    def add(number: int) -> None:
+        GoldenFolder().change(path, lambda content: content + f"{number}\n".encode())
+
+    threads = [threading.Thread(target=add, args=[number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(Path(path).read_text().split()) == [str(number) for number in range(8)]
+
+
+def test_a_left_over_of_a_crash_is_named_and_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / ".g.jsonl.new").write_bytes(b"half")
+
+    with pytest.raises(SourceUnreadable, match=r"\.g\.jsonl\.new"):
+        GoldenFolder(attempts=1).change(str(tmp_path / "g.jsonl"), lambda content: b"x")
+
+    assert (tmp_path / ".g.jsonl.new").read_bytes() == b"half"
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnreadable, match="folder"):
+        GoldenFolder().change(str(tmp_path / "no" / "g.jsonl"), lambda content: b"x")
+    with pytest.raises(SourceMissing):
+        GoldenFolder().read(str(tmp_path / "g.jsonl"))

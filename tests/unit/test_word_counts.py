@@ -1,0 +1,133 @@
+"""Counted words: when they are counted, what makes them be counted anew, and when they go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.stories import story
+from tests.worlds import Place, place
+from truespan.library import World
+from truespan.model.document import RevisionRef
+from truespan.query.words import count_words, keep_counting, word_scores
+
+
+def counted(here: Place) -> int:
+    return here.sql("SELECT count(*) FROM word_counts")[0][0]
+
+
+def terms(here: Place) -> set[str]:
+    return {row[0] for row in here.sql("SELECT DISTINCT term FROM words")}
+
+
+def score(here: Place, world: World, query: str, document: int = 1) -> float:
+    record, scope = world._record(), here.scope(world)
+    revision = world.document(document).active or 0
+    return word_scores(here.store, scope, record, query).of(document, revision, 0)
+
+
+def test_ingest_counts_no_words_until_somebody_asked_for_them(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt=story(3), b__txt=story(4))
+    assert (counted(here), terms(here)) == (0, set())
+
+    world.search("harbour", fused=True)
+    assert counted(here) == 2
+
+    world.ingest(here.write("c.txt", "The otter swam."))
+    assert counted(here) == 3
+    assert "otter" in terms(here)
+
+
+def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    world = here.world(a__txt=story(3))
+    world.search("harbour", fused=True)
+    here.journal.clear()
+
+    world.search("night", fused=True)
+
+    assert "store.keep_words" not in here.journal
+    assert "store.countable" not in here.journal
+
+
+def test_the_words_of_a_replaced_or_deleted_document_go_with_it(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The otter swam.", b__txt="The heron stood.")
+    world.search("otter", fused=True)
+
+    world.ingest(here.write("world/a.txt", "The badger dug."))
+    assert terms(here) == {"the", "badger", "dug", "heron", "stood"}
+    world.delete("b.txt")
+    assert terms(here) == {"the", "badger", "dug"}
+    assert counted(here) == 1
+
+
+def test_a_new_language_label_has_words_counted_anew(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    path = here.write("a.txt", "Die Häuser am Hafen.")
+    world.ingest(path, language="en")
+    assert score(here, world, "Haus") == 0.0
+
+    world.ingest(path, language="de")
+
+    assert score(here, world, "Haus") > 0
+
+
+def test_damaged_text_is_not_counted_until_it_is_whole_again(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The otter swam.", b__txt="The heron stood.")
+    here.sql("UPDATE chunks SET text = 'The weasel ran.' WHERE text LIKE '%otter%'")
+    assert score(here, world, "otter weasel") == 0.0
+    assert "weasel" not in terms(here)
+
+    scope = here.scope(world)
+    chunk = here.store.chunk_ids(scope, RevisionRef(1, 1))[0]
+    assert here.store.rebuild_chunk(scope, chunk)
+
+    assert score(here, world, "otter") > 0
+
+
+def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The otter swam.", b__txt="The otter slept.", c__txt="The heron.")
+    before = score(here, world, "otter")
+    scope = here.scope(world)
+    chunk = world.search("slept", floor=0.0).results[0].chunk_id
+
+    here.store.mark_pending(scope, [chunk])
+
+    assert score(here, world, "otter", 2) == 0.0
+    assert score(here, world, "otter") > before
+
+
+def test_a_staged_revision_is_not_counted(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The otter swam.")
+    world.search("otter", fused=True)
+
+    def gone() -> None:
+        raise RuntimeError
+
+    here.embedder.before = gone
+    with pytest.raises(RuntimeError):
+        world.ingest(here.write("world/a.txt", "The weasel ran."))
+    here.embedder.before = None
+
+    assert score(here, world, "otter") > 0
+    assert "weasel" not in terms(here)
+    assert counted(here) == 1
+
+
+def test_generations_keep_their_words_apart(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The otter swam.")
+    scope = here.scope(world)
+
+    keep_counting(here.store, scope)
+    assert counted(here) == 0
+    count_words(here.store, scope, world._record())
+    keep_counting(here.store, scope)
+    assert here.sql("SELECT DISTINCT generation FROM words") == [(1,)]

@@ -1,0 +1,359 @@
+"""Golden queries asked of a world: of which documents, for whom, and what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import Place, WordEmbedder, place
+from truespan.errors import (
+    BlankQuery,
+    ChunkNotFound,
+    DocumentNotFound,
+    GenerationNotFound,
+    GoldenInvalid,
+    InvalidSettings,
+    NotAllowed,
+    ProviderUnavailable,
+    SourceMissing,
+    WorldNotFound,
+)
+from truespan.library import Library, World
+from truespan.model.calibrated import Calibration, shipped
+from truespan.model.scope import OWNER, Authority, Verb
+from truespan.query.calibrated import calibration_of
+from truespan.query.exhaustive import Asked, ExhaustiveSearcher
+from truespan.upkeep.evaluate import State
+from truespan.upkeep.golden import Expected, GoldenFilters, GoldenQuery, parse_golden
+
+LAMP = "The lamp in the saloon went out at a quarter past one."
+KEYS = "The spare key to the hut hangs on hook seven at the inn."
+TIDE = "The tide gauge writes the water down in violet ink."
+
+ASKED = [
+    GoldenQuery("key", "Where does the spare key hang?", (Expected("keys.txt"),)),
+    GoldenQuery("lamp", "When did the lamp in the saloon go out?", (Expected("1"),)),
+    GoldenQuery("ink", "What writes the water in violet ink?", (), ("violet INK",)),
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path)
+
+
+def filled(here: Place) -> World:
+    return here.world(lamp__txt=LAMP, keys__txt=KEYS, tide__txt=TIDE)
+
+
+def of(here: Place, authority: Authority, world: World) -> World:
+    """Return the world as somebody else may use it."""
+    return Library(here.library._parts, authority).world(world.id)
+
+
+def test_golden_queries_are_asked_and_judged(here: Place) -> None:
+    found = filled(here).evaluate(ASKED)
+
+    assert found.name == "world, generation 1"
+    assert [one.metrics.hit for one in found.results] == [1.0, 1.0, 1.0]
+    assert [one.metrics.reciprocal_rank for one in found.results] == [1.0, 1.0, 1.0]
+    assert found.results[2].phrase_rank == 1
+    assert {one.document for one in found.results[0].documents} == {
+        document.doc_id for document in here.library.world("world").documents()
+    }
+
+
+def test_no_floor_applies_and_a_query_gets_as_many_documents_as_it_asks_for(here: Place) -> None:
+    world = filled(here)
+    stranger = GoldenQuery("x", "zebra xylophone", (Expected("keys.txt"),), top_k=3)
+
+    [result] = world.evaluate([stranger]).results
+
+    assert len(result.documents) == 3
+    assert result.state is State.ANSWERED
+
+
+def test_passages_of_one_document_do_not_crowd_out_the_others(here: Place) -> None:
+    paragraphs = "\n\n".join(f"The ferry {'sails ' * 150}{n}." for n in range(30))
+    world = here.world(long__txt=paragraphs, keys__txt=KEYS)
+    query = GoldenQuery("q", "ferry sails", (Expected("keys.txt"),), top_k=2)
+
+    [result] = world.evaluate([query]).results
+
+    assert [one.name for one in result.documents] == ["long.txt", "keys.txt"]
+    assert result.metrics.recall == 1.0
+
+
+def test_words_count_where_that_is_asked_for(here: Place) -> None:
+    world = here.world(
+        short__txt="the ferry.",
+        middle__txt="the ferry and a goblet by night.",
+        long__txt="a ferry of old with ropes and tar and seals and fog and lamps and oil.",
+    )
+    query = GoldenQuery("q", "the ferry goblet", (Expected("middle.txt"),), top_k=1)
+
+    near, fused = world.evaluate([query]), world.evaluate([query], fused=True)
+
+    assert (near.results[0].metrics.hit, fused.results[0].metrics.hit) == (0.0, 1.0)
+    assert fused.name == "world, generation 1, fused"
+
+
+@pytest.mark.parametrize("reference", ["2", "keys.txt", "world/keys.txt", "doc_id", "path"])
+def test_a_document_is_known_by_number_id_name_and_path(here: Place, reference: str) -> None:
+    world = here.world(lamp__txt=LAMP, keys__txt=KEYS)
+    document = world.document("keys.txt")
+    called = {"doc_id": document.doc_id, "path": document.path}.get(reference, reference)
+
+    found = world.evaluate([GoldenQuery("q", "spare key", (Expected(called),))])
+
+    assert found.totals.absent_documents == 0
+    assert found.results[0].metrics.hit == 1.0
+
+
+def test_a_name_that_two_documents_have_names_none_but_a_path_does(here: Place) -> None:
+    world = here.world(lamp__txt=LAMP)
+    world.ingest([here.write("a/keys.txt", KEYS), here.write("b/keys.txt", TIDE)])
+    asked = [
+        GoldenQuery("both", "spare key", (Expected("keys.txt"),)),
+        GoldenQuery("one", "spare key", (Expected("a/keys.txt"),)),
+        GoldenQuery("part", "spare key", (Expected("eys.txt"),)),
+    ]
+
+    results = world.evaluate(asked).results
+
+    assert [one.absent for one in results] == [("keys.txt",), (), ("eys.txt",)]
+    assert world.golden_absent(asked) == {"both": ("keys.txt",), "part": ("eys.txt",)}
+
+
+def test_filters_of_a_query_decide_where_it_is_asked(here: Place) -> None:
+    world = here.world(lamp__txt=LAMP)
+    world.ingest([here.write("keys.txt", KEYS)], tags=["keys"], version="2.0", language="de")
+
+    def names(**filters: object) -> list[str]:
+        query = GoldenQuery("q", "key", (Expected("1"),), filters=GoldenFilters(**filters))  # type: ignore[arg-type]
+        return [one.name for one in world.evaluate([query]).results[0].documents]
+
+    assert sorted(names()) == ["keys.txt", "lamp.txt"]
+    assert names(tags=("keys",)) == ["keys.txt"]
+    assert names(version="2.0") == ["keys.txt"]
+    assert names(language="de") == ["keys.txt"]
+    assert names(documents=("lamp.txt",)) == ["lamp.txt"]
+    assert names(documents=()) == []
+
+
+def test_a_query_that_fails_is_counted_and_the_others_are_still_asked(here: Place) -> None:
+    too_long = GoldenQuery("many", "w " * 450, (Expected("1"),))
+
+    found = filled(here).evaluate([too_long, ASKED[0]])
+
+    assert [one.state for one in found.results] == [State.FAILED, State.ANSWERED]
+    assert found.results[0].error == "query_too_long"
+    assert here.clock.slept == []
+
+
+def test_a_passing_failure_is_tried_again_before_it_counts(tmp_path: Path) -> None:
+    embedder = WordEmbedder()
+    here = place(tmp_path, embedder=embedder)
+    world = filled(here)
+    troubles = [ProviderUnavailable("hiccup"), ProviderUnavailable("hiccup")]
+
+    def before() -> None:
+        if troubles:
+            raise troubles.pop()
+
+    embedder.before = before
+
+    assert world.evaluate(ASKED[:1]).totals.failed == 0
+    assert here.clock.slept == [0.5, 2.0]
+    troubles += [ProviderUnavailable("down")] * 3
+    assert world.evaluate([GoldenQuery("new", "new", (Expected("1"),))]).totals.failed == 1
+
+
+def test_a_file_its_bytes_and_its_queries_are_the_same_to_ask(here: Place) -> None:
+    world = filled(here)
+    path = here.write("g.yaml", "- query: spare key\n  expected: [keys.txt]\n")
+    line = b'{"query": "spare key", "expected": ["keys.txt"]}\n'
+
+    found = [world.evaluate(one) for one in (path, Path(path), Path(path).read_bytes(), line)]
+
+    assert all(one == found[0] for one in found)
+    assert world.evaluate(parse_golden("g.jsonl", line), name="mine").name == "mine"
+
+
+def test_bad_golden_queries_are_refused_before_anything_is_asked(here: Place) -> None:
+    world = filled(here)
+    asked = len(here.embedder.queries)
+
+    with pytest.raises(GoldenInvalid):
+        world.evaluate(b"- query: ok\n  expected: [a]\n- nonsense: 1\n")
+    with pytest.raises(SourceMissing):
+        world.evaluate(here.folder / "none.yaml")
+    with pytest.raises(GenerationNotFound):
+        world.evaluate(ASKED, generation=9)
+    with pytest.raises(InvalidSettings, match="one of the two"):
+        world.evaluate(ASKED, generation=1, domain="d")
+    with pytest.raises(InvalidSettings, match="Ingest"):
+        here.library.create_world("empty").evaluate(ASKED)
+    assert len(here.embedder.queries) == asked
+
+
+def test_who_may_not_read_all_of_a_world_may_not_evaluate_it(here: Place) -> None:
+    world = filled(here)
+    follower = OWNER.as_reader(here.scope(world).world, "ann")
+    reading = of(here, OWNER.narrow(worlds=[here.scope(world).world], verbs=[Verb.READ]), world)
+
+    for refused in (
+        lambda: of(here, follower, world).evaluate(ASKED),
+        lambda: of(here, follower, world).golden_add(here.folder / "g.yaml", "q", documents=["1"]),
+        lambda: reading.calibrate(many(), keep=True),
+        lambda: reading.forget_calibration(),
+    ):
+        with pytest.raises(NotAllowed):
+            refused()
+    with pytest.raises(WorldNotFound):
+        of(here, Authority(frozenset(), frozenset(Verb)), world)
+    assert reading.evaluate(ASKED).totals.judged == 3
+
+
+def test_the_search_behind_it_refuses_a_follower_by_itself(here: Place) -> None:
+    world = filled(here)
+    follower = OWNER.as_reader(here.scope(world).world, "ann")
+    parts = here.library._parts
+    searcher = ExhaustiveSearcher(
+        parts.store, parts.index, parts.embedder_for, parts.clock, lambda _: None
+    )
+
+    with pytest.raises(NotAllowed):
+        searcher.search(follower, here.scope(world).world, Asked("key", 1, 1))
+    with pytest.raises(BlankQuery):
+        searcher.search(OWNER, here.scope(world).world, Asked(" ", 1, 1))
+
+
+def test_a_generation_that_is_not_in_use_yet_is_asked_and_compared(here: Place) -> None:
+    filler = "ropes and tar and seals and fog and lamps and oil and glass and straw. "
+    world = here.world(long__txt=f"{filler * 30}{KEYS} {filler * 30}")
+    query = GoldenQuery("key", KEYS, (), ("hangs on hook seven",), top_k=50)
+    built = world.generations.reindex(chunking="sentences").generation
+
+    old, new = world.evaluate([query]), world.evaluate([query], generation=built)
+    change = world.compare([query], old=1, new=built)
+
+    assert built == 2
+    assert (old.name, new.name) == ("world, generation 1", "world, generation 2")
+    assert old.results[0].best_relevant != new.results[0].best_relevant
+    assert (change.old_name, change.new_name) == (old.name, new.name)
+    assert len(change.changes) == 1
+    assert world.compare([query], old=1, new=1).same == 1
+
+
+def many() -> list[GoldenQuery]:
+    """Queries of which some find their document first and others cannot."""
+    right = [
+        GoldenQuery(f"r{n}", f"topic{n} alpha{n} beta{n}", (Expected(f"d{n}.txt"),))
+        for n in range(24)
+    ]
+    wrong = [
+        GoldenQuery(f"w{n}", f"nothing{n} of{n} this{n}", (Expected("gone.txt"),))
+        for n in range(24)
+    ]
+    return [*right, *wrong]
+
+
+def library_of_topics(here: Place) -> World:
+    files = {f"d{n}__txt": f"topic{n} alpha{n} beta{n} gamma{n}." for n in range(24)}
+    return here.world(**files)
+
+
+def test_a_calibration_is_proposed_kept_and_forgotten(here: Place) -> None:
+    world = library_of_topics(here)
+
+    proposed = world.calibrate(many())
+    assert (proposed.kept, proposed.in_force, world.calibration()) == (False, None, None)
+    assert proposed.proposed is not None
+    assert proposed.proposed.measured_on == "48 golden queries of the world itself"
+    assert proposed.unrelated is not None
+    # A document that a query expects is no unrelated one: those score about 0.9 here.
+    assert proposed.unrelated.quantiles[-1] < 0.8
+
+    kept = world.calibrate(many(), keep=True)
+    assert kept.kept
+    assert kept.proposed == proposed.proposed == world.calibration()
+    assert world.calibrate(many()).in_force == kept.proposed
+
+    assert world.forget_calibration()
+    assert world.calibration() is None
+    assert not world.forget_calibration()
+
+
+def test_from_too_little_nothing_is_proposed_and_nothing_kept(here: Place) -> None:
+    world = filled(here)
+
+    report = world.calibrate(ASKED, keep=True)
+
+    assert (report.proposed, report.kept, world.calibration()) == (None, False, None)
+    assert "too_few_hits" in [note.code for note in report.notes]
+
+
+def test_a_kept_calibration_is_for_whoever_may_read_all_and_for_its_world_alone(
+    here: Place,
+) -> None:
+    world, other = library_of_topics(here), here.world("other", keys__txt=KEYS)
+    world.calibrate(many(), keep=True)
+    scope = here.scope(world)
+
+    assert isinstance(calibration_of(here.store, scope), Calibration)
+    follower = OWNER.as_reader(scope.world, "ann")
+    assert of(here, follower, world).calibration() is shipped(scope.profile) is None
+    assert calibration_of(here.store, scope.for_reader(1, 1, 0)) is None
+    assert other.calibration() is None
+
+
+def test_a_kept_calibration_survives_a_restart(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    kept = library_of_topics(here).calibrate(many(), keep=True).proposed
+    here.library.close()
+
+    assert place(tmp_path).library.world("world").calibration() == kept
+
+
+@pytest.mark.parametrize("name", ["golden.yaml", "golden.jsonl"])
+def test_a_good_answer_is_kept_by_the_documents_of_its_chunks(here: Place, name: str) -> None:
+    world = filled(here)
+    best = world.search("Where does the spare key hang?", top_k=1).results[0]
+    path = here.folder / name
+
+    added = world.golden_add(path, "Where does the spare key hang?", chunks=[best.chunk_id])
+    more = world.golden_add(path, "And the tide?", documents=[3, "1"], phrases=["violet ink"])
+
+    assert added.expected == (Expected("keys.txt"),)
+    assert [one.document for one in more.expected] == ["tide.txt", "lamp.txt"]
+    assert world.golden_queries(path) == (added, more)
+    assert world.evaluate(path).results[0].metrics.hit == 1.0
+
+
+def test_a_document_is_written_down_by_id_where_its_name_says_too_little(here: Place) -> None:
+    world = here.world()
+    world.ingest([here.write("a/keys.txt", KEYS), here.write("b/keys.txt", TIDE)])
+
+    added = world.golden_add(here.folder / "g.yaml", "ink?", documents=["b/keys.txt"])
+
+    assert added.expected == (Expected(world.document("2").doc_id),)
+
+
+def test_nothing_is_added_that_the_world_does_not_have(here: Place) -> None:
+    world = filled(here)
+    path = here.folder / "g.yaml"
+
+    with pytest.raises(DocumentNotFound):
+        world.golden_add(path, "q?", documents=["none.txt"])
+    with pytest.raises(ChunkNotFound):
+        world.golden_add(path, "q?", chunks=["00000000-0000-0000-0000-000000000000"])
+    with pytest.raises(InvalidSettings, match="documents or phrases"):
+        world.golden_add(path, "q?")
+    with pytest.raises(InvalidSettings, match="list"):
+        world.golden_add(path, "q?", documents="keys.txt")
+    world.golden_add(path, "q?", documents=["keys.txt"])
+    with pytest.raises(InvalidSettings, match="already"):
+        world.golden_add(path, "Q? ", documents=["lamp.txt"])
+    assert len(world.golden_queries(path)) == 1
