@@ -25,12 +25,21 @@ from truespan.errors import (
 from truespan.ingest.carry import Carrier
 from truespan.ingest.report import Progress
 from truespan.intake import OnProgress, WorldIntake
+from truespan.model.bundle import Notice
 from truespan.model.document import RevisionRef
-from truespan.model.health import Check
+from truespan.model.health import Check, Verdict
 from truespan.model.scope import Authority, Scope, Unlimited, Verb, World
 from truespan.parts import Parts
 from truespan.ports import Embedder
-from truespan.upkeep.doctor import Action, Finding, Item, Plan, Treatment, WorldPlan
+from truespan.upkeep.doctor import (
+    Action,
+    Finding,
+    Item,
+    Plan,
+    Treatment,
+    WorldPlan,
+    examine,
+)
 from truespan.upkeep.doctor.absent import AbsentEmbedder
 from truespan.upkeep.doctor.apply import Applier
 from truespan.upkeep.doctor.canary import try_index, try_store
@@ -292,6 +301,25 @@ class Checkup:
             self._step(f"document {ref.document}", place, total)
 
         return on_chunks
+
+
+_HARMLESS = (Finding.RETIRED, Finding.QUEUED_REPAIR, Finding.QUARANTINED)
+"""What may be found in a generation that readers are sent to."""
+
+
+def unsound(parts: Parts, scope: Scope) -> list[Notice]:
+    """Say in what a generation is not what the store says, and where its index leaks."""
+    counts = examine(parts.store, parts.index, scope).counts()
+    leaks = [
+        Notice("leak", f"{check.name}: {check.says}.")
+        for check in try_index(parts.index, scope, _fresh)
+        if check.verdict is not Verdict.OK
+    ]
+    return leaks + [
+        Notice(finding.value, f"{count} x {finding.value}.")
+        for finding, count in counts.items()
+        if finding not in _HARMLESS
+    ]
 
 
 def _fresh() -> str:

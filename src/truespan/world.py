@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from truespan.answering import AnsweringWorld
+from truespan.checkup import unsound
 from truespan.errors import (
     ChunkNotFound,
     DocumentNotFound,
@@ -45,7 +46,6 @@ from truespan.query.search import Searcher
 from truespan.query.settle import existing
 from truespan.reader import Reader
 from truespan.removal import remover
-from truespan.upkeep.doctor import Finding, examine
 from truespan.upkeep.evaluate import Evaluation
 from truespan.upkeep.receipt import Receipt
 from truespan.upkeep.repair import RepairReport, apply_repairs
@@ -259,12 +259,7 @@ class World(AnsweringWorld, JudgedWorld):
 
     def _unsound(self, scope: Scope) -> list[Notice]:
         """Say in what a generation's points are not what the store says."""
-        counts = examine(self._parts.store, self._parts.index, scope).counts()
-        return [
-            Notice(finding.value, f"{count} x {finding.value}.")
-            for finding, count in counts.items()
-            if finding not in (Finding.RETIRED, Finding.QUEUED_REPAIR, Finding.QUARANTINED)
-        ]
+        return unsound(self._parts, scope)
 
     def _evaluated(self, golden: str, generation: int) -> Evaluation:
         return self.evaluate(golden, generation=generation)

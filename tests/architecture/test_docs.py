@@ -30,7 +30,8 @@ from tests.docs_reader import (
 from truespan import errors
 from truespan.adapters.child import parser as child_parser
 from truespan.adapters.child.parser import ChildParser
-from truespan.doors.cli import evaluate, ingest, reading
+from truespan.doors.cli import answer as answering
+from truespan.doors.cli import backup, doctor, evaluate, generations, ingest, reading
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
 from truespan.ingest import draft, figures
 from truespan.ingest.load import archive, pdf, sniff
@@ -228,7 +229,8 @@ def commands_of(group: Any, above: str = "") -> dict[str, set[str]]:
 
 def test_the_command_line_page_has_every_command_with_its_options() -> None:
     # Each of these modules adds its commands to it.
-    assert evaluate.app is ingest.app is reading.app
+    modules = (answering, backup, doctor, evaluate, generations, ingest)
+    assert all(module.app is reading.app for module in modules)
     known = commands_of(typer.main.get_command(reading.app))
     shared = {"-L", "-w", "-r"}
 

@@ -31,6 +31,7 @@ ALLOWED = {
     "checkup": {"errors", "model", "ports", "parts", "ingest", "intake", "upkeep"},
     "generations": {"errors", "model", "parts", "ingest", "intake", "jobs", "upkeep"},
     "world": {
+        "checkup",
         "removal",
         "answering",
         "generations",

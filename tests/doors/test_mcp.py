@@ -90,7 +90,7 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
     schemas = {name: tool.input_schema for name, tool in owner.tools().items()}
 
     assert set(schemas) == {"search", "retrieve"}
-    assert set(schemas["search"]["properties"]) == {"query", "top_k", "floor"}
+    assert set(schemas["search"]["properties"]) == {"query", "top_k", "floor", "fused"}
     request = {entry.name for entry in fields(RetrievalRequest)}
     assert set(schemas["retrieve"]["properties"]) == request
     assert all(schema["additionalProperties"] is False for schema in schemas.values())

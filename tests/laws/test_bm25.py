@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +33,7 @@ def stem(word: str, language: str) -> str:
 
 
 def reference(
-    query: Sequence[str], chunks: dict[ChunkId, tuple[Sequence[str], str]]
+    query: Sequence[str], chunks: Mapping[ChunkId, tuple[Sequence[str], str]]
 ) -> dict[ChunkId, float]:
     """Return the score of each chunk that has a word of the query."""
     mean = sum(len(text) for text, _ in chunks.values()) / len(chunks)

@@ -71,8 +71,8 @@ def test_rolling_back_gives_the_earlier_results_again(here: Place) -> None:
 
 
 def chunking_of(world: World, generation: int) -> list[tuple[int, int]]:
-    aimed = World(world._parts, OWNER, world._repairs, world.id, generation)
-    return sorted((one.start, one.end) for one in aimed.search("river", floor=0.0).results)
+    found = aimed(world, generation)
+    return sorted((one.start, one.end) for one in found.search("river", floor=0.0).results)
 
 
 @proves("generation.target-index")
@@ -105,11 +105,11 @@ def test_a_document_that_comes_in_or_changes_meanwhile_is_in_both(here: Place) -
     assert (first.complete, second.complete) == (True, True)
     assert (first.documents, second.documents) == (2, 2)
     world.generations.promote(2)
-    assert sorted(texts(world)) == sorted(texts(World(*_parts(world), 1)))
+    assert sorted(texts(world)) == sorted(texts(aimed(world, 1)))
 
 
-def _parts(world: World) -> tuple:
-    return world._parts, OWNER, world._repairs, world.id
+def aimed(world: World, generation: int) -> World:
+    return World(world._parts, OWNER, world._repairs, world.id, generation)
 
 
 @proves("generation.never-half-filled")

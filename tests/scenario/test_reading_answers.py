@@ -150,6 +150,24 @@ def test_whoever_is_bound_to_a_reader_has_no_answers_beyond_it_and_no_log(tmp_pa
             refused()
 
 
+@proves("reading.tail", "decision.short-query-tightens")
+@pytest.mark.parametrize(
+    ("score", "query", "found"),
+    [(0.24, QUESTION, 0), (0.25, QUESTION, 1), (0.27, "keys", 0), (0.28, "keys", 1)],
+)
+def test_the_floor_holds_for_what_stands_in_for_a_chunk_that_reaches_too_far(
+    tmp_path: Path, score: float, query: str, found: int
+) -> None:
+    room = study(tmp_path)
+    text = f"It was dark (score {score:.6f}). It grew light (score 0.9)."
+    room.world.ingest(room.here.write("book.txt", text), kind="book")
+    room.world.reader("ada").set("book.txt", sid=0)
+
+    answer = room.world.reader("ada").answer(query)
+
+    assert [note.similarity for note in answer.retrieved_chunks_metadata] == [score] * found
+
+
 @proves("reading.tail")
 def test_the_quoted_answer_of_a_reader_is_in_reading_order_and_read(tmp_path: Path) -> None:
     room = study(tmp_path, embedder=WordEmbedder(), rules=AnswerRules(EASY))

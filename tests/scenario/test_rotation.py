@@ -94,7 +94,7 @@ def test_a_promotion_killed_at_any_step_shows_the_old_or_the_new_one_whole(
 ) -> None:
     world = prepared(opened, "moved", tmp_path)
     world.generations.reindex(chunking="sentences")
-    old, new = shown(world), shown(World(*_parts(world), 2))
+    old, new = shown(world), shown(aimed(world, 2))
     assert old[1] != new[1]
     outcomes = []
     for action, arguments in (("promote", ("2",)), ("rollback", ())):
@@ -107,8 +107,8 @@ def test_a_promotion_killed_at_any_step_shows_the_old_or_the_new_one_whole(
     assert shown(world) == old
 
 
-def _parts(world: World) -> tuple:
-    return world._parts, world._authority, world._repairs, world.id
+def aimed(world: World, generation: int) -> World:
+    return World(world._parts, world._authority, world._repairs, world.id, generation)
 
 
 @proves("generation.never-half-filled")

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.worlds import Lying, Place, WordEmbedder, place, vector_of
+from tests.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
 from truespan.doors.wire import to_json
 from truespan.errors import InvalidSettings
 from truespan.library import World
 from truespan.model.bundle import SearchResult, WhyNot
 from truespan.model.chunk import Vector
+from truespan.model.scope import Scope
 from truespan.model.trail import Hit
 from truespan.query import fused as fused_search
 from truespan.query.fused import gather_fused, placed_between
+from truespan.query.gather import Gathered
+from truespan.query.rank import rank
 
 TALES = {
     "a__txt": "The lamp of the harbour was lit by night.",
@@ -91,6 +96,58 @@ def test_the_first_results_are_the_same_however_many_are_asked_for(
         assert sources(found) == whole[:top_k]
 
 
+class Graded(WordEmbedder):
+    """A provider to which a text is the farther from any query the higher its number."""
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        cosines = [1 - int(text.split()[1]) / 50 for text in texts]
+        return [Vector(array("f", [c, sqrt(1 - c * c), *[0.0] * 62]).tobytes()) for c in cosines]
+
+    def embed_query(self, text: str) -> Vector:
+        return Vector(array("f", [1.0, *[0.0] * 63]).tobytes())
+
+
+def graded(folder: Path) -> Place:
+    """Make a world whose closest chunks are the first, and whose words are in the last."""
+    here = place(folder, embedder=Graded())
+    tales = {f"{one:02}__txt": f"Tale {one} tells of {'lamp ' * (one - 19)}." for one in range(30)}
+    here.world(**tales)
+    return here
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.65, 1.0])
+def test_how_many_candidates_there_were_does_not_depend_on_how_many_were_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weight: float
+) -> None:
+    monkeypatch.setattr(fused_search, "POOL", 4)
+    here = graded(tmp_path)
+    world = here.library.world("world")
+    here.sql("UPDATE chunks SET text = 'Another tale.' WHERE text LIKE 'Tale 6 %'")
+
+    def gathered(k: int) -> Gathered:
+        found = gather_fused(
+            here.store,
+            here.index,
+            here.scope(world),
+            world._record(),
+            here.embedder.embed_query("lamp"),
+            "lamp",
+            k=k,
+            floor=0.0,
+            missing=lambda verified, _: k - len(verified),
+            weight=weight,
+        )
+        return found.down_to(rank(found.verified, k)[-1].score)
+
+    def told(found: Gathered) -> tuple[list[str], int]:
+        return sorted(one.document.name for one in found.verified), len(found.flaws)
+
+    candidates = [f"{number:02}.txt" for number in (*range(4), *range(26, 30))]
+    assert all(told(gathered(k)) == (candidates, 0) for k in range(1, 9))
+    nearer = [f"{number:02}.txt" for number in (4, 5, 7, 8)]
+    assert told(gathered(12)) == (sorted([*candidates, *nearer]), 1)
+
+
 def test_past_the_candidates_chunks_follow_by_similarity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +183,47 @@ def test_what_an_index_adds_to_the_named_is_not_believed(tmp_path: Path) -> None
     here.index.lie = lambda hits, _: [Hit(stranger, 1.0, hits[0].text_hash), *hits]
 
     assert sources(world.search("otter", floor=0.0, fused=True)) == honest
+
+
+class Eager(MemoryIndex):
+    """An index that answers for points it was not asked about."""
+
+    def search_with(self, scope: Scope, *args: Any, **options: Any) -> Any:
+        hits, _ = super().search_with(scope, *args, **options)
+        return hits, self.search(scope, *args, limit=1 << 30, floor=options["floor"])
+
+
+def test_points_that_were_not_named_do_not_become_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused_search, "POOL", 1)
+    honest = place(tmp_path / "honest").world(**TALES)
+    eager = place(tmp_path / "eager", index=Eager()).world(**TALES)
+
+    def ranked(world: World) -> list[tuple[str, bool]]:
+        found = world.search("otter", floor=0.0, fused=True).results
+        return [(one.source, bool(one.fused and one.fused.blend is not None)) for one in found]
+
+    assert ranked(eager) == ranked(honest)
+    assert sum(blended for _, blended in ranked(honest)) < 4
+
+
+class Floorless(MemoryIndex):
+    """An index that forgets the floor for points that are named."""
+
+    def search_with(self, scope: Scope, *args: Any, **options: Any) -> Any:
+        hits, _ = super().search_with(scope, *args, **options)
+        _, named = super().search_with(scope, *args, **{**options, "floor": None})
+        return hits, named
+
+
+def test_the_floor_is_held_against_what_the_index_says_once_more(tmp_path: Path) -> None:
+    world = place(tmp_path, index=Floorless()).world(**TALES)
+
+    found = world.search("otter harbour", floor=0.54, fused=True)
+
+    assert 0 < len(found.results) < 4
+    assert all(one.score >= 0.54 for one in found.results)
 
 
 def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: Path) -> None:

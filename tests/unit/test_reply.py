@@ -117,7 +117,9 @@ def test_nothing_is_fetched_past_the_piece_that_settles_it() -> None:
 def test_a_reply_that_is_none_ends_the_request_at_once() -> None:
     source = Source("NO_CONTEXT", "\n", "and ", "so ", "on")
 
-    assert Reply(iter(source)).outcome == "no_context"
+    reply = Reply(iter(source))
+
+    assert reply.outcome == "no_context"
     assert (source.fetched, source.closed) == (2, True)
 
 

@@ -23,17 +23,21 @@ def backups_of(
     folder: Path, assets: AssetFolder, settings: Settings, clock: Clock
 ) -> LibraryBackups:
     """Return who writes backups of the library in a folder."""
-    from truespan import __version__
-
     return LibraryBackups(
         store=folder / STORE_FILE,
         assets=assets,
         settings={f"settings/{FILE_NAME}": folder / FILE_NAME},
         keys={f"keys/{name}": folder / name for name in (KEY_FILE, USAGE_KEY_FILE)},
-        version=__version__,
+        version=_version,
         clock=clock,
         reserve=settings.disk_reserve,
     )
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("truespan")
 
 
 def restore_library(path: Path, folder: Path) -> Manifest:

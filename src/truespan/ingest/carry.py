@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from truespan.errors import IndexUnavailable
+from truespan.errors import IndexUnavailable, ProfileMismatch
 from truespan.ingest.embed import embed_texts
 from truespan.ingest.embed.canary import Canary
 from truespan.ingest.embed.drift import DriftProbe
@@ -261,6 +261,7 @@ class Carrier:
         self.done.reused += len(chunks) - len(missing)
         on_chunks(len(chunks) - len(missing), last)
         if missing:
+            self._require_model()
             self._probe()
         batches = embed_texts(
             tools.embedder,
@@ -280,6 +281,12 @@ class Carrier:
                 tools.store.skip_chunks(self._scope, skipped)
             on_chunks(len(batch.vectors) + len(batch.rejected), last)
         return known
+
+    def _require_model(self) -> None:
+        """Refuse to mix models: a generation's vectors are all made by the one locked to it."""
+        built, configured = self._scope.profile, self._tools.embedder.profile
+        if built.id != configured.id:
+            raise ProfileMismatch(str(built), str(configured))
 
     def _probe(self) -> None:
         """See once that the provider's model is still the one this generation was built with.

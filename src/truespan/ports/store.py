@@ -179,9 +179,7 @@ class DocumentStore(Protocol):
         """Change the labels of a document that decide neither its text nor its chunks."""
         ...
 
-    def tombstone(
-        self, scope: Scope, document: int, *, erase: bool = False
-    ) -> Mapping[str, int]:
+    def tombstone(self, scope: Scope, document: int, *, erase: bool = False) -> Mapping[str, int]:
         """Hide a document from every reader at once.
 
         With `erase` its names leave the records of jobs, and what its rows leave in files is to be

@@ -188,10 +188,11 @@ def _asked(
 ) -> tuple[Supply, list[Hit]]:
     """Ask the index for the closest and, in the same request, for what words brought."""
     named: list[Hit] = []
+    wanted_ids = frozenset(ids)
 
     def both(limit: int) -> list[Hit]:
         hits, found = index.search_with(scope, vector, limit=limit, floor=floor, ids=ids)
-        named.extend(hit for hit in admissible(found, floor) if hit.chunk_id in set(ids))
+        named.extend(hit for hit in admissible(found, floor) if hit.chunk_id in wanted_ids)
         return hits
 
     return Supply(index, scope, vector, floor, limit=wanted + SLACK, first=both), named

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.metadata import version
 from unicodedata import category, is_normalized, normalize
 
 RECIPE = "1"
@@ -89,6 +88,9 @@ def stemmer_of(language: str) -> str:
 @cache
 def recipe_of(language: str) -> str:
     """Return a name for the way in which terms are made of a language."""
+    # Imported here because most programs never count a word, and it takes its time.
+    from importlib.metadata import version
+
     name = stemmer_of(language)
     return f"{RECIPE}:{name}:{version('snowballstemmer')}" if name else RECIPE
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 OUTSIDE = -1
 """In place of a length: the chunk does not take part."""
-MOST_RECENT = 512
+MOST_RECENT = 1_000_000
+"""Places of recent terms that are remembered: sixteen bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Layout:
         found = self.recent.get(term)
         if found is None:
             found = self._places(store.postings(scope, term))
-            if len(self.recent) >= MOST_RECENT:
+            if sum(len(places) for places, _ in list(self.recent.values())) > MOST_RECENT:
                 self.recent.clear()
             self.recent[term] = found
         return found

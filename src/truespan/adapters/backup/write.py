@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ class LibraryBackups:
     assets: AssetFolder
     settings: Mapping[str, Path]
     keys: Mapping[str, Path]
-    version: str
+    version: Callable[[], str]
     clock: Clock
     reserve: int
 
@@ -90,7 +90,7 @@ class LibraryBackups:
     def _manifest(self, snapshot: Snapshot, vectors: bool, missing: int) -> Manifest:
         return Manifest(
             schema=snapshot.schema,
-            truespan=self.version,
+            truespan=self.version(),
             created_at=self.clock.now(),
             vectors=vectors,
             worlds=snapshot.worlds,

@@ -237,9 +237,7 @@ def _collection_of(profile: EmbeddingProfile) -> Collection:
     return Collection(profile.id, profile.dimensions, profile.distance.value)
 
 
-def _hits(
-    found: Sequence[tuple[str, float, str]], distance: str, floor: float | None
-) -> list[Hit]:
+def _hits(found: Sequence[tuple[str, float, str]], distance: str, floor: float | None) -> list[Hit]:
     least = -math.inf if floor is None else float32(floor)
     scored = [(id, similarity(raw, distance), text_hash) for id, raw, text_hash in found]
     return [

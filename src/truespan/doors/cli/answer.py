@@ -20,6 +20,7 @@ from truespan.doors.cli.app import (
     app,
     named_world,
     open_at,
+    require_target,
     say,
 )
 from truespan.doors.wire import EXIT_UNHEALTHY, to_json
@@ -68,6 +69,7 @@ def ask(
         "version_constraint": version,
         "fused": fused,
     }
+    require_target(world, domain)
     with open_at(library) as opened:
         chosen = named_world(opened, world, domain)
         if reader is None:

@@ -93,6 +93,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
+    require_target(world, domain)
     with open_at(library) as opened:
         chosen = named_world(opened, world, domain)
         result = chosen.search(query, top_k=top_k, floor=floor, fused=fused)
@@ -189,9 +190,14 @@ def named_world(opened: Library, world: str | None, domain: str | None = None) -
     """Return the world that a command means: by its name, or by a domain's key."""
     if domain is not None:
         return opened.domain(domain, world=world)
-    if world is None:
+    require_target(world, domain)
+    return opened.world(world or "")
+
+
+def require_target(world: str | None, domain: str | None = None) -> None:
+    """Refuse a command that names neither a world nor a domain, before anything is opened."""
+    if world is None and domain is None:
         raise InvalidSettings("Say which world is meant.", advice="Give --world NAME.")
-    return opened.world(world)
 
 
 def _make_world(library: Library, name: str) -> None:

@@ -156,16 +156,9 @@ def _show(receipt: Receipt) -> str:
         if receipt.number is None
         else f"document {receipt.number}, {receipt.name}"
     )
-    points = sum(one.points for one in receipt.points)
-    lines = [
-        f"Deleted {what}.",
-        f"Removed: {sum(receipt.rows.values())} rows, {points} points, "
-        f"{receipt.assets.files} images.",
-    ]
+    lines = [f"Deleted {what}."]
     if receipt.erased:
-        looked = receipt.check
-        seen = f"; looked through {looked.files} files and found none of it" if looked else ""
-        lines.append(f"Erased from every file of the library{seen}.")
+        lines.append("Erased from every file of the library.")
     else:
         why = ", ".join(f"{kind}: {code}" for kind, code in receipt.waiting.items())
         lines.append(f"Not erased from all files yet ({why}); 'truespan repair' does that.")

@@ -16,6 +16,7 @@ from truespan.doors.cli.app import (
     app,
     named_world,
     open_at,
+    require_target,
     say,
 )
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, to_json
@@ -94,6 +95,7 @@ def ingest(
         "prune": prune,
         "allow_empty": allow_empty,
     }
+    require_target(world, domain_key)
     with open_at(library) as opened:
         chosen = _target(opened, world, domain_key, update_alias=update_alias)
         if dry_run:

@@ -16,6 +16,7 @@ from truespan.doors.cli.app import (
     app,
     named_world,
     open_at,
+    require_target,
     say,
 )
 from truespan.doors.wire import exit_code_of_bundle, to_json
@@ -59,6 +60,7 @@ def retrieve(
     as_json: AsJson = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
+    require_target(world, domain)
     with open_at(library) as opened:
         bundle = named_world(opened, world, domain).retrieve(
             query,
