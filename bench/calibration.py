@@ -26,7 +26,7 @@ from bench.scifact import (
     write_files,
 )
 from bench.scifact_files import golden_claims
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.calibrated import Calibration
 from truespan.upkeep.calibrate import Proposal, calibrate, unrelated
 from truespan.upkeep.evaluate import ScoredHit, scored_hits

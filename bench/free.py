@@ -14,7 +14,7 @@ import numpy as np
 import truespan
 from truespan.adapters.child.parser import ChildParser
 from truespan.adapters.edge.index import EdgeIndex
-from truespan.library import Library
+from truespan.engine.library import Library
 from truespan.model.chunk import Vector
 from truespan.model.profile import Distance, EmbeddingProfile
 from truespan.model.text import TokenMap

@@ -28,7 +28,7 @@ from bench.scifact import (
     read_queries,
     write_files,
 )
-from truespan.library import Library, World
+from truespan.engine.library import Library, World
 from truespan.model.bundle import Passage
 from truespan.model.words import FUSED_WEIGHT
 from truespan.upkeep.significance import randomisation_test

@@ -13,7 +13,7 @@ from typing import Any
 
 from truespan.doors.cli import run
 from truespan.model.bundle import ContextBundle
-from truespan.reader import Reader
+from truespan.engine.reader import Reader
 
 
 def main(into: Path, arguments: list[str]) -> int:

@@ -16,7 +16,7 @@ from time import perf_counter
 from bench.free import FreeEmbedder, free_library
 from bench.measure import percentile
 from bench.report import Figure, Options, at_most, run, say
-from truespan.library import Library
+from truespan.engine.library import Library
 from truespan.model.chunk import Vector
 from truespan.model.scope import Scope
 from truespan.query.assemble import Account, assemble

@@ -18,7 +18,7 @@ from bench.report import Figure, Options, at_most, run, say
 from truespan.ingest.draft import draft
 from truespan.ingest.load import load
 from truespan.ingest.prepare import Preparation
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.document import Draft
 from truespan.model.source import Declared, DocumentKind, Source
 

@@ -23,7 +23,7 @@ from bench.material import Prose
 from bench.measure import cpu_of, percentile
 from bench.raw_edge import QUERIES
 from bench.report import Figure, Options, at_most, run, say
-from truespan.library import Library, World
+from truespan.engine.library import Library, World
 from truespan.query.gather import SLACK
 
 CHUNKS = 20_000

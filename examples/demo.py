@@ -26,7 +26,7 @@ from truespan.doors.cli.show import (
     show_worlds,
 )
 from truespan.doors.cli.show_ingest import show_dry_run, show_ingest
-from truespan.library import Library, World
+from truespan.engine.library import Library, World
 from truespan.model.bundle import Passage
 from truespan.model.chunk import Point
 from truespan.model.ids import hash_text

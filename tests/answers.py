@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.worlds import Place, WordEmbedder, other_profile, place
-from truespan.library import Library, World
+from truespan.engine.library import Library, World
 from truespan.model.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.model.answer_rules import AnswerRules
 from truespan.model.chat import Message

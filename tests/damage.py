@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.worlds import Place, other_profile, vector_of
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.chunk import ChunkKind, Point, Vector
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.scope import OWNER, Generation, Scope

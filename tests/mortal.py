@@ -19,9 +19,9 @@ from truespan.adapters.files.golden import GoldenFolder
 from truespan.adapters.files.sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_processes import SystemProcesses
+from truespan.engine.library import Library
+from truespan.engine.parts import Parts
 from truespan.ingest.load import supported
-from truespan.library import Library
-from truespan.parts import Parts
 from truespan.upkeep.doctor.plan import read_plan
 
 DURABLE = {

@@ -20,9 +20,10 @@ from tests.books import FORMS, Writer, canaries, joined
 from tests.mortal import Countdown, Mortal
 from tests.worlds import Place, WordCounter, WordEmbedder, other_profile, place
 from truespan.doors.wire import to_json
+from truespan.engine.library import Library, World
+from truespan.engine.reader import Reader
 from truespan.ingest.cut import cut
 from truespan.ingest.draft import chunks_of
-from truespan.library import Library, World
 from truespan.model.bundle import ContextBundle
 from truespan.model.document import RevisionRef
 from truespan.model.profile import STANDARD_CHUNKING
@@ -31,7 +32,6 @@ from truespan.model.request import MAX_CONTEXT_TOKENS
 from truespan.model.text import CanonicalText, Sentence
 from truespan.model.text import Place as Label
 from truespan.ports import TokenCounter
-from truespan.reader import Reader
 
 CHUNKINGS = tuple(STANDARD_CHUNKING)
 

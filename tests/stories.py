@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.worlds import Place
-from truespan.library import World
+from truespan.engine.library import World
 
 
 def story(sentences: int, word: str = "harbour") -> str:

@@ -16,16 +16,16 @@ from truespan.adapters.files.golden import GoldenFolder
 from truespan.adapters.files.sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_processes import SystemProcesses
+from truespan.engine.library import Library, World
+from truespan.engine.parts import OtherEmbedder, Parts
 from truespan.ingest.load import load, supported
 from truespan.ingest.prepare import Preparation
-from truespan.library import Library, World
 from truespan.model.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.profile import Distance, EmbeddingProfile
 from truespan.model.scope import OWNER, Authority, Scope, admits
 from truespan.model.text import Loaded, TokenMap
 from truespan.model.trail import Hit
-from truespan.parts import OtherEmbedder, Parts
 from truespan.ports import EmbeddingLimits, TrustedStore, VectorIndex
 
 WORDS = EmbeddingProfile(

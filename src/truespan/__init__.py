@@ -21,7 +21,7 @@ from truespan.errors import TruespanError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from truespan.library import Library, World
+    from truespan.engine.library import Library, World
     from truespan.model.backup import Manifest, RestoreReport
     from truespan.model.scope import Authority
     from truespan.ports import ChatModels, Embedder, TokenCounter

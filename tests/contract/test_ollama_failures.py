@@ -23,6 +23,7 @@ from tests.worlds import HandClock, Place, place, similarity, vector_of
 from truespan.adapters.providers.http_connection import Bounds
 from truespan.adapters.providers.ollama_embedder import PROBE, RECHECK_SECONDS
 from truespan.compose import open_library
+from truespan.engine.library import World
 from truespan.errors import (
     ModelUnavailable,
     ProfileMismatch,
@@ -34,7 +35,6 @@ from truespan.errors import (
 )
 from truespan.ingest.embed.canary import CANARY
 from truespan.ingest.embed.drift import PROBES
-from truespan.library import World
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from tests.unit.sources import source
 from truespan.answer.quotes import check_quotes
 from truespan.answer.replay import replayed_from
 from truespan.doors.wire import to_json
+from truespan.engine.library import World
 from truespan.errors import InvalidConfiguration
-from truespan.library import World
 from truespan.model.decision import AnswerMode
 from truespan.model.trail import Visible
 

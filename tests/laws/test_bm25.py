@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.worlds import Place, place
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.document import RevisionRef
 from truespan.model.ids import ChunkId
 from truespan.query.words import word_scores

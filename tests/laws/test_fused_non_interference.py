@@ -12,9 +12,10 @@ import pytest
 from tests.books import book
 from tests.promises import proves
 from tests.readings import Stopped, frozen, stopped_at
-from tests.worlds import Place, WordEmbedder, other_profile, place
+from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.doors.wire import to_json
-from truespan.library import World
+from truespan.engine.library import World
+from truespan.model.scope import Scope
 from truespan.query import fused
 
 QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra", "the the the")
@@ -98,8 +99,40 @@ def test_documents_outside_the_scope_change_no_byte_of_a_fused_answer(
     assert retrievals(world) == before
 
 
+class Deaf(MemoryIndex):
+    """An index that looks for a caller wherever it likes in a world."""
+
+    def search(self, scope: Scope, *args: Any, **options: Any) -> Any:
+        return super().search(
+            Scope(scope.authority, scope.world, scope.generation), *args, **options
+        )
+
+
 @proves("search.non-interference")
-@pytest.mark.parametrize("step", range(1, 12))
+def test_an_index_that_ignores_the_scope_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
+    index = MemoryIndex()
+    here = place(tmp_path, index=index)
+    world = filled(here)
+    for seed in range(2, 9):
+        world.ingest(here.write(f"other{seed}.txt", book(seed, "txt", 20)), language="de")
+    # Near misses are looked for without words, and are none of this.
+    asked = [{**filters, "near_misses": False} for filters in FILTERS]
+
+    def told() -> list[str]:
+        return [
+            frozen(world.retrieve(query, top_k=4, fused=True, **filters))
+            for query in QUERIES[:2]
+            for filters in asked
+        ]
+
+    honest = told()
+    index.__class__ = Deaf
+
+    assert told() == honest
+
+
+@proves("search.non-interference")
+@pytest.mark.parametrize("step", range(1, 10))
 def test_a_replacement_that_stopped_anywhere_changes_no_byte_of_a_fused_answer(
     tmp_path: Path, step: int
 ) -> None:

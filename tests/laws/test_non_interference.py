@@ -17,9 +17,9 @@ from tests.promises import proves
 from tests.readings import CHUNKINGS, Stopped, Trial, common, frozen, stopped_at, stored
 from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.doors.wire import to_json
-from truespan.library import Library, World
+from truespan.engine.library import Library, World
+from truespan.engine.reader import Reader
 from truespan.model.scope import Scope
-from truespan.reader import Reader
 
 QUERIES = (("who lit the lamp?", 2), ("zq00009x of the harbour", 5), ("the night", 20))
 

@@ -31,8 +31,8 @@ from tests.readings import CHUNKINGS, Cut, as_cut, cut_from_scratch, stored, who
 from tests.worlds import HandClock, Place, WordEmbedder, other_profile, place
 from truespan.adapters.local.counter import WordPieceCounter
 from truespan.adapters.local.model import LocalModel
+from truespan.engine.library import World
 from truespan.ingest.draft import chunks_of, measured
-from truespan.library import World
 from truespan.model.document import Draft, RevisionRef
 from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile
 from truespan.model.scope import Scope

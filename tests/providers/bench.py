@@ -25,7 +25,7 @@ from truespan.adapters.providers.http_connection import Bounds
 from truespan.adapters.providers.key_ring import KeyRing, MemoryCooldowns
 from truespan.adapters.providers.ollama_embedder import OllamaEmbedder
 from truespan.adapters.providers.openai_embedder import OpenAiEmbedder
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.keys import ProviderKey, Secret
 
 KEY = "sk-canary-4f1d9c7e"

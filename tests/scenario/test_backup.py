@@ -23,8 +23,8 @@ from truespan.adapters.backup.archive import write_archive
 from truespan.compose import open_library
 from truespan.compose.backup import restore_library
 from truespan.doors.wire import to_json
+from truespan.engine.library import Library
 from truespan.errors import BackupInvalid, InvalidSettings, LibraryNotFound, TruespanError
-from truespan.library import Library
 from truespan.model.backup import FORMAT, Manifest, Member
 
 STORY = " ".join(f"Sentence {count} tells of the lamp by night." for count in range(60))

@@ -32,9 +32,9 @@ from tests.scenario.test_figures import (
     paragraph,
 )
 from tests.worlds import Place, place
+from truespan.engine.library import Library
 from truespan.ingest.prepare import Preparation
 from truespan.ingest.sanitize import Mode, Sanitizer
-from truespan.library import Library
 
 OTHER = docx(paragraph("Another text ", drawing("rId1", "new")), media={"other.gif": GIF})
 MOST_STEPS = 40

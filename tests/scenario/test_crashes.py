@@ -13,7 +13,7 @@ import pytest
 from tests.mortal import library
 from tests.promises import proves
 from tests.worlds import vector_of
-from truespan.library import Library, World
+from truespan.engine.library import Library, World
 from truespan.model.chunk import ChunkKind, Point
 from truespan.model.ids import ChunkId, hash_text
 

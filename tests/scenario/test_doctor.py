@@ -16,8 +16,8 @@ from tests.mortal import library
 from tests.promises import proves
 from tests.stories import assert_settled, story
 from tests.worlds import MemoryIndex, Place, place
+from truespan.engine.library import Library, World
 from truespan.errors import IndexRefused
-from truespan.library import Library, World
 from truespan.model.chunk import IndexedPoint, Point, Vector
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.scope import Scope

@@ -12,7 +12,7 @@ from tests.damage import KINDS
 from tests.promises import proves
 from tests.stories import story
 from tests.worlds import Place, place
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.upkeep.doctor import Finding, Plan
 
 FILES = {"a__txt": story(60), "b__txt": story(40, "garden"), "c__txt": "The lamp was out."}

@@ -18,7 +18,7 @@ from tests.mortal import library
 from tests.promises import proves
 from tests.stories import story
 from tests.worlds import other_profile
-from truespan.library import Library, World
+from truespan.engine.library import Library, World
 from truespan.model.chunk import ChunkKind, IndexedPoint, Point
 from truespan.model.health import Verdict
 from truespan.model.ids import ChunkId, TextHash, WorldId

@@ -19,9 +19,9 @@ from tests.promises import proves
 from tests.scenario.test_figures import ALL, REPORT
 from truespan.adapters.remains import FolderRemains
 from truespan.adapters.sqlite_store import erasure
+from truespan.engine.library import Library, World
 from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
 from truespan.ingest.prepare import Preparation
-from truespan.library import Library, World
 from truespan.model.chunk import Vector
 from truespan.model.job import JobState
 from truespan.upkeep.receipt import digest_of

@@ -12,9 +12,9 @@ import pytest
 
 from tests.promises import proves
 from tests.worlds import Place, place
+from truespan.engine.library import World
 from truespan.errors import AssetsTaken
 from truespan.ingest.prepare import Preparation
-from truespan.library import World
 from truespan.model.chunk import ChunkKind
 from truespan.model.document import assets_token
 from truespan.model.figure import FigureFlags

@@ -8,6 +8,7 @@ import pytest
 
 from tests.promises import proves
 from tests.worlds import Place, WordEmbedder, other_profile, place
+from truespan.engine.library import World
 from truespan.errors import (
     DomainNotFound,
     GenerationIncomplete,
@@ -16,7 +17,6 @@ from truespan.errors import (
     InvalidSettings,
     PromotionRefused,
 )
-from truespan.library import World
 from truespan.model.profile import SENTENCES
 from truespan.model.scope import OWNER, Authority, Verb
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.promises import proves
 from tests.worlds import Place, place
+from truespan.engine.library import World
 from truespan.ingest.report import Progress
-from truespan.library import World
 
 PAGE = """<html lang="en-GB"><head><title>The harbour book</title>
 <meta name="author" content="Ada Lind"><meta name="keywords" content="boats, tides">

@@ -17,8 +17,8 @@ from tests.mortal import library
 from tests.promises import proves
 from tests.stories import story
 from truespan.adapters.edge import channel
+from truespan.engine.library import Library, World
 from truespan.errors import IndexUnavailable, StorageFull
-from truespan.library import Library, World
 
 MEBIBYTE = 1 << 20
 

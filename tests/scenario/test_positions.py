@@ -10,6 +10,8 @@ import pytest
 from tests.promises import proves
 from tests.readings import stored
 from tests.worlds import Place, place
+from truespan.engine.library import Library, World
+from truespan.engine.reader import Reader
 from truespan.errors import (
     CallerError,
     DocumentNotFound,
@@ -20,9 +22,7 @@ from truespan.errors import (
     PositionNotFound,
     WorldNotFound,
 )
-from truespan.library import Library, World
 from truespan.model.scope import OWNER
-from truespan.reader import Reader
 
 BOOK = """# The Lamp
 

@@ -25,10 +25,10 @@ from tests.promises import proves
 from tests.providers.bench import KEY, SPEAKERS, Bench, Speaker
 from tests.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.worlds import MemoryIndex, Place, similarity, vector_of
+from truespan.engine.library import World
 from truespan.errors import TruespanError
 from truespan.ingest.embed.canary import CANARY
 from truespan.ingest.embed.pace import ATTEMPTS
-from truespan.library import World
 
 SECRET = "butlersecret"
 MARK = "marked"

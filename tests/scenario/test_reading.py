@@ -24,12 +24,12 @@ from tests.worlds import (
 )
 from truespan.adapters.qdrant_filter import AnyOf, AtMost, Field, conditions
 from truespan.doors.wire import to_json
+from truespan.engine.library import World
+from truespan.engine.reader import Reader
 from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
-from truespan.library import World
 from truespan.model.bundle import BundleStatus
 from truespan.model.ids import hash_text
 from truespan.model.scope import Scope
-from truespan.reader import Reader
 
 QUERY = "the lamp by the harbour"
 

@@ -15,8 +15,8 @@ from tests.promises import proves
 from tests.readings import CHUNKINGS, Stored, Trial
 from tests.worlds import WordEmbedder
 from truespan.doors.wire import to_json
+from truespan.engine.library import Library
 from truespan.errors import DocumentNotFound, NotAllowed
-from truespan.library import Library
 from truespan.model.answer import Answer
 from truespan.model.answer_rules import AnswerRules
 from truespan.model.decision_settings import DecisionSettings

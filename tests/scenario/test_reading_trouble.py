@@ -13,10 +13,10 @@ from tests.promises import proves
 from tests.readings import CHUNKINGS, frozen, stored
 from tests.stories import once
 from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.engine.library import World
+from truespan.engine.reader import Reader
 from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
-from truespan.library import World
 from truespan.model.bundle import BundleStatus, ContextBundle
-from truespan.reader import Reader
 
 QUERY = "the lamp by the harbour"
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.promises import proves
 from tests.readings import Stopped, common, stopped_at, stored
 from tests.worlds import Place, place
+from truespan.engine.library import World
+from truespan.engine.reader import Reader
 from truespan.errors import InvalidSettings
-from truespan.library import World
-from truespan.reader import Reader
 
 
 def shelf(folder: Path, text: str) -> tuple[Place, World]:

@@ -12,8 +12,8 @@ import pytest
 from tests.promises import proves
 from tests.worlds import MemoryIndex, Place, place
 from truespan.adapters.qdrant_filter import AnyOf, Equals, Field, conditions
+from truespan.engine.library import World
 from truespan.errors import InvalidSettings
-from truespan.library import World
 from truespan.model.bundle import BundleStatus, ContextBundle
 from truespan.model.scope import UNLIMITED, Scope
 

@@ -11,6 +11,7 @@ import pytest
 from tests.promises import proves
 from tests.stories import once
 from tests.worlds import Lying, MemoryIndex, Place, place
+from truespan.engine.library import World
 from truespan.errors import (
     BlankQuery,
     IndexUnavailable,
@@ -20,7 +21,6 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.library import World
 from truespan.model.bundle import BundleStatus, ContextBundle
 from truespan.model.scope import Scope
 from truespan.model.trail import Hit

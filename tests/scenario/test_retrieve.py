@@ -11,7 +11,7 @@ import pytest
 from tests.promises import proves
 from tests.readings import Stopped, frozen, stopped_at
 from tests.worlds import Lying, MemoryIndex, Place, WordCounter, WordEmbedder, other_profile, place
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.bundle import BundleStatus, ContextBundle, RetrievedChunk
 from truespan.model.scope import Scope
 from truespan.model.trail import Hit

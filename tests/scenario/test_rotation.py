@@ -13,8 +13,8 @@ import pytest
 
 from tests.mortal import library
 from tests.promises import proves
+from truespan.engine.library import Library, World
 from truespan.errors import GenerationIncomplete, GenerationInUse, GenerationNotFound
-from truespan.library import Library, World
 
 MOST_STEPS = 40
 ROTATIONS = 12

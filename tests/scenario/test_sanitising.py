@@ -10,9 +10,9 @@ import pytest
 
 from tests.promises import proves
 from tests.worlds import Place, place
+from truespan.engine.library import World
 from truespan.ingest.prepare import Preparation
 from truespan.ingest.sanitize import Mode, Sanitizer, Style
-from truespan.library import World
 
 SECRETS = ("ada.lind@harbour.example", "DE89370400440532013000", "4111 1111 1111 1111")
 TEXT = (

@@ -12,7 +12,7 @@ import pytest
 from tests.promises import proves
 from tests.worlds import Lying, MemoryIndex, Place, place, similarity, vector_of
 from truespan.doors.wire import to_json
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.bundle import Passage, SearchResult
 from truespan.model.scope import Scope
 from truespan.model.trail import Hit

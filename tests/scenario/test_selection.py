@@ -13,7 +13,7 @@ import pytest
 from tests.promises import proves
 from tests.worlds import WordEmbedder, other_profile, place, similarity, vector_of
 from truespan.doors.wire import to_json
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.bundle import BundleStatus, Located
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."

@@ -14,11 +14,11 @@ from tests.promises import proves
 from tests.readings import CHUNKINGS, frozen, stored
 from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.doors.wire import to_json
-from truespan.library import World
+from truespan.engine.library import World
+from truespan.engine.reader import Reader
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.scope import Scope
 from truespan.model.trail import Hit
-from truespan.reader import Reader
 
 LENGTH = 300
 

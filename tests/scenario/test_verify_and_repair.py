@@ -9,7 +9,7 @@ import pytest
 
 from tests.promises import proves
 from tests.worlds import Lying, MemoryIndex, Place, place, vector_of
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.chunk import Point
 from truespan.model.ids import ChunkId, TextHash, hash_text
 from truespan.model.scope import Scope

@@ -9,6 +9,7 @@ import pytest
 
 from tests.answers import LONG, QUESTION, Scripted, Study, scored, study, told
 from tests.worlds import MemoryIndex
+from truespan.engine.library import Library
 from truespan.errors import (
     BlankQuery,
     InvalidSettings,
@@ -19,7 +20,6 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.ingest.prepare import Preparation
-from truespan.library import Library
 from truespan.model.answer import Piece, Started
 from truespan.model.figure import FigureFlags
 from truespan.model.scope import OWNER, Verb

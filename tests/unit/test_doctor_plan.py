@@ -11,9 +11,9 @@ import pytest
 from tests.damage import KINDS, any_point
 from tests.stories import story
 from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.checkup import Checkup
+from truespan.engine.checkup import Checkup
+from truespan.engine.library import World
 from truespan.errors import InvalidSettings, ProviderUnavailable
-from truespan.library import World
 from truespan.model.chunk import Holdings
 from truespan.model.ids import TextHash
 from truespan.model.scope import OWNER, Authority, Scope, Verb

@@ -12,8 +12,8 @@ import pytest
 
 from tests.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
 from truespan.doors.wire import to_json
+from truespan.engine.library import World
 from truespan.errors import InvalidSettings
-from truespan.library import World
 from truespan.model.bundle import SearchResult, WhyNot
 from truespan.model.chunk import Vector
 from truespan.model.scope import Scope

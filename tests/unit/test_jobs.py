@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import Place, WordEmbedder, place
+from truespan.engine.library import World
 from truespan.errors import (
     Cancelled,
     Interrupted,
@@ -20,7 +21,6 @@ from truespan.errors import (
     SourceMissing,
 )
 from truespan.ingest.report import Progress
-from truespan.library import World
 from truespan.model.job import DocumentState, JobState, Phase
 
 STORY = "The harbour was quiet. A light moved on the water. Nobody had seen the boat come in."

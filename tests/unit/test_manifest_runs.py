@@ -14,10 +14,10 @@ from tests.promises import proves
 from tests.stories import assert_settled, story
 from tests.worlds import Place, place
 from truespan.adapters.files.sources import FileSources
+from truespan.engine.library import Library, World
 from truespan.errors import InvalidSettings, ManifestInvalid, SourceMissing
 from truespan.ingest.load import supported
 from truespan.ingest.plan import Fate
-from truespan.library import Library, World
 from truespan.model.document import Document
 from truespan.model.source import Source
 

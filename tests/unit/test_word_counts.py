@@ -8,7 +8,7 @@ import pytest
 
 from tests.stories import story
 from tests.worlds import Place, place
-from truespan.library import World
+from truespan.engine.library import World
 from truespan.model.document import RevisionRef
 from truespan.query.words import count_words, keep_counting, word_scores
 

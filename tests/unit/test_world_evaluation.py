@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import Place, WordEmbedder, place
+from truespan.engine.library import Library, World
 from truespan.errors import (
     BlankQuery,
     ChunkNotFound,
@@ -19,7 +20,6 @@ from truespan.errors import (
     SourceMissing,
     WorldNotFound,
 )
-from truespan.library import Library, World
 from truespan.model.calibrated import Calibration, shipped
 from truespan.model.scope import OWNER, Authority, Verb
 from truespan.query.calibrated import calibration_of

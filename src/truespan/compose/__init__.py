@@ -26,15 +26,15 @@ from truespan.compose.answers import answer_rules
 from truespan.compose.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE, backups_of
 from truespan.compose.chat import chat_choices, chat_models
 from truespan.compose.environment import LibraryEnvironment
+from truespan.engine.library import Library
+from truespan.engine.parts import OtherEmbedder, Parts
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.ingest.embed.too_long import OnTokenLimit
 from truespan.ingest.load import supported
 from truespan.ingest.prepare import Preparation
 from truespan.ingest.sanitize import Mode, Profile, Sanitizer, Style, parse_profile
-from truespan.library import Library
 from truespan.model.figure import FigureFlags
 from truespan.model.scope import OWNER, Authority
-from truespan.parts import OtherEmbedder, Parts
 from truespan.ports import ChatModels, Clock, Cooldowns, Embedder, EmbeddingLimits, TokenCounter
 from truespan.settings import Settings, model_cache, read_settings
 from truespan.settings.catalogue import MEBIBYTE

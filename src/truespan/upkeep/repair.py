@@ -23,6 +23,13 @@ class RepairReport:
     """How often files were written anew, or points and images of a deleted world removed."""
     erasures_waiting: dict[str, str] = field(default_factory=dict)
 
+    def add(self, other: RepairReport) -> None:
+        """Count what was done elsewhere as well."""
+        self.deleted_points += other.deleted_points
+        self.restored_texts += other.restored_texts
+        self.quarantined += other.quarantined
+        self.reembedded += other.reembedded
+
 
 def apply_repairs(store: TrustedStore, index: VectorIndex, scope: Scope) -> RepairReport:
     """Do every queued repair of the scope's world; safe to run twice or in two processes.

@@ -11,7 +11,7 @@ from truespan.doors.wire import to_json
 from truespan.errors import InvalidSettings, WorldExists
 
 if TYPE_CHECKING:
-    from truespan.library import Library, World
+    from truespan.engine.library import Library, World
 
 app = typer.Typer(
     name="truespan",

@@ -12,7 +12,7 @@ from truespan.doors.wire import to_json
 from truespan.errors import InvalidSettings
 
 if TYPE_CHECKING:
-    from truespan.library import World
+    from truespan.engine.library import World
     from truespan.model.backup import Manifest
     from truespan.upkeep.receipt import Receipt
 

@@ -12,7 +12,7 @@ from truespan.doors.wire import EXIT_PARTIAL, to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from truespan.generations import Promotion
+    from truespan.engine.generations import Promotion
     from truespan.ingest.reindex import ReindexReport
     from truespan.model.document import DomainRecord, GenerationRecord
 

@@ -23,10 +23,10 @@ from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, to_json
 from truespan.errors import InvalidSettings
 
 if TYPE_CHECKING:
+    from truespan.engine.library import Library
+    from truespan.engine.world import World
     from truespan.ingest.report import IngestReport
-    from truespan.library import Library
     from truespan.model.document import Document
-    from truespan.world import World
 
 jobs_app = typer.Typer(help="Ingestion jobs: how they stand, and what became of each document.")
 app.add_typer(jobs_app, name="jobs")

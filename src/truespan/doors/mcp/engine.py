@@ -16,8 +16,8 @@ from truespan.model.ids import WorldId
 from truespan.model.scope import OWNER, Verb
 
 if TYPE_CHECKING:
-    from truespan.library import Library, World
-    from truespan.reader import Reader
+    from truespan.engine.library import Library, World
+    from truespan.engine.reader import Reader
 
 Answer = TypeVar("Answer")
 

@@ -15,8 +15,8 @@ from truespan.errors import DocumentNotFound, PositionNotFound
 from truespan.model.bundle import ContextBundle, Notice, SearchResult
 
 if TYPE_CHECKING:
-    from truespan.library import World
-    from truespan.reader import Reader
+    from truespan.engine.library import World
+    from truespan.engine.reader import Reader
 
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing is readable."

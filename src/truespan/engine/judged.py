@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Protocol
 
+from truespan.engine.evaluation import Golden, WorldEvaluation
+from truespan.engine.held import HeldWorld
 from truespan.errors import InvalidSettings
-from truespan.evaluation import Golden, WorldEvaluation
 from truespan.model.calibrated import Calibration
 from truespan.model.ids import WorldId
-from truespan.model.scope import Aim, Authority, Scope
-from truespan.parts import Parts
+from truespan.model.scope import Aim
 from truespan.upkeep.compare import SEED, Comparison, compare
 from truespan.upkeep.evaluate import Evaluation
 from truespan.upkeep.golden import GOLDEN_TOP_K, Expected, GoldenQuery
 from truespan.upkeep.propose import CalibrationReport
 
 
-class Repairs(Protocol):
-    """Whoever sees to what was found broken."""
-
-    def submit(self, scope: Scope) -> None: ...
-
-
-class JudgedWorld:
+class JudgedWorld(HeldWorld):
     """Golden queries, as the holder of a world may use them."""
-
-    _parts: Parts
-    _authority: Authority
-    _repairs: Repairs
-    id: str
-    aim: Aim
 
     def evaluate(
         self,

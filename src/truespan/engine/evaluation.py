@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import PurePath
 from typing import TypeAlias
 
+from truespan.engine.parts import Parts
 from truespan.errors import ChunkNotFound, InvalidSettings, NotAllowed, TruespanError
 from truespan.model.bundle import Notice
 from truespan.model.calibrated import Calibration
@@ -17,7 +18,6 @@ from truespan.model.document import Document
 from truespan.model.ids import ChunkId, WorldId
 from truespan.model.scope import Aim, Authority, Scope, Verb
 from truespan.model.trail import Verified
-from truespan.parts import Parts
 from truespan.query.calibrated import calibration_of
 from truespan.query.exhaustive import Asked, ExhaustiveSearcher
 from truespan.query.settle import existing

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
+from truespan.engine.jobs import Jobs
+from truespan.engine.parts import Parts
 from truespan.errors import (
     InvalidSettings,
     JobNotResumable,
@@ -21,13 +23,11 @@ from truespan.ingest.journal import JobJournal, journaled
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestReport, Progress
 from truespan.ingest.run import Intake
-from truespan.jobs import Jobs
 from truespan.model.document import Document, RevisionRef
 from truespan.model.found import Found
 from truespan.model.job import JobState
 from truespan.model.scope import Scope
 from truespan.model.source import Declared, DocumentKind
-from truespan.parts import Parts
 from truespan.query.words import keep_counting
 
 KIND = "ingest"

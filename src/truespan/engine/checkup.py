@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
+from truespan.engine.intake import OnProgress, WorldIntake
+from truespan.engine.parts import Parts
 from truespan.errors import (
     CredentialsMissing,
     IndexRefused,
@@ -24,12 +26,10 @@ from truespan.errors import (
 )
 from truespan.ingest.carry import Carrier
 from truespan.ingest.report import Progress
-from truespan.intake import OnProgress, WorldIntake
 from truespan.model.bundle import Notice
 from truespan.model.document import RevisionRef
 from truespan.model.health import Check, Verdict
 from truespan.model.scope import Authority, Scope, Unlimited, Verb, World
-from truespan.parts import Parts
 from truespan.ports import Embedder
 from truespan.upkeep.doctor import (
     Action,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from truespan.answer.decide import count_words, decide, search_floor
 from truespan.answer.replay import Replayed, recorded, replayed
 from truespan.answer.respond import Question, Responder
+from truespan.engine.held import HeldWorld
+from truespan.engine.parts import Parts
 from truespan.errors import InternalError, InvalidSettings, NotAllowed, StorageFull, StoreBusy
-from truespan.judged import Repairs
 from truespan.model.answer import Answer, AnswerEvent, Finished
 from truespan.model.bundle import Notice
 from truespan.model.decision import Evidence, ModelOutcome
@@ -17,10 +18,9 @@ from truespan.model.decision_settings import DecisionSettings
 from truespan.model.document import RevisionRef
 from truespan.model.request import RetrievalRequest
 from truespan.model.retrieved import Retrieved
-from truespan.model.scope import Aim, Authority, Scope, Verb, World
+from truespan.model.scope import Authority, Scope, Verb, World
 from truespan.model.trail import Visible
 from truespan.model.usage import Usage, UsageRecord
-from truespan.parts import Parts
 from truespan.ports import ChatModel
 from truespan.query.calibrated import calibration_of
 from truespan.query.candidates import Finder
@@ -145,14 +145,8 @@ def _asked(model: ChatModel | None, outcome: ModelOutcome) -> str | None:
     return model.name if model is not None and ran else None
 
 
-class AnsweringWorld:
+class AnsweringWorld(HeldWorld):
     """Answers, as the holder of a world may ask for them: the part of `World` for that."""
-
-    _parts: Parts
-    _authority: Authority
-    _repairs: Repairs
-    id: str
-    aim: Aim
 
     def answer(
         self,

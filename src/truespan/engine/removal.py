@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from truespan.engine.jobs import Jobs
+from truespan.engine.parts import Parts
 from truespan.errors import WorldBusy, WorldNotFound
-from truespan.jobs import Jobs
 from truespan.model.job import JobState
 from truespan.model.scope import Authority, Scope, Verb, World
-from truespan.parts import Parts
 from truespan.upkeep.receipt import Receipt
 from truespan.upkeep.remove import Remover
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from truespan.answering import Answerer, last_of
+from truespan.engine.answering import Answerer, last_of
+from truespan.engine.parts import Parts
 from truespan.errors import DocumentNotFound, NotAllowed, PositionNotFound
 from truespan.model.answer import Answer, AnswerEvent
 from truespan.model.bundle import ContextBundle, Reason
@@ -13,7 +14,6 @@ from truespan.model.document import Document, RevisionRef
 from truespan.model.ids import ChunkId
 from truespan.model.request import READING_TOP_K, ReadingRequest
 from truespan.model.scope import Aim, Authority, Scope
-from truespan.parts import Parts
 from truespan.reading.candidates import ReadingFinder
 from truespan.reading.follow import Follower
 from truespan.reading.look import Lookout, book_of

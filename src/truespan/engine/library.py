@@ -6,20 +6,20 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from types import TracebackType
 
-from truespan.checkup import Checkup
+from truespan.engine.checkup import Checkup
+from truespan.engine.parts import Parts
+from truespan.engine.removal import delete_world, remover
+from truespan.engine.world import OnProgress, World
 from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldNotFound
 from truespan.model.backup import BackupReport
 from truespan.model.document import DomainRecord
 from truespan.model.scope import OWNER, Authority, Scope
 from truespan.model.scope import World as WorldRecord
-from truespan.parts import Parts
-from truespan.removal import delete_world, remover
 from truespan.upkeep.background import BackgroundRepairs
 from truespan.upkeep.doctor import Plan, Treatment
 from truespan.upkeep.erase import ErasureReport
 from truespan.upkeep.receipt import Receipt
 from truespan.upkeep.refill import refill
-from truespan.world import OnProgress, World
 
 __all__ = ["Library", "OnProgress", "World"]
 

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from truespan.engine.intake import WorldIntake
+from truespan.engine.jobs import Jobs
+from truespan.engine.parts import Parts
 from truespan.errors import (
     DomainNotFound,
     GenerationIncomplete,
@@ -21,13 +24,10 @@ from truespan.ingest.carry import Tools, prepare
 from truespan.ingest.journal import JobJournal, journaled
 from truespan.ingest.reindex import Reindex, ReindexReport
 from truespan.ingest.report import Progress
-from truespan.intake import WorldIntake
-from truespan.jobs import Jobs
 from truespan.model.bundle import Notice
 from truespan.model.document import GenerationRecord
 from truespan.model.job import JobState
 from truespan.model.scope import Scope
-from truespan.parts import Parts
 from truespan.upkeep.compare import ALLOWED_DROP, Verdict
 from truespan.upkeep.evaluate import Evaluation
 from truespan.upkeep.gate import gate_generation

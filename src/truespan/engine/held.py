@@ -1,0 +1,89 @@
+"""A world in somebody's hands: which one, by whose authority, and what that reaches."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from truespan.engine.parts import Parts
+from truespan.errors import (
+    NotAllowed,
+    ProfileMismatch,
+    WorldNotFound,
+)
+from truespan.model.scope import Aim, Authority, Generation, Scope, Verb
+from truespan.model.scope import World as WorldRecord
+from truespan.query.settle import existing
+
+
+class Repairs(Protocol):
+    """Whoever sees to what was found broken."""
+
+    def submit(self, scope: Scope) -> None: ...
+
+
+class HeldWorld:
+    """One world of a library, and what its holder may touch of it."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        authority: Authority,
+        repairs: Repairs,
+        world_id: str,
+        aim: Aim = None,
+    ) -> None:
+        self._parts = parts
+        self._authority = authority
+        self._repairs = repairs
+        self.id = world_id
+        self.aim: Aim = aim
+        """Which generation is asked: the default one, a domain's, or one by its number."""
+
+    @property
+    def name(self) -> str:
+        """Return the world's name."""
+        return self._record().name
+
+    @property
+    def authority(self) -> Authority:
+        """Return who is asking."""
+        return self._authority
+
+    def _record(self) -> WorldRecord:
+        return existing(self._parts.store, self._authority, self.id, self.aim)
+
+    def _scope(self) -> Scope | None:
+        """Return the scope of the whole world; None while it has no generation."""
+        record = self._record()
+        if record.generation is None:
+            return None
+        return Scope(self._authority, record.id, record.generation)
+
+    def _readable(self) -> Scope | None:
+        """Return the scope of the whole world for a caller who may read all of it."""
+        scope = self._scope()
+        if scope is not None and not self._authority.may(Verb.READ, scope.world):
+            raise NotAllowed("read without a reader")
+        return scope
+
+    def _writing_scope(self) -> Scope:
+        """Return the scope for writing, with the world's profile locked and equal to ours."""
+        record = self._record()
+        if not self._authority.may(Verb.WRITE, record.id):
+            raise WorldNotFound(self.id)
+        if record.generation is None:
+            profile = self._parts.embedder.profile
+            record = self._parts.store.begin_generation(self._authority, record.id, profile)
+        generation = record.generation
+        if generation is None:
+            raise WorldNotFound(self.id)
+        configured = self._parts.embedder_for(generation.profile).profile
+        if generation.profile.id != configured.id:
+            raise ProfileMismatch(str(generation.profile), str(configured))
+        return Scope(self._authority, record.id, generation)
+
+    def _planning_scope(self) -> Scope:
+        """Return the scope of the world as it is, or as it would begin."""
+        record = self._record()
+        generation = record.generation or Generation(1, self._parts.embedder.profile)
+        return Scope(self._authority, record.id, generation)

@@ -1,0 +1,72 @@
+"""Keeping a world: its generations, and repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from truespan.engine.checkup import unsound
+from truespan.engine.generations import Generations
+from truespan.engine.intake import WorldIntake
+from truespan.engine.judged import JudgedWorld
+from truespan.engine.removal import remover
+from truespan.errors import Interrupted, InvalidSettings, NotAllowed, ProfileMismatch
+from truespan.ingest.carry import Carrier
+from truespan.ingest.report import Progress
+from truespan.model.bundle import Notice
+from truespan.model.scope import Scope, Verb
+from truespan.query.settle import existing
+from truespan.upkeep.evaluate import Evaluation
+from truespan.upkeep.repair import RepairReport, apply_repairs
+
+OnProgress = Callable[[Progress], None]
+
+
+class KeptWorld(JudgedWorld):
+    """Upkeep of a world."""
+
+    @property
+    def generations(self) -> Generations:
+        """Return the world's generations: built beside each other, judged, and put into use."""
+        return Generations(self._parts, self._kept_scope, self._unsound, self._evaluated)
+
+    def _kept_scope(self) -> Scope:
+        """Return the scope of the world's default generation, for whoever may change it."""
+        record = existing(self._parts.store, self._authority, self.id)
+        if not self._authority.may(Verb.ADMINISTER, record.id):
+            raise NotAllowed("change generations")
+        if record.generation is None:
+            raise InvalidSettings("The world holds nothing yet.", advice="Ingest something first.")
+        return Scope(self._authority, record.id, record.generation)
+
+    def _unsound(self, scope: Scope) -> list[Notice]:
+        """Say in what a generation's points are not what the store says."""
+        return unsound(self._parts, scope)
+
+    def _evaluated(self, golden: str, generation: int) -> Evaluation:
+        return self.evaluate(golden, generation=generation)
+
+    def repair(self, on_progress: OnProgress | None = None) -> RepairReport:
+        """Apply queued repairs and embed what they left pending."""
+        scope = self._readable()
+        if scope is None:
+            return RepairReport()
+        report = RepairReport()
+        for kept in self._parts.store.kept_generations(scope):
+            report.add(self._repaired(replace(scope, generation=kept.generation), on_progress))
+        erased = remover(self._parts).catch_up()
+        report.erasures, report.erasures_waiting = erased.done, erased.waiting
+        return report
+
+    def _repaired(self, scope: Scope, on_progress: OnProgress | None) -> RepairReport:
+        """Repair one generation; what needs a model that is not configured stays pending."""
+        report = apply_repairs(self._parts.store, self._parts.index, scope)
+        intake = WorldIntake(self._parts, scope)
+        try:
+            report.reembedded = intake.finish(Carrier(intake.tools, scope), on_progress)
+        except ProfileMismatch:
+            if self._record().generation == scope.generation:
+                raise
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        return report
