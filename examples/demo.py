@@ -1,6 +1,7 @@
 """The demo: ingest a mystery, ask three questions, then break things and see them caught.
 
-Then read along as a reader, ask about a selection, and take in papers that a manifest names.
+Then read along as a reader, ask about a selection, take in papers that a manifest names, ask for an
+answer, and build another generation.
 
 It leaves a library in ./demo-library that can be used further with the `truespan` command.
 """
@@ -18,6 +19,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 import truespan
+from truespan.doors.cli.generations import show_generations, show_promotion, show_reindex
 from truespan.doors.cli.progress import progress_bar
 from truespan.doors.cli.show import (
     print_bundle,
@@ -25,6 +27,7 @@ from truespan.doors.cli.show import (
     show_repairs,
     show_worlds,
 )
+from truespan.doors.cli.show_answer import show_account
 from truespan.doors.cli.show_ingest import show_dry_run, show_ingest
 from truespan.engine.library import Library, World
 from truespan.model.bundle import Passage
@@ -74,6 +77,8 @@ def main() -> None:
         read_along(world)
         explain_selection(world)
         take_in_papers(library)
+        answer(world)
+        build_another(world)
     console.print(
         f"\nThe library stays in ./{LIBRARY}. Go on with, for instance:\n"
         f'  .venv/bin/truespan search "Who was on the jetty?" -L {LIBRARY} -w mysteries -k 3\n'
@@ -197,6 +202,26 @@ def take_in_papers(library: Library) -> None:
     heading("Then the run, and a question that a figure answers")
     console.print(show_ingest(papers.ingest(manifest=PAPERS)))
     print_bundle(papers.retrieve("How high did the water stand at the gauge?", top_k=2))
+
+
+def answer(world: World) -> None:
+    """Ask for an answer. No chat model is configured, so it is the best passages themselves."""
+    heading("truespan ask, without a chat model: passages, quoted and cited")
+    given = world.answer(QUESTIONS[0])
+    console.print("\n".join(given.answer.splitlines()[:7]), "\n...", markup=False)
+    console.print(show_account(given), markup=False)
+
+
+def build_another(world: World) -> None:
+    """Cut the book otherwise, in a generation of its own, and send readers there and back."""
+    heading("Another generation beside the first: built, verified, promoted, taken back")
+    with progress_bar(hidden=False) as on_progress:
+        built = world.generations.reindex(chunking="tokens", on_progress=on_progress)
+    console.print(show_reindex(built), markup=False)
+    console.print(show_promotion(world.generations.promote(built.generation)), markup=False)
+    console.print(show_generations(world.generations.list()), markup=False, soft_wrap=True)
+    console.print(show_promotion(world.generations.rollback()), markup=False)
+    world.generations.remove(built.generation)
 
 
 def short(text: str, length: int) -> str:

@@ -33,9 +33,7 @@ from truespan.adapters.child.parser import ChildParser
 from truespan.doors.cli import answer as answering
 from truespan.doors.cli import backup, doctor, evaluate, generations, ingest, reading
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
-from truespan.engine.generations import Generations, Promotion
-from truespan.engine.library import Library, World
-from truespan.engine.reader import Reader
+from truespan.engine.generations import Promotion
 from truespan.ingest import draft, figures
 from truespan.ingest.load import archive, pdf, sniff
 from truespan.ingest.manifest.fields import Fields
@@ -56,9 +54,7 @@ from truespan.reading.positions import Whereabouts
 from truespan.settings import Settings, read_settings
 from truespan.settings.catalogue import CHOICES, MOST, NUMBERS, SHARED_NAMES
 from truespan.settings.check import _CHUNKING_FIELDS
-from truespan.settings.embeddings import _MEMBERS
 from truespan.upkeep.doctor import Finding
-from truespan.upkeep.receipt import Receipt
 
 CHECKED = {"python", "console", "sh", "text", "toml", "json"}
 """Kinds of blocks that something here looks at."""
@@ -164,14 +160,6 @@ def test_the_settings_page_names_every_other_variable_that_is_read() -> None:
     others = table_rows(sections_of(DOCS / "settings.md")["Other variables"])
 
     assert {row[0] for row in others} == read
-
-
-def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None:
-    rows = table_rows(sections_of(DOCS / "settings.md")["Further embedding models"])
-
-    assert {row[0]: set(re.findall(r"\w+", row[1])) for row in rows} == {
-        provider: set(members) for provider, members in _MEMBERS.items()
-    }
 
 
 @each_page(*PAGES)
@@ -294,37 +282,6 @@ def test_the_pages_list_every_member_of_what_is_returned(page: str, kind: Any) -
     rows = table_rows(sections_of(DOCS / page)[kind.__name__])
 
     assert [row[0] for row in rows] == [entry.name for entry in fields(kind)]
-
-
-def test_the_deletion_page_lists_every_field_of_the_receipt() -> None:
-    rows = table_rows(sections_of(DOCS / "deletion.md")["The receipt"])
-
-    listed = [name for row in rows for name in re.findall(r"\w+", row[0])]
-    assert listed == [entry.name for entry in fields(Receipt)]
-
-
-@pytest.mark.parametrize("kind", [Library, World, Reader, Generations])
-def test_the_library_page_lists_everything_that_can_be_called(kind: Any) -> None:
-    rows = table_rows(sections_of(DOCS / "library.md")[kind.__name__])
-
-    assert [row[0] for row in rows] == sorted(name for name in dir(kind) if name[0] != "_")
-    for name, arguments, _ in rows:
-        assert re.findall(r"\w+", arguments) == arguments_of(getattr(kind, name))
-
-
-def test_the_library_page_lists_every_argument_of_the_package_functions() -> None:
-    rows = table_rows(sections_of(DOCS / "library.md")["Functions of the package"])
-
-    assert {row[0]: re.findall(r"\w+", row[1]) for row in rows} == {
-        name: arguments_of(getattr(truespan, name)) for name in ("open", "restore", "verify_backup")
-    }
-
-
-def arguments_of(member: Any) -> list[str]:
-    """Return the names of the arguments; a property has none."""
-    if not callable(member):
-        return []
-    return [name for name in inspect.signature(member).parameters if name != "self"]
 
 
 @pytest.mark.parametrize(

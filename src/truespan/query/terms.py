@@ -1,7 +1,7 @@
 """From text to the terms that are counted: words, folded, and stemmed as their language is.
 
-There are no stop words: on SciFact leaving them out changed nothing that a paired test could see,
-and a list is a decision for one language at a time.
+There are no stop words: on SciFact leaving them out moved nDCG@10 by less than a hundredth, and a
+list is a decision for one language at a time.
 """
 
 from __future__ import annotations

@@ -88,6 +88,9 @@ def _delete_points(
         index.prepare(scope)
         index.delete_stale(scope, stale)
         index.flush(scope)
+    if any(flaw.kind is FlawKind.ORPHAN for flaw in wrong):
+        # It may be what was left of something deleted, and is not to be found in files either.
+        store.queue_erasure(scope)
     report.deleted_points = len(stale)
 
 

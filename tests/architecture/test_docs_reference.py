@@ -1,0 +1,57 @@
+"""Reference tables match the code: calls with their arguments, tables of settings, receipts."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import truespan
+from tests.docs_reader import DOCS, sections_of, table_rows
+from truespan.engine.generations import Generations
+from truespan.engine.library import Library, World
+from truespan.engine.reader import Reader
+from truespan.settings.embeddings import _MEMBERS
+from truespan.upkeep.receipt import Receipt
+
+
+@pytest.mark.parametrize("kind", [Library, World, Reader, Generations])
+def test_the_library_page_lists_everything_that_can_be_called(kind: Any) -> None:
+    rows = table_rows(sections_of(DOCS / "library.md")[kind.__name__])
+
+    assert [row[0] for row in rows] == sorted(name for name in dir(kind) if name[0] != "_")
+    for name, arguments, _ in rows:
+        assert re.findall(r"\w+", arguments) == arguments_of(getattr(kind, name))
+
+
+def test_the_library_page_lists_every_argument_of_the_package_functions() -> None:
+    rows = table_rows(sections_of(DOCS / "library.md")["Functions of the package"])
+
+    assert {row[0]: re.findall(r"\w+", row[1]) for row in rows} == {
+        name: arguments_of(getattr(truespan, name)) for name in ("open", "restore", "verify_backup")
+    }
+
+
+def arguments_of(member: Any) -> list[str]:
+    """Return the names of the arguments; a property has none."""
+    if not callable(member):
+        return []
+    return [name for name in inspect.signature(member).parameters if name != "self"]
+
+
+def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None:
+    rows = table_rows(sections_of(DOCS / "settings.md")["Further embedding models"])
+
+    assert {row[0]: set(re.findall(r"\w+", row[1])) for row in rows} == {
+        provider: set(members) for provider, members in _MEMBERS.items()
+    }
+
+
+def test_the_deletion_page_lists_every_field_of_the_receipt() -> None:
+    rows = table_rows(sections_of(DOCS / "deletion.md")["The receipt"])
+
+    listed = [name for row in rows for name in re.findall(r"\w+", row[0])]
+    assert listed == [entry.name for entry in fields(Receipt)]
