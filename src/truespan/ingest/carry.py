@@ -17,7 +17,7 @@ from truespan.ingest.embed.canary import Canary
 from truespan.ingest.embed.drift import DriftProbe
 from truespan.ingest.embed.too_long import OnTokenLimit, Remark
 from truespan.ingest.recut import recut
-from truespan.model.chunk import PendingChunk, Point, Vector
+from truespan.model.chunk import PendingChunk, Vector
 from truespan.model.document import RevisionRef, assets_token
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.scope import Scope
@@ -202,7 +202,7 @@ class Carrier:
         for chunks in _sliced(self._pending(refs), SLICE_CHUNKS):
             vectors = self._vectors(chunks, outcome, on_chunks)
             points = [
-                _point(chunk, vectors[chunk.text_hash])
+                chunk.point(vectors[chunk.text_hash])
                 for chunk in chunks
                 if chunk.text_hash in vectors
             ]
@@ -341,21 +341,6 @@ def _unheard(_chunks: int, _ref: RevisionRef) -> None:
 def _sliced(chunks: Iterator[PendingChunk], size: int) -> Iterator[list[PendingChunk]]:
     while batch := list(islice(chunks, size)):
         yield batch
-
-
-def _point(chunk: PendingChunk, vector: Vector) -> Point:
-    return Point(
-        chunk_id=chunk.chunk_id,
-        vector=vector,
-        text_hash=chunk.text_hash,
-        document=chunk.document,
-        pos_start=chunk.first_sid,
-        pos_end=chunk.last_sid,
-        pos_reach=chunk.reach,
-        kind=chunk.kind,
-        chapter=chunk.chapter,
-        section=chunk.section,
-    )
 
 
 def _lightened(chunk: PendingChunk) -> PendingChunk:

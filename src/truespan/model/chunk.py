@@ -134,6 +134,21 @@ class PendingChunk:
     chapter: str
     section: str
 
+    def point(self, vector: Vector) -> Point:
+        """Return what the index is given for it."""
+        return Point(
+            chunk_id=self.chunk_id,
+            vector=vector,
+            text_hash=self.text_hash,
+            document=self.document,
+            pos_start=self.first_sid,
+            pos_end=self.last_sid,
+            pos_reach=self.reach,
+            kind=self.kind,
+            chapter=self.chapter,
+            section=self.section,
+        )
+
 
 @dataclass(slots=True)
 class Point:

@@ -15,8 +15,8 @@ from truespan.model.trail import Verified
 from truespan.model.words import FUSED_WEIGHT
 from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
 from truespan.query.filters import DEFAULT_FILTER, defaults_left_nothing, narrowed_scope
-from truespan.query.fused import gather_fused
-from truespan.query.gather import NOTHING_EMBEDDED, Gathered, gather, pending_notice, signal
+from truespan.query.fused import gather_by
+from truespan.query.gather import NOTHING_EMBEDDED, Gathered, pending_notice, signal
 from truespan.query.rank import rank_visible
 from truespan.query.reveal import reveal
 from truespan.query.settle import existing, in_one_state
@@ -103,9 +103,7 @@ class Finder:
         store, index, query = self.store, self.index, (request.query or "").strip()
         embedder = self.embedders(scope.profile)
         vector = query_vector(scope, query, embedder=embedder, cache=store, clock=self.clock)
-        if not request.fused:
-            return gather(store, index, scope, vector, k=k, floor=floor, missing=missing)
-        return gather_fused(
+        return gather_by(
             store,
             index,
             scope,
@@ -115,7 +113,7 @@ class Finder:
             k=k,
             floor=floor,
             missing=missing,
-            weight=self.fused_weight,
+            weight=self.fused_weight if request.fused else None,
         )
 
 

@@ -14,8 +14,8 @@ from truespan.model.trail import Verified
 from truespan.model.words import FUSED_WEIGHT
 from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
 from truespan.query.filters import narrowed_scope
-from truespan.query.fused import gather_fused
-from truespan.query.gather import Gathered, gather, signal
+from truespan.query.fused import gather_by
+from truespan.query.gather import Gathered, signal
 from truespan.query.rank import rank
 from truespan.query.settle import existing, in_one_state
 from truespan.query.vector import query_vector
@@ -88,12 +88,9 @@ class ExhaustiveSearcher:
         embedder, query = self.embedders(scope.profile), asked.query.strip()
         vector = query_vector(scope, query, embedder=embedder, cache=self.store, clock=self.clock)
         k, missing = max(asked.passages, asked.documents), partial(_missing, asked)
-        store, index = self.store, self.index
-        if not asked.fused:
-            return gather(store, index, scope, vector, k=k, floor=None, missing=missing)
-        return gather_fused(
-            store,
-            index,
+        return gather_by(
+            self.store,
+            self.index,
             scope,
             world,
             vector,
@@ -101,7 +98,7 @@ class ExhaustiveSearcher:
             k=k,
             floor=None,
             missing=missing,
-            weight=self.fused_weight,
+            weight=self.fused_weight if asked.fused else None,
         )
 
 

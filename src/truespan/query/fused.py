@@ -21,7 +21,7 @@ from truespan.model.scope import Scope, Unlimited, World
 from truespan.model.trail import Flaw, Hit, Verified
 from truespan.model.words import FUSED_WEIGHT, FusedScore
 from truespan.ports import TrustedStore, VectorIndex
-from truespan.query.gather import SLACK, Gathered, Supply, admissible, gather_from
+from truespan.query.gather import SLACK, Gathered, Supply, admissible, gather, gather_from
 from truespan.query.reveal import reveal
 from truespan.query.similarity import SCORE_DECIMALS
 from truespan.query.verify import verify
@@ -29,6 +29,36 @@ from truespan.query.words import WordScores, word_scores
 
 POOL = 100
 """How many candidates words give and similarity gives; not for the caller to change."""
+
+
+def gather_by(
+    store: TrustedStore,
+    index: VectorIndex,
+    scope: Scope,
+    world: World,
+    vector: Vector,
+    query: str,
+    *,
+    k: int,
+    floor: float | None,
+    missing: Callable[[list[Verified], float], int],
+    weight: float | None,
+) -> Gathered:
+    """Gather by similarity alone or, where words have a weight, by these as well."""
+    if weight is None:
+        return gather(store, index, scope, vector, k=k, floor=floor, missing=missing)
+    return gather_fused(
+        store,
+        index,
+        scope,
+        world,
+        vector,
+        query,
+        k=k,
+        floor=floor,
+        missing=missing,
+        weight=weight,
+    )
 
 
 def gather_fused(

@@ -36,12 +36,11 @@ from truespan.query.assemble import (
 from truespan.query.attempts import Trial
 from truespan.query.calibrated import LOW_FLOOR, floor_discriminates
 from truespan.query.filters import DEFAULT_FILTER, defaults_left_nothing, narrowed_scope
-from truespan.query.fused import gather_fused
+from truespan.query.fused import gather_by
 from truespan.query.gather import (
     NOTHING_EMBEDDED,
     Gathered,
     Supply,
-    gather,
     pending_notice,
 )
 from truespan.query.locate import occurrences
@@ -249,20 +248,18 @@ class Retriever:
         missing: Callable[[list[Verified], float], int],
     ) -> Gathered:
         """Gather by similarity or, where that was asked for, by words as well."""
-        store, index, floor = self.store, self.index, RELEVANCE_FLOOR
-        if not request.fused or request.query is None:
-            return gather(store, index, scope, ranking, k=k, floor=floor, missing=missing)
-        return gather_fused(
-            store,
-            index,
+        words = request.query if request.fused else None
+        return gather_by(
+            self.store,
+            self.index,
             scope,
             world,
             ranking,
-            request.query,
+            words or "",
             k=k,
-            floor=floor,
+            floor=RELEVANCE_FLOOR,
             missing=missing,
-            weight=self.fused_weight,
+            weight=None if words is None else self.fused_weight,
         )
 
     def _related(

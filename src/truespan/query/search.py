@@ -15,11 +15,10 @@ from truespan.model.trail import Verified
 from truespan.model.words import FUSED_WEIGHT
 from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
 from truespan.query.calibrated import LOW_FLOOR, floor_discriminates
-from truespan.query.fused import gather_fused
+from truespan.query.fused import gather_by
 from truespan.query.gather import (
     NOTHING_EMBEDDED,
     Gathered,
-    gather,
     pending_notice,
     signal,
 )
@@ -96,12 +95,7 @@ class Searcher:
         def missing(verified: list[Verified], _: float) -> int:
             return k - len(verified)
 
-        if not answer.request.fused:
-            answer.found = gather(
-                self.store, self.index, scope, vector, k=k, floor=floor, missing=missing
-            )
-            return
-        answer.found = gather_fused(
+        answer.found = gather_by(
             self.store,
             self.index,
             scope,
@@ -111,7 +105,7 @@ class Searcher:
             k=k,
             floor=floor,
             missing=missing,
-            weight=self.fused_weight,
+            weight=self.fused_weight if answer.request.fused else None,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from truespan.model.chunk import PendingChunk, Point
+from truespan.model.chunk import PendingChunk
 from truespan.model.scope import Scope
 from truespan.ports import TrustedStore, VectorIndex
 
@@ -28,7 +28,7 @@ def _refill(store: TrustedStore, index: VectorIndex, scope: Scope) -> int:
         store.forget_index(scope)
     done = 0
     for chunks in _pending(store, scope):
-        points = [point for chunk in chunks if (point := _point(chunk)) is not None]
+        points = [chunk.point(chunk.vector) for chunk in chunks if chunk.vector is not None]
         if points:
             index.upsert(scope, points)
             index.flush(scope)
@@ -44,20 +44,3 @@ def _pending(store: TrustedStore, scope: Scope) -> Iterator[list[PendingChunk]]:
         while page := store.pending(scope, ref, after=after, limit=_PAGE):
             after = page[-1].index
             yield page
-
-
-def _point(chunk: PendingChunk) -> Point | None:
-    if chunk.vector is None:
-        return None
-    return Point(
-        chunk_id=chunk.chunk_id,
-        vector=chunk.vector,
-        text_hash=chunk.text_hash,
-        document=chunk.document,
-        pos_start=chunk.first_sid,
-        pos_end=chunk.last_sid,
-        pos_reach=chunk.reach,
-        kind=chunk.kind,
-        chapter=chunk.chapter,
-        section=chunk.section,
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -40,13 +39,3 @@ def unclaim(folder: Path, lock: FileLock) -> None:
     """Let go of a folder that is to stay; nothing in it tells any more that it was claimed."""
     (folder / _LOCK).unlink(missing_ok=True)
     lock.release()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a crash of the machine, where systems allow it."""
-    if os.name == "posix":
-        names = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(names)
-        finally:
-            os.close(names)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from truespan.adapters.backup.archive import read_archive
-from truespan.adapters.backup.files import claim, give_up, sync_folder, unclaim
+from truespan.adapters.backup.files import claim, give_up, unclaim
 from truespan.adapters.disk_space import require_space
+from truespan.adapters.durable import sync_folder
 from truespan.adapters.file_lock import FileLock
 from truespan.adapters.sqlite_store.connection import known_schema
 from truespan.adapters.sqlite_store.snapshot import make_ready

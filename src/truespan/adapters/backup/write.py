@@ -11,8 +11,9 @@ from pathlib import Path
 
 from truespan.adapters.asset_folder import AssetFolder
 from truespan.adapters.backup.archive import describe, read_archive, write_archive
-from truespan.adapters.backup.files import claim, give_up, sync_folder
+from truespan.adapters.backup.files import claim, give_up
 from truespan.adapters.disk_space import require_space
+from truespan.adapters.durable import sync_folder
 from truespan.adapters.sqlite_store.snapshot import Pictured, Snapshot, take_snapshot
 from truespan.errors import InvalidSettings
 from truespan.model.backup import STORE, BackupReport, Manifest

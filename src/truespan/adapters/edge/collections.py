@@ -13,7 +13,8 @@ import threading
 from pathlib import Path
 
 from truespan.adapters.disk_space import require_space
-from truespan.adapters.edge.rewrite import DRAFT, REMOVED, Rewrite, recover, sync_names
+from truespan.adapters.durable import sync_folder
+from truespan.adapters.edge.rewrite import DRAFT, REMOVED, Rewrite, recover
 from truespan.adapters.edge.shard import REBUILD, Shard, check_shape, create_files
 from truespan.adapters.edge.wire import (
     Collection,
@@ -149,7 +150,7 @@ class Collections:
         shutil.rmtree(draft, ignore_errors=True)
         create_files(draft, collection)
         draft.rename(path)
-        sync_names(self._folder)
+        sync_folder(self._folder)
 
     def _reset(self, collection: Collection) -> None:
         removed = self._set_aside(collection.name)

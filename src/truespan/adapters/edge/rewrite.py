@@ -8,11 +8,11 @@ asks, and whatever is written to them meanwhile is written to the fresh ones as 
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from truespan.adapters.durable import sync_folder
 from truespan.adapters.edge.shard import EnginePanicked, Shard, create_files
 from truespan.adapters.edge.wire import Collection, Delete, DeleteStale, Request, Upsert
 from truespan.errors import IndexRefused
@@ -71,11 +71,11 @@ class Rewrite:
             _remove(ready)
             _remove(removed)
             self._fresh.rename(ready)
-            sync_names(self._path.parent)
+            sync_folder(self._path.parent)
             old.close()
             self._path.rename(removed)
             ready.rename(self._path)
-            sync_names(self._path.parent)
+            sync_folder(self._path.parent)
             _remove(removed)
         except OSError as error:
             # Whoever starts next finds out how far it came; this process cannot be sure.
@@ -97,16 +97,6 @@ def recover(folder: Path) -> None:
     for suffix in (_READY, _FRESH, DRAFT, REMOVED):
         for left in folder.glob(f"*{suffix}"):
             _remove(left)
-
-
-def sync_names(folder: Path) -> None:
-    """Make new names in a folder survive a crash of the machine, where systems allow it."""
-    if os.name == "posix":
-        names = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(names)
-        finally:
-            os.close(names)
 
 
 def _remove(folder: Path) -> None:
