@@ -32,7 +32,7 @@ demo: $(VENV)/.runtime ## ingest a mystery, ask questions, break things and see 
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 PROGRAMS := libreoffice-writer pandoc
 test-system: $(VENV)/.dev ## make documents with LibreOffice and pandoc and read them back

@@ -35,6 +35,10 @@ def test_the_library_page_lists_every_argument_of_the_package_functions() -> Non
     }
 
 
+def test_the_package_has_every_name_that_it_lists() -> None:
+    assert [name for name in truespan.__all__ if not hasattr(truespan, name)] == []
+
+
 def arguments_of(member: Any) -> list[str]:
     """Return the names of the arguments; a property has none."""
     if not callable(member):
