@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from truespan.doors.cli import run
-from truespan.model.bundle import ContextBundle
 from truespan.engine.reader import Reader
+from truespan.model.bundle import ContextBundle
 
 
 def main(into: Path, arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""How much memory the ingest of a large folder takes: 32 MB of it, or 1 GB with `--full`.
+"""How much memory the ingest of a large folder takes: 128 MB of it, or 1 GB with `--full`.
 
 The folder holds text, Markdown, HTML, DOCX and EPUB. The ingest runs in a process of its own, with
 an embedder and a counter that cost nothing and keep nothing. Reported are the most memory that the

@@ -15,10 +15,10 @@ from bench.free import FreeCounter, FreeEmbedder, free_library
 from bench.material import Prose
 from bench.measure import medians, wall_seconds
 from bench.report import Figure, Options, at_most, run, say
+from truespan.engine.library import World
 from truespan.ingest.draft import draft
 from truespan.ingest.load import load
 from truespan.ingest.prepare import Preparation
-from truespan.engine.library import World
 from truespan.model.document import Draft
 from truespan.model.source import Declared, DocumentKind, Source
 

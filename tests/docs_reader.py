@@ -22,6 +22,8 @@ from typing import Any
 
 import pytest
 
+from truespan.adapters.edge import channel
+from truespan.adapters.file_lock import FileLock
 from truespan.compose import open_library
 from truespan.doors.cli import run
 
@@ -228,3 +230,7 @@ def end_index_process(place: Path) -> None:
         library = open_library(store.parent)
         library._parts.index.retire()  # type: ignore[attr-defined]
         library.close()
+        # It answers before it has put its files away; the lock is let go once it has.
+        if (index := store.parent / "index").exists():
+            with FileLock(index / channel.LOCK):
+                pass

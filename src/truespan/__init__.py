@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from truespan.errors import TruespanError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from truespan.engine.library import Library, World
@@ -37,6 +38,7 @@ def open(
     embedder: Embedder | None = None,
     counter: TokenCounter | None = None,
     chat: ChatModels | None = None,
+    others: Mapping[str, Embedder] | None = None,
     authority: Authority | None = None,
 ) -> Library:
     """Open the library in a folder; with `create`, make it if it is not there.
@@ -56,6 +58,7 @@ def open(
         embedder=embedder,
         counter=counter,
         chat=chat,
+        others=others,
         authority=OWNER if authority is None else authority,
     )
 
@@ -99,7 +102,7 @@ def verify_backup(backup: str | Path) -> Manifest:
 def __getattr__(name: str) -> object:
     """Import the engine only when somebody needs it: start-up time counts."""
     if name in ("Library", "World"):
-        from truespan import library
+        from truespan.engine import library
 
         return getattr(library, name)
     raise AttributeError(f"module 'truespan' has no attribute {name!r}")

@@ -15,7 +15,9 @@ from truespan.errors import (
     GenerationInUse,
     GenerationNotFound,
     InvalidSettings,
+    ProfileMismatch,
     PromotionRefused,
+    ProviderUnavailable,
 )
 from truespan.model.profile import SENTENCES
 from truespan.model.scope import OWNER, Authority, Verb
@@ -283,3 +285,64 @@ def test_a_reader_keeps_the_position_in_another_generation(here: Place) -> None:
     assert before.retrieved_chunks
     assert max(note.last_sid for note in after.metadata.sources) <= 9
     assert {note.generation for note in after.metadata.sources} == {2}
+
+
+@proves("generation.alias-moves-on-request")
+def test_promoting_what_is_named_already_is_no_move(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="wide")
+    world.generations.promote(2)
+    world.generations.promote(2)
+
+    assert world.generations.rollback().generation == 1
+
+
+@proves("generation.never-half-filled")
+def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    wide = here.library._parts.others["wide"].embedder()
+    assert isinstance(wide, WordEmbedder)
+    wide.before = _broken
+    with pytest.raises(ProviderUnavailable):
+        world.generations.reindex(embedding="wide")
+    wide.before = None
+    job = next(one for one in world.jobs.list() if one.kind == "reindex")
+
+    with pytest.raises(InvalidSettings):
+        world.resume(job.id)
+    report = world.generations.resume(job.id)
+
+    assert (report.generation, report.failures) == (2, [])
+    assert world.generations.get(2).complete
+
+
+def _broken() -> None:
+    raise ProviderUnavailable("It did not answer.")
+
+
+@proves("generation.never-half-filled")
+def test_no_other_model_stands_in_for_that_of_a_generation(tmp_path: Path) -> None:
+    here = two_models(tmp_path)
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="wide")
+    here.sql("UPDATE states SET state = 'pending' WHERE generation = 2")
+    here.sql("DELETE FROM vectors WHERE profile_id <> ?", here.scope(world).profile.id)
+    alone = place(tmp_path, index=here.index)
+
+    alone.library.world("world").repair()
+
+    assert alone.embedder.documents == []
+    assert alone.sql("SELECT count(*) FROM states WHERE generation = 2 AND state <> 'pending'") == [
+        (0,)
+    ]
+    with pytest.raises(ProfileMismatch):
+        alone.library.world("world").generations.reindex(generation=2)
+
+
+@proves("generation.target-index")
+def test_a_world_that_holds_nothing_has_no_generations_and_says_so(here: Place) -> None:
+    empty = here.library.create_world("empty")
+
+    assert empty.generations.list() == []
+    with pytest.raises(InvalidSettings, match="holds nothing"):
+        empty.generations.reindex()

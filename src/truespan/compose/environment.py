@@ -54,7 +54,8 @@ class LibraryEnvironment:
             count = len(self.index.collections())
         except TruespanError as error:
             return Check("index process", Verdict.PROBLEM, error.message, error.advice)
-        return Check("index process", Verdict.OK, f"answers, with {count} collections")
+        held = "1 collection" if count == 1 else f"{count} collections"
+        return Check("index process", Verdict.OK, f"answers, with {held}")
 
     def _embedding_model(self) -> Check:
         provider = self.settings.embedding_provider

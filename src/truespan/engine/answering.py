@@ -70,8 +70,8 @@ class Answerer:
         if measured is None or measured.discriminates(floor):
             return ()
         text = (
-            f"Under this model unrelated text reaches {measured.unrelated_high:g}, so that the low "
-            f"threshold of {floor:g} keeps hardly anything out; "
+            f"Under this model one unrelated text in twenty reaches {measured.unrelated_high:g}, "
+            f"so that the low threshold of {floor:g} keeps hardly anything out; "
             "answer_thresholds = 'calibrated' uses what was measured."
         )
         return (Notice("floor_does_not_discriminate", text),)

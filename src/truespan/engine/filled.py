@@ -129,8 +129,9 @@ class FilledWorld(KeptWorld):
             JobNotFound, JobNotResumable: there is none, or nothing to go on with.
         """
         if self.jobs.get(job).kind == REINDEX:
-            built = self.generations.resume(job, on_progress)
-            return IngestReport(failures=built.failures, chunks=built.chunks, job=job)
+            raise InvalidSettings(
+                "This job builds a generation.", advice="'generations.resume' goes on with it."
+            )
         intake = self._intake(self._writing_scope())
         return intake.resume(job, on_progress=on_progress, on_prune=on_prune)
 

@@ -62,16 +62,21 @@ class Generations:
     """What can be done with the generations of one world."""
 
     def __init__(
-        self, parts: Parts, scope: Callable[[], Scope], examine: Examiner, judge: Judge
+        self,
+        parts: Parts,
+        scope: Callable[[], Scope | None],
+        examine: Examiner,
+        judge: Judge,
     ) -> None:
         self._parts = parts
-        self._current = scope
+        self._whole = scope
         self._examine = examine
         self._judge = judge
 
     def list(self) -> list[GenerationRecord]:
-        """Return every generation of the world, by number."""
-        return self._parts.store.generations(self._current())
+        """Return every generation of the world, by number; none while it holds nothing."""
+        scope = self._whole()
+        return self._parts.store.generations(scope) if scope else []
 
     def get(self, number: int) -> GenerationRecord:
         """Return one generation.
@@ -202,6 +207,12 @@ class Generations:
         """
         self._parts.store.retire_generation(self._scope_of(generation))
         self._clear_retired()
+
+    def _current(self) -> Scope:
+        scope = self._whole()
+        if scope is None:
+            raise InvalidSettings("The world holds nothing yet.", advice="Ingest something first.")
+        return scope
 
     def _clear_retired(self) -> None:
         """Remove points, then rows; wherever it stops, the rows tell what is left to do."""

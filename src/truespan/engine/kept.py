@@ -10,7 +10,7 @@ from truespan.engine.generations import Generations
 from truespan.engine.intake import WorldIntake
 from truespan.engine.judged import JudgedWorld
 from truespan.engine.removal import remover
-from truespan.errors import Interrupted, InvalidSettings, NotAllowed, ProfileMismatch
+from truespan.errors import Interrupted, NotAllowed, ProfileMismatch
 from truespan.ingest.carry import Carrier
 from truespan.ingest.report import Progress
 from truespan.model.bundle import Notice
@@ -30,14 +30,13 @@ class KeptWorld(JudgedWorld):
         """Return the world's generations: built beside each other, judged, and put into use."""
         return Generations(self._parts, self._kept_scope, self._unsound, self._evaluated)
 
-    def _kept_scope(self) -> Scope:
+    def _kept_scope(self) -> Scope | None:
         """Return the scope of the world's default generation, for whoever may change it."""
         record = existing(self._parts.store, self._authority, self.id)
         if not self._authority.may(Verb.ADMINISTER, record.id):
             raise NotAllowed("change generations")
-        if record.generation is None:
-            raise InvalidSettings("The world holds nothing yet.", advice="Ingest something first.")
-        return Scope(self._authority, record.id, record.generation)
+        generation = record.generation
+        return Scope(self._authority, record.id, generation) if generation else None
 
     def _unsound(self, scope: Scope) -> list[Notice]:
         """Say in what a generation's points are not what the store says."""

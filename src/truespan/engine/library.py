@@ -68,7 +68,10 @@ class Library:
         if record is None:
             raise DomainNotFound(key)
         if world is not None and self._record(world).id != record.id:
-            raise InvalidSettings(f"The domain {key!r} names no generation of world {world!r}.")
+            raise InvalidSettings(
+                f"The domain {key!r} names no generation of world {world!r}.",
+                advice="Leave the world out: the domain chooses its own.",
+            )
         return World(self._parts, self._authority, self._repairs, record.id, key)
 
     def domains(self) -> list[DomainRecord]:

@@ -77,7 +77,8 @@ def counts(totals: Totals) -> str:
         "expected documents absent": totals.absent_documents,
     }
     shown = [f"{count} {kind}" for kind, count in kinds.items() if count]
-    return ", ".join([f"{totals.queries} queries", *shown])
+    asked = "1 query" if totals.queries == 1 else f"{totals.queries} queries"
+    return ", ".join([asked, *shown])
 
 
 def changed(comparison: Comparison) -> str:

@@ -91,6 +91,9 @@ class SqliteGenerations:
             current = _named_by(connection, world, domain)
             if not _is_complete(connection, scope.world, to):
                 return False
+            if current == to:
+                # No move: the one before must stay the one to go back to.
+                return True
             if domain is None:
                 connection.execute("UPDATE worlds SET generation = ? WHERE key = ?", (to, world))
             else:

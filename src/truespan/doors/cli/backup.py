@@ -113,9 +113,9 @@ def delete(
     """Remove a document or a world for good: text, points, vectors, images, traces in files."""
     if whole == (reference is not None):
         raise InvalidSettings("Name a document, or give --all for the whole world.")
-    if receipt is not None and receipt.exists():
-        # Looked at before anything is deleted: a receipt cannot be had a second time.
-        raise InvalidSettings(f"There is a file {receipt} already.")
+    if receipt is not None and (whole <= yes):
+        # Made before anything is deleted: a receipt cannot be had a second time.
+        _make_room(receipt)
     with open_at(library) as opened:
         chosen = opened.world(world)
         if whole and not yes:
@@ -130,6 +130,16 @@ def delete(
         receipt.write_text(to_json(gone.told()) + "\n", encoding="utf-8")
     result = {"deleted": gone.number, "doc_id": gone.doc_id, "name": gone.name}
     say(to_json({**result, "receipt": gone.told()}) if as_json else _show(gone))
+
+
+def _make_room(receipt: Path) -> None:
+    """Make the empty file of a receipt; refuse where that cannot be."""
+    try:
+        receipt.touch(exist_ok=False)
+    except FileExistsError:
+        raise InvalidSettings(f"There is a file {receipt} already.") from None
+    except OSError as error:
+        raise InvalidSettings(f"{receipt} cannot be written: {error.strerror}.") from None
 
 
 def _preview(world: World, as_json: bool) -> None:
@@ -184,9 +194,12 @@ def _told(manifest: Manifest) -> dict[str, Any]:
 
 
 def _contents(manifest: Manifest) -> str:
+    from truespan.doors.cli.show import counted
+
     vectors = "with vectors" if manifest.vectors else "without vectors"
     return (
-        f"{manifest.worlds} worlds, {manifest.documents} documents, {manifest.chunks} chunks, "
+        f"{counted(manifest.worlds, 'world')}, {counted(manifest.documents, 'document')}, "
+        f"{counted(manifest.chunks, 'chunk')}, "
         f"{manifest.images} images, {vectors}"
     )
 

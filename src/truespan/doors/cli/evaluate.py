@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truespan.doors.cli.app import AsJson, LibraryPath, WorldName, app, open_at, say
+from truespan.doors.cli.app import (
+    AsJson,
+    LibraryPath,
+    MaybeWorld,
+    WorldName,
+    app,
+    named_world,
+    open_at,
+    require_target,
+    say,
+)
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, to_json
 from truespan.errors import InvalidSettings
 
@@ -28,7 +38,7 @@ GenerationNumber = Annotated[
 @app.command()
 def evaluate(
     golden: GoldenFile,
-    world: WorldName,
+    world: MaybeWorld = None,
     library: LibraryPath = None,
     generation: GenerationNumber = None,
     domain: Annotated[
@@ -56,8 +66,9 @@ def evaluate(
     """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
     from truespan.upkeep.compare import compare, gate
 
+    require_target(world, domain)
     with open_at(library) as opened:
-        chosen = opened.world(world)
+        chosen = named_world(opened, world, domain)
         found = chosen.evaluate(golden, generation=generation, domain=domain, fused=fused)
         old = None
         if against is not None:
@@ -152,7 +163,7 @@ def check(
 def _checked(queries: int, absent: dict[str, tuple[str, ...]]) -> str:
     lines = [f"{id}: not in this world: {', '.join(names)}" for id, names in absent.items()]
     good = "" if lines else " Every document they name is in this world."
-    return "\n".join([*lines, f"{queries} golden queries.{good}"])
+    return "\n".join([*lines, f"{queries} golden {'query' if queries == 1 else 'queries'}.{good}"])
 
 
 def _show(

@@ -53,6 +53,11 @@ def reindex(
         report = opened.world(world).generations.reindex(
             embedding=embedding, chunking=chunking, generation=generation, on_progress=on_progress
         )
+    return finish_reindex(report, as_json)
+
+
+def finish_reindex(report: ReindexReport, as_json: bool) -> int:
+    """Show what building a generation did, and return the exit code."""
     say(to_json(report) if as_json else show_reindex(report))
     return EXIT_PARTIAL if report.failures else 0
 

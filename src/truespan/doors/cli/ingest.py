@@ -202,10 +202,14 @@ def resume_job(
     job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
 ) -> int:
     """Go on with a job that was interrupted, was cancelled or failed."""
+    from truespan.doors.cli.generations import finish_reindex
     from truespan.doors.cli.progress import progress_bar
+    from truespan.engine.generations import KIND as REINDEX
 
     with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
         chosen: World = opened.world(world)
+        if chosen.jobs.get(job).kind == REINDEX:
+            return finish_reindex(chosen.generations.resume(job, on_progress), as_json)
         on_prune = None if as_json else _say_doomed
         report = chosen.resume(job, on_progress=on_progress, on_prune=on_prune)
     return _finish(report, as_json)
