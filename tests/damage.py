@@ -304,6 +304,13 @@ IN_STORE = {
         ),
         Finding.PENDING,
     ),
+    "tally": Damage(
+        on_row("UPDATE tallies SET embedded = embedded - 1 WHERE revision = ?1 AND ?2 >= 0"),
+        Finding.WRONG_TALLY,
+    ),
+    "tally gone": Damage(
+        on_row("DELETE FROM tallies WHERE revision = ?1 AND ?2 >= 0"), Finding.WRONG_TALLY
+    ),
     "queued repair": Damage(queued_repair, Finding.QUEUED_REPAIR),
     "retired": Damage(retired, Finding.RETIRED),
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.doors.mcp_clients import UNREAD
@@ -128,6 +129,71 @@ def test_a_server_that_is_down_is_one_line_and_nothing_on_record(
     assert err.startswith("truespan: ")
     assert len(err.splitlines()) == 1
     assert terminal.json("usage", "-w", "w") == before
+
+
+@pytest.mark.parametrize("wishes", [["--json", "--stream"], ["--no-stream", "--stream", "--json"]])
+def test_an_error_is_the_last_event_where_events_are_printed(
+    terminal: Terminal,
+    server: ChatServer,
+    wishes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = [*server.spoken("It hung there"), server.trouble("overloaded")]
+    monkeypatch.setattr(server, "whole", lambda: broken)
+
+    code, out, err = terminal("ask", QUESTION, "-w", "w", *wishes)
+
+    *events, last = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (4, "")
+    assert [event["event"] for event in events] == ["started", "piece"]
+    assert last["event"] == "error"
+    assert last["code"].startswith("provider_")
+    assert (isinstance(last["retryable"], bool), bool(last["message"])) == (True, True)
+
+
+def test_an_error_before_any_event_is_one_line_as_well(terminal: Terminal) -> None:
+    code, out, err = terminal("ask", "Who?", "-w", "elsewhere", "--json", "--stream")
+
+    (event,) = [json.loads(line) for line in out.splitlines()]
+    assert (code, err, event["event"], event["code"]) == (2, "", "error", "world_not_found")
+    code, out, _ = terminal("ask", "Who?", "-w", "elsewhere", "--json", "--no-stream")
+    assert (code, json.loads(out)["error"]["code"]) == (2, "world_not_found")
+
+
+@pytest.mark.parametrize("column", ["evidence", "decision_explain", "mode"])
+@pytest.mark.parametrize("spelled", ["{", "[]", "{}", "\x00"])
+def test_a_damaged_record_is_told_and_hides_no_other(
+    terminal: Terminal, column: str, spelled: str
+) -> None:
+    whole, broken = (terminal.json("ask", QUESTION, "-w", "w")["record"] for _ in range(2))
+    store = apsw.Connection(str(terminal.folder / "store.db"))
+    store.execute(f"UPDATE usage SET {column} = ? WHERE id = ?", (spelled, broken))
+
+    code, out, err = terminal("usage", "-w", "w")
+    assert (code, err) == (0, "")
+    assert whole in out
+    damaged = [line for line in out.splitlines() if broken in line]
+    assert len(damaged) == 1
+    listed = terminal.json("usage", "-w", "w")["records"]
+    assert {whole, broken} <= {record["id"] for record in listed}
+    code, out, err = terminal("explain", broken, "-w", "w")
+    assert code in (2, 5)
+    if spelled != "{}" or column == "mode":
+        assert "damaged record" in damaged[0]
+        assert (code, "is damaged" in err, len(err.splitlines())) == (5, True, 1)
+    store.execute("DELETE FROM usage WHERE id = ?", (broken,))
+    store.close()
+
+
+def test_a_number_that_no_log_can_count_to_refuses_to_start(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUESPAN_USAGE_RECORDS", "99999999999999999999")
+
+    code, out, err = terminal("ask", QUESTION, "-w", "w")
+
+    assert (code, out) == (3, "")
+    assert "usage_records must be a whole number of at least 0 and at most 1000000000" in err
 
 
 def test_a_reader_is_answered_from_what_was_read(terminal: Terminal, server: ChatServer) -> None:

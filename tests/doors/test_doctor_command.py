@@ -99,6 +99,7 @@ def test_what_is_lost_stays_told_until_its_source_is_ingested_again(
         (["--apply", "--plan-file", "night.txt", "-w", "w"], "which worlds"),
         (["-w", "nowhere"], "no world 'nowhere'"),
         (["--embed-sample", "-1"], "embed-sample"),
+        (["--embed-sample", "9" * 20], "embed-sample"),
     ],
 )
 def test_bad_input_is_one_clear_line(

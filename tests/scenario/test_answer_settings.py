@@ -17,12 +17,12 @@ from truespan.model.decision_settings import DecisionSettings
 from truespan.model.profile import Distance
 
 
-def opened(folder: Path, **settings: Any) -> truespan.Library:
-    """Open a library with these settings in its file."""
+def opened(folder: Path, *, given: bool = True, **settings: Any) -> truespan.Library:
+    """Open a library with these settings in its file, and an embedder or the configured one."""
     folder.mkdir(exist_ok=True)
     lines = [f"{name} = {_spelled(value)}" for name, value in settings.items()]
     (folder / "truespan.toml").write_text("\n".join(lines), encoding="utf-8")
-    return truespan.open(folder, create=True, embedder=ScoreEmbedder())
+    return truespan.open(folder, create=True, embedder=ScoreEmbedder() if given else None)
 
 
 def _spelled(value: Any) -> str:
@@ -43,7 +43,16 @@ def _spelled(value: Any) -> str:
         ({"answer_min_similarity_for_hybrid": 0.55}, "min_similarity_for_hybrid is 0.55"),
         ({"answer_min_chunks_for_hybrid": 7}, "min_chunks_for_hybrid is 7"),
         ({"answer_min_total_context_chars": 9000}, "min_total_context_chars is 9000"),
+        (
+            {"answer_min_chunks_for_hybrid": 26, "answer_max_chunks": 30},
+            "only 25 passages are looked for",
+        ),
         ({"answer_exclude_chunk_types_from_llm": "figure,text"}, "names every kind"),
+        ({"answer_exclude_chunk_types_from_llm": "text"}, "names every kind"),
+        (
+            {"answer_exclude_chunk_types_from_llm": "text,figure", "docx_figure_chunks": 1},
+            "names every kind",
+        ),
         ({"answer_exclude_chunk_types_from_llm": "picture"}, "no kind of chunk"),
         ({"answer_threshold_high": 1.5}, "answer_threshold_high must be a number from 0.0 to 1.0"),
         (
@@ -106,6 +115,34 @@ def test_raw_scores_with_raw_thresholds_start(tmp_path: Path, distance: str) -> 
         decision = library._parts.answers.decision
 
     assert (decision.distance, decision.low, decision.high) == (distance, 0.1, 0.6)
+
+
+@proves("settings.raw-bounds")
+def test_raw_thresholds_of_another_distance_than_the_configured_models_refuse_to_start(
+    tmp_path: Path,
+) -> None:
+    bounds = {"answer_raw_dot_low": 0.1, "answer_raw_dot_high": 0.6}
+    others = {"answer_min_similarity_for_hybrid": 0.3, "answer_short_query_max_tokens": 0}
+
+    with pytest.raises(InvalidConfiguration, match="missing: raw_cosine_low, raw_cosine_high"):
+        opened(tmp_path, given=False, answer_score_mode="raw", **bounds, **others)
+
+
+@proves("index.distance-agrees")
+def test_a_distance_that_the_configured_models_do_not_have_refuses_to_start(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(InvalidConfiguration, match="answer_retrieval_distance is 'dot'"):
+        opened(tmp_path, given=False, answer_retrieval_distance="dot")
+
+    opened(tmp_path, given=False, answer_retrieval_distance="cosine").close()
+
+
+@proves("settings.thresholds-ordered")
+def test_figures_alone_can_be_given_where_they_are_kept(tmp_path: Path) -> None:
+    kept = {"answer_exclude_chunk_types_from_llm": "text", "docx_figure_chunks": 1}
+
+    opened(tmp_path, **kept).close()
 
 
 @proves("settings.unsupported-distance")

@@ -115,8 +115,7 @@ def aimed(world: World, generation: int) -> World:
 
 
 @proves("generation.never-half-filled")
-def test_an_incomplete_generation_is_not_promoted(tmp_path: Path) -> None:
-    here = place(tmp_path)
+def test_an_incomplete_generation_is_not_promoted(here: Place) -> None:
     world = here.world(ferry__md=FERRY, tower__md=TOWER)
     wide = other_profile(model="wide", dimensions=96)
     here.store.add_generation(here.scope(world), wide, None)

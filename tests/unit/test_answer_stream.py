@@ -17,6 +17,7 @@ from truespan.errors import (
     ProviderUnavailable,
     QueryTooLong,
     StoreBusy,
+    StoreDamaged,
     WorldNotFound,
 )
 from truespan.ingest.prepare import Preparation
@@ -65,7 +66,16 @@ def test_pieces_go_out_as_soon_as_they_come(tmp_path: Path) -> None:
         assert room.primary.given == max(count, 1)
 
 
-@pytest.mark.parametrize("reply", [["NO_", "CONTEXT", "."], [" ", "\n"]])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ["NO_", "CONTEXT", "."],
+        [" ", "\n"],
+        ["<think>She", " did it.</think>\n\n", "NO_CONTEXT"],
+        ["<think>She did it."],
+        ["Answer: ", "NO_CONTEXT", " [1]"],
+    ],
+)
 def test_a_reply_that_is_none_is_never_heard_of(tmp_path: Path, reply: list[str]) -> None:
     room = room_with(tmp_path, *reply, fallback=Scripted(["Per", "haps."]))
 
@@ -73,6 +83,15 @@ def test_a_reply_that_is_none_is_never_heard_of(tmp_path: Path, reply: list[str]
 
     assert (started.mode, started.used_llm) == ("fallback", "fallback")
     assert pieces == ["Per", "haps."]
+
+
+def test_what_a_model_thinks_is_in_no_event(tmp_path: Path) -> None:
+    room = room_with(tmp_path, "<think>She did", " it.</think>", "\n\nIt hung ", "there [1].")
+
+    _, pieces, answer = told(room.world.answer_stream(QUESTION))
+
+    assert pieces == ["It hung", " there [1]."]
+    assert answer.answer == "It hung there [1]."
 
 
 def test_a_refusal_is_told_as_an_answer_is(tmp_path: Path) -> None:
@@ -229,7 +248,10 @@ def test_figures_take_no_place_from_text_and_reach_no_model(tmp_path: Path) -> N
     assert answer.sources_used == "partial"
 
 
-def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "trouble", [StoreBusy(), StoreDamaged("It is damaged."), InvalidSettings("So."), OSError()]
+)
+def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path, trouble: Exception) -> None:
     room = room_with(tmp_path, "So [1].")
 
     class Busy:
@@ -237,7 +259,7 @@ def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path) -> None:
             return getattr(room.here.store, name)
 
         def record_usage(self, *_: Any, **__: Any) -> str:
-            raise StoreBusy
+            raise trouble
 
     from dataclasses import replace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.sources import source
-from truespan.answer.citations import MOST_UNKNOWN, cited
+from truespan.answer.citations import MOST_SHOWN, MOST_UNKNOWN, cited
 
 FIVE = [source(f"Text {n}.", start=n * 100, document=n) for n in range(1, 6)]
 
@@ -27,6 +27,11 @@ FIVE = [source(f"Text {n}.", start=n * 100, document=n) for n in range(1, 6)]
         ("Escaped \\[2\\].", [2]),
         ("Named [source 3] and [Sources: 1, 2].", [3, 1, 2]),
         ("Spaced [ 1 , 2 ].", [1, 2]),
+        ("Bracketed \u30101\u3011 and \uff3b2\uff3d.", [1, 2]),
+        ("Marked [#1] and [2.].", [1, 2]),
+        ("Joined [1 and 2] and [3, 4, and 5].", [1, 2, 3, 4, 5]),
+        ("Each named [Source 1, Source 2].", [1, 2]),
+        ("Neither [1.5] nor [2019-05-01] nor [1 or so] nor [band 2].", []),
         ("None at all.", []),
         ("Words [sic] and [1a] and [x-1] and [] and (1).", []),
     ],
@@ -56,6 +61,9 @@ def test_a_citation_says_where_its_source_stands() -> None:
         ("So [0].", [0]),
         ("So [1, 9].", [9]),
         ("In [2019].", [2019]),
+        ("So [-1].", [-1]),
+        ("So [1234567890123].", [1234567890123]),
+        (f"So [{'9' * 5000}].", [MOST_SHOWN]),
         ("Up to [4-999999999].", [999999999]),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.worlds import MemoryIndex, Place, place
-from truespan.errors import IndexUnavailable
+from truespan.errors import IndexUnavailable, PromotionRefused, StorageFull, TruespanError
 from truespan.model.chunk import IndexedPoint, Point, Vector
 from truespan.model.health import Check, Verdict
 from truespan.model.ids import ChunkId, TextHash
@@ -215,3 +215,31 @@ def test_a_store_that_ignores_the_world_fails_the_check(tmp_path: Path) -> None:
     failed = [check.name for check in tried(here) if check.verdict is Verdict.PROBLEM]
 
     assert failed == ["worlds apart in the store"]
+
+
+@pytest.mark.parametrize("reason", [StorageFull(0, 1), IndexUnavailable("No answer.")])
+def test_a_promotion_that_cannot_be_tried_says_why_and_not_that_something_leaks(
+    tmp_path: Path, reason: TruespanError
+) -> None:
+    here = place(tmp_path)
+    world = here.world(a__txt="The harbour light.")
+    world.generations.reindex()
+
+    def refuse(_scope: Scope, _points: Sequence[Point]) -> None:
+        raise reason
+
+    here.index.upsert = refuse
+
+    with pytest.raises(type(reason)):
+        world.generations.promote(2)
+
+
+def test_a_generation_whose_index_leaks_is_not_promoted(tmp_path: Path) -> None:
+    index = Leaky("")
+    here = place(tmp_path, index=index)
+    world = here.world(a__txt="The harbour light.")
+    world.generations.reindex()
+    index.leak = "position"
+
+    with pytest.raises(PromotionRefused, match="LEAK"):
+        world.generations.promote(2)

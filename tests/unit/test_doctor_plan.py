@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from truespan.model.scope import OWNER, Authority, Scope, Verb
 from truespan.upkeep.doctor import Action, Finding, Plan, examine
 from truespan.upkeep.doctor.plan import read_plan, spelled
 
+UUID = "0a1b2c3d-0000-5000-8000-000000000000"
 MENDABLE = [name for name, damage in KINDS.items() if not damage.lost]
 
 
@@ -79,6 +81,50 @@ def test_a_plan_of_another_library_is_refused_and_nothing_is_done(tmp_path: Path
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(InvalidSettings):
         read_plan(text.encode("latin-1"))
+
+
+def planned(finding: str, action: str, subject: str) -> str:
+    item = {"finding": finding, "action": action, "subject": subject}
+    generation = {"number": 1, "profile": "p", "items": [item]}
+    world = {"world": "w", "name": "w", "generations": [generation]}
+    file = {"kind": "truespan doctor plan", "version": 1, "worlds": [world], "leftovers": []}
+    return json.dumps(file)
+
+
+@pytest.mark.parametrize(
+    ("finding", "action", "subject"),
+    [
+        ("orphan_point", "delete_point", "x"),
+        ("missing_point", "write_point", ""),
+        ("damaged_text", "restore", f"{UUID}\n"),
+        ("damaged_document", "restore_document", "1.one.text"),
+        ("lost_document", "ingest_again", "1.1"),
+        ("wrong_tally", "count_again", f"1.1.{10**30}"),
+        ("points_of_unknown_world", "drop_points", "tenant"),
+        ("duplicate_point", "delete_point", UUID),
+    ],
+)
+def test_a_plan_with_an_item_that_nobody_could_have_planned_is_refused(
+    finding: str, action: str, subject: str
+) -> None:
+    assert read_plan(planned("orphan_point", "delete_point", UUID)).actionable
+
+    with pytest.raises(InvalidSettings, match="does not hold a plan"):
+        read_plan(planned(finding, action, subject))
+
+
+def test_a_generation_in_use_whose_model_nobody_has_is_a_problem(tmp_path: Path) -> None:
+    here, world = damaged(tmp_path)
+    second_generation(here, world)
+    # The second one is named by nobody, so nobody is sent to it.
+    assert here.library.doctor(machine=True).problems == []
+    here.embedder.profile = other_profile(revision="9")
+
+    plan = here.library.doctor(machine=True)
+
+    assert [check.name for check in plan.problems] == ["model of world, generation 1"]
+    assert not plan.healthy
+    assert here.embedder.profile.revision not in plan.problems[0].says
 
 
 def test_what_changed_since_the_plan_was_made_is_left_alone_and_told(tmp_path: Path) -> None:

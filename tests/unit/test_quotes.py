@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.sources import source
-from truespan.answer.quotes import check_quotes, fold, quotes_in
+from truespan.answer.marks import quotes_in
+from truespan.answer.quotes import check_quotes, fold
 from truespan.model.chunk import ChunkKind
 from truespan.model.trail import Visible
 
@@ -35,6 +36,17 @@ def verified(answer: str, *sources: Visible) -> list[bool]:
         "„hangs on hook seven“",
         "»hangs on hook seven«",
         "‘hangs on hook seven’",
+        "‚hangs on hook seven‘",
+        "'hangs on hook seven'",
+        "'seven — nobody's to touch it'",
+        "‹hangs on hook seven›",
+        "「hangs on hook seven」",
+        "『hangs on hook seven』",
+        "《hangs on hook seven》",
+        "``hangs on hook seven''",
+        "”hangs on hook seven”",
+        "“it… “Who took it?” asked the constable”",
+        "“hangs on hook seven \u30101\u3011”",
         "‘nobody’s to touch it’",
         "> The spare key to the hut hangs on hook seven",
         "> The spare key to the hut\n> hangs on hook seven",
@@ -65,6 +77,22 @@ def test_words_that_stand_there_are_verified_whatever_their_type(quote: str) -> 
         "“hook seven, nobody's to touch it”",
         "“The landlady did it.”",
         "> The spare key to the hut\n> hung on hook seven",
+        "「hangs on hook eight」",
+        "『hangs on hook eight』",
+        "《hangs on hook eight》",
+        "‹hangs on hook eight›",
+        "'hangs on hook eight'",
+        "'it's on hook eight, nobody's'",
+        "``hangs on hook eight''",
+        "”hangs on hook eight”",
+        "“hangs on hook eight",
+        "He said: “hangs on hook seven, and so on.\n\nMore of it.",
+        '"hangs on hook eight',
+        "„hangs on hook eight",
+        "「hangs on hook eight",
+        "``hangs on hook eight",
+        "“She said “hangs on hook seven” to him.”",
+        '“the "spare key" lies “hangs on hook seven””',
     ],
 )
 def test_words_that_do_not_stand_there_so_are_not(quote: str) -> None:
@@ -85,6 +113,12 @@ def test_words_that_do_not_stand_there_so_are_not(quote: str) -> None:
         ('“” and "..."', 0),
         ("> one\n> two\n\ntext\n\n> three", 2),
         ("> she said “so”", 1),
+        ("«eins» und «zwei», »drei« und »vier«, „fünf“ und „sechs“.", 6),
+        ("In the '90s it was the landlady's and the two dogs' own hut.", 0),
+        ("The landlords' hut and the keepers' own boat, that's all.", 0),
+        ("“Unclosed, with “one” in it.", 2),
+        ("“One.\n\n“Two.”\n\n“Three.", 3),
+        ('A foot is 12" and a key `x` and ```code```.', 0),
     ],
 )
 def test_only_quotes_are_taken_for_quotes(answer: str, count: int) -> None:
@@ -143,3 +177,26 @@ def test_spans_that_are_words_of_a_source_are_told() -> None:
     found: Any = check_quotes(answer, [source(TEXT)], sids)
 
     assert [answer[start:end] for start, end in found.literal] == ["“See [4].”"]
+
+
+@pytest.mark.parametrize(
+    ("quote", "text", "stands"),
+    [
+        ("सीता", "सीताने पाहिले", False),
+        ("सीत", "सीता गेली", False),
+        ("सीता", "सीता गेली", True),
+        ("cafe", "cafe\u0301 noir", False),
+        ("鍵は", "その鍵は七番", True),
+    ],
+)
+def test_the_marks_upon_a_letter_belong_to_its_word(quote: str, text: str, stands: bool) -> None:
+    assert verified(f"“{quote}”", source(text)) == [stands]
+
+
+@pytest.mark.parametrize(
+    "mark", ["“", '"', "'", "``", "「", "„", "«", "”", "‘", "' a b c d", " 'a", "\n> “"]
+)
+def test_any_number_of_marks_is_read_in_a_moment(mark: str) -> None:
+    answer = mark * 20_000
+
+    assert len(list(quotes_in(answer + "x"))) <= 20_001

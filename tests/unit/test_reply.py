@@ -25,6 +25,17 @@ NO_CONTEXT = [
     "[NO_CONTEXT]",
     "NO_CONTEXT\n\nThe sources are about something else.",
     "\n\n# NO_CONTEXT #\n",
+    "NO_CONTEXT [1]",
+    "NO_CONTEXT [1, 2]. [3]",
+    "NO_CONTEXT \u30101\u3011",
+    "Answer: NO_CONTEXT",
+    "**Final answer**: NO_CONTEXT.",
+    "**Answer:** `NO_CONTEXT`",
+    "उत्तर: NO_CONTEXT",
+    "Answer:\n\nNO_CONTEXT [1]",
+    "NO_CONTEXT: The sources do not say.",
+    "NO_CONTEXT - The sources do not say.",
+    "**NO_CONTEXT** \u2014 the sources do not say.",
 ]
 ANSWERS = [
     "Yes.",
@@ -43,6 +54,29 @@ ANSWERS = [
     "Nothing.",
     "Not one of them.",
     "No, context matters.",
+    "Answer: No context is given.",
+    "Answer: The key.",
+    "Answer",
+    "A",
+    "A key: the red one.",
+    "The",
+    "Answer:",
+    "The file says: NO_CONTEXT",
+    "NO_CONTEXT-free text.",
+    "NO_CONTEXT [sic] is what it says.",
+    "NO_CONTEXT [1] is what it says.",
+    "a < b",
+    "<b>Yes</b>",
+    "<thinker> is a tag",
+    "<th",
+]
+THOUGHT = [
+    "<think>She did it.</think>",
+    " \n<THINK>\nShe did it.\n</Think>\n\n",
+    "<thinking>a < b </think> <</thinking>",
+    "<reasoning >She.</reasoning >",
+    "<think></think><think>Twice.</think>",
+    "\ufeff<think>She.</think>",
 ]
 
 
@@ -76,6 +110,41 @@ def test_the_pieces_a_reply_comes_in_do_not_matter(text: str, size: int) -> None
     assert reply.outcome == kind(text)
     if reply.outcome == "answered":
         assert "".join(reply.pieces()) == text.strip()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("thought", THOUGHT)
+@pytest.mark.parametrize("text", ["", "\n", "NO_CONTEXT", "Yes, <think>it</think> is."])
+def test_what_a_model_thinks_first_is_no_part_of_its_reply(
+    text: str, thought: str, size: int
+) -> None:
+    whole = thought + text
+    reply = Reply(whole[start : start + size] for start in range(0, len(whole), size))
+
+    assert reply.outcome == kind(text)
+    if reply.outcome == "answered":
+        assert "".join(reply.pieces()).lstrip("\ufeff") == text
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+@pytest.mark.parametrize(
+    "text", ["<think>She did it.", "<think", "<Reasoning>a</think>b", "<think>"]
+)
+def test_thoughts_that_never_end_are_a_blank_reply(text: str, size: int) -> None:
+    reply = Reply(text[start : start + size] for start in range(0, len(text), size))
+
+    assert reply.outcome == ("answered" if text == "<think" else "blank")
+
+
+def test_a_thought_ends_the_request_to_the_model_when_nobody_listens() -> None:
+    source = Source("<think>a", "b</think>", "The key hangs there", " still")
+    reply = Reply(iter(source))
+
+    assert reply.outcome == "answered"
+    assert source.fetched == 3
+    assert next(reply.pieces()) == "The key hangs there"
+    reply.close()
+    assert source.closed
 
 
 @pytest.mark.parametrize("text", ANSWERS)

@@ -13,12 +13,23 @@ from truespan.model.trail import Visible
 MOST_UNKNOWN = 20
 """Numbers without a source that are kept; an answer could name any number of them."""
 
+MOST_SHOWN = 10**15 - 1
+"""Greater numbers are shown as this one, which every reader of JSON can hold."""
+
 _DASH = "[-\u2010-\u2015]"
-_NUMBERS = rf"\d{{1,9}}(?:\s*{_DASH}\s*\d{{1,9}})?"
-_GROUP = re.compile(
-    rf"\\?\[\s*\^?(?:sources?:?\s*)?({_NUMBERS}(?:\s*[,;]\s*{_NUMBERS})*)\s*\\?\]", re.IGNORECASE
+_MINUS = "[-\u2212]"
+_NUMBERS = (
+    rf"(?:sources?\b:?\s*)?[\^#\u2116]?\s*{_MINUS}?\d+"
+    rf"(?:\s*{_DASH}\s*\d+)?"
 )
-_RANGE = re.compile(rf"(\d+)(?:\s*{_DASH}\s*(\d+))?")
+_AND = r"\s*(?:[,;/&+]\s*(?:and\b)?|\band\b)\s*"
+OPENERS = "[\u3010\uff3b"
+GROUP = re.compile(
+    rf"\\?[{re.escape(OPENERS)}]\s*({_NUMBERS}(?:{_AND}{_NUMBERS})*)\s*[.:]?\s*\\?[\]\u3011\uff3d]",
+    re.IGNORECASE,
+)
+"""Numbers in brackets, also as some models write them: `[#1]`, `[1 and 2]`, full-width ones."""
+_RANGE = re.compile(rf"({_MINUS}?)(\d+)(?:\s*{_DASH}\s*(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +48,7 @@ def cited(
     Within the `literal` spans are words of a source, in which a number in brackets is just that.
     """
     order: dict[int, None] = {}
-    for group in _GROUP.finditer(answer):
+    for group in GROUP.finditer(answer):
         if not any(start <= group.start() and group.end() <= end for start, end in literal):
             order |= dict.fromkeys(_numbers(group[1], len(sources)))
     unknown = [number for number in order if not 1 <= number <= len(sources)]
@@ -68,10 +79,15 @@ def citation(number: int, sources: Sequence[Visible]) -> Citation:
 def _numbers(group: str, known: int) -> Iterable[int]:
     """Give the numbers of a group; of a range its ends, and what between them is a source."""
     for spelled in _RANGE.finditer(group):
-        first = int(spelled[1])
-        last = int(spelled[2] or first)
+        first = -_number(spelled[2]) if spelled[1] else _number(spelled[2])
+        last = _number(spelled[3]) if spelled[3] else first
         within = range(max(min(first, last), 1), min(max(first, last), known) + 1)
         yield from sorted({first, last, *within})
+
+
+def _number(digits: str) -> int:
+    """Return what digits say; there may be more of them than any number has."""
+    return int(digits) if len(digits) <= len(str(MOST_SHOWN)) else MOST_SHOWN
 
 
 def _unknown(numbers: Sequence[int]) -> Notice:

@@ -7,34 +7,23 @@ a quote that leaves a word out, or swaps one, is not what the source says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+from unicodedata import category
 
+from truespan.answer.citations import GROUP
+from truespan.answer.marks import quotes_in
 from truespan.model.answer import Quote
 from truespan.model.bundle import Notice
 from truespan.model.chunk import ChunkKind
 from truespan.model.trail import Visible
 
-LEAST_SINGLE_WORDS = 3
-LEAST_SINGLE_CHARACTERS = 15
-"""Shorter ones between single marks are mostly apostrophes and words that are merely named."""
-
 SidsOf: TypeAlias = Callable[[Visible, int, int, int], tuple[int, int]]
 """Gives the first and last sentence that a span touches, of a chunk's up to a given sentence."""
 
-_BLOCK = re.compile(r"^[ ]{0,3}>.*(?:\n[ ]{0,3}>.*)*", re.MULTILINE)
-_BLOCK_MARK = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
-_INLINE = re.compile(
-    r"“(?P<curly>[^“”]+)”"
-    r"|„(?P<low>[^„“”]+)[“”]"
-    r"|«(?P<angle>[^«»]+)»"
-    r"|»(?P<turned>[^«»]+)«"
-    r'|"(?P<straight>(?:[^"\n]|\n(?!\s*\n))+)"'
-    r"|(?<!\w)‘(?P<single>(?:[^‘’]|’(?=\w))+)’"
-)
 _EDGES = re.compile(r"^(?:\s|\[?(?:\.{3}|…)\]?)+|(?:\s|\[?(?:\.{3}|…)\]?)+$")
-_CITATION_AT_END = re.compile(r"(?:\s*\\?\[[\d\s,;\-\u2010-\u2015]+\\?\])+\s*$")
+_CITATION_AT_END = re.compile(rf"(?:\s*{GROUP.pattern})+\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +51,6 @@ def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Qu
             literal.append((start, end))
     wrong = sum(not quote.verified for quote in found)
     return Quotes(tuple(found), tuple(literal), (_unverified(wrong),) if wrong else ())
-
-
-def quotes_in(answer: str) -> Iterator[tuple[int, int, str]]:
-    """Give each quote with the span it stands in: blocks, and words between quotation marks."""
-    blocks = [(found.start(), found.end()) for found in _BLOCK.finditer(answer)]
-    spans: list[tuple[int, int, str]] = []
-    for start, end in blocks:
-        spans.append((start, end, _BLOCK_MARK.sub("", answer[start:end])))
-    for found in _INLINE.finditer(_blanked(answer, blocks)):
-        text = next(group for group in found.groups() if group is not None)
-        if found["single"] is None or _is_long(text):
-            spans.append((found.start(), found.end(), text))
-    for start, end, text in sorted(spans):
-        if any(one.isalnum() for one in text):
-            yield start, end, text
-
-
-def _is_long(text: str) -> bool:
-    return len(text) >= LEAST_SINGLE_CHARACTERS and len(text.split()) >= LEAST_SINGLE_WORDS
-
-
-def _blanked(answer: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return the answer with blank lines in place of some spans, so that places stay the same."""
-    for start, end in spans:
-        answer = answer[:start] + "\n" * (end - start) + answer[end:]
-    return answer
 
 
 def _unverified(count: int) -> Notice:
@@ -165,8 +128,8 @@ def _sids(run: _Run, holder: Visible, span: tuple[int, int], sids_of: SidsOf) ->
 
 
 _FOLDED = {
-    **dict.fromkeys("‘’‚‛′`´", "'"),
-    **dict.fromkeys("“”„‟″«»", '"'),
+    **dict.fromkeys("‘’‚‛′`´‹›", "'"),
+    **dict.fromkeys("“”„‟″«»「」『』《》", '"'),
     "…": "...",
     "\u00ad": "",
 }
@@ -201,8 +164,23 @@ def fold(text: str) -> tuple[str, list[int]]:
     return "".join(folded), origins
 
 
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
+"""Letters of scripts that put no spaces between words: where one ends cannot be seen."""
+
+
 def _divides(text: str, place: int) -> bool:
-    """Say whether no word goes on across a place."""
+    """Say whether no word goes on across a place; the marks upon a letter belong to it."""
     if place in (0, len(text)):
         return True
-    return not (text[place - 1].isalnum() and text[place].isalnum())
+    before, after = text[place - 1], text[place]
+    if _is_mark(after):
+        return False
+    if _UNSPACED.match(before) or _UNSPACED.match(after):
+        return True
+    return not ((before.isalnum() or _is_mark(before)) and after.isalnum())
+
+
+def _is_mark(one: str) -> bool:
+    return category(one)[0] == "M" or one in "\u200c\u200d"

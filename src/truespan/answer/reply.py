@@ -2,6 +2,7 @@
 
 A reply that is blank, or that says there was no context, leads to another decision. So nothing of
 it may be given out before it can be neither any more; from then on every piece goes out at once.
+What a model thinks before it speaks is no part of its reply.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import re
 from collections.abc import Generator, Iterator
 from unicodedata import category
 
+from truespan.answer.citations import GROUP, OPENERS
+from truespan.answer.thoughts import without_thoughts
 from truespan.model.decision import ModelOutcome
 
 NO_CONTEXT = "NO_CONTEXT"
@@ -21,6 +24,25 @@ MOST_HELD = 4096
 _LETTERS = "nocontext"
 _BETWEEN = " \t_-\\"
 """What may stand between the two words: models escape the line, or leave it out."""
+_COLONS = frozenset(":\uff1a")
+_ENDS = _COLONS | frozenset("\n\r\u2013\u2014")
+"""After these the reply has said that there was no context, whatever it adds."""
+_UNCLOSED = re.compile(r"[^\]\u3011\uff3d\n]{1,60}")
+"""Brackets that are still open, and may become a citation."""
+_BEFORE_COLON = frozenset(" \t*_`")
+_NAMES = (
+    "answer reply response result output conclusion verdict assistant a antwort réponse respuesta "
+    "risposta resposta antwoord svar odpowiedź ответ उत्तर جواب 答案 回答 答"
+)
+_LABELS = (
+    *_NAMES.split(),
+    "the answer",
+    "my answer",
+    "final answer",
+    "the final answer",
+    "short answer",
+)
+"""What models put before an answer, with a colon behind it."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -28,7 +50,7 @@ class Reply:
     """The pieces of one reply. `outcome` waits until it is certain; then the pieces can be had."""
 
     def __init__(self, pieces: Iterator[str]) -> None:
-        self._pieces = _clean(pieces)
+        self._pieces = without_thoughts(_clean(pieces))
         self._held = ""
         self._outcome: ModelOutcome | None = None
 
@@ -70,20 +92,58 @@ def outcome_of(text: str, *, whole: bool) -> ModelOutcome | None:
     """Return what a reply is that begins like this; None while more of it could decide.
 
     `NO_CONTEXT` counts when it stands alone, or alone on the first line with words in it, whatever
-    its case and whatever marks are around it. A sentence that mentions it is an answer.
+    its case and whatever marks and citations are around it. There may be a label before it, and
+    after a colon or a dash what it means. A sentence that mentions it is an answer.
     """
-    begin = next((place for place, one in enumerate(text) if _speaks(one)), None)
+    begin = _first_word(text, 0)
     if begin is None:
         return ModelOutcome.BLANK if whole or len(text) > MOST_HELD else None
+    verdict = _verdict(text, begin, whole=whole)
+    if verdict is not ModelOutcome.ANSWERED:
+        return verdict
+    after = _after_label(text, begin)
+    labelled = None if after is None else _first_word(text, after)
+    if labelled is not None:
+        return _verdict(text, labelled, whole=whole)
+    settled = whole or after is None or len(text) > MOST_HELD
+    return ModelOutcome.ANSWERED if settled else None
+
+
+def _first_word(text: str, start: int) -> int | None:
+    return next((place for place in range(start, len(text)) if _speaks(text[place])), None)
+
+
+def _verdict(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
+    """Return what a reply is whose first word begins here."""
     end, spelled = _spelled(text, begin)
     if not spelled:
         return None if end == len(text) and not whole else ModelOutcome.ANSWERED
-    for one in text[end:]:
-        if one in "\n\r":
+    rest = GROUP.sub(" ", text[end:])
+    for place, one in enumerate(rest):
+        if one in _ENDS or (one == "-" and rest[place + 1 : place + 2].isspace()):
             return ModelOutcome.NO_CONTEXT
+        if one in OPENERS and not whole and _UNCLOSED.fullmatch(rest, place):
+            return None
         if _speaks(one):
             return ModelOutcome.ANSWERED
     return ModelOutcome.NO_CONTEXT if whole or len(text) > MOST_HELD else None
+
+
+def _after_label(text: str, begin: int) -> int | None:
+    """Return where a label such as `Answer:` ends, or the end while one may still be coming.
+
+    None where there is none. Only labels that are known count: any other word is given out at once.
+    """
+    coming = False
+    for label in _LABELS:
+        spelled = text[begin : begin + len(label)].lower()
+        place = begin + len(label)
+        while spelled == label and text[place : place + 1] in _BEFORE_COLON:
+            place += 1
+        if spelled == label and text[place : place + 1] in _COLONS:
+            return place + 1
+        coming |= label.startswith(spelled) and place >= len(text)
+    return len(text) if coming else None
 
 
 def _spelled(text: str, begin: int) -> tuple[int, bool]:

@@ -22,7 +22,7 @@ from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_clock import SystemClock
 from truespan.adapters.system_processes import SystemProcesses
 from truespan.adapters.usage_key import UsageKey
-from truespan.compose.answers import answer_rules
+from truespan.compose.answers import CONFIGURED_DISTANCE, answer_rules
 from truespan.compose.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE, backups_of
 from truespan.compose.chat import chat_choices, chat_models
 from truespan.compose.environment import LibraryEnvironment
@@ -69,7 +69,8 @@ def open_library(
         _make(folder)
     settings = read_settings(folder)
     # Before anything is opened: settings that contradict each other leave nothing open behind.
-    rules = answer_rules(settings)
+    own = embedder is not None or bool(others)
+    rules = answer_rules(settings, known=None if own else CONFIGURED_DISTANCE)
     chat_choices(settings)
     clock = SystemClock()
     store = SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)

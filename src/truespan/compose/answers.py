@@ -7,9 +7,12 @@ from truespan.model.answer_rules import AnswerRules
 from truespan.model.chunk import ChunkKind
 from truespan.model.decision_settings import DecisionSettings, ScoreMode
 from truespan.model.profile import Distance
+from truespan.model.retrieved import ANSWER_TOP_K
 from truespan.settings import Settings
 
 PREFIX = "answer_"
+CONFIGURED_DISTANCE = Distance.COSINE
+"""How vectors of every embedder are compared that settings can name."""
 _PLAIN = (
     "threshold_low",
     "threshold_high",
@@ -28,8 +31,8 @@ _PLAIN = (
 )
 
 
-def answer_rules(settings: Settings) -> AnswerRules:
-    """Return how answers are decided.
+def answer_rules(settings: Settings, *, known: Distance | None = None) -> AnswerRules:
+    """Return how answers are decided; `known` is the distance of every profile, if it is certain.
 
     Raises:
         InvalidConfiguration: settings contradict each other.
@@ -43,14 +46,38 @@ def answer_rules(settings: Settings) -> AnswerRules:
             "thresholds are similarities.",
             advice="Set answer_score_mode to 'normalized', or answer_thresholds to 'contract'.",
         )
+    if known is not None and distance not in (None, known):
+        raise InvalidConfiguration(
+            f"answer_retrieval_distance is {distance.value!r}, but the vectors of the configured "
+            f"models are compared by {known.value!r}.",
+            advice=f"Set it to {known.value!r}, or leave it empty.",
+        )
+    _check_reach(settings)
     return AnswerRules(
-        decision=_decision(settings, distance or _meant(settings)),
+        decision=_decision(settings, distance or known or _meant(settings)),
         distance=distance,
         calibrated=calibrated,
         log_queries=settings.usage_log_queries,
         usage_days=settings.usage_days,
         usage_records=settings.usage_records,
     )
+
+
+def _check_reach(settings: Settings) -> None:
+    """Refuse settings under which nothing that is ever retrieved could do."""
+    if settings.answer_min_chunks_for_hybrid > ANSWER_TOP_K:
+        raise InvalidConfiguration(
+            f"answer_min_chunks_for_hybrid is {settings.answer_min_chunks_for_hybrid}, but only "
+            f"{ANSWER_TOP_K} passages are looked for, so that no hybrid answer would be possible.",
+            advice=f"Set it to at most {ANSWER_TOP_K}.",
+        )
+    excluded = _kinds(settings.answer_exclude_chunk_types_from_llm)
+    if ChunkKind.TEXT in excluded and not settings.docx_figure_chunks:
+        raise InvalidConfiguration(
+            "answer_exclude_chunk_types_from_llm names 'text' while docx_figure_chunks is off, so "
+            "that it names every kind of chunk there is.",
+            advice="Leave 'text' out of it.",
+        )
 
 
 def _meant(settings: Settings) -> Distance:
@@ -83,6 +110,6 @@ def _kinds(spelled: str) -> tuple[ChunkKind, ...]:
     except ValueError:
         known = ", ".join(kind.value for kind in ChunkKind)
         raise InvalidConfiguration(
-            "exclude_chunk_types_from_llm names what is no kind of chunk.",
+            "answer_exclude_chunk_types_from_llm names what is no kind of chunk.",
             advice=f"Known are: {known}.",
         ) from None

@@ -10,7 +10,7 @@ from truespan.answer.replay import Replayed, recorded, replayed
 from truespan.answer.respond import Question, Responder
 from truespan.engine.held import HeldWorld
 from truespan.engine.parts import Parts
-from truespan.errors import InternalError, InvalidSettings, NotAllowed, StorageFull, StoreBusy
+from truespan.errors import InternalError, InvalidSettings, NotAllowed, WorldNotFound
 from truespan.model.answer import Answer, AnswerEvent, Finished
 from truespan.model.bundle import Notice
 from truespan.model.decision import Evidence, ModelOutcome
@@ -119,7 +119,10 @@ class Answerer:
                     days=rules.usage_days,
                     most=rules.usage_records,
                 )
-            except (StorageFull, StoreBusy):
+            except WorldNotFound:
+                raise
+            except Exception:
+                # Whatever is wrong with the log, the answer is there and somebody waits for it.
                 return None, (NOT_RECORDED,)
             return record, ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -42,7 +42,7 @@ from truespan.upkeep.doctor import (
 )
 from truespan.upkeep.doctor.absent import AbsentEmbedder
 from truespan.upkeep.doctor.apply import Applier
-from truespan.upkeep.doctor.canary import try_index, try_store
+from truespan.upkeep.doctor.canary import leaks, try_index, try_store
 from truespan.upkeep.doctor.examiner import Examiner
 from truespan.upkeep.doctor.leftovers import survey, unclaimed
 from truespan.upkeep.doctor.sample import A_FEW, sample
@@ -93,8 +93,10 @@ class Checkup:
             self._sample(plan, plan[name], record, embed_sample)
         if self_test:
             plan.self_test += self._self_test(plan, scopes)
-        if machine and self.parts.environment is not None:
-            plan.checks = self.parts.environment.checks()
+        if machine:
+            around = self.parts.environment
+            plan.checks = around.checks() if around is not None else []
+            plan.checks += self._models(chosen.values())
         return plan
 
     def treat(self, plan: Plan) -> Treatment:
@@ -135,15 +137,18 @@ class Checkup:
                 raise NotAllowed("read without a reader")
         return found
 
-    def _scopes(self, record: World) -> list[Scope]:
-        """Return a scope for each generation of a world, those that are being removed included."""
+    def _scopes(self, record: World, *, named: bool = False) -> list[Scope]:
+        """Return a scope for each generation of a world, those that are being removed included.
+
+        With `named`, only those that the world or a domain names.
+        """
         if record.generation is None:
             return []
         scope = Scope(self.authority, record.id, record.generation)
         store = self.parts.store
-        kept = [one.generation for one in store.kept_generations(scope)]
-        numbers = [*kept, *store.retired_generations(scope)]
-        return [replace(scope, generation=generation) for generation in numbers]
+        kept = [one.generation for one in store.kept_generations(scope) if one.named or not named]
+        retired = [] if named else store.retired_generations(scope)
+        return [replace(scope, generation=generation) for generation in (*kept, *retired)]
 
     def _all_scopes(self) -> list[Scope]:
         return [scope for one in self._chosen(None).values() for scope in self._scopes(one)]
@@ -178,6 +183,17 @@ class Checkup:
             for check in try_index(self.parts.index, scope, _fresh)
         ]
         return [*checks, try_store(self.parts.store, scopes, _fresh)] if scopes else checks
+
+    def _models(self, records: Iterable[World]) -> Iterator[Check]:
+        """Give the generations in use that no configured embedder can search.
+
+        Nobody is asked anything that looking for samples has not asked already.
+        """
+        for record in records:
+            for scope in self._scopes(record, named=True):
+                embedder = self._embedder(scope)
+                if isinstance(embedder, AbsentEmbedder):
+                    yield _without_model(record.name, scope, embedder.reason)
 
     def _known(self, plan: Plan) -> dict[str, World]:
         """Return the worlds of a plan as they are now; those deleted meanwhile are left out."""
@@ -308,18 +324,35 @@ _HARMLESS = (Finding.RETIRED, Finding.QUEUED_REPAIR, Finding.QUARANTINED)
 
 
 def unsound(parts: Parts, scope: Scope) -> list[Notice]:
-    """Say in what a generation is not what the store says, and where its index leaks."""
+    """Say in what a generation is not what the store says, and where its index leaks.
+
+    Raises:
+        StorageFull, IndexUnavailable: that could not be found out.
+    """
     counts = examine(parts.store, parts.index, scope).counts()
-    leaks = [
-        Notice("leak", f"{check.name}: {check.says}.")
-        for check in try_index(parts.index, scope, _fresh)
-        if check.verdict is not Verdict.OK
-    ]
-    return leaks + [
+    number = scope.generation.number
+    miscounted = sum(one.generation == number for one in parts.store.tally_flaws(scope))
+    if miscounted:
+        counts[Finding.WRONG_TALLY] = miscounted
+    # There are no boundaries to try in an index that cannot be read.
+    readable = Finding.UNREADABLE_INDEX not in counts
+    found = leaks(parts.index, scope, _fresh) if readable else []
+    return [Notice("leak", f"{check.name}: {check.says}.") for check in found] + [
         Notice(finding.value, f"{count} x {finding.value}.")
         for finding, count in counts.items()
         if finding not in _HARMLESS
     ]
+
+
+def _without_model(world: str, scope: Scope, reason: TruespanError) -> Check:
+    name = f"model of {world}, generation {scope.generation.number}"
+    if not isinstance(reason, ProfileMismatch):
+        return Check(name, Verdict.WARNING, f"could not be asked ({reason.code})", reason.advice)
+    remedy = (
+        "Configure its model as [embedding.NAME] in truespan.toml, or build a generation with the "
+        "configured one ('truespan reindex') and promote it."
+    )
+    return Check(name, Verdict.PROBLEM, f"no configured embedder has {scope.profile}", remedy)
 
 
 def _fresh() -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from truespan.engine.generations import KIND as REINDEX
+from truespan.engine.generations import check_key
 from truespan.engine.held import HeldWorld
 from truespan.engine.intake import WorldIntake, declared_as
 from truespan.engine.jobs import Jobs
@@ -63,9 +64,13 @@ class FilledWorld(KeptWorld):
             Interrupted: stopped by Ctrl-C; the same call goes on.
         """
         declared = declared_as(kind, title, language, version, chunking, tags)
+        check_key(domain_key)
         target = self._aimed_at(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
             raise InvalidSettings("Golden queries are for moving an alias: say update_alias too.")
+        if golden is not None:
+            # Whatever is wrong with them is told before anything is ingested or built.
+            self.golden_queries(golden)
         intake = self._intake(target._writing_scope())
         request = intake.request(paths, manifest, declared, prune=prune, allow_empty=allow_empty)
         report = intake.run(request, on_progress=on_progress, on_prune=on_prune)

@@ -113,9 +113,13 @@ class Generations:
         scope = (
             self._begun(embedding, chunking) if generation is None else self._scope_of(generation)
         )
-        store, own = self._parts.store, self._parts.processes.own()
+        return self._begin(scope, on_progress)
+
+    def _begin(self, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
+        """Fill a generation, as a job."""
         request = json.dumps({"generation": scope.generation.number})
-        job = store.begin_job(scope, KIND, request, own)
+        own = self._parts.processes.own()
+        job = self._parts.store.begin_job(scope, KIND, request, own)
         return self._run(job.id, scope, on_progress)
 
     def resume(self, job: str, on_progress: OnProgress | None = None) -> ReindexReport:
@@ -148,9 +152,12 @@ class Generations:
             GenerationIncomplete: documents or vectors are missing.
             PromotionRefused: with every reason; then nothing has changed.
             DomainNotFound: the domain is one of another world.
+            ProfileMismatch: the model of the generation is not configured.
         """
         scope = self._scope_of(generation)
-        _check_key(domain)
+        check_key(domain)
+        # Whoever is sent to a generation asks its model first.
+        self._tools(scope)
         for _ in range(PROMOTIONS):
             self._require_complete(scope)
             self._require_sound(scope)
@@ -167,12 +174,19 @@ class Generations:
         *,
         domain: str | None = None,
         golden: str | None = None,
-        embedding: str | None = None,
-        chunking: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> Promotion:
-        """Build a new generation and send readers to it; where it is refused, it is kept."""
-        built = self.reindex(embedding=embedding, chunking=chunking, on_progress=on_progress)
+        """Build a generation like the one an alias names, and move the alias to it.
+
+        It has the same model and the same chunking; for others there is `reindex`. Where it is
+        refused, it is kept to be looked at.
+        """
+        named = self._named(domain) or self._named(None)
+        like = self._scope_of(named).generation if named else self._current().generation
+        store, current = self._parts.store, self._current()
+        self._clear_retired()
+        made = store.add_generation(current, like.profile, like.chunking)
+        built = self._begin(replace(current, generation=made), on_progress)
         return self.promote(built.generation, domain=domain, golden=golden)
 
     def rollback(self, *, domain: str | None = None) -> Promotion:
@@ -190,6 +204,7 @@ class Generations:
         if before is None:
             raise PromotionRefused("There is no earlier generation to go back to.")
         scope, named = self._scope_of(before), self._named(domain)
+        self._tools(scope)
         if not self._parts.store.move_alias(scope, domain):
             self._require_complete(scope)
             raise StoreBusy
@@ -296,6 +311,12 @@ class Generations:
         return verdict
 
 
-def _check_key(domain: str | None) -> None:
-    if domain is not None and (not domain.strip() or domain != domain.strip() or len(domain) > 200):
-        raise InvalidSettings("A domain's key has 1 to 200 characters, and no white space around.")
+def check_key(domain: str | None) -> None:
+    """Refuse a key that could not be printed in one line, or not be told from another by eye."""
+    if domain is None:
+        return
+    plain = bool(domain) and domain == domain.strip() and domain.isprintable()
+    if not plain or len(domain) > 200:
+        raise InvalidSettings(
+            "A domain's key has 1 to 200 characters that can be printed, and no white space around."
+        )

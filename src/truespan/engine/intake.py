@@ -116,7 +116,8 @@ class WorldIntake:
 
     def plan(self, request: IngestRequest) -> DryRun:
         """Return what a run would do."""
-        return self._command.plan(request, price=self._parts.price)
+        beside = tuple(str(one.scope.profile) for one in self._beside(self._scope))
+        return replace(self._command.plan(request, price=self._parts.price), beside=beside)
 
     def run(
         self,

@@ -169,7 +169,9 @@ class Carrier:
             tools = replace(self._tools, embedder=one.embedder, beside=_alone)
             number = one.scope.generation.number
             carrier = self._beside.setdefault(number, Carrier(tools, one.scope))
+            before = carrier.done.embedded
             found = carrier.fill(refs)
+            self.done.embedded += carrier.done.embedded - before
             if one.named:
                 outcome.rejected |= found.rejected
                 outcome.remarks |= found.remarks

@@ -96,7 +96,9 @@ def _chunk(
         section=place.section,
         kind=ChunkKind.FIGURE,
         page=canonical.page_at(here),
-        figure=FigureMark(record.figure_id, record.image_ref, record.parent),
+        figure=FigureMark(
+            record.figure_id, record.image_ref, record.parent, record.between, record.own_reach
+        ),
     )
 
 
@@ -130,8 +132,9 @@ class _Around:
         # What begins just where it stands comes after it.
         own = max(bisect_left(self.starts, spot.offset) - 1, 0)
         caption = self._caption(spot)
-        first, last, reach = self._sids(spot, own, caption)
-        parent = self._parent(own, spot)
+        first, last, own_reach = self._sids(spot, own, caption)
+        between, reach = spot.offset == spot.follows, own_reach
+        parent = parent_of(self.chunks, self.sentences[own], spot.offset, between=between)
         if parent is not None:
             # Its id names the chunk it stands in, so it is seen once that is.
             reach = max(reach, parent.reach)
@@ -144,7 +147,9 @@ class _Around:
             first_sid=first,
             last_sid=last,
             reach=reach,
-            parent=_as_parent(parent),
+            parent=as_parent(parent),
+            between=between,
+            own_reach=own_reach,
         )
 
     def _description(
@@ -189,26 +194,29 @@ class _Around:
         beyond = bisect_left(self.starts, caption[1])
         return first, max(own, beyond - 1), max(own, after, beyond)
 
-    def _parent(self, own: int, spot: FigureSpot) -> CutChunk | None:
-        """Return the first text chunk that holds the figure's place, or the sentence before it."""
-        sentence = self.sentences[own]
-        between = spot.offset == spot.follows
-        offsets = (sentence.end - 1, sentence.start, spot.offset)
-        for offset in offsets if between else (spot.offset, *offsets):
-            for chunk in self._holding(offset):
-                return chunk
-        return None
 
-    def _holding(self, offset: int) -> list[CutChunk]:
-        found = bisect_right(self.chunks, offset, key=lambda chunk: chunk.start) - 1
-        holding: list[CutChunk] = []
-        while found >= 0 and self.chunks[found].end > offset:
-            holding.insert(0, self.chunks[found])
-            found -= 1
-        return holding
+def parent_of(
+    chunks: Sequence[CutChunk], before: Sentence, offset: int, *, between: bool
+) -> CutChunk | None:
+    """Return the first text chunk that holds a figure's place, or the sentence before it."""
+    offsets = (before.end - 1, before.start, offset)
+    for wanted in offsets if between else (offset, *offsets):
+        for chunk in _holding(chunks, wanted):
+            return chunk
+    return None
 
 
-def _as_parent(chunk: CutChunk | None) -> ParentChunk | None:
+def _holding(chunks: Sequence[CutChunk], offset: int) -> list[CutChunk]:
+    found = bisect_right(chunks, offset, key=lambda chunk: chunk.start) - 1
+    holding: list[CutChunk] = []
+    while found >= 0 and chunks[found].end > offset:
+        holding.insert(0, chunks[found])
+        found -= 1
+    return holding
+
+
+def as_parent(chunk: CutChunk | None) -> ParentChunk | None:
+    """Return what a figure's id is made from of the chunk it stands in."""
     if chunk is None:
         return None
     return ParentChunk(chunk.index, chunk.start, chunk.first_sid, chunk.last_sid, chunk.text_hash)

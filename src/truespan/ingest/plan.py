@@ -161,6 +161,8 @@ class DryRun:
     removed: tuple[Document, ...] = ()
     passed_over: int = 0
     unmatched: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    """The models of other generations, which embed the same documents for themselves."""
 
     @property
     def documents(self) -> int:

@@ -6,15 +6,16 @@ come out the same.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 
 from truespan.ingest.draft import text_chunks
+from truespan.ingest.figures import as_parent, parent_of
 from truespan.model.chunk import CutChunk
 from truespan.model.document import Recuttable
-from truespan.model.figure import ParentChunk
 from truespan.model.profile import ChunkingProfile
-from truespan.model.text import CanonicalText
+from truespan.model.text import CanonicalText, Sentence
 from truespan.ports import TokenCounter
 
 
@@ -30,36 +31,23 @@ def recut(
         chunking or kept.chunking,
         input_limit,
     )
-    figures = (
-        _moved(figure, chunks, len(chunks) + place) for place, figure in enumerate(kept.figures)
-    )
+    starts = [sentence.start for sentence in kept.sentences]
+    figures = []
+    for place, figure in enumerate(kept.figures):
+        # What begins just where it stands comes after it.
+        own = kept.sentences[max(bisect_left(starts, figure.start) - 1, 0)]
+        figures.append(_moved(figure, own, chunks, len(chunks) + place))
     return (*chunks, *figures)
 
 
-def _moved(figure: CutChunk, chunks: Sequence[CutChunk], index: int) -> CutChunk:
+def _moved(figure: CutChunk, before: Sentence, chunks: Sequence[CutChunk], index: int) -> CutChunk:
     """Return a figure's chunk with the text chunk that it stands in now."""
     mark = figure.figure
-    parent = _parent(figure, chunks)
-    if mark is None or parent is None:
+    if mark is None:
         return replace(figure, index=index)
-    named = ParentChunk(
-        parent.index, parent.start, parent.first_sid, parent.last_sid, parent.text_hash
-    )
-    # Its id names the chunk it stands in, so it is seen once that is.
-    reach = max(figure.reach, parent.reach)
-    return replace(figure, index=index, figure=replace(mark, parent=named), reach=reach)
-
-
-def _parent(figure: CutChunk, chunks: Sequence[CutChunk]) -> CutChunk | None:
-    """Return the same chunk as before where there still is one, else the first at its place."""
-    before = figure.figure.parent if figure.figure else None
-    if before is None:
-        return None
-    for chunk in chunks:
-        if (chunk.start, chunk.text_hash) == (before.start, before.text_hash):
-            return chunk
-    offset = max(figure.start - 1, 0)
-    holding = (chunk for chunk in chunks if chunk.start <= offset < chunk.end)
-    return next(holding, None) or next(
-        (chunk for chunk in chunks if chunk.last_sid >= before.first_sid), None
-    )
+    parent = parent_of(chunks, before, figure.start, between=mark.between)
+    reach = figure.reach if mark.reach is None else mark.reach
+    if parent is not None:
+        # Its id names the chunk it stands in, so it is seen once that is.
+        reach = max(reach, parent.reach)
+    return replace(figure, index=index, figure=replace(mark, parent=as_parent(parent)), reach=reach)

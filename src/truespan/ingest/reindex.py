@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from truespan.errors import StoreDamaged
+from truespan.errors import GenerationNotFound, StoreDamaged
 from truespan.ingest.carry import Carrier, Outcome, Tools
 from truespan.ingest.journal import Journal
 from truespan.ingest.report import Failure, Progress
@@ -42,6 +42,7 @@ class Reindex:
 
     def __init__(self, tools: Tools, scope: Scope, journal: Journal | None = None) -> None:
         self._store = tools.store
+        self._index = tools.index
         self._scope = scope
         self._carrier = Carrier(tools, scope)
         self._journal = journal or Journal()
@@ -56,6 +57,7 @@ class Reindex:
             self._total = self.report.documents + len(refs)
             for start in range(0, len(refs), GROUP):
                 self._fill(refs[start : start + GROUP])
+        self._require_generation()
         self.report.embedded = self._carrier.done.embedded
         self.report.reused = self._carrier.done.reused
         self.report.chunks = self._carrier.done.written
@@ -67,6 +69,8 @@ class Reindex:
 
     def _fill(self, refs: Sequence[RevisionRef]) -> None:
         cut = [ref for ref in refs if self._cut(ref)]
+        if len(cut) < len(refs):
+            self._require_generation()
         self._account(self._carrier.fill(cut, self._show))
         self.report.documents += len(refs)
         # Whatever is still pending of them now will not be better at once: that is a failure.
@@ -76,10 +80,23 @@ class Reindex:
 
     def _cut(self, ref: RevisionRef) -> bool:
         try:
-            return self._carrier.cut(ref)
+            is_cut = self._carrier.cut(ref)
         except StoreDamaged as error:
             self._fail(ref, error.code, str(error))
             return False
+        if not is_cut:
+            # It was replaced or deleted meanwhile, and is not to be tried for ever.
+            self._failed.add(ref)
+        return is_cut
+
+    def _require_generation(self) -> None:
+        """Stop when the generation itself was removed meanwhile, and leave no points behind."""
+        number = self._scope.generation.number
+        kept = self._store.kept_generations(self._scope)
+        if all(one.generation.number != number for one in kept):
+            self._index.drop(self._scope)
+            self._index.flush(self._scope)
+            raise GenerationNotFound(number)
 
     def _account(self, outcome: Outcome) -> None:
         for ref, remark in sorted(outcome.remarks.items(), key=lambda one: one[0].document):

@@ -35,6 +35,10 @@ class FigureMark:
     figure_id: str
     image_ref: str | None
     parent: ParentChunk | None
+    between: bool = False
+    """Whether it stands between two blocks of text, and in none of them."""
+    reach: int | None = None
+    """The last sentence that decided its description, whichever chunk it stands in."""
 
 
 @dataclass(slots=True)

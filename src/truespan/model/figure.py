@@ -54,6 +54,9 @@ class FigureRecord:
     last_sid: int
     reach: int
     parent: ParentChunk | None
+    between: bool = False
+    own_reach: int | None = None
+    """The reach without that of the chunk it stands in."""
 
 
 def figure_id_of(doc_id: str, number: int) -> str:

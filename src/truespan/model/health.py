@@ -47,6 +47,18 @@ class RevisionPart(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TallyFlaw:
+    """A count of a revision's chunks in a generation that is not what its chunks are.
+
+    `seen` names what was recorded, and what was counted instead.
+    """
+
+    revision: RevisionRef
+    generation: int
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
 class RevisionFlaw:
     """A revision whose canonical text or sentences cannot be believed."""
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from truespan.model.chunk import PendingChunk, Vector
 from truespan.model.document import RevisionRef
-from truespan.model.health import RevisionFlaw, TextFlaw
+from truespan.model.health import RevisionFlaw, TallyFlaw, TextFlaw
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.scope import Scope
 
@@ -30,6 +30,24 @@ class ScrubStore(Protocol):
 
     def revision_flaws(self, scope: Scope) -> Iterator[RevisionFlaw]:
         """Give what of the world's revisions cannot be believed."""
+        ...
+
+    def tally_flaws(self, scope: Scope) -> list[TallyFlaw]:
+        """Return the counts, in any generation of the world, that are not what is counted now.
+
+        Counts that are missing, and counts of what is not there, are among them.
+        """
+        ...
+
+    def count_again(self, scope: Scope, revision: RevisionRef, generation: int) -> None:
+        """Make a revision's count in a generation what its chunks are."""
+        ...
+
+    def unsettled(self, scope: Scope) -> tuple[int, int]:
+        """Return how many chunks readers could see are pending, and how many are in quarantine.
+
+        Counted from the chunks themselves.
+        """
         ...
 
     def restore_text(self, scope: Scope, revision: RevisionRef) -> bool:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from array import array
+from contextlib import suppress
 from hashlib import sha256
 from math import isfinite
 
-from truespan.errors import ProfileMismatch, ProviderBadReply, QueryTooLong
+from truespan.errors import (
+    ProfileMismatch,
+    ProviderBadReply,
+    QueryTooLong,
+    StorageFull,
+    StoreBusy,
+)
 from truespan.model.chunk import Vector
 from truespan.model.ids import WorldId
 from truespan.model.profile import EmbeddingProfile
@@ -68,7 +75,9 @@ def query_vector(
         raise ProviderBadReply(
             f"The query vector is not one of {profile.dimensions} finite numbers."
         )
-    cache.cache_query(scope, key, vector, now=clock.now())
+    # A cache that cannot be written just now costs the next caller a request, and nothing else.
+    with suppress(StorageFull, StoreBusy):
+        cache.cache_query(scope, key, vector, now=clock.now())
     return vector
 
 

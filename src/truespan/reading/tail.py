@@ -8,10 +8,11 @@ chunk that nothing unread decided, since a chunker's way from there depends on n
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from truespan.errors import StoreDamaged
+from truespan.errors import StorageFull, StoreBusy, StoreDamaged
 from truespan.ingest.cut import cut
 from truespan.ingest.embed import embed_texts
 from truespan.ingest.embed.too_long import OnTokenLimit
@@ -47,10 +48,19 @@ class TailMaker:
         kept = self.store.tail(scope, revision, position)
         if kept is None:
             made = self._made(scope, revision, position, chunking)
-            self.store.keep_tail(scope, revision, position, made)
-            kept = self.store.tail(scope, revision, position) or []
+            kept = self._kept(scope, revision, position, made)
         self._check(scope, revision, kept)
         return self._with_vectors(scope, kept)
+
+    def _kept(
+        self, scope: Scope, revision: RevisionRef, position: int, made: list[TailChunk]
+    ) -> list[TailChunk]:
+        """Keep a tail for the next request; where there is no room for it, this one has it."""
+        try:
+            self.store.keep_tail(scope, revision, position, made)
+        except (StorageFull, StoreBusy):
+            return made
+        return self.store.tail(scope, revision, position) or []
 
     def _made(
         self, scope: Scope, revision: RevisionRef, position: int, profile: ChunkingProfile
@@ -137,7 +147,8 @@ class TailMaker:
             on_token_limit=self.on_token_limit,
         )
         for batch in batches:
-            self.store.keep_vectors(scope, batch.vectors)
+            with suppress(StorageFull, StoreBusy):
+                self.store.keep_vectors(scope, batch.vectors)
             vectors |= batch.vectors
         return [_completed(chunk, vectors) for chunk in kept]
 

@@ -165,7 +165,9 @@ LEAST = {
     "usage_days": 1,
     "usage_records": 0,
 }
-MOST = {"embedding_batch_items": 2048}
+MOST = {"embedding_batch_items": 2048, "usage_days": 36_500}
+MOST_WHOLE = 1_000_000_000
+"""The most of every other whole number: greater ones are slips, and some count in SQLite."""
 CHOICES = {
     "embedding_provider": ("local", "ollama", "openai", "google", "fastembed"),
     "chat_provider": ("", "openai", "ollama"),

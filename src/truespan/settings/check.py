@@ -15,6 +15,7 @@ from truespan.settings.catalogue import (
     LISTS,
     MAY_BE_BLANK,
     MOST,
+    MOST_WHOLE,
     NUMBERS,
     OPTIONAL,
     REQUIRED,
@@ -42,10 +43,11 @@ def checked(name: str, value: Any) -> Any:
 
 
 def _whole_number(name: str, value: Any) -> int:
-    most = MOST.get(name)
+    most = MOST.get(name, MOST_WHOLE)
     number = _as_whole(value)
-    if number is None or number < LEAST[name] or (most is not None and number > most):
-        limit = f" and at most {most}" if most is not None else ""
+    if number is None or not LEAST[name] <= number <= most:
+        told = name in MOST or (number is not None and number > most)
+        limit = f" and at most {most}" if told else ""
         raise InvalidConfiguration(
             f"The setting {name} must be a whole number of at least {LEAST[name]}{limit}."
         )

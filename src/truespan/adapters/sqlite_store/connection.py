@@ -12,7 +12,14 @@ from typing import Any
 import apsw
 
 from truespan.adapters.disk_space import require_space
-from truespan.errors import LibraryTooNew, StorageFull, StoreBusy, StoreDamaged, TruespanError
+from truespan.errors import (
+    InvalidSettings,
+    LibraryTooNew,
+    StorageFull,
+    StoreBusy,
+    StoreDamaged,
+    TruespanError,
+)
 
 BUSY_MILLISECONDS = 30_000
 
@@ -70,8 +77,12 @@ class Connections:
 
     def query(self, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Run one reading statement, which is consistent in itself."""
-        with self.mapped_errors():
-            return self.current().execute(sql, bindings).fetchall()
+        try:
+            with self.mapped_errors():
+                return self.current().execute(sql, bindings).fetchall()
+        except UnicodeEncodeError:
+            # Nothing that is kept is spelled like this, so it is a caller's.
+            raise InvalidSettings("A name or a text is not valid Unicode.") from None
 
     @contextmanager
     def mapped_errors(self) -> Iterator[None]:
@@ -84,6 +95,9 @@ class Connections:
             raise self._explained(error) from error
         except (apsw.CorruptError, apsw.NotADBError) as error:
             raise StoreDamaged("The library's database file is damaged.") from error
+        except OverflowError:
+            # SQLite counts to 2**63; whatever is larger was asked for by a caller.
+            raise InvalidSettings("A number is larger than any that is kept.") from None
 
     def rewrite(self, wait_milliseconds: int) -> None:
         """Write the whole file anew from what it holds, and empty its log of writes.

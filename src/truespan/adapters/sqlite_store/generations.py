@@ -112,14 +112,13 @@ class SqliteGenerations:
     def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
         """Return what an alias named before its last move, if that is still there."""
         rows = self._connections.query(
-            """SELECT m.came_from FROM alias_moves m JOIN worlds w ON w.key = m.world
-               WHERE w.id = ? AND m.alias = ? AND m.came_from IN
-                 (SELECT g.number FROM generations g
-                  WHERE g.world = w.key AND g.removed_at IS NULL)
-               ORDER BY m.number DESC LIMIT 1""",
+            """SELECT m.came_from, EXISTS (SELECT 1 FROM generations g WHERE g.world = w.key
+                 AND g.number = m.came_from AND g.removed_at IS NULL)
+               FROM alias_moves m JOIN worlds w ON w.key = m.world
+               WHERE w.id = ? AND m.alias = ? ORDER BY m.number DESC LIMIT 1""",
             (scope.world, domain or _DEFAULT),
         )
-        return rows[0][0] if rows else None
+        return rows[0][0] if rows and rows[0][1] else None
 
     def domains(self, authority: Authority) -> list[DomainRecord]:
         """Return the domains of the worlds an authority sees, by key."""
@@ -136,6 +135,10 @@ class SqliteGenerations:
             connection.execute("DELETE FROM aliases WHERE key = ? AND world = ?", (key, world))
             if not connection.changes():
                 raise DomainNotFound(key)
+            # One of that name that is made later has no past.
+            connection.execute(
+                "DELETE FROM alias_moves WHERE alias = ? AND world = ?", (key, world)
+            )
             touch_world(connection, world)
 
     def retire_generation(self, scope: Scope) -> None:

@@ -15,7 +15,7 @@ from truespan.adapters.sqlite_store.staging import revision_key, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.model.chunk import PendingChunk, Vector
 from truespan.model.document import RevisionRef
-from truespan.model.health import RevisionFlaw, RevisionPart, TextFlaw
+from truespan.model.health import RevisionFlaw, RevisionPart, TallyFlaw, TextFlaw
 from truespan.model.ids import ChunkId, TextHash, hash_bytes
 from truespan.model.scope import Scope
 
@@ -29,6 +29,33 @@ _ROWS = f"""
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
     WHERE s.generation = ? AND s.world = {_WORLD} AND s.state <> 'quarantined'
 """  # noqa: S608 -- the name is written above
+
+# A generation that is being removed loses its rows and its counts by and by.
+_TALLIES = """
+    WITH own AS (
+      SELECT r.key, d.number AS document, r.number AS revision, d.world FROM revisions r
+      JOIN documents d ON d.key = r.document
+      WHERE r.state <> 'retired' AND d.world = (SELECT key FROM worlds WHERE id = ?)
+    ), counted AS (
+      SELECT s.revision, s.generation, count(*) AS chunks,
+        count(*) FILTER (WHERE s.state = 'embedded') AS embedded,
+        count(*) FILTER (WHERE s.state = 'quarantined') AS quarantined
+      FROM own JOIN states s ON s.revision = own.key GROUP BY 1, 2
+    ), told AS (
+      SELECT revision, generation FROM counted
+      UNION SELECT t.revision, t.generation FROM own JOIN tallies t ON t.revision = own.key
+    )
+    SELECT own.document, own.revision, told.generation, t.chunks, t.embedded, t.quarantined,
+      coalesce(c.chunks, 0), coalesce(c.embedded, 0), coalesce(c.quarantined, 0)
+    FROM told JOIN own ON own.key = told.revision
+    LEFT JOIN tallies t ON t.revision = told.revision AND t.generation = told.generation
+    LEFT JOIN counted c ON c.revision = told.revision AND c.generation = told.generation
+    LEFT JOIN generations g ON g.world = own.world AND g.number = told.generation
+    WHERE CASE WHEN g.number IS NULL THEN t.chunks IS NOT NULL
+      ELSE g.removed_at IS NULL AND (t.chunks, t.embedded, t.quarantined) IS NOT
+        (coalesce(c.chunks, 0), coalesce(c.embedded, 0), coalesce(c.quarantined, 0)) END
+    ORDER BY 1, 2, 3
+"""
 
 
 class SqliteScrub:
@@ -94,6 +121,42 @@ class SqliteScrub:
                 flaw = _revision_flaw(connection, key, RevisionRef(document, number))
             if flaw is not None:
                 yield flaw
+
+    def tally_flaws(self, scope: Scope) -> list[TallyFlaw]:
+        """Return the counts, in any generation of the world, that are not what is counted now."""
+        rows = self._connections.query(_TALLIES, (scope.world,))
+        return [
+            TallyFlaw(RevisionRef(*row[:2]), row[2], ",".join(map(str, row[3:]))) for row in rows
+        ]
+
+    def count_again(self, scope: Scope, revision: RevisionRef, generation: int) -> None:
+        """Make a revision's count in a generation what its chunks are."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            key = revision_key(connection, world, revision)
+            if key is None:
+                return
+            recorded = fetch(
+                connection,
+                "DELETE FROM tallies WHERE revision = ? AND generation = ? RETURNING chunks",
+                (key, generation),
+            )
+            if _is_generation(connection, world, generation):
+                tally(connection, key, generation)
+                _distrust_if_fewer(connection, key, generation, recorded)
+            touch_world(connection, world)
+
+    def unsettled(self, scope: Scope) -> tuple[int, int]:
+        """Return how many chunks readers could see are pending, and how many are in quarantine."""
+        rows = self._connections.query(
+            f"""SELECT count(*) FILTER (WHERE s.state = 'pending'),
+                 count(*) FILTER (WHERE s.state = 'quarantined')
+               FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN states s ON s.revision = r.key AND s.generation = ?
+               WHERE d.world = {_WORLD} AND d.deleted_at IS NULL""",  # noqa: S608
+            (scope.generation.number, scope.world),
+        )
+        return rows[0][0], rows[0][1]
 
     def restore_text(self, scope: Scope, revision: RevisionRef) -> bool:
         """Write a revision's canonical text again from its chunks, if that gives its hash."""
@@ -185,6 +248,23 @@ class SqliteScrub:
 
 _FOREIGN = """world = (SELECT key FROM worlds WHERE id = ?) AND profile_id NOT IN
     (SELECT g.profile_id FROM generations g WHERE g.world = vectors.world)"""
+
+
+def _is_generation(connection: apsw.Connection, world: int, number: int) -> bool:
+    known = "SELECT 1 FROM generations WHERE world = ? AND number = ?"
+    return bool(fetch(connection, known, (world, number)))
+
+
+def _distrust_if_fewer(
+    connection: apsw.Connection, key: int, generation: int, recorded: Sequence[tuple[Any, ...]]
+) -> None:
+    """Where there were more chunks once, let the next ingestion cut the source again."""
+    if recorded:
+        connection.execute(
+            """UPDATE revisions SET recipe = 'damaged' WHERE key = ?1 AND ?3 >
+                 (SELECT chunks FROM tallies WHERE revision = ?1 AND generation = ?2)""",
+            (key, generation, recorded[0][0]),
+        )
 
 
 def _is_whole(data: bytes | None, recorded: str | None, stated: str) -> bool:

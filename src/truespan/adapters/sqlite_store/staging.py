@@ -128,7 +128,15 @@ def _write_surroundings(connection: apsw.Connection, draft: Draft, key: int) -> 
                 figure.offset,
                 figure.image_ref,
                 figure.description,
-                figure_text(FigureMark(figure.figure_id, figure.image_ref, figure.parent)),
+                figure_text(
+                    FigureMark(
+                        figure.figure_id,
+                        figure.image_ref,
+                        figure.parent,
+                        figure.between,
+                        figure.own_reach,
+                    )
+                ),
             )
             for figure in draft.figures
         ],

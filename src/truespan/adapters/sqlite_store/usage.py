@@ -8,7 +8,7 @@ from uuid import uuid4
 import msgspec
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.errors import RecordNotFound, WorldNotFound
+from truespan.errors import RecordNotFound, StoreDamaged, WorldNotFound
 from truespan.model.decision import AnswerMode
 from truespan.model.ids import WorldId
 from truespan.model.scope import Authority
@@ -68,7 +68,7 @@ class SqliteUsage:
             f"SELECT {_COLUMNS} FROM usage u WHERE {_OF_WORLD} ORDER BY u.key DESC LIMIT ?",  # noqa: S608
             (world, limit),
         )
-        return [_record(row) for row in rows]
+        return [_listed(row) for row in rows]
 
     def usage_record(self, authority: Authority, world: WorldId, reference: str) -> UsageRecord:
         """Return one record of a world."""
@@ -78,10 +78,17 @@ class SqliteUsage:
         )
         if not rows or not authority.sees(world):
             raise RecordNotFound(reference)
-        return _record(rows[0])
+        try:
+            return _record(rows[0])
+        except (ValueError, RecursionError):
+            raise StoreDamaged(
+                f"The record {reference!r} of the usage log is damaged.",
+                advice="Nothing but this record depends on it.",
+            ) from None
 
 
 def _record(row: tuple[Any, ...]) -> UsageRecord:
+    """Return a row as a record; a ValueError says that it is none."""
     record, created_at, mode, milliseconds, primary, fallback, evidence, explained = row
     return UsageRecord(
         record,
@@ -90,6 +97,16 @@ def _record(row: tuple[Any, ...]) -> UsageRecord:
         milliseconds,
         primary,
         fallback,
-        msgspec.json.decode(evidence),
-        msgspec.json.decode(explained),
+        msgspec.json.decode(evidence, type=dict[str, Any]),
+        msgspec.json.decode(explained, type=dict[str, Any]),
     )
+
+
+def _listed(row: tuple[Any, ...]) -> UsageRecord:
+    """Return a row as a record; of a damaged one what can be read, so that the rest is listed."""
+    try:
+        return _record(row)
+    except (ValueError, RecursionError):
+        record, created_at, spelled, milliseconds, primary, fallback = row[:6]
+        mode = AnswerMode(spelled) if spelled in set(AnswerMode) else AnswerMode.FALLBACK
+        return UsageRecord(record, created_at, mode, milliseconds, primary, fallback, {}, {})

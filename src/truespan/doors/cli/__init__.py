@@ -25,6 +25,7 @@ def run(arguments: list[str]) -> int:
     del answer, backup, doctor, evaluate, generations, ingest, reading
 
     try:
+        _require_text(arguments)
         code = app(arguments, standalone_mode=False, prog_name="truespan")
         return code if isinstance(code, int) else 0
     except Exit as leaving:
@@ -41,6 +42,23 @@ def run(arguments: list[str]) -> int:
         return _report(error, arguments)
     except Exception as error:
         return _report(_unexpected(error), arguments)
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Refuse what is no text: bytes that are not UTF-8 can neither be kept nor looked for."""
+    for place, argument in enumerate(arguments, start=1):
+        if not _is_text(argument):
+            raise InvalidSettings(
+                f"Argument {place} is not UTF-8.", advice="Give names, paths and queries in UTF-8."
+            )
+
+
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _misuse(refusal: Exception) -> InvalidSettings:
@@ -60,10 +78,20 @@ def _unexpected(error: Exception) -> InternalError:
     return InternalError(type(error).__name__)
 
 
+def _in_events(arguments: Sequence[str]) -> bool:
+    """Say whether whoever called reads one event a line, and an error as one of them."""
+    wishes = [one for one in arguments if one in ("--stream", "--no-stream")]
+    return "--json" in arguments and wishes[-1:] == ["--stream"]
+
+
 def _report(error: TruespanError, arguments: list[str]) -> int:
     from truespan.doors.wire import problem, status_of, to_json
 
-    if "--json" in arguments:
+    if _in_events(arguments):
+        from truespan.doors.cli.answer import error_line
+
+        sys.stdout.write(error_line(error) + "\n")
+    elif "--json" in arguments:
         sys.stdout.write(to_json({"error": problem(error)}) + "\n")
     else:
         sys.stderr.write(f"truespan: {error}\n")

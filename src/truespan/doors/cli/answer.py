@@ -23,8 +23,8 @@ from truespan.doors.cli.app import (
     require_target,
     say,
 )
-from truespan.doors.wire import EXIT_UNHEALTHY, to_json
-from truespan.errors import InvalidSettings
+from truespan.doors.wire import EXIT_UNHEALTHY, problem, to_json
+from truespan.errors import InvalidSettings, TruespanError
 
 if TYPE_CHECKING:
     from truespan.answer.replay import Replayed
@@ -150,12 +150,21 @@ def _show(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool | None) 
     say(printable(show_account(answer)))
 
 
+def error_line(error: TruespanError) -> str:
+    """Return an error as the last of the events that are printed one a line."""
+    return _named("error", problem(error))
+
+
 def _line(event: AnswerEvent) -> str:
     import msgspec
 
-    named: dict[str, Any] = {"event": type(event).__name__.lower()}
-    fields = msgspec.to_builtins(event)
-    return msgspec.json.encode(named | fields).decode()
+    return _named(type(event).__name__.lower(), msgspec.to_builtins(event))
+
+
+def _named(event: str, fields: dict[str, Any]) -> str:
+    import msgspec
+
+    return msgspec.json.encode({"event": event} | fields).decode()
 
 
 def _from_file(name: str) -> Replayed:

@@ -14,6 +14,8 @@ from truespan.errors import InvalidSettings
 if TYPE_CHECKING:
     from truespan.upkeep.doctor import Plan
 
+MOST_SAMPLES = 1_000_000
+
 
 @app.command()
 def doctor(
@@ -27,7 +29,10 @@ def doctor(
     embed_sample: Annotated[
         int | None,
         typer.Option(
-            "--embed-sample", min=0, help="Texts a generation to embed again and compare."
+            "--embed-sample",
+            min=0,
+            max=MOST_SAMPLES,
+            help="Texts a generation to embed again and compare.",
         ),
     ] = None,
     self_test: Annotated[

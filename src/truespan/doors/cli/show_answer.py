@@ -87,19 +87,29 @@ def show_usage(records: Sequence[UsageRecord]) -> str:
 
 
 def _usage_row(record: UsageRecord) -> tuple[str, ...]:
-    explained = record.decision_explain
-    best, counts = explained["max_similarity"], explained["counts"]
     models = [name for name in (record.primary_model, record.fallback_model) if name]
     return (
         record.id,
         datetime.fromtimestamp(record.created_at, UTC).strftime("%Y-%m-%d %H:%M:%S"),
-        record.mode.value,
-        explained["reason"],
-        "-" if best is None else f"{best:.3f}",
-        f"{counts['used']}/{counts['retrieved']}",
+        *_decision_cells(record),
         str(record.milliseconds),
         ", ".join(models) or "-",
     )
+
+
+def _decision_cells(record: UsageRecord) -> tuple[str, str, str, str]:
+    """Return mode, reason, best similarity and counts, or that they are not to be had."""
+    explained = record.decision_explain
+    try:
+        best, counts = explained["max_similarity"], explained["counts"]
+        return (
+            record.mode.value,
+            str(explained["reason"]),
+            "-" if best is None else f"{best:.3f}",
+            f"{counts['used']}/{counts['retrieved']}",
+        )
+    except (KeyError, TypeError, ValueError):
+        return "-", "✗ damaged record", "-", "-"
 
 
 def show_explanation(found: Replayed) -> str:

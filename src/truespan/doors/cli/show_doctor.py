@@ -128,6 +128,9 @@ def _subject(item: Item) -> str:
     if item.finding in (Finding.DAMAGED_DOCUMENT, Finding.LOST_DOCUMENT):
         document, revision, part = item.subject.split(".")
         return f"document {document}, revision {revision} ({part})"
+    if item.finding is Finding.WRONG_TALLY:
+        document, revision, generation = item.subject.split(".")
+        return f"document {document}, revision {revision}, generation {generation}"
     if item.finding is Finding.UNKNOWN_WORLD:
         tenant = item.subject.partition(" ")[2]
         return f"{tenant} (left by a self-test)" if is_canary(tenant) else tenant

@@ -86,6 +86,7 @@ def show_dry_run(plan: DryRun) -> str:
         f"With {name}: {_asked(one.requests, one.cost)} (price of {LOOKED_UP})."
         for name, one in others.items()
     ]
+    lines += [f"Another generation is kept: {model} embeds them as well." for model in plan.beside]
     lines += [f"failed: {row.message}" for row in plan.rows if row.message]
     lines += [f"would be removed: {document.name}" for document in plan.removed]
     lines += [f"matched no file: {path}" for path in plan.unmatched]

@@ -13,7 +13,7 @@ from truespan.model.document import RevisionRef
 from truespan.model.ids import ChunkId, TextHash, hash_bytes
 from truespan.model.scope import Scope
 from truespan.ports import Embedder, TrustedStore, VectorIndex
-from truespan.upkeep.doctor.examiner import PAGE, Examiner, pages, revision_item
+from truespan.upkeep.doctor.examiner import PAGE, Examiner, pages, revision_item, tally_item
 from truespan.upkeep.doctor.findings import Action, Finding
 from truespan.upkeep.doctor.judge import SAME_WITHIN, alike, kept_flaw
 from truespan.upkeep.doctor.plan import GenerationPlan, Item, Treatment, WorldPlan
@@ -30,9 +30,12 @@ class Applier:
     def world(self, scope: Scope, plan: WorldPlan) -> None:
         """Do what concerns a world as a whole. Retired revisions are cleared by whoever embeds."""
         now = {revision_item(flaw) for flaw in self.store.revision_flaws(scope)}
+        miscounted = {tally_item(flaw) for flaw in self.store.tally_flaws(scope)}
         for item in plan.items:
             if item.finding in (Finding.DAMAGED_DOCUMENT, Finding.LOST_DOCUMENT):
                 self._revision(scope, item, still=item in now)
+            elif item.finding is Finding.WRONG_TALLY:
+                self._tally(scope, item, still=item in miscounted)
             elif item.action is Action.DROP_VECTORS:
                 self.store.drop_foreign_vectors(scope)
                 self.treatment.count(item.action, item.count)
@@ -118,6 +121,14 @@ class Applier:
             if alike(made, kept) < 1 - SAME_WITHIN:
                 wrong.append(chunk.text_hash)
         return wrong
+
+    def _tally(self, scope: Scope, item: Item, *, still: bool) -> None:
+        if not still:
+            self.treatment.skipped.append(item)
+            return
+        document, revision, generation = map(int, item.subject.split("."))
+        self.store.count_again(scope, RevisionRef(document, revision), generation)
+        self.treatment.count(Action.COUNT_AGAIN)
 
     def _revision(self, scope: Scope, item: Item, *, still: bool) -> None:
         if not still:

@@ -49,18 +49,27 @@ class _Cage:
 
 def try_index(index: VectorIndex, scope: Scope, fresh: Callable[[], str]) -> list[Check]:
     """Return how the boundaries of an index held, for the collection of the scope's profile."""
+    try:
+        found = leaks(index, scope, fresh)
+    except TruespanError as error:
+        return [_check(scope, Verdict.WARNING, f"could not be tried ({error.code})")]
+    return found or [_check(scope, Verdict.OK, f"{len(_BOUNDARIES)} boundaries hold")]
+
+
+def leaks(index: VectorIndex, scope: Scope, fresh: Callable[[], str]) -> list[Check]:
+    """Return the boundaries of an index that do not hold; an error when they cannot be tried.
+
+    Raises:
+        StorageFull, IndexUnavailable, IndexRefused: nothing is known of them then.
+    """
     cage = _cage(scope, fresh)
     try:
         index.upsert(cage.own, cage.points)
         failed = [name for name, holds in _BOUNDARIES.items() if not holds(index, cage)]
-    except TruespanError as error:
-        return [_check(scope, Verdict.WARNING, f"could not be tried ({error.code})")]
     finally:
         for caged in (cage.own, cage.other, cage.later):
             with suppress(TruespanError):
                 index.drop(caged)
-    if not failed:
-        return [_check(scope, Verdict.OK, f"{len(_BOUNDARIES)} boundaries hold")]
     return [_check(scope, Verdict.PROBLEM, f"LEAK: {name}") for name in failed]
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from truespan.errors import IndexRefused, IndexSchemaMismatch
 from truespan.model.chunk import ChunkState, IndexedPoint, PendingChunk
-from truespan.model.health import RevisionFlaw, RevisionPart, TextFlaw
+from truespan.model.health import RevisionFlaw, RevisionPart, TallyFlaw, TextFlaw
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.scope import Authority, Scope, World
 from truespan.ports import TrustedStore, VectorIndex
@@ -107,6 +107,7 @@ class Examiner:
     def _world_items(self, scope: Scope, plan: WorldPlan) -> None:
         for flaw in self.store.revision_flaws(scope):
             plan.items.append(revision_item(flaw))
+        plan.items += map(tally_item, self.store.tally_flaws(scope))
         foreign = self.store.foreign_vectors(scope)
         retired = len(self.store.retired(scope))
         plan.items += _present(Finding.FOREIGN_VECTORS, Action.DROP_VECTORS, foreign)
@@ -133,11 +134,13 @@ class Examiner:
         return plan
 
     def _status(self, scope: Scope) -> list[Item]:
-        status = self.store.status(scope)
+        # Not from the tallies: they may be wrong, and that is a finding of its own.
+        pending, quarantined = self.store.unsettled(scope)
+        repairs = self.store.status(scope).repairs
         return [
-            *_present(Finding.PENDING, Action.EMBED_PENDING, status.pending),
-            *_present(Finding.QUARANTINED, Action.NOTHING, status.quarantined),
-            *_present(Finding.QUEUED_REPAIR, Action.REPAIR, status.repairs),
+            *_present(Finding.PENDING, Action.EMBED_PENDING, pending),
+            *_present(Finding.QUARANTINED, Action.NOTHING, quarantined),
+            *_present(Finding.QUEUED_REPAIR, Action.REPAIR, repairs),
         ]
 
     def _kept(self, scope: Scope) -> Iterator[Item]:
@@ -237,6 +240,13 @@ def revision_item(flaw: RevisionFlaw) -> Item:
     if flaw.restorable and flaw.part is RevisionPart.TEXT:
         return Item(Finding.DAMAGED_DOCUMENT, Action.RESTORE_DOCUMENT, subject, flaw.seen)
     return Item(Finding.LOST_DOCUMENT, Action.INGEST_AGAIN, subject, flaw.seen)
+
+
+def tally_item(flaw: TallyFlaw) -> Item:
+    """Return a wrong count as an item; its subject is document, revision and generation."""
+    ref = flaw.revision
+    subject = f"{ref.document}.{ref.revision}.{flaw.generation}"
+    return Item(Finding.WRONG_TALLY, Action.COUNT_AGAIN, subject, flaw.seen)
 
 
 def pages(items: Iterable[T], size: int) -> Iterator[list[T]]:

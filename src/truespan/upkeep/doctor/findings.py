@@ -22,6 +22,7 @@ class Finding(StrEnum):
     NON_FINITE = "non_finite_vector"
     NO_VECTOR = "no_vector_kept"
     FOREIGN_VECTORS = "foreign_vectors"
+    WRONG_TALLY = "wrong_tally"
     PENDING = "pending_chunk"
     QUARANTINED = "quarantined_chunk"
     RETIRED = "retired_revision"
@@ -43,6 +44,7 @@ class Action(StrEnum):
     DELETE = "delete_point"
     EMBED = "embed_again"
     EMBED_PENDING = "embed_pending"
+    COUNT_AGAIN = "count_again"
     DROP_VECTORS = "drop_vectors"
     CLEAR = "clear"
     REPAIR = "repair"
@@ -61,6 +63,7 @@ REMEDIES = {
     Action.DELETE: "delete the point",
     Action.EMBED: "forget the kept vector and embed the text again",
     Action.EMBED_PENDING: "embed the chunk",
+    Action.COUNT_AGAIN: "count the document's chunks again",
     Action.DROP_VECTORS: "remove them: no generation has their model",
     Action.CLEAR: "delete its points and rows",
     Action.REPAIR: "apply it",

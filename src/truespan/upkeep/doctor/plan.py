@@ -11,6 +11,7 @@ import msgspec
 from truespan.errors import InvalidSettings
 from truespan.model.health import Check, Verdict
 from truespan.upkeep.doctor.findings import BY_HAND, Action, Finding
+from truespan.upkeep.doctor.subjects import fits
 
 VERSION = 1
 """Of the file that a plan is written to."""
@@ -179,13 +180,19 @@ def read_plan(text: str | bytes) -> Plan:
     try:
         file = msgspec.json.decode(text, type=_PlanFile)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InvalidSettings(
-            "The plan file does not hold a plan.", advice="Write one with 'doctor --plan-file'."
-        ) from None
+        raise _no_plan() from None
     if (file.kind, file.version) != (_KIND, VERSION):
         raise InvalidSettings(
             "The plan file is of another version.", advice="Write a new one with this version."
         )
     plan = Plan({world.name: world for world in file.worlds})
     plan.leftovers = file.leftovers
+    if not all(fits(item.finding, item.action, item.subject) for item in plan.all_items()):
+        raise _no_plan()
     return plan
+
+
+def _no_plan() -> InvalidSettings:
+    return InvalidSettings(
+        "The plan file does not hold a plan.", advice="Write one with 'doctor --plan-file'."
+    )

@@ -1,0 +1,224 @@
+"""What goes wrong around generations: removed, unconfigured, out of room, and pictures moved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests import docx_maker
+from tests.promises import proves
+from tests.worlds import Place, WordEmbedder, other_profile, place
+from truespan.adapters.sqlite_store import SqliteStore
+from truespan.engine.library import World
+from truespan.errors import (
+    GenerationNotFound,
+    GoldenInvalid,
+    InvalidSettings,
+    ProfileMismatch,
+    PromotionRefused,
+    SourceMissing,
+    StorageFull,
+)
+from truespan.ingest.prepare import Preparation
+from truespan.model.bundle import Passage
+from truespan.model.chunk import ChunkKind
+from truespan.model.figure import FigureFlags
+from truespan.model.profile import SENTENCES, STANDARD_CHUNKING
+from truespan.model.scope import OWNER
+
+FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of glass. " * 12
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
+
+
+def wide() -> WordEmbedder:
+    return WordEmbedder(profile=other_profile(model="wide", dimensions=96))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path, others={"wide": wide()})
+
+
+@proves("generation.never-half-filled")
+def test_a_build_ends_when_its_generation_is_removed_meanwhile(here: Place) -> None:
+    world = here.world(a__md=FERRY, b__md=FERRY + "B.")
+    embedder = here.library._parts.others["wide"].embedder()
+    assert isinstance(embedder, WordEmbedder)
+    embedder.before = lambda: here.store.retire_generation(world.generations._scope_of(2))
+
+    with pytest.raises(GenerationNotFound):
+        world.generations.reindex(embedding="wide")
+    assert not any(points for (_, tenant), points in here.index.points.items() if tenant[-1] == "2")
+    here.store.add_generation(here.scope(world), embedder.profile, None)
+    embedder.before = None
+    built = world.generations._scope_of(3)
+    here.store.retire_generation(built)
+
+    with pytest.raises(GenerationNotFound):
+        world.generations._begin(built, None)
+
+
+@proves("generation.alias-moves-on-request")
+def test_moving_an_alias_keeps_the_model_and_chunking_of_what_it_named(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="wide", chunking="sentences")
+    world.generations.promote(2)
+
+    world.ingest(here.write("world/more.md", FERRY + "More."), update_alias=True)
+
+    generation = here.scope(world).generation
+    assert (generation.number, generation.profile.model) == (3, "wide")
+    assert generation.chunking == SENTENCES
+
+
+@proves("generation.never-half-filled")
+def test_readers_are_not_sent_to_a_generation_whose_model_is_not_there(
+    here: Place, tmp_path: Path
+) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="wide")
+    alone = place(tmp_path, index=here.index).library.world("world")
+
+    with pytest.raises(ProfileMismatch):
+        alone.generations.promote(2)
+
+    assert alone.search("the ferry").results
+
+
+@proves("generation.golden-queries-first")
+@pytest.mark.parametrize(
+    "wrong", [{"golden": "nothing.yaml"}, {"golden": "bad.jsonl"}, {"domain_key": " k "}]
+)
+def test_what_is_wrong_with_a_rotation_is_told_before_anything_is_done(
+    here: Place, wrong: dict[str, Any]
+) -> None:
+    world = here.world(ferry__md=FERRY)
+    (here.folder / "bad.jsonl").write_text("{}\n", encoding="utf-8")
+    if "golden" in wrong:
+        wrong = {"golden": str(here.folder / wrong["golden"])}
+
+    with pytest.raises((GoldenInvalid, InvalidSettings, SourceMissing)):
+        world.ingest(here.write("world/b.md", FERRY), update_alias=True, **wrong)
+
+    assert len(world.documents()) == 1
+    assert [one.generation.number for one in world.generations.list()] == [1]
+
+
+@proves("generation.alias-moves-on-request")
+def test_there_is_no_way_back_to_what_was_removed_nor_to_a_former_life(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex()
+    world.generations.promote(2)
+    world.generations.rollback()
+    world.generations.remove(2)
+
+    with pytest.raises(PromotionRefused):
+        world.generations.rollback()
+    world.generations.reindex()
+    world.generations.promote(1, domain="harbour")
+    world.generations.promote(3, domain="harbour")
+    world.generations.forget("harbour")
+    world.generations.promote(3, domain="harbour")
+    with pytest.raises(PromotionRefused):
+        world.generations.rollback(domain="harbour")
+
+
+@proves("generation.target-index")
+@pytest.mark.parametrize("key", ["", " a", "a\nb", "\x1b[31m", "x" * 201])
+def test_a_domain_has_a_key_that_can_be_printed_in_one_line(here: Place, key: str) -> None:
+    world = here.world(ferry__md=FERRY)
+
+    with pytest.raises(InvalidSettings):
+        world.generations.promote(1, domain=key)
+
+    assert here.library.domains() == []
+
+
+@proves("generation.target-index")
+def test_texts_that_another_model_embeds_are_counted_and_foretold(here: Place) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="wide")
+    source = here.write("world/b.md", "A tower. It burned.")
+
+    assert ["wide" in model for model in world.plan_ingest(source).beside] == [True]
+    assert world.ingest(source).embedded == 2
+
+
+@proves("store.disk-reserve")
+def test_a_full_disk_keeps_nobody_from_asking_anew(here: Place, tmp_path: Path) -> None:
+    world = here.world(ferry__md=FERRY)
+    world.reader("ann").set("1", sid=4)
+    asked = ("the ferry", "the pilot of glass")
+    before = [world.search(query).results for query in asked]
+    read = world.reader("ann").retrieve("who sang").context
+    here.sql("DELETE FROM query_cache")
+    here.sql("DELETE FROM tails")
+    here.sql("DELETE FROM tail_marks")
+    here.store.close()
+
+    full = SqliteStore(tmp_path / "store.db", here.clock, reserve=1 << 60)
+    object.__setattr__(here.library._parts, "store", full)
+
+    again = here.library.world("world")
+    assert [again.search(query).results for query in asked] == before
+    assert again.reader("ann").retrieve("who sang").context == read
+    with pytest.raises(StorageFull):
+        again.ingest(here.write("world/b.md", FERRY))
+
+
+def text(words: str) -> str:
+    return docx_maker.p(docx_maker.r(f"<w:t>{words}</w:t>"))
+
+
+def pictured(folder: Path, seed: int) -> str:
+    random = Random(seed)
+    body = ""
+    for number in range(30):
+        filler = "So. " * random.randrange(40)
+        body += text(f"Paragraph {number} tells of the harbour. {filler}")
+        if random.random() < 0.5:
+            body += docx_maker.p(docx_maker.picture("i1", alt=f"map {number}"))
+            body += text(f"Figure {number}: a map.")
+    path = folder / f"pictured{seed}.docx"
+    path.write_bytes(
+        docx_maker.docx(
+            body,
+            relations=[("i1", "image", "media/one.png")],
+            media={"word/media/one.png": PNG},
+        )
+    )
+    return str(path)
+
+
+def figures(world: World) -> dict[str | None, tuple[int, int | None, str]]:
+    found = world.search("a map of the harbour", top_k=500, floor=0.0).results
+    return {one.figure_id: _place(one) for one in found if one.kind is ChunkKind.FIGURE}
+
+
+def _place(one: Passage) -> tuple[int, int | None, str]:
+    return one.start, one.parent_chunk_local_index, one.text
+
+
+@proves("figures.chunk-fields")
+@pytest.mark.parametrize("placeholders", [True, False])
+@pytest.mark.parametrize("chunking", sorted(STANDARD_CHUNKING))
+def test_figures_cut_anew_stand_where_a_fresh_ingest_puts_them(
+    tmp_path: Path, chunking: str, placeholders: bool
+) -> None:
+    flags = FigureFlags(placeholders=placeholders, chunks=True)
+    here = place(tmp_path / "here", preparation=Preparation(figures=flags))
+    for seed in range(3):
+        source = pictured(tmp_path, seed)
+        first = here.library.create_world(f"first{seed}")
+        first.ingest(source, chunking="window")
+        first.generations.reindex(chunking=chunking)
+        fresh = here.library.create_world(f"fresh{seed}")
+        fresh.ingest(source, chunking=chunking)
+
+        anew = World(first._parts, OWNER, first._repairs, first.id, 2)
+
+        assert figures(fresh)
+        assert figures(anew) == figures(fresh)

@@ -1,0 +1,107 @@
+"""Tallies are counts of states: one that is not is found as such, and counted again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.stories import story
+from tests.worlds import Place, WordEmbedder, other_profile, place
+from truespan.engine.library import World
+from truespan.errors import GenerationIncomplete
+from truespan.upkeep.doctor import Action, Finding
+from truespan.upkeep.doctor.plan import read_plan, spelled
+
+TALLIES = "SELECT * FROM tallies ORDER BY 1, 2"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    made = place(tmp_path, others={"second": WordEmbedder(profile=other_profile(revision="2"))})
+    world = made.world(a__txt=story(60), b__txt=story(30, "garden"))
+    world.generations.reindex(embedding="second")
+    return made
+
+
+def the_world(here: Place) -> World:
+    return here.library.world("world")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1",
+        "UPDATE tallies SET embedded = embedded + 1 WHERE generation = 1 AND revision = 2",
+        "UPDATE tallies SET chunks = chunks + 1 WHERE generation = 2 AND revision = 1",
+        "UPDATE tallies SET quarantined = 1 WHERE generation = 2 AND revision = 1",
+        "DELETE FROM tallies WHERE generation = 2 AND revision = 2",
+        "INSERT INTO tallies VALUES (1, 0, 3, 3, 0)",
+    ],
+)
+def test_a_wrong_missing_or_surplus_tally_is_found_as_nothing_else_and_counted_again(
+    here: Place, statement: str
+) -> None:
+    right = here.sql(TALLIES)
+    here.sql(statement)
+
+    plan = here.library.doctor()
+    treatment = here.library.treat(read_plan(spelled(plan)))
+
+    assert plan["world"].counts() == {Finding.WRONG_TALLY: 1}
+    assert treatment.done == {Action.COUNT_AGAIN: 1}
+    assert treatment.left.healthy
+    assert here.sql(TALLIES) == right
+    assert the_world(here).generations.promote(2).generation == 2
+
+
+def test_a_generation_is_refused_for_a_wrong_tally_and_promoted_once_it_is_mended(
+    here: Place,
+) -> None:
+    here.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
+    with pytest.raises(GenerationIncomplete):
+        the_world(here).generations.promote(2)
+
+    here.library.treat(here.library.doctor())
+
+    assert the_world(here).generations.promote(2).generation == 2
+
+
+def test_pending_chunks_are_counted_whatever_the_tally_says_and_written(here: Place) -> None:
+    right = here.sql(TALLIES)
+    lost = here.sql("UPDATE states SET state = 'pending' WHERE position = 1 RETURNING chunk_id")
+
+    plan = here.library.doctor()
+    treatment = here.library.treat(plan)
+
+    assert plan["world"].counts() == {Finding.WRONG_TALLY: 4, Finding.PENDING: len(lost)}
+    assert treatment.left.healthy
+    assert here.sql("SELECT count(*) FROM states WHERE state <> 'embedded'") == [(0,)]
+    assert here.sql(TALLIES) == right
+
+
+def test_a_tally_that_was_counted_meanwhile_is_left_alone(here: Place) -> None:
+    here.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
+    plan = here.library.doctor()
+    here.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
+
+    treatment = here.library.treat(plan)
+
+    assert [item.finding for item in treatment.skipped] == [Finding.WRONG_TALLY]
+    assert treatment.left["world"].counts() == {Finding.WRONG_TALLY: 1}
+
+
+def test_a_document_that_lost_chunks_is_taken_anew_when_its_source_is_ingested(
+    here: Place,
+) -> None:
+    chunks = "SELECT generation, sum(chunks) FROM tallies GROUP BY 1"
+    whole = here.sql(chunks)
+    here.sql("DELETE FROM states WHERE revision = 1 AND generation = 1 AND position = 1")
+    assert Finding.WRONG_TALLY in here.library.doctor()["world"].counts()
+
+    here.library.treat(here.library.doctor())
+    assert here.sql(chunks) != whole
+    the_world(here).ingest(str(here.folder / "files" / "world"))
+
+    assert here.sql(chunks) == whole
+    assert here.library.doctor().healthy
