@@ -200,3 +200,8 @@ def test_any_number_of_marks_is_read_in_a_moment(mark: str) -> None:
     answer = mark * 20_000
 
     assert len(list(quotes_in(answer + "x"))) <= 20_001
+
+
+@pytest.mark.parametrize("inside", [" ", "[1] ", "…", "[", "[1 "])
+def test_a_quote_of_any_length_is_checked_in_a_moment(inside: str) -> None:
+    assert verified(f"“x {inside * 20_000}x”") == [False]

@@ -18,14 +18,17 @@ MOST_SHOWN = 10**15 - 1
 
 _DASH = "[-\u2010-\u2015]"
 _MINUS = "[-\u2212]"
+_GAP = r"\s{0,9}"
+"""Bounded, so that no answer takes long to read."""
 _NUMBERS = (
-    rf"(?:sources?\b:?\s*)?[\^#\u2116]?\s*{_MINUS}?\d+"
-    rf"(?:\s*{_DASH}\s*\d+)?"
+    rf"(?:sources?\b:?{_GAP})?[\^#\u2116]?{_GAP}{_MINUS}?\d+"
+    rf"(?:{_GAP}{_DASH}{_GAP}\d+)?"
 )
-_AND = r"\s*(?:[,;/&+]\s*(?:and\b)?|\band\b)\s*"
-OPENERS = "[\u3010\uff3b"
+_AND = rf"{_GAP}(?:[,;/&+]{_GAP}(?:and\b)?|\band\b){_GAP}"
+OPENERS, CLOSERS = "[\u3010\uff3b", "]\u3011\uff3d"
 GROUP = re.compile(
-    rf"\\?[{re.escape(OPENERS)}]\s*({_NUMBERS}(?:{_AND}{_NUMBERS})*)\s*[.:]?\s*\\?[\]\u3011\uff3d]",
+    rf"\\?[{re.escape(OPENERS)}]{_GAP}({_NUMBERS}(?:{_AND}{_NUMBERS})*)"
+    rf"(?:{_GAP}[.:])?{_GAP}\\?[{re.escape(CLOSERS)}]",
     re.IGNORECASE,
 )
 """Numbers in brackets, also as some models write them: `[#1]`, `[1 and 2]`, full-width ones."""

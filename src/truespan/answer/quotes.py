@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from unicodedata import category
 
-from truespan.answer.citations import GROUP
+from truespan.answer.citations import CLOSERS, GROUP, OPENERS
 from truespan.answer.marks import quotes_in
 from truespan.model.answer import Quote
 from truespan.model.bundle import Notice
@@ -22,8 +22,8 @@ from truespan.model.trail import Visible
 SidsOf: TypeAlias = Callable[[Visible, int, int, int], tuple[int, int]]
 """Gives the first and last sentence that a span touches, of a chunk's up to a given sentence."""
 
-_EDGES = re.compile(r"^(?:\s|\[?(?:\.{3}|…)\]?)+|(?:\s|\[?(?:\.{3}|…)\]?)+$")
-_CITATION_AT_END = re.compile(rf"(?:\s*{GROUP.pattern})+\s*$", re.IGNORECASE)
+_LEFT_OUT = ("[...]", "[…]", "[...", "[…", "...]", "…]", "...", "…")
+"""What stands at the ends of a quote for words around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Qu
     for start, end, text in quotes_in(answer):
         quote = _checked(text, runs, sids_of)
         whole = quote
-        if not quote.verified and (shorter := _CITATION_AT_END.sub("", text)) != text:
+        if not quote.verified and (shorter := _without_citations(text)) != text:
             # Some put the number of a source inside the marks; the words are still to be checked.
             quote = _checked(shorter, runs, sids_of)
         found.append(quote)
@@ -111,7 +111,7 @@ def _runs(sources: Sequence[Visible]) -> list[_Run]:
 
 def _checked(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
     shown = " ".join(text.split())
-    wanted, _ = fold(_EDGES.sub("", text))
+    wanted, _ = fold(_trimmed(text))
     for run in runs:
         span = run.find(wanted) if wanted else None
         if span is not None:
@@ -119,6 +119,26 @@ def _checked(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
             first, last = _sids(run, holder, span, sids_of)
             return Quote(shown, True, holder.chunk_id, holder.document, first, last)
     return Quote(shown, False)
+
+
+def _without_citations(text: str) -> str:
+    """Return a quote without the numbers of sources at its end."""
+    while text.rstrip().endswith(tuple(CLOSERS)):
+        begin = max(text.rfind(one) for one in OPENERS)
+        if begin < 0 or not GROUP.fullmatch(text.rstrip(), begin):
+            break
+        text = text[:begin].removesuffix("\\").rstrip()
+    return text
+
+
+def _trimmed(text: str) -> str:
+    """Return a quote without white space and ellipses at its ends."""
+    before = None
+    while text != before:
+        before, text = text, text.strip()
+        for edge in _LEFT_OUT:
+            text = text.removeprefix(edge).removesuffix(edge)
+    return text
 
 
 def _sids(run: _Run, holder: Visible, span: tuple[int, int], sids_of: SidsOf) -> tuple[int, int]:

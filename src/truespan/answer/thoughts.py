@@ -24,7 +24,7 @@ def without_thoughts(pieces: Generator[str, None, None]) -> Generator[str, None,
                 continue
             if not name and not held:
                 # What nobody sees goes on at once: without end, it is a blank reply.
-                yield _unseen(piece)
+                yield " " * len(_unseen(piece))
             held += piece
             name, held, speaking = _passed(name, held)
             if speaking and held:
