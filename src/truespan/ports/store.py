@@ -5,31 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from truespan.model.chunk import ChunkRecord, CutChunk, PendingChunk, Vector
+from truespan.model.chunk import ChunkRecord, PendingChunk, Vector
 from truespan.model.document import (
     AuditEntry,
     Derivable,
     Derived,
     Document,
-    DomainRecord,
     Draft,
-    GenerationRecord,
-    KeptGeneration,
     OutlineEntry,
-    Recuttable,
     RevisionRef,
     ShelfEntry,
     WorldStatus,
 )
 from truespan.model.ids import ChunkId, TextHash, WorldId
 from truespan.model.job import Job, JobCounts, JobDocument, JobLine, JobNews, JobState, Phase
-from truespan.model.profile import ChunkingProfile, EmbeddingProfile
+from truespan.model.profile import EmbeddingProfile
 from truespan.model.reading import Anchor, Position, StoredSentence, TailChunk
-from truespan.model.scope import Aim, Authority, Generation, Scope, World
+from truespan.model.scope import Aim, Authority, Scope, World
 from truespan.model.trail import Flaw, Repair
 from truespan.ports.calibration import CalibrationStore
 from truespan.ports.embedding import Cooldowns
 from truespan.ports.erasure import ErasureStore
+from truespan.ports.generations import GenerationStore
 from truespan.ports.scrub import ScrubStore
 from truespan.ports.usage import UsageLog
 from truespan.ports.words import WordStore
@@ -53,56 +50,6 @@ class WorldStore(Protocol):
         """Return the world of a domain, with the generation its alias names; None as above."""
         ...
 
-    def generations(self, scope: Scope) -> list[GenerationRecord]:
-        """Return every generation of the world, by number, with what it holds."""
-        ...
-
-    def kept_generations(self, scope: Scope) -> list[KeptGeneration]:
-        """Return every generation of the world that is not being removed, by number."""
-        ...
-
-    def add_generation(
-        self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
-    ) -> Generation:
-        """Begin another generation, which no alias names yet."""
-        ...
-
-    def move_alias(self, scope: Scope, domain: str | None) -> bool:
-        """Let an alias name the scope's generation, in one commit; None is the world's default.
-
-        False when the generation is not complete, or being removed.
-
-        Raises:
-            DomainNotFound: the key names a generation of another world.
-        """
-        ...
-
-    def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
-        """Return what an alias named before its last move, if that is still there."""
-        ...
-
-    def domains(self, authority: Authority) -> list[DomainRecord]:
-        """Return the domains of the worlds an authority sees, by key."""
-        ...
-
-    def remove_domain(self, scope: Scope, key: str) -> None: ...
-
-    def retire_generation(self, scope: Scope) -> None:
-        """Let nothing name the scope's generation any more; its points and rows are still there.
-
-        Raises:
-            GenerationInUse: an alias names it.
-        """
-        ...
-
-    def retired_generations(self, scope: Scope) -> list[Generation]:
-        """Return generations that were retired and whose rows remain."""
-        ...
-
-    def remove_generation(self, scope: Scope) -> None:
-        """Remove the rows of a retired generation, and the vectors that nothing else needs."""
-        ...
-
     def begin_generation(
         self, authority: Authority, world: WorldId, profile: EmbeddingProfile
     ) -> World:
@@ -123,25 +70,6 @@ class DocumentStore(Protocol):
         """Write revisions with all their rows, invisible to readers, in one commit.
 
         An earlier staged revision of the same document is replaced.
-        """
-        ...
-
-    def uncut(self, scope: Scope) -> list[RevisionRef]:
-        """Return revisions, staged or in force, that the generation has no chunks of."""
-        ...
-
-    def recuttable(self, scope: Scope, revision: RevisionRef) -> Recuttable | None:
-        """Return all that chunks are made of; None when the revision is gone.
-
-        Raises:
-            StoreDamaged: its text does not match its hash.
-        """
-        ...
-
-    def write_chunks(self, scope: Scope, revision: RevisionRef, chunks: Sequence[CutChunk]) -> bool:
-        """Give the scope's generation its chunks of a revision, unless it has them.
-
-        False when the revision or the generation is gone.
         """
         ...
 
@@ -421,6 +349,7 @@ class UpkeepStore(Protocol):
 
 class TrustedStore(
     WorldStore,
+    GenerationStore,
     DocumentStore,
     ChunkStore,
     ReaderStore,

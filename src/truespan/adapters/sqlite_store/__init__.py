@@ -22,6 +22,7 @@ from truespan.adapters.sqlite_store.jobs import SqliteJobs
 from truespan.adapters.sqlite_store.readers import SqliteReaders
 from truespan.adapters.sqlite_store.recutting import SqliteRecutting
 from truespan.adapters.sqlite_store.scrub import SqliteScrub
+from truespan.adapters.sqlite_store.shelf import SqliteShelf
 from truespan.adapters.sqlite_store.soundness import SqliteSoundness
 from truespan.adapters.sqlite_store.upkeep import SqliteUpkeep
 from truespan.adapters.sqlite_store.usage import SqliteUsage
@@ -36,6 +37,7 @@ class SqliteStore(
     SqliteDocuments,
     SqliteRecutting,
     SqliteWords,
+    SqliteShelf,
     SqliteChunks,
     SqliteReaders,
     SqliteQueryCache,

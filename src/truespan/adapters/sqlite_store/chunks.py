@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +10,7 @@ import apsw
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.figures import figure_mark
 from truespan.adapters.sqlite_store.rebuild import rebuild
+from truespan.adapters.sqlite_store.shelf import tags_of
 from truespan.adapters.sqlite_store.staging import revision_key, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.model.chunk import (
@@ -23,9 +22,9 @@ from truespan.model.chunk import (
     StoredChunk,
     Vector,
 )
-from truespan.model.document import RevisionRef, ShelfEntry
+from truespan.model.document import RevisionRef
 from truespan.model.ids import ChunkId, TextHash, hash_bytes
-from truespan.model.scope import Scope, World, admits
+from truespan.model.scope import Scope
 from truespan.model.trail import Flaw, FlawKind, Repair
 from truespan.ports import Clock
 
@@ -70,71 +69,6 @@ class SqliteChunks:
 
     _connections: Connections
     _clock: Clock
-
-    def __init__(self) -> None:
-        self._shelves: dict[tuple[Any, ...], tuple[ShelfEntry, ...]] = {}
-        self._shelves_lock = threading.Lock()
-
-    def shelf(self, scope: Scope, world: World) -> tuple[ShelfEntry, ...]:
-        """Return the labels of every document in force, by number.
-
-        They are remembered until the world changes, which the caller has just read.
-        """
-        asked = (world.id, world.changes, scope.generation.number)
-        known = self._shelves.get(asked)
-        if known is None:
-            known = self._shelf(scope)
-            with self._shelves_lock:
-                if len(self._shelves) > 64:
-                    self._shelves.clear()
-                self._shelves[asked] = known
-        return known
-
-    def _shelf(self, scope: Scope) -> tuple[ShelfEntry, ...]:
-        rows = self._connections.query(
-            """SELECT d.number, d.doc_id, r.name, r.language, r.language_declared, r.version,
-                 r.tags, t.embedded, t.chunks - t.embedded - t.quarantined
-               FROM documents d
-               JOIN revisions r ON r.document = d.key AND r.state = 'active'
-               JOIN tallies t ON t.revision = r.key AND t.generation = ?
-               WHERE d.world = (SELECT key FROM worlds WHERE id = ?) AND d.deleted_at IS NULL
-               ORDER BY d.number""",
-            (scope.generation.number, scope.world),
-        )
-        return tuple(
-            ShelfEntry(
-                number, doc_id, name, language, bool(declared), version, _tags(tags), *counts
-            )
-            for number, doc_id, name, language, declared, version, tags, *counts in rows
-        )
-
-    def embedded_count(self, scope: Scope, world: World) -> int:
-        """Return how many chunks of the revisions readers see are embedded, within the scope."""
-        if scope.chapter is not None or scope.section is not None:
-            return self._placed_count(scope)
-        shelf = self.shelf(scope, world)
-        return sum(entry.embedded for entry in shelf if admits(scope.documents, entry.number))
-
-    def _placed_count(self, scope: Scope) -> int:
-        rows = self._connections.query(
-            """SELECT d.number, coalesce(c.chapter, r.title),
-                 coalesce(c.section, c.chapter, r.title), count(*)
-               FROM documents d
-               JOIN revisions r ON r.document = d.key AND r.state = 'active'
-               JOIN states s ON s.revision = r.key AND s.generation = ? AND s.state = 'embedded'
-               JOIN chunks c ON c.revision = s.revision AND c.generation = s.generation
-                 AND c.position = s.position
-               WHERE d.world = (SELECT key FROM worlds WHERE id = ?) AND d.deleted_at IS NULL
-               GROUP BY 1, 2, 3""",
-            (scope.generation.number, scope.world),
-        )
-        return sum(
-            count
-            for number, chapter, section, count in rows
-            if admits(scope.documents, number)
-            and scope.chapter in (None, chapter.casefold())
-            and scope.section in (None, section.casefold())
-        )
 
     def read_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
         """Return what is known of each id in the scope's world and generation, in one read.
@@ -301,10 +235,6 @@ class SqliteChunks:
         return restored is True
 
 
-def _tags(stored: str) -> tuple[str, ...]:
-    return () if stored == "[]" else tuple(json.loads(stored))
-
-
 def _record(row: tuple) -> ChunkRecord:
     chunk, state, revision_state, deleted_at = row[:4]
     label, data = _label(row), row[18]
@@ -339,7 +269,7 @@ def _label(row: tuple[Any, ...]) -> DocumentLabel:
     number, doc_id, name, title, declared, revision = row[4:10]
     tags, language, version = row[26:29]
     return DocumentLabel(
-        number, doc_id, name, title, declared, revision, _tags(tags), language, version
+        number, doc_id, name, title, declared, revision, tags_of(tags), language, version
     )
 
 
