@@ -67,6 +67,8 @@ def evaluate(
     from truespan.upkeep.compare import compare, gate
 
     require_target(world, domain)
+    if generation is not None and domain is not None:
+        raise InvalidSettings("Name a generation or a domain, one of the two.")
     with open_at(library) as opened:
         chosen = named_world(opened, world, domain)
         found = chosen.evaluate(golden, generation=generation, domain=domain, fused=fused)
