@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
+FRAMEWORKS := .venv-frameworks
 
-.PHONY: help demo test test-system programs lint format types bench prove fuzz promises lock clean
+.PHONY: help demo test test-system test-frameworks programs lint format types bench prove fuzz promises lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -38,6 +39,22 @@ PROGRAMS := libreoffice-writer pandoc
 test-system: $(VENV)/.dev ## make documents with LibreOffice and pandoc and read them back
 	@{ command -v soffice && command -v pandoc; } >/dev/null || $(MAKE) --no-print-directory programs
 	$(BIN)/python -m pytest -m system -rs
+
+# Frameworks live apart too: Truespan needs none of them, and the other tests must notice if it did.
+$(FRAMEWORKS)/.installed: lock/frameworks.txt pyproject.toml
+	@echo "installing Truespan and the frameworks it has adapters for ..."
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes -r lock/frameworks.txt
+	PATH="$(CURDIR)/$(FRAMEWORKS)/bin:$$PATH" $(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation -e .
+	@touch $@
+
+# Frameworks may wish to fetch things or to report home; here nothing leaves the machine.
+test-frameworks: $(FRAMEWORKS)/.installed ## try the adapters with the frameworks themselves
+	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks -m frameworks -rs \
+		--allow-hosts=127.0.0.1 --allow-unix-socket -o asyncio_mode=auto \
+		-o asyncio_default_fixture_loop_scope=function
 
 programs:
 	@if ! command -v apt-get >/dev/null; then \
@@ -87,11 +104,11 @@ promises: $(VENV)/.dev ## write the proofs found in the tests into tests/promise
 	$(BIN)/python -m tests.promises --write
 
 lock: ## renew the lock files (needs uv)
-	for set in runtime dev bench; do \
+	for set in runtime dev bench frameworks; do \
 		uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 			--no-header --no-annotate --quiet --upgrade pyproject.toml --group build \
 			$$([ $$set = runtime ] || echo --group $$set) -o lock/$$set.txt; \
 	done
 
 clean: ## remove the environments, the demo library and the measurements
-	rm -rf $(VENV) $(BENCH) bench/results demo-library .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) bench/results demo-library .pytest_cache .ruff_cache .hypothesis

@@ -16,6 +16,7 @@ from truespan.adapters.files.golden import GoldenFolder
 from truespan.adapters.files.sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_processes import SystemProcesses
+from truespan.adapters.system_randomness import SystemRandomness
 from truespan.engine.library import Library, World
 from truespan.engine.parts import OtherEmbedder, Parts
 from truespan.ingest.load import load, supported
@@ -362,6 +363,7 @@ def place(
         assets=AssetFolder(folder / "assets", reserve=0),
         golden=GoldenFolder(),
         processes=SystemProcesses(),
+        randomness=SystemRandomness(),
         clock=own_clock,
         preparation=preparation or Preparation(),
         others={

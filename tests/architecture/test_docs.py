@@ -31,7 +31,7 @@ from truespan import errors
 from truespan.adapters.child import parser as child_parser
 from truespan.adapters.child.parser import ChildParser
 from truespan.doors.cli import answer as answering
-from truespan.doors.cli import backup, doctor, evaluate, generations, ingest, reading
+from truespan.doors.cli import backup, doctor, evaluate, generations, ingest, reading, tokens
 from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
 from truespan.engine.generations import Promotion
 from truespan.ingest import draft, figures
@@ -48,6 +48,7 @@ from truespan.model.job import DocumentState, Job, JobCounts, JobState
 from truespan.model.profile import STANDARD_CHUNKING
 from truespan.model.request import ReadingRequest, RetrievalRequest
 from truespan.model.text import Properties
+from truespan.model.token import TokenRecord
 from truespan.model.trail import FlawKind
 from truespan.model.usage import UsageRecord
 from truespan.reading.positions import Whereabouts
@@ -237,7 +238,7 @@ def commands_of(group: Any, above: str = "") -> dict[str, set[str]]:
 
 def test_the_command_line_page_has_every_command_with_its_options() -> None:
     # Each of these modules adds its commands to it.
-    modules = (answering, backup, doctor, evaluate, generations, ingest)
+    modules = (answering, backup, doctor, evaluate, generations, ingest, tokens)
     assert all(module.app is reading.app for module in modules)
     known = commands_of(typer.main.get_command(reading.app))
     shared = {"-L", "-w", "-r"}
@@ -276,6 +277,7 @@ def test_the_command_line_page_has_every_command_with_its_options() -> None:
         ("generations.md", Promotion),
         ("generations.md", GenerationRecord),
         ("generations.md", DomainRecord),
+        ("tokens.md", TokenRecord),
     ],
 )
 def test_the_pages_list_every_member_of_what_is_returned(page: str, kind: Any) -> None:

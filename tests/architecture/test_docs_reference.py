@@ -14,11 +14,12 @@ from tests.docs_reader import DOCS, sections_of, table_rows
 from truespan.engine.generations import Generations
 from truespan.engine.library import Library, World
 from truespan.engine.reader import Reader
+from truespan.engine.tokens import Tokens
 from truespan.settings.embeddings import _MEMBERS
 from truespan.upkeep.receipt import Receipt
 
 
-@pytest.mark.parametrize("kind", [Library, World, Reader, Generations])
+@pytest.mark.parametrize("kind", [Library, World, Reader, Generations, Tokens])
 def test_the_library_page_lists_everything_that_can_be_called(kind: Any) -> None:
     rows = table_rows(sections_of(DOCS / "library.md")[kind.__name__])
 

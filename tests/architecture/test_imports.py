@@ -62,7 +62,8 @@ ALLOWED = {
 
 ENGINE = (
     "parts", "jobs", "intake", "held", "removal", "evaluation", "judged", "answering", "checkup",
-    "generations", "kept", "filled", "shelved", "reader", "world", "library",
+    "generations", "kept", "filled", "shelved", "reader", "world", "tokens",
+    "library",
 )  # fmt: skip
 """The modules of the engine: each may import only those that stand before it."""
 
@@ -84,6 +85,10 @@ THIRD_PARTY = {
     "click": "doors/cli/",
     "rich": "doors/cli/",
     "mcp": "doors/mcp/",
+    "langchain_core": "doors/langchain.py",
+    "pydantic": "doors/langchain.py",
+    "llama_index": "doors/llamaindex.py",
+    "haystack": "doors/haystack.py",
     "msgspec": "",
     "numpy": "",
 }

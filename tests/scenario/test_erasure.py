@@ -175,6 +175,7 @@ def rows_of(made: Library, world: str) -> dict[str, int]:
 STAYING = {
     "worlds", "generations", "jobs", "job_documents", "job_lines", "readers", "aliases",
     "alias_moves", "calibrations", "probes", "usage", "cooldowns", "erasures",
+    "tokens", "token_worlds",
 }  # fmt: skip
 """Tables that may have rows when a world has no document. Whoever adds a table decides."""
 

@@ -21,6 +21,7 @@ from truespan.adapters.remains import FolderRemains
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_clock import SystemClock
 from truespan.adapters.system_processes import SystemProcesses
+from truespan.adapters.system_randomness import SystemRandomness
 from truespan.adapters.usage_key import UsageKey
 from truespan.compose.answers import CONFIGURED_DISTANCE, answer_rules
 from truespan.compose.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE, backups_of
@@ -108,6 +109,7 @@ def open_library(
                 folder / STORE_FILE, folder / INDEX_FOLDER, _assets_folder(folder, settings)
             ),
             backups=backups_of(folder, _assets(folder, settings), settings, clock),
+            randomness=SystemRandomness(),
             mark_query=UsageKey(folder / USAGE_KEY_FILE).mark,
             environment=LibraryEnvironment(folder, settings, store, index, model, clock),
         ),

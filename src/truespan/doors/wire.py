@@ -33,6 +33,8 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.DocumentNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.ChunkNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.NotAllowed: Status(403, 2, _INVALID_PARAMS),
+    errors.Unauthorized: Status(401, 2, _INVALID_PARAMS),
+    errors.TokenNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.PositionNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.PassageNotFound: Status(422, 2, _INVALID_PARAMS),
     errors.PassageAmbiguous: Status(422, 2, _INVALID_PARAMS),
@@ -74,6 +76,22 @@ def exit_code_of_bundle(bundle: ContextBundle) -> int:
         return 0
     kind = _kind_of(bundle.error.code)
     return status_of(kind.__new__(kind)).exit_code
+
+
+def failure_of(bundle: ContextBundle) -> errors.TruespanError | None:
+    """Return the error that a bundle tells of, to be raised where there are no bundles.
+
+    Its kind, code and words are those of the failure; members that only some kinds have are not
+    told in a bundle, and are missing.
+    """
+    if bundle.error is None:
+        return None
+    kind = _kind_of(bundle.error.code)
+    failure = kind.__new__(kind)
+    # The constructors of some kinds take other arguments; the message has its advice in it already.
+    errors.TruespanError.__init__(failure, bundle.error.message, advice="")
+    failure.retryable = bundle.error.retryable
+    return failure
 
 
 def _kind_of(code: str) -> type[errors.TruespanError]:

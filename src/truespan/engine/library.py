@@ -9,6 +9,7 @@ from types import TracebackType
 from truespan.engine.checkup import Checkup
 from truespan.engine.parts import Parts
 from truespan.engine.removal import delete_world, remover
+from truespan.engine.tokens import Tokens, authenticated
 from truespan.engine.world import OnProgress, World
 from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldNotFound
 from truespan.model.backup import BackupReport
@@ -90,6 +91,19 @@ class Library:
             WorldBusy: a job of the world runs.
         """
         return delete_world(self._parts, self._authority, self._record(reference), erase=erase)
+
+    @property
+    def tokens(self) -> Tokens:
+        """Return the access tokens of the library, for its owner to make, list and revoke."""
+        return Tokens(self._parts, self._authority)
+
+    def authenticate(self, secret: str) -> Authority:
+        """Return what whoever holds this token may do, within what this library may do.
+
+        Raises:
+            Unauthorized: it is no token, or unknown, expired or revoked; which is not said.
+        """
+        return authenticated(self._parts, self._authority, secret)
 
     def backup(
         self,

@@ -20,6 +20,7 @@ from truespan.ports import (
     Environment,
     GoldenFiles,
     Processes,
+    Randomness,
     Remains,
     SourceFinder,
     SourceParser,
@@ -69,6 +70,8 @@ class Parts:
     """Who writes backups; nobody unless composed so."""
     remains: Remains | None = None
     """Who looks through the library's files for what was deleted; nobody unless composed so."""
+    randomness: Randomness | None = None
+    """Who makes secrets; without it there are no new tokens."""
     mark_query: Callable[[str, str], str] = lambda _world, _query: ""
     """Gives what the usage log has in place of a query of a world; nothing without a key."""
 

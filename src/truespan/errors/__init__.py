@@ -10,6 +10,8 @@
     │   ├── DocumentNotFound
     │   ├── ChunkNotFound
     │   ├── NotAllowed             this caller may not do that here
+    │   ├── Unauthorized           no valid token, for whatever reason
+    │   ├── TokenNotFound
     │   ├── PositionNotFound       no reading position is recorded there
     │   ├── PassageNotFound        a passage that should stand in a document does not
     │   ├── PassageAmbiguous       it stands there more than once
@@ -93,6 +95,8 @@ from truespan.errors.caller import (
     QueryTooLong,
     RecordNotFound,
     ScopeViolation,
+    TokenNotFound,
+    Unauthorized,
     WorldBusy,
     WorldExists,
     WorldNotFound,
@@ -210,7 +214,9 @@ __all__ = [
     "StoreBusy",
     "StoreDamaged",
     "TextTooLong",
+    "TokenNotFound",
     "TruespanError",
+    "Unauthorized",
     "WorldBusy",
     "WorldExists",
     "WorldNotFound",

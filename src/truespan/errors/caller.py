@@ -70,6 +70,26 @@ class NotAllowed(CallerError):
         super().__init__(f"This caller may not {verb} here.")
 
 
+class Unauthorized(CallerError):
+    """No valid token. It never says why: unknown, wrong, expired and revoked are one answer."""
+
+    code = "unauthorized"
+
+    def __init__(self) -> None:
+        super().__init__("This needs a valid token.")
+
+
+class TokenNotFound(CallerError):
+    """There is no token of that id. What was given is not repeated: it may be a secret."""
+
+    code = "token_not_found"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "There is no token of that id.", advice="'truespan token list' shows them."
+        )
+
+
 class PositionNotFound(CallerError):
     code = "no_reading_position"
 

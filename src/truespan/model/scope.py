@@ -45,6 +45,12 @@ def admits(allowed: frozenset[T] | Unlimited, item: T) -> bool:
     return isinstance(allowed, Unlimited) or item in allowed
 
 
+def _both(
+    one: frozenset[T] | Unlimited, other: frozenset[T] | Unlimited
+) -> frozenset[T] | Unlimited:
+    return one if isinstance(other, Unlimited) else narrowed(one, other)
+
+
 @dataclass(frozen=True, slots=True)
 class Authority:
     """Who asks: the worlds, verbs and readers that a caller has been given."""
@@ -63,6 +69,14 @@ class Authority:
         return replace(
             self, worlds=narrowed(self.worlds, worlds), verbs=narrowed(self.verbs, verbs)
         )
+
+    def within(self, other: Authority) -> Authority:
+        """Return what both authorities allow."""
+        readers = _both(self.readers, other.readers)
+        verbs = self.verbs & other.verbs
+        if not isinstance(readers, Unlimited):
+            verbs &= {Verb.FOLLOW}
+        return Authority(_both(self.worlds, other.worlds), verbs, readers)
 
     def as_reader(self, world: WorldId, reader: str) -> Authority:
         """Return an authority that can only ask as this reader of this world."""

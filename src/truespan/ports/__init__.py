@@ -26,6 +26,7 @@ from truespan.ports.store import (
     UpkeepStore,
     WorldStore,
 )
+from truespan.ports.tokens import Randomness, TokenStore
 from truespan.ports.words import WordStore
 
 __all__ = [
@@ -47,11 +48,13 @@ __all__ = [
     "JobStore",
     "Processes",
     "QueryCache",
+    "Randomness",
     "ReaderStore",
     "Remains",
     "SourceFinder",
     "SourceParser",
     "TokenCounter",
+    "TokenStore",
     "TrustedStore",
     "UpkeepStore",
     "VectorIndex",

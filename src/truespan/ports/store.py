@@ -28,6 +28,7 @@ from truespan.ports.embedding import Cooldowns
 from truespan.ports.erasure import ErasureStore
 from truespan.ports.generations import GenerationStore
 from truespan.ports.scrub import ScrubStore
+from truespan.ports.tokens import TokenStore
 from truespan.ports.usage import UsageLog
 from truespan.ports.words import WordStore
 
@@ -362,6 +363,7 @@ class TrustedStore(
     CalibrationStore,
     ScrubStore,
     WordStore,
+    TokenStore,
     Protocol,
 ):
     """Holds all that is believed. Several processes may use it at once."""

@@ -24,6 +24,7 @@ from truespan.adapters.sqlite_store.recutting import SqliteRecutting
 from truespan.adapters.sqlite_store.scrub import SqliteScrub
 from truespan.adapters.sqlite_store.shelf import SqliteShelf
 from truespan.adapters.sqlite_store.soundness import SqliteSoundness
+from truespan.adapters.sqlite_store.tokens import SqliteTokens
 from truespan.adapters.sqlite_store.upkeep import SqliteUpkeep
 from truespan.adapters.sqlite_store.usage import SqliteUsage
 from truespan.adapters.sqlite_store.words import SqliteWords
@@ -48,6 +49,7 @@ class SqliteStore(
     SqliteScrub,
     SqliteSoundness,
     SqliteCalibrations,
+    SqliteTokens,
 ):
     """Everything that is believed, in one file."""
 

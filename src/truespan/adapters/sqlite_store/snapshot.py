@@ -98,6 +98,8 @@ def make_ready(store: Path) -> None:
             connection.execute("UPDATE states SET state = 'pending' WHERE state = 'embedded'")
             connection.execute("UPDATE tallies SET embedded = 0")
             connection.execute("DELETE FROM erasures")
+            # A token revoked since would be valid again, and one in a stranger's file a back door.
+            connection.execute("DELETE FROM tokens")
     except BackupInvalid:
         raise
     except (apsw.Error, TruespanError):

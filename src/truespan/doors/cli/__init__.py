@@ -18,11 +18,20 @@ def run(arguments: list[str]) -> int:
     """Run one command; every error becomes one clear line and a code, never a traceback."""
     from typer.exceptions import Abort, Exit, TyperException
 
-    from truespan.doors.cli import answer, backup, doctor, evaluate, generations, ingest, reading
+    from truespan.doors.cli import (
+        answer,
+        backup,
+        doctor,
+        evaluate,
+        generations,
+        ingest,
+        reading,
+        tokens,
+    )
     from truespan.doors.cli.app import app
 
     # Imported so that their commands are known.
-    del answer, backup, doctor, evaluate, generations, ingest, reading
+    del answer, backup, doctor, evaluate, generations, ingest, reading, tokens
 
     try:
         _require_text(arguments)

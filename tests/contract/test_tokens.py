@@ -1,0 +1,375 @@
+"""Tokens as the store keeps them, and the engine that makes and tells them."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.forensics import contents
+from tests.stories import story
+from tests.worlds import Place, place
+from truespan.adapters.sqlite_store.connection import Connections, _steps, migrate
+from truespan.adapters.sqlite_store.snapshot import make_ready, take_snapshot
+from truespan.engine.library import Library
+from truespan.errors import (
+    InvalidSettings,
+    NotAllowed,
+    StoreDamaged,
+    TokenNotFound,
+    Unauthorized,
+    WorldNotFound,
+)
+from truespan.model.ids import WorldId
+from truespan.model.scope import OWNER, UNLIMITED, Authority, Verb
+from truespan.model.token import TokenSecret, TokenState
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    made = place(tmp_path / "library")
+    made.world("one", a__txt=story(10))
+    made.world("two", b__txt=story(10))
+    return made
+
+
+def opened_by(here: Place, text: str) -> Library:
+    """Return the library as a door gives it to whoever holds a token."""
+    return Library(here.library._parts, here.library.authenticate(text))
+
+
+def test_a_token_is_kept_as_it_was_made(here: Place) -> None:
+    one = here.library.world("one").id
+    tokens = here.library.tokens
+
+    made = [
+        tokens.create("reading", worlds=["one"])[0],
+        tokens.create("all", worlds=UNLIMITED, verbs=list(Verb), expires_in=60)[0],
+        tokens.create("ada's", worlds="one", readers=["ada", " bob "])[0],
+    ]
+
+    assert tokens.list() == made
+    assert (made[0].worlds, made[0].verbs) == (frozenset({one}), {Verb.READ})
+    assert (made[0].readers, made[0].expires_at) == (UNLIMITED, None)
+    assert (made[1].worlds, made[1].expires_at) == (UNLIMITED, here.clock.time + 60)
+    assert (made[2].readers, made[2].verbs) == (frozenset({"ada", "bob"}), {Verb.FOLLOW})
+
+
+def test_whoever_holds_a_token_can_do_what_it_allows_and_no_more(here: Place) -> None:
+    _, secret = here.library.tokens.create("reading", worlds=["one"])
+    held = opened_by(here, secret.reveal())
+
+    assert held.world("one").search("the", floor=0.0).results
+    assert [world.name for world in held.worlds()] == ["one"]
+    for attempt in (
+        lambda: held.world("two"),
+        lambda: held.world(here.library.world("two").id),
+        lambda: held.world("one").delete("1"),
+        lambda: held.delete_world("one"),
+        lambda: held.create_world("three"),
+    ):
+        with pytest.raises(WorldNotFound):
+            attempt()
+
+
+def test_a_token_of_readers_follows_them_and_nobody_else(here: Place) -> None:
+    world = here.library.world("one")
+    for name in ("ada", "bob"):
+        world.reader(name).set("a.txt", sid=3)
+    _, secret = here.library.tokens.create("ada's", worlds=["one"], readers=["ada"])
+    held = opened_by(here, secret.reveal()).world("one")
+
+    assert held.reader("ada").retrieve("the").status == "success"
+    for attempt in (lambda: held.search("the"), lambda: held.reader("bob").retrieve("the")):
+        with pytest.raises(NotAllowed):
+            attempt()
+    with pytest.raises((NotAllowed, WorldNotFound)):
+        held.reader("ada").set("a.txt", sid=9)
+
+
+@pytest.mark.parametrize(
+    "authority",
+    [
+        Authority(UNLIMITED, frozenset({Verb.ADMINISTER})),
+        Authority(UNLIMITED, frozenset()),
+        OWNER.narrow(worlds=[WorldId("one")], verbs=Verb),
+    ],
+)
+def test_tokens_are_for_the_owner_alone(here: Place, authority: Authority) -> None:
+    record, _ = here.library.tokens.create("first", worlds=["one"])
+    held = Library(here.library._parts, authority).tokens
+
+    for attempt in (
+        lambda: held.create("second", worlds=UNLIMITED),
+        held.list,
+        lambda: held.revoke(record.id),
+        lambda: here.store.create_token(authority, replace(record, id="x"), bytes(32)),
+    ):
+        with pytest.raises(NotAllowed):
+            attempt()
+    assert here.library.tokens.list() == [record]
+
+
+def test_a_library_that_is_narrower_than_its_token_stays_so(here: Place) -> None:
+    _, secret = here.library.tokens.create("all", worlds=UNLIMITED, verbs=list(Verb))
+    one = WorldId(here.library.world("one").id)
+    narrow = OWNER.narrow(worlds=[one], verbs=[Verb.READ])
+
+    assert here.library.authenticate(secret.reveal()) == OWNER
+    assert Library(here.library._parts, narrow).authenticate(secret.reveal()) == narrow
+
+
+def wrong(here: Place) -> dict[str, Any]:
+    """Return texts that open nothing, by what is wrong with them."""
+    tokens = here.library.tokens
+    _, good = tokens.create("good", worlds=["one"])
+    _, other = tokens.create("other", worlds=["one"])
+    revoked, revoked_secret = tokens.create("revoked", worlds=["one"])
+    tokens.revoke(revoked.id)
+    _, expired = tokens.create("expired", worlds=["one"], expires_in=5)
+    here.clock.time += 5
+    text = good.reveal()
+    return {
+        "unknown": TokenSecret.of(bytes(8), bytes(32)).reveal(),
+        "revoked": revoked_secret.reveal(),
+        "expired": expired.reveal(),
+        "of another": text[:20] + other.reveal()[20:],
+        "changed": text[:-1] + ("A" if text[-1] != "A" else "B"),
+        "cut": text[:-1],
+        "longer": text + "A",
+        "upper": text.upper(),
+        "look-alike": text.replace("t", "\u0442", 1),
+        "quoted": f"ts_' OR 1=1 --_{text[20:]}",
+        "NUL": text + "\x00",
+        "surrogate": text[:-1] + "\ud800",
+        "very long": text * 50_000,
+        "empty": "",
+        "none": None,
+        "bytes": text.encode(),
+    }
+
+
+def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(here: Place) -> None:
+    answers = {}
+    for kind, text in wrong(here).items():
+        with pytest.raises(Unauthorized) as refused:
+            here.library.authenticate(text)
+        error = refused.value
+        answers[kind] = (type(error), str(error), error.args, error.__cause__, error.__context__)
+
+    assert len(answers) == 16
+    assert set(answers.values()) == {answers["unknown"]}
+
+
+def test_a_token_is_valid_until_it_expires_and_not_at_that_moment(here: Place) -> None:
+    _, secret = here.library.tokens.create("short", worlds=["one"], expires_in=10)
+    here.clock.time += 9.99
+    here.library.authenticate(secret.reveal())
+    here.clock.time += 0.01
+
+    with pytest.raises(Unauthorized):
+        here.library.authenticate(secret.reveal())
+    assert here.library.tokens.state(here.library.tokens.list()[0]) is TokenState.EXPIRED
+
+
+def test_a_digest_moved_to_another_row_opens_nothing(here: Place) -> None:
+    tokens = here.library.tokens
+    small, secret = tokens.create("small", worlds=["one"])
+    great, _ = tokens.create("great", worlds=UNLIMITED, verbs=list(Verb))
+    here.sql("UPDATE tokens SET digest = ? WHERE id = ?", secret.digest(), great.id)
+
+    with pytest.raises(Unauthorized):
+        here.library.authenticate(secret.reveal().replace(small.id, great.id))
+
+
+REVOKE = """
+import sys
+from pathlib import Path
+from tests.worlds import place
+here = place(Path(sys.argv[1]))
+here.library.tokens.revoke(sys.argv[2])
+here.library.close()
+"""
+
+
+def test_a_revocation_is_seen_at_once_by_another_process(here: Place) -> None:
+    record, secret = here.library.tokens.create("app", worlds=["one"])
+    here.library.authenticate(secret.reveal())
+
+    subprocess.run(
+        [sys.executable, "-c", REVOKE, str(here.folder), record.id], check=True, timeout=60
+    )
+
+    with pytest.raises(Unauthorized):
+        here.library.authenticate(secret.reveal())
+    assert here.library.tokens.state(here.library.tokens.list()[0]) is TokenState.REVOKED
+
+
+def test_revoking_again_keeps_the_first_time_and_an_unknown_id_is_not_repeated(here: Place) -> None:
+    record, secret = here.library.tokens.create("app", worlds=["one"])
+    first = here.library.tokens.revoke(record.id)
+    here.clock.time += 60
+
+    assert here.library.tokens.revoke(record.id) == first
+    for reference in ("0" * 16, secret.reveal(), "", "\ud800", "a\x00", "' --", None):
+        with pytest.raises(TokenNotFound) as unknown:
+            here.library.tokens.revoke(reference)  # type: ignore[arg-type]
+        assert not reference or reference not in str(unknown.value)
+
+
+def test_deleting_a_world_cuts_every_right_to_it(here: Place) -> None:
+    tokens = here.library.tokens
+    _, only = tokens.create("only", worlds=["one"])
+    _, both = tokens.create("both", worlds=["one", "two"])
+    two = here.library.world("two").id
+
+    here.library.delete_world("one")
+    here.world("one", a__txt=story(10))
+
+    assert [record.worlds for record in tokens.list()] == [frozenset(), frozenset({two})]
+    assert opened_by(here, only.reveal()).worlds() == []
+    assert [world.name for world in opened_by(here, both.reveal()).worlds()] == ["two"]
+    with pytest.raises(WorldNotFound):
+        opened_by(here, only.reveal()).world("one")
+
+
+def test_a_token_for_a_world_that_is_gone_is_not_kept(here: Place) -> None:
+    record, _ = here.library.tokens.create("app", worlds=["one"])
+    gone = replace(record, id="f" * 16, worlds=frozenset({here.library.world("two").id}))
+    here.library.delete_world("two")
+
+    with pytest.raises(WorldNotFound):
+        here.store.create_token(OWNER, gone, bytes(32))
+    assert here.library.tokens.list() == [record]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": " "},
+        {"name": "a" * 201},
+        {"name": "a\x1b[2J"},
+        {"name": "a\nb"},
+        {"name": "\ud800"},
+        {"name": None},
+        {"worlds": []},
+        {"worlds": [None]},
+        {"verbs": []},
+        {"verbs": ["READ"]},
+        {"verbs": "read,write"},
+        {"readers": []},
+        {"readers": ["ada", ""]},
+        {"readers": ["ada"], "verbs": ["read"]},
+        {"readers": ["ada"], "verbs": ["follow", "write"]},
+        {"expires_in": 0},
+        {"expires_in": -1},
+        {"expires_in": True},
+        {"expires_in": float("nan")},
+        {"expires_in": float("inf")},
+        {"expires_in": "30d"},
+    ],
+    ids=repr,
+)
+def test_a_token_that_cannot_be_is_refused_and_not_kept(
+    here: Place, change: dict[str, Any]
+) -> None:
+    arguments = {"name": "app", "worlds": ["one"], **change}
+
+    with pytest.raises(InvalidSettings):
+        here.library.tokens.create(arguments.pop("name"), **arguments)
+    assert here.library.tokens.list() == []
+
+
+def test_a_world_that_is_not_there_makes_no_token(here: Place) -> None:
+    with pytest.raises(WorldNotFound):
+        here.library.tokens.create("app", worlds=["one", "three"])
+    assert here.library.tokens.list() == []
+
+
+def test_the_secret_is_in_no_file_no_record_no_log_and_no_error(
+    here: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    record, secret = here.library.tokens.create("app", worlds=["one"])
+    here.library.authenticate(secret.reveal())
+    hidden = secret.reveal()[20:]
+    shown = [repr(record), repr(secret), repr(here.library.tokens.list())]
+    attempts: list[Callable[[], Any]] = [
+        lambda: here.library.tokens.revoke(secret.reveal()),
+        lambda: here.library.authenticate(secret.reveal() + " "),
+        lambda: here.library.authenticate(secret.reveal()[:-2]),
+    ]
+    for attempt in attempts:
+        with pytest.raises((TokenNotFound, Unauthorized)) as refused:
+            attempt()
+        shown.append("".join(traceback.format_exception(refused.value)))
+
+    files = contents(here.folder)
+    assert sum(record.id.encode() in content for content in files.values()) > 0
+    assert sum(secret.digest() in content for content in files.values()) > 0
+    for path, content in files.items():
+        assert hidden.encode() not in content, path
+    for text in [*shown, caplog.text]:
+        assert hidden not in text
+
+
+def test_what_is_kept_of_a_secret_is_its_sha_256(here: Place) -> None:
+    _, secret = here.library.tokens.create("app", worlds=["one"])
+
+    assert here.sql("SELECT digest FROM tokens") == [(sha256(secret.reveal().encode()).digest(),)]
+
+
+@pytest.mark.parametrize("column", ["verbs", "readers"])
+@pytest.mark.parametrize("value", ["", "[1]", '"read"', "[", "{}"])
+def test_a_damaged_token_gives_nobody_any_right(here: Place, column: str, value: str) -> None:
+    _, secret = here.library.tokens.create("app", worlds=["one"], readers=["ada"])
+    here.sql(f"UPDATE tokens SET {column} = ?", value)
+
+    with pytest.raises(StoreDamaged):
+        here.library.authenticate(secret.reveal())
+
+
+def test_a_row_that_was_widened_behind_our_back_still_only_follows_its_readers(
+    here: Place,
+) -> None:
+    _, secret = here.library.tokens.create("app", worlds=["one"], readers=["ada"])
+    here.sql("""UPDATE tokens SET verbs = '["administer","follow","read","write"]'""")
+
+    assert here.library.authenticate(secret.reveal()).verbs == {Verb.FOLLOW}
+
+
+def test_a_restored_library_has_no_tokens(here: Place, tmp_path: Path) -> None:
+    here.library.tokens.create("app", worlds=["one"])
+    copy = tmp_path / "store.db"
+    take_snapshot(here.folder / "store.db", copy, vectors=True)
+
+    make_ready(copy)
+
+    restored = place(tmp_path)
+    assert restored.library.tokens.list() == []
+    assert restored.sql("SELECT count(*) FROM token_worlds") == [(0,)]
+    assert len(here.library.tokens.list()) == 1
+
+
+def test_a_library_from_before_tokens_gets_them_with_its_next_opening(tmp_path: Path) -> None:
+    connections = Connections(tmp_path / "store.db", reserve=0)
+    with connections.writing() as connection:
+        for number, step in enumerate(_steps()[:8], start=1):
+            connection.execute(step)
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("INSERT INTO worlds (id, name, created_at) VALUES ('w', 'one', 0.0)")
+
+    migrate(connections)
+    connections.close()
+
+    here = place(tmp_path)
+    _, secret = here.library.tokens.create("app", worlds=["one"])
+    assert here.library.authenticate(secret.reveal()).may(Verb.READ, WorldId("w"))
