@@ -85,8 +85,8 @@ $(BENCH)/.installed: lock/bench.txt pyproject.toml
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--require-hashes -r lock/bench.txt
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--no-deps --no-build-isolation -e .
+	PATH="$(CURDIR)/$(BENCH)/bin:$$PATH" $(BENCH)/bin/python -m pip install --quiet \
+		--disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 bench: $(BENCH)/.installed ## measure against peers; BENCH_OPTIONS=--full for all of SciFact
