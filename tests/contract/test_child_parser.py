@@ -423,3 +423,29 @@ def test_a_child_that_cannot_start_says_so():
         parser.parse("a.txt", TEXT, images=False)
 
     assert "installation" in caught.value.advice
+
+
+GREEDY_PARENT = """
+held = bytearray(1_200 << 20)
+held[::4096] = b"x" * len(held[::4096])
+del held
+from tests.hostile.registry import HOSTILE, Trap
+import tests.hostile.pdf
+from truespan.adapters.child.parser import ChildParser
+from truespan.errors import SourceRefused
+source, content = HOSTILE["pdf-forms-that-double"](Trap("http://127.0.0.1:9/", "no", "no"))
+parser = ChildParser(cpu_seconds=2.5)
+try:
+    parser.parse(source, content, images=False)
+except SourceRefused as refusal:
+    print(refusal.code)
+parser.close()
+"""
+
+
+def test_what_a_greedy_file_did_is_told_although_its_reader_s_parent_held_more() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GREEDY_PARENT], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["source_too_costly"]

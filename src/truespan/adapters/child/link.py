@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -32,6 +33,12 @@ else:
 
 class ChildGone(Exception):
     """The child had ended before it was asked, so that the question was never read."""
+
+
+_GIVEN_UP = tuple(
+    -getattr(signal, name) for name in ("SIGABRT", "SIGTRAP", "SIGILL") if hasattr(signal, name)
+)
+"""How a library ends the process when it is refused memory; corrupted memory ends it otherwise."""
 
 
 class ChildFailed(Exception):
@@ -128,11 +135,13 @@ class ChildLink:
         """Return what the end of the child means: beyond a limit, or a crash.
 
         A library that cannot get memory often ends the process. That it held much of what it may
-        have is then the only trace of the reason.
+        have is then the only trace of the reason; where whoever started it held more than that,
+        not even this one, and only how it ended tells.
         """
         peak = self._wait()
         status = self._process.returncode
-        starved = status < 0 and peak > self._inherited and peak * 2 > limits.memory
+        untold = peak <= self._inherited and self._inherited * 2 > limits.memory
+        starved = status in _GIVEN_UP if untold else status < 0 and peak * 2 > limits.memory
         costly = late or status in OUT_OF_TIME or starved
         return ChildFailed(SourceTooCostly if costly else LoaderCrashed)
 
