@@ -195,7 +195,6 @@ def test_a_document_that_grows_too_much_is_refused():
         ("wait_deaf", "", SourceTooCostly),
         ("allocate", 4 << 30, SourceTooCostly),
         ("repeat", 1 << 20, SourceTooLarge),
-        ("abort", "", LoaderCrashed),
         ("fault", "", LoaderCrashed),
         ("leave", "", LoaderCrashed),
         ("fail", SECRET, LoaderCrashed),
@@ -423,6 +422,16 @@ def test_a_child_that_cannot_start_says_so():
         parser.parse("a.txt", TEXT, images=False)
 
     assert "installation" in caught.value.advice
+
+
+@proves("loader.child-process")
+def test_a_loader_that_ends_itself_with_memory_to_spare_has_crashed() -> None:
+    roomy = ChildParser(cpu_seconds=1, module="tests.child_probe", memory_bytes=64 << 30)
+
+    with pytest.raises(LoaderCrashed):
+        said(roomy, "abort", "")
+
+    roomy.close()
 
 
 GREEDY_PARENT = """

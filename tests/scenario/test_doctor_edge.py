@@ -225,6 +225,9 @@ def test_a_plan_killed_at_any_step_is_finished_by_the_same_plan_and_a_new_one(
         right = {one.text for result in before for one in result.results}  # type: ignore[attr-defined]
         between = {one.text for result in shown(world) for one in result.results}  # type: ignore[attr-defined]
         again = real.treat(real.doctor())
+        if not again.left.healthy:
+            # Repairs that the reading set off may have come in between: what changed was skipped.
+            again = real.treat(real.doctor())
 
         assert between <= right
         assert again.left.healthy
