@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from truespan.engine.library import World
 from truespan.errors import (
     GenerationNotFound,
     GoldenInvalid,
+    Interrupted,
     InvalidSettings,
     ProfileMismatch,
     PromotionRefused,
@@ -24,7 +26,7 @@ from truespan.errors import (
 )
 from truespan.ingest.prepare import Preparation
 from truespan.model.bundle import Passage
-from truespan.model.chunk import ChunkKind
+from truespan.model.chunk import ChunkKind, Vector
 from truespan.model.figure import FigureFlags
 from truespan.model.profile import SENTENCES, STANDARD_CHUNKING
 from truespan.model.scope import OWNER
@@ -75,6 +77,26 @@ def test_moving_an_alias_keeps_the_model_and_chunking_of_what_it_named(here: Pla
 
 
 @proves("generation.never-half-filled")
+def test_a_build_that_was_stopped_is_gone_on_with_by_the_same_call(here: Place) -> None:
+    world = here.world(a__md=FERRY, b__md=FERRY + "B.")
+    embedder = here.library._parts.others["wide"].embedder()
+    assert isinstance(embedder, WordEmbedder)
+    embedder.before = _stop
+    with pytest.raises(Interrupted):
+        world.generations.reindex(embedding="wide")
+    embedder.before = None
+
+    assert world.generations.reindex(embedding="wide", chunking="sentences").generation == 3
+    assert world.generations.reindex(embedding="wide").generation == 2
+    assert all(one.complete for one in world.generations.list())
+    assert world.generations.reindex(embedding="wide").generation == 4
+
+
+def _stop() -> None:
+    raise KeyboardInterrupt
+
+
+@proves("generation.never-half-filled")
 def test_readers_are_not_sent_to_a_generation_whose_model_is_not_there(
     here: Place, tmp_path: Path
 ) -> None:
@@ -86,6 +108,35 @@ def test_readers_are_not_sent_to_a_generation_whose_model_is_not_there(
         alone.generations.promote(2)
 
     assert alone.search("the ferry").results
+
+
+class Picky(WordEmbedder):
+    """A provider that gives no usable vector for some texts."""
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        made = super().embed_documents(texts)
+        size = self.profile.dimensions * 4
+        return [
+            Vector(bytes(size)) if "poison" in text else vector
+            for text, vector in zip(texts, made, strict=True)
+        ]
+
+
+@proves("generation.never-half-filled")
+def test_a_change_that_a_domain_s_model_cannot_take_is_seen_nowhere(tmp_path: Path) -> None:
+    picky = Picky(profile=other_profile(model="picky", dimensions=96))
+    here = place(tmp_path, others={"picky": picky})
+    world = here.world(ferry__md=FERRY)
+    world.generations.reindex(embedding="picky")
+    world.generations.promote(2, domain="harbour")
+
+    report = world.ingest(here.write("world/ferry.md", FERRY + "poison."))
+
+    assert [failure.code for failure in report.failures] == ["provider_bad_reply"]
+    for asked in (world, here.library.domain("harbour")):
+        found = asked.search("the ferry and the poison", floor=0.0).results
+        assert found
+        assert not any("poison" in passage.text for passage in found)
 
 
 @proves("generation.golden-queries-first")

@@ -8,6 +8,7 @@ reader; the module is imported by nothing in the package.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, SkipValidation
@@ -38,8 +39,9 @@ class _Retriever(BaseRetriever):
         super().model_post_init(context)
         self._asking()
 
+    @abstractmethod
     def _asking(self) -> Asking:
-        raise NotImplementedError
+        """Return how the engine is asked."""
 
     def _get_relevant_documents(
         self,

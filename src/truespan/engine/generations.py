@@ -27,6 +27,7 @@ from truespan.ingest.report import Progress
 from truespan.model.bundle import Notice
 from truespan.model.document import GenerationRecord
 from truespan.model.job import JobState
+from truespan.model.profile import ChunkingProfile, EmbeddingProfile
 from truespan.model.scope import Scope
 from truespan.upkeep.compare import ALLOWED_DROP, Verdict
 from truespan.upkeep.evaluate import Evaluation
@@ -97,7 +98,7 @@ class Generations:
         generation: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ReindexReport:
-        """Build a generation beside the others; readers see nothing of it until it is promoted.
+        """Build a generation beside the others; nobody is answered from it until it is promoted.
 
         `embedding` names one of the configured embedding profiles, `chunking` a chunking profile
         for all documents. With the number of a `generation`, that one is completed instead.
@@ -105,15 +106,16 @@ class Generations:
         Raises:
             InvalidSettings, GenerationNotFound: there is nothing of that name or number.
             ProfileMismatch: the model of the generation to be completed is not configured.
-            Interrupted: stopped; the same call with its number goes on.
+            Interrupted: stopped; the same call goes on.
         """
         if generation is not None and (embedding is not None or chunking is not None):
             raise InvalidSettings("A generation that is there keeps its model and its chunking.")
         self._clear_retired()
-        scope = (
-            self._begun(embedding, chunking) if generation is None else self._scope_of(generation)
-        )
-        return self._begin(scope, on_progress)
+        if generation is not None:
+            return self._begin(self._scope_of(generation), on_progress)
+        profile = self._parts.embedder_named(embedding).profile
+        cut_as = None if chunking is None else self._parts.preparation.chunking_named(chunking)
+        return self._begin(self._begun(profile, cut_as), on_progress)
 
     def _begin(self, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
         """Fill a generation, as a job."""
@@ -143,7 +145,7 @@ class Generations:
         allowed_drop: float = ALLOWED_DROP,
         least_hit_rate: float = 0.0,
     ) -> Promotion:
-        """Send readers to a generation, in one commit, if it is as good as it must be.
+        """Put a generation into use, in one commit, if it is as good as it must be.
 
         It has to be complete, its points have to be what the store says, nothing may leak, and
         golden queries, if a file of them is given, must not find less than in the one it replaces.
@@ -156,8 +158,7 @@ class Generations:
         """
         scope = self._scope_of(generation)
         check_key(domain)
-        # Whoever is sent to a generation asks its model first.
-        self._tools(scope)
+        self._require_model(scope)
         for _ in range(PROMOTIONS):
             self._require_complete(scope)
             self._require_sound(scope)
@@ -181,16 +182,15 @@ class Generations:
         It has the same model and the same chunking; for others there is `reindex`. Where it is
         refused, it is kept to be looked at.
         """
-        named = self._named(domain) or self._named(None)
-        like = self._scope_of(named).generation if named else self._current().generation
-        store, current = self._parts.store, self._current()
+        current = self._current()
+        named = self._named(domain) or current.generation.number
+        like = self._scope_of(named).generation
         self._clear_retired()
-        made = store.add_generation(current, like.profile, like.chunking)
-        built = self._begin(replace(current, generation=made), on_progress)
+        built = self._begin(self._begun(like.profile, like.chunking), on_progress)
         return self.promote(built.generation, domain=domain, golden=golden)
 
     def rollback(self, *, domain: str | None = None) -> Promotion:
-        """Send readers back to the generation that an alias named before its last move.
+        """Go back to the generation that an alias named before its last move.
 
         Raises:
             PromotionRefused: there is none any more.
@@ -204,7 +204,7 @@ class Generations:
         if before is None:
             raise PromotionRefused("There is no earlier generation to go back to.")
         scope, named = self._scope_of(before), self._named(domain)
-        self._tools(scope)
+        self._require_model(scope)
         if not self._parts.store.move_alias(scope, domain):
             self._require_complete(scope)
             raise StoreBusy
@@ -239,12 +239,19 @@ class Generations:
             index.flush(scope)
             store.remove_generation(scope)
 
-    def _begun(self, embedding: str | None, chunking: str | None) -> Scope:
-        """Return the scope of a new generation, empty and named by nobody."""
-        parts, current = self._parts, self._current()
-        profile = parts.embedder_named(embedding).profile
-        cut_as = None if chunking is None else parts.preparation.chunking_named(chunking)
-        return replace(current, generation=parts.store.add_generation(current, profile, cut_as))
+    def _begun(self, profile: EmbeddingProfile, chunking: ChunkingProfile | None) -> Scope:
+        """Return the scope of a generation that nothing names: one begun alike and left, or new.
+
+        So the same command goes on where it was stopped.
+        """
+        current = self._current()
+        for record in self.list():
+            found, named = record.generation, record.is_default or record.domains
+            alike = (found.profile.id, found.chunking) == (profile.id, chunking)
+            if alike and not named and not record.complete:
+                return replace(current, generation=found)
+        made = self._parts.store.add_generation(current, profile, chunking)
+        return replace(current, generation=made)
 
     def _run(self, job: str, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
         parts = self._parts
@@ -253,12 +260,15 @@ class Generations:
         report = journaled(journal, Reindex(tools, scope, journal).run)
         return replace(report, job=job)
 
+    def _require_model(self, scope: Scope) -> None:
+        """Refuse a generation whose model is not at hand: every query of it would fail."""
+        built, found = scope.profile, self._parts.embedder_for(scope.profile).profile
+        if built.id != found.id:
+            raise ProfileMismatch(str(built), str(found))
+
     def _tools(self, scope: Scope) -> Tools:
-        profile = scope.profile
-        embedder = self._parts.embedder_for(profile)
-        if embedder.profile.id != profile.id:
-            raise ProfileMismatch(str(profile), str(embedder.profile))
-        return replace(WorldIntake(self._parts, scope).tools, embedder=embedder)
+        self._require_model(scope)
+        return WorldIntake(self._parts, scope).tools
 
     def _scope_of(self, number: int) -> Scope:
         current = self._current()
@@ -299,8 +309,8 @@ class Generations:
             return None
         number = scope.generation.number
         # A domain that is new is held to what the world itself finds.
-        named = self._named(domain) or self._named(None)
-        old = None if named is None or named == number else self._judge(golden, named)
+        named = self._named(domain) or self._current().generation.number
+        old = None if named == number else self._judge(golden, named)
         new = self._judge(golden, number)
         verdict = gate_generation(old, new, allowed_drop, least_hit_rate=least_hit_rate)
         if not verdict.passed:

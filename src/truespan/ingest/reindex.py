@@ -46,6 +46,7 @@ class Reindex:
         self._scope = scope
         self._carrier = Carrier(tools, scope)
         self._journal = journal or Journal()
+        self._uncut: set[RevisionRef] = set()
         self._failed: set[RevisionRef] = set()
         self._chunks = self._total = 0
         self.report = ReindexReport(scope.generation.number)
@@ -64,7 +65,8 @@ class Reindex:
         return self.report
 
     def _left(self) -> list[RevisionRef]:
-        found = {*self._store.uncut(self._scope), *self._store.unfinished(self._scope)}
+        self._uncut = set(self._store.uncut(self._scope))
+        found = self._uncut.union(self._store.unfinished(self._scope))
         return sorted(found - self._failed, key=lambda ref: (ref.document, ref.revision))
 
     def _fill(self, refs: Sequence[RevisionRef]) -> None:
@@ -79,6 +81,8 @@ class Reindex:
         self._show(0, refs[-1])
 
     def _cut(self, ref: RevisionRef) -> bool:
+        if ref not in self._uncut:
+            return True
         try:
             is_cut = self._carrier.cut(ref)
         except StoreDamaged as error:

@@ -46,7 +46,7 @@ def reindex(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Build a generation beside the one readers see. Interrupted, `--generation N` goes on."""
+    """Build a generation beside the one in use. Interrupted, it goes on."""
     from truespan.doors.cli.progress import progress_bar
 
     with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
@@ -76,7 +76,7 @@ def promote(
     ] = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    """Send readers to a generation, if it is complete, verified and not worse than the last."""
+    """Put a generation into use, if it is complete, verified and not worse than the last."""
     with open_at(library) as opened:
         done = opened.world(world).generations.promote(
             generation, domain=domain, golden=golden, allowed_drop=allowed_drop
@@ -88,7 +88,7 @@ def promote(
 def rollback(
     world: WorldName, library: LibraryPath = None, domain: DomainKey = None, as_json: AsJson = False
 ) -> None:
-    """Send readers back to the generation before."""
+    """Go back to the generation that was in use before."""
     with open_at(library) as opened:
         done = opened.world(world).generations.rollback(domain=domain)
     say(to_json(done) if as_json else show_promotion(done))
@@ -158,7 +158,7 @@ def show_reindex(report: ReindexReport) -> str:
     lines += [f"  not built: {one.name}: {one.message}" for one in report.failures]
     lines += [f"  note: {one}" for one in report.warnings]
     if not report.failures:
-        lines.append(f"'truespan promote {report.generation}' sends readers to it.")
+        lines.append(f"'truespan promote {report.generation}' puts it into use.")
     return "\n".join(lines)
 
 

@@ -75,7 +75,7 @@ def ingest(
     update_alias: Annotated[
         bool,
         typer.Option(
-            "--update-alias", help="Build a new generation afterwards and send readers to it."
+            "--update-alias", help="Build a new generation afterwards and put it into use."
         ),
     ] = False,
     golden: Annotated[

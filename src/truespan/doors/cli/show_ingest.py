@@ -35,7 +35,7 @@ def show_ingest(report: IngestReport) -> str:
         lines.append(f"{counted(report.passed_over, 'file')} of other kinds passed over.")
     lines += [f"removed: {name}" for name in report.removed]
     if report.generation is not None:
-        lines.append(f"Readers are sent to generation {report.generation} now.")
+        lines.append(f"Generation {report.generation} is in use now.")
     return "\n".join(lines)
 
 
