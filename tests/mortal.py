@@ -19,6 +19,7 @@ from truespan.adapters.files.golden import GoldenFolder
 from truespan.adapters.files.sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_processes import SystemProcesses
+from truespan.adapters.upload_folder import UploadFolder
 from truespan.engine.library import Library
 from truespan.engine.parts import Parts
 from truespan.ingest.load import supported
@@ -80,6 +81,7 @@ def library(folder: Path, step: int = 0) -> Library:
             sources=FileSources(supported),
             parser=DirectParser(),
             assets=Mortal(AssetFolder(folder / "assets", reserve=0), countdown),  # type: ignore[arg-type]
+            uploads=Mortal(UploadFolder(folder / "uploads", reserve=0), countdown),  # type: ignore[arg-type]
             golden=GoldenFolder(),
             processes=SystemProcesses(),
             clock=clock,

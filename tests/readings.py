@@ -301,6 +301,8 @@ class Trial:
             bundle = reader.retrieve(question.query, top_k=question.top_k)
             self._check_bundle(bundle, sid, book)
             yield f"retrieve {question}", frozen(bundle)
+        yield "page", to_json(reader.sentences(count=1000))
+        yield "last page", to_json(reader.sentences(first=max(sid - 2, 0), count=2))
         yield "where", to_json(reader.where())
         yield "books", to_json(reader.books())
         for chunk in self.ids:

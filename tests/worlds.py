@@ -17,6 +17,7 @@ from truespan.adapters.files.sources import FileSources
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_processes import SystemProcesses
 from truespan.adapters.system_randomness import SystemRandomness
+from truespan.adapters.upload_folder import UploadFolder
 from truespan.engine.library import Library, World
 from truespan.engine.parts import OtherEmbedder, Parts
 from truespan.ingest.load import load, supported
@@ -361,6 +362,7 @@ def place(
         sources=FileSources(supported),
         parser=DirectParser(),
         assets=AssetFolder(folder / "assets", reserve=0),
+        uploads=UploadFolder(folder / "uploads", reserve=0),
         golden=GoldenFolder(),
         processes=SystemProcesses(),
         randomness=SystemRandomness(),

@@ -25,10 +25,20 @@ if TYPE_CHECKING:
     from truespan.engine.library import Library, World
     from truespan.model.backup import Manifest, RestoreReport
     from truespan.model.scope import Authority
-    from truespan.ports import ChatModels, Embedder, TokenCounter
+    from truespan.ports import ChatModels, Embedder, StageListener, TokenCounter, Watch
 
 __version__ = "0.1.0"
-__all__ = ["Library", "TruespanError", "World", "__version__", "open", "restore", "verify_backup"]
+__all__ = [
+    "Library",
+    "StageListener",
+    "TruespanError",
+    "Watch",
+    "World",
+    "__version__",
+    "open",
+    "restore",
+    "verify_backup",
+]
 
 
 def open(
@@ -40,10 +50,15 @@ def open(
     chat: ChatModels | None = None,
     others: Mapping[str, Embedder] | None = None,
     authority: Authority | None = None,
+    watch: Watch | None = None,
+    metrics: bool | None = None,
+    logs: bool = False,
 ) -> Library:
     """Open the library in a folder; with `create`, make it if it is not there.
 
     With an `authority`, what is opened can do what that allows, and no more; without, everything.
+    A `watch` hears of requests and their stages. `metrics` says, instead of the setting, whether
+    they are counted; with `logs`, this process writes its log to standard error.
 
     Raises:
         LibraryNotFound: there is none, and it was not to be made.
@@ -60,6 +75,9 @@ def open(
         chat=chat,
         others=others,
         authority=OWNER if authority is None else authority,
+        watch=watch,
+        metrics=metrics,
+        logs=logs,
     )
 
 
@@ -105,4 +123,8 @@ def __getattr__(name: str) -> object:
         from truespan.engine import library
 
         return getattr(library, name)
+    if name in ("StageListener", "Watch"):
+        from truespan import ports
+
+        return getattr(ports, name)
     raise AttributeError(f"module 'truespan' has no attribute {name!r}")

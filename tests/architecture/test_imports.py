@@ -47,6 +47,7 @@ ALLOWED = {
         "answer",
         "errors",
         "model",
+        "ports",
         "ingest",
         "reading",
         "upkeep",
@@ -61,9 +62,9 @@ ALLOWED = {
 """Which parts of the package each part may import. `truespan` is the package's own `__init__`."""
 
 ENGINE = (
-    "parts", "jobs", "intake", "held", "removal", "evaluation", "judged", "answering", "checkup",
-    "generations", "kept", "filled", "shelved", "reader", "world", "tokens",
-    "library",
+    "job_thread", "parts", "uploads", "jobs", "intake", "held", "removal", "evaluation", "judged", "answering", "checkup",
+    "generations", "kept", "filled", "submitted", "shelved", "reader", "world", "worker", "tokens",
+    "once", "library",
 )  # fmt: skip
 """The modules of the engine: each may import only those that stand before it."""
 

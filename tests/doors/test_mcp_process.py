@@ -19,7 +19,7 @@ import pytest
 from tests.doors.mcp_clients import bare, command
 from tests.promises import proves
 from truespan.doors.cli import run
-from truespan.doors.mcp.stdio import Outline
+from truespan.doors.mcp.logs import Outline
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTION = "Who had the key to the tower?"

@@ -27,7 +27,8 @@ QUERIES = (("who lit the lamp?", 2), ("zq00009x of the harbour", 5), ("the night
 def answers(reader: Reader) -> list[str]:
     """Return all that a reader can be told, as bytes would travel."""
     bundles = [frozen(reader.retrieve(query, top_k=top_k)) for query, top_k in QUERIES]
-    return [*bundles, to_json(reader.where()), to_json(reader.books())]
+    pages = [to_json(reader.sentences(first=first, count=7)) for first in (0, 7, 1000)]
+    return [*bundles, *pages, to_json(reader.where()), to_json(reader.books())]
 
 
 def readers_at(world: World, sids: Sequence[int], name: str) -> dict[int, Reader]:

@@ -70,6 +70,8 @@ def told(reader: Reader, query: str) -> Iterator[str]:
     bundle = reader.retrieve(query)
     yield frozen(bundle)
     yield from (bundle.context, str(bundle), repr(bundle))
+    page = reader.sentences(count=1000)
+    yield from (to_json(page), str(page), to_json(reader.sentences(first=LENGTH // 2, count=9)))
     yield to_json(reader.where())
     yield to_json(reader.books())
 

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from truespan.model.ids import WorldId
 from truespan.model.text import Image
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_IMAGE = re.compile(r"img_[0-9]{3,9}\.[a-z0-9]{1,5}")
 _OWNER = ".world"
 """Names the world, and in a second line the token of the revision whose images are shown."""
 _ASIDE = ".aside-"
@@ -89,6 +91,26 @@ class AssetFolder:
         shutil.rmtree(aside, ignore_errors=True)
         _remove_older(home, waiting_since)
         return True
+
+    def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None:
+        """Return the bytes of one image of the revision that a token names.
+
+        None when there is none, or when others are just taking its place.
+        """
+        if not (_PLAIN.fullmatch(doc_id) and _IMAGE.fullmatch(name)) or ".." in doc_id:
+            return None
+        home = self._folder / doc_id
+        aside = home / f"{_ASIDE}{token}"
+        # A folder that is only a link leads to what nobody put there for us.
+        if home.is_symlink() or aside.is_symlink() or not self._is_own(world, home):
+            return None
+        if (waiting := _plain_bytes(aside / name)) is not None:
+            return waiting
+        shown = _plain_bytes(home / name)
+        # Looked at last, as in `copy_shown`: what was read may have been another revision's.
+        moving = [one for one in _waiting(home) if _is_moving(one)]
+        settled = self._owner(home) == [world, token] and not moving
+        return shown if settled or (moving == [aside] and _brings(aside, name)) else None
 
     def remove(self, world: WorldId, doc_id: str) -> RemovedFiles:
         """Remove all images of a document; absent ones are no error."""
@@ -170,6 +192,18 @@ class AssetFolder:
             return []
 
 
+def _plain_bytes(path: Path) -> bytes | None:
+    """Return what a file holds; None for whatever is no file of its own, links and pipes too."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        if path.is_symlink():
+            return None
+        with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+            return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    except OSError:
+        return None
+
+
 def _weighed(home: Path) -> RemovedFiles:
     """Return how many images lie in a folder, and how large they are together."""
     images = [path for path in home.rglob("*") if path.is_file() and path.name[0] != "."]
@@ -203,6 +237,14 @@ def _names(aside: Path) -> list[str]:
     """Return the images that were put aside together."""
     names = (aside / _NAMES).read_text(encoding="ascii").split("\n")
     return [name for name in names if name]
+
+
+def _brings(aside: Path, name: str) -> bool:
+    """Say whether an image is one of those that wait, or that waited, there."""
+    try:
+        return name in _names(aside)
+    except FileNotFoundError:
+        return False
 
 
 def _is_moving(aside: Path) -> bool:

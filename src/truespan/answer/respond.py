@@ -36,9 +36,10 @@ from truespan.model.chunk import ChunkKind
 from truespan.model.decision import Candidate, Decision, Evidence, ModelOutcome, Step
 from truespan.model.decision_settings import DecisionSettings
 from truespan.model.ids import ChunkId
+from truespan.model.names import Stage, Tally
 from truespan.model.retrieved import Retrieved
 from truespan.model.trail import Visible
-from truespan.ports import ChatModel, ChatModels, Clock
+from truespan.ports import UNWATCHED, ChatModel, ChatModels, Clock, Course
 from truespan.query.similarity import shown
 
 Keep = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
@@ -65,6 +66,7 @@ class Responder:
     clock: Clock
     sids_of: SidsOf
     keep: Keep
+    course: Course = UNWATCHED
 
     def respond(self, question: Question, began: float) -> Iterator[AnswerEvent]:
         """Give the events of an answer; `began` is when the request did.
@@ -77,13 +79,14 @@ class Responder:
         evidence, reply = _evidence(question, chunks.values(), self.models), None
         try:
             while (decision := decide(evidence)).step in (Step.ASK_PRIMARY, Step.ASK_FALLBACK):
-                if decision.step is Step.ASK_PRIMARY:
-                    messages = _grounded(question, decision, chunks)
-                    reply = _asked(self.models.primary, messages)
-                    evidence = evidence.after(primary=reply.outcome)
-                else:
-                    reply = _asked(self.models.fallback, unaided_messages(question.text))
-                    evidence = evidence.after(fallback=reply.outcome)
+                with self.course.stage(Stage.MODEL):
+                    if decision.step is Step.ASK_PRIMARY:
+                        messages = _grounded(question, decision, chunks)
+                        reply = _asked(self.models.primary, messages)
+                        evidence = evidence.after(primary=reply.outcome)
+                    else:
+                        reply = _asked(self.models.fallback, unaided_messages(question.text))
+                        evidence = evidence.after(fallback=reply.outcome)
             yield Started(decision.mode, decision.used_llm)
             told: list[str] = []
             for piece in self._words(question, decision, chunks, reply):
@@ -92,7 +95,10 @@ class Responder:
         finally:
             if reply is not None:
                 reply.close()
-        yield Finished(self._answer(question, evidence, decision, chunks, "".join(told), began))
+        with self.course.stage(Stage.CHECKED):
+            answer = self._answer(question, evidence, decision, chunks, "".join(told), began)
+        self.course.count(Tally.ANSWERS, 1, decision.mode)
+        yield Finished(answer)
 
     def _words(
         self,

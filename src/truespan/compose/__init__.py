@@ -22,11 +22,13 @@ from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.system_clock import SystemClock
 from truespan.adapters.system_processes import SystemProcesses
 from truespan.adapters.system_randomness import SystemRandomness
+from truespan.adapters.upload_folder import UploadFolder
 from truespan.adapters.usage_key import UsageKey
 from truespan.compose.answers import CONFIGURED_DISTANCE, answer_rules
 from truespan.compose.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE, backups_of
 from truespan.compose.chat import chat_choices, chat_models
 from truespan.compose.environment import LibraryEnvironment
+from truespan.compose.watch import observers_of
 from truespan.engine.library import Library
 from truespan.engine.parts import OtherEmbedder, Parts
 from truespan.errors import InvalidConfiguration, LibraryNotFound
@@ -36,11 +38,20 @@ from truespan.ingest.prepare import Preparation
 from truespan.ingest.sanitize import Mode, Profile, Sanitizer, Style, parse_profile
 from truespan.model.figure import FigureFlags
 from truespan.model.scope import OWNER, Authority
-from truespan.ports import ChatModels, Clock, Cooldowns, Embedder, EmbeddingLimits, TokenCounter
+from truespan.ports import (
+    ChatModels,
+    Clock,
+    Cooldowns,
+    Embedder,
+    EmbeddingLimits,
+    TokenCounter,
+    Watch,
+)
 from truespan.settings import Settings, model_cache, read_settings
 from truespan.settings.catalogue import MEBIBYTE
 
 INDEX_FOLDER = "index"
+UPLOADS_FOLDER = "uploads"
 
 
 def open_library(
@@ -52,12 +63,16 @@ def open_library(
     chat: ChatModels | None = None,
     others: Mapping[str, Embedder] | None = None,
     authority: Authority = OWNER,
+    watch: Watch | None = None,
+    metrics: bool | None = None,
+    logs: bool = False,
 ) -> Library:
     """Open the library in a folder; with `create`, make it if it is not there.
 
     An embedder, token counter or chat models of one's own may be given in place of the configured
     ones, and further embedders by name, for generations of other models. Whoever holds the library
-    can do with it what `authority` allows, and no more.
+    can do with it what `authority` allows, and no more. A `watch` of one's own is told what the
+    configured ones are; `metrics` and `logs` are as for `truespan.open`.
 
     Raises:
         LibraryNotFound: there is none, and it was not to be made.
@@ -78,6 +93,7 @@ def open_library(
     model = _model(settings)
     wordpiece = WordPieceCounter(model)
     index = _index(folder, settings)
+    observers = observers_of(settings, watch, metrics=metrics, logs=logs)
     return Library(
         Parts(
             store=store,
@@ -106,11 +122,21 @@ def open_library(
             chat=chat if chat is not None else chat_models(settings, clock, store),
             answers=rules,
             remains=FolderRemains(
-                folder / STORE_FILE, folder / INDEX_FOLDER, _assets_folder(folder, settings)
+                folder / STORE_FILE,
+                folder / INDEX_FOLDER,
+                _assets_folder(folder, settings),
+                folder / UPLOADS_FOLDER,
+            ),
+            uploads=UploadFolder(
+                folder / UPLOADS_FOLDER,
+                reserve=settings.disk_reserve,
+                max_bytes=settings.source_max_mib * MEBIBYTE,
             ),
             backups=backups_of(folder, _assets(folder, settings), settings, clock),
             randomness=SystemRandomness(),
             mark_query=UsageKey(folder / USAGE_KEY_FILE).mark,
+            watch=observers.watch,
+            metrics=observers.metrics,
             environment=LibraryEnvironment(folder, settings, store, index, model, clock),
         ),
         authority,

@@ -8,6 +8,7 @@ from truespan import errors
 
 if TYPE_CHECKING:
     from truespan.model.bundle import ContextBundle
+    from truespan.model.chunk import ChunkRecord
 
 
 class Status(NamedTuple):
@@ -32,6 +33,7 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.WorldNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.DocumentNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.ChunkNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.ImageNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.NotAllowed: Status(403, 2, _INVALID_PARAMS),
     errors.Unauthorized: Status(401, 2, _INVALID_PARAMS),
     errors.TokenNotFound: Status(404, 2, _INVALID_PARAMS),
@@ -48,6 +50,19 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.GenerationIncomplete: Status(409, 2, _INVALID_PARAMS),
     errors.PromotionRefused: Status(409, 2, _INVALID_PARAMS),
     errors.RecordNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.RouteNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.MethodNotAllowed: Status(405, 2, _INVALID_PARAMS),
+    errors.MediaTypeUnsupported: Status(415, 2, _INVALID_PARAMS),
+    errors.RequestTooLarge: Status(413, 2, _INVALID_PARAMS),
+    errors.HostRefused: Status(421, 2, _INVALID_PARAMS),
+    errors.OriginRefused: Status(403, 2, _INVALID_PARAMS),
+    errors.TooManyRequests: Status(429, 2, _SERVER),
+    errors.KeyReused: Status(422, 2, _INVALID_PARAMS),
+    errors.KeyBusy: Status(409, 2, _SERVER),
+    errors.JobNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.JobNotResumable: Status(409, 2, _INVALID_PARAMS),
+    errors.DeadlineExceeded: Status(504, 4, _SERVER),
+    errors.Overloaded: Status(503, 4, _SERVER),
     errors.OperatorError: Status(500, 3, _SERVER),
     errors.ProfileMismatch: Status(409, 3, _SERVER),
     errors.StorageFull: Status(507, 3, _SERVER),
@@ -112,6 +127,26 @@ def problem(error: errors.TruespanError) -> dict[str, Any]:
         "advice": error.advice,
         "retryable": error.retryable,
     }
+
+
+def chunk_data(record: ChunkRecord) -> dict[str, Any]:
+    """Return a chunk as data; damaged bytes are not given out as text."""
+    from truespan.model.ids import hash_bytes
+
+    chunk = record.chunk
+    intact = chunk is not None and hash_bytes(chunk.data) == chunk.text_hash
+    shown: dict[str, Any] = {
+        "state": record.state,
+        "live": record.live,
+        "document": record.document,
+        "intact": intact,
+    }
+    if chunk is not None:
+        fields = ("chunk_id", "index", "start", "end", "first_sid", "last_sid", "page", "kind")
+        more = ("tokens", "text_hash", "dedupe_hash", "figure")
+        shown |= {name: getattr(chunk, name) for name in (*fields, *more)}
+        shown["text"] = chunk.data.decode() if intact else None
+    return shown
 
 
 def to_json(value: Any) -> str:

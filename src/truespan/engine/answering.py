@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from truespan.answer.decide import count_words, decide, search_floor
@@ -16,12 +17,13 @@ from truespan.model.bundle import Notice
 from truespan.model.decision import Evidence, ModelOutcome
 from truespan.model.decision_settings import DecisionSettings
 from truespan.model.document import RevisionRef
+from truespan.model.names import Request
 from truespan.model.request import RetrievalRequest
 from truespan.model.retrieved import Retrieved
 from truespan.model.scope import Authority, Scope, Verb, World
 from truespan.model.trail import Visible
 from truespan.model.usage import Usage, UsageRecord
-from truespan.ports import ChatModel
+from truespan.ports import ChatModel, Course
 from truespan.query.calibrated import calibration_of
 from truespan.query.candidates import Finder
 from truespan.query.settle import existing
@@ -46,11 +48,30 @@ class Answerer:
         settings = self.parts.answers.for_profile(scope.profile, measured)
         return settings, search_floor(settings, count_words(self.query))
 
-    def events(self, find: Callable[[], Retrieved], *, reading: bool) -> Iterator[AnswerEvent]:
+    def events(
+        self, find: Callable[[Course], Retrieved], *, reading: bool
+    ) -> Iterator[AnswerEvent]:
         """Give the events of the answer; nothing is done before the first one is asked for."""
+        name = Request.READING_ANSWER if reading else Request.ANSWER
+        finished: list[Finished] = []
+        with (
+            self.parts.watch.request(name) as course,
+            closing(self._told(find, course, reading=reading)) as events,
+        ):
+            for event in events:
+                if isinstance(event, Finished):
+                    finished.append(event)
+                else:
+                    yield event
+        # Whoever has this one need not ask for another: the request is over before it is given.
+        yield from finished
+
+    def _told(
+        self, find: Callable[[Course], Retrieved], course: Course, *, reading: bool
+    ) -> Generator[AnswerEvent]:
         parts = self.parts
         began = parts.clock.monotonic()
-        retrieved = find()
+        retrieved = find(course)
         world, scope = retrieved.world, retrieved.scope
         settings, floor = self.rules(scope) if scope else (parts.answers.decision, 0.0)
         question = Question(
@@ -61,7 +82,9 @@ class Answerer:
             target=target_of(world),
             warnings=self._about_floor(scope, floor),
         )
-        responder = Responder(parts.chat, parts.clock, self._sids_of(scope), self._keeping(world))
+        responder = Responder(
+            parts.chat, parts.clock, self._sids_of(scope), self._keeping(world), course
+        )
         yield from responder.respond(question, began)
 
     def _about_floor(self, scope: Scope | None, floor: float) -> tuple[Notice, ...]:
@@ -224,7 +247,8 @@ class AnsweringWorld(HeldWorld):
             parts.fused_weight,
         )
         return answerer.events(
-            lambda: finder.find(self._authority, self.id, request), reading=False
+            lambda course: replace(finder, course=course).find(self._authority, self.id, request),
+            reading=False,
         )
 
     def usage(self, *, limit: int = USAGE_LIMIT) -> list[UsageRecord]:

@@ -143,7 +143,7 @@ class FilledWorld(KeptWorld):
     @property
     def jobs(self) -> Jobs:
         """Return the world's jobs."""
-        return Jobs(self._parts.store, self._parts.processes, self._readable())
+        return Jobs(self._parts, self._readable())
 
     def _intake(self, scope: Scope) -> WorldIntake:
         return WorldIntake(self._parts, scope)

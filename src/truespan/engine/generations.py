@@ -26,9 +26,11 @@ from truespan.ingest.reindex import Reindex, ReindexReport
 from truespan.ingest.report import Progress
 from truespan.model.bundle import Notice
 from truespan.model.document import GenerationRecord
-from truespan.model.job import JobState
+from truespan.model.job import Job, JobOrder, JobState
+from truespan.model.names import Request
 from truespan.model.profile import ChunkingProfile, EmbeddingProfile
 from truespan.model.scope import Scope
+from truespan.ports import Course
 from truespan.upkeep.compare import ALLOWED_DROP, Verdict
 from truespan.upkeep.evaluate import Evaluation
 from truespan.upkeep.gate import gate_generation
@@ -113,9 +115,26 @@ class Generations:
         self._clear_retired()
         if generation is not None:
             return self._begin(self._scope_of(generation), on_progress)
+        return self._begin(self._named_alike(embedding, chunking), on_progress)
+
+    def submit_reindex(self, *, embedding: str | None = None, chunking: str | None = None) -> Job:
+        """Have a generation built in the background, as `reindex` does; return its job, queued.
+
+        Raises:
+            InvalidSettings, ProfileMismatch: as `reindex`, before anything is begun.
+        """
+        scope = self._named_alike(embedding, chunking)
+        request = json.dumps({"generation": scope.generation.number})
+        own = self._parts.processes.own()
+        job = self._parts.store.queue_job(scope, KIND, request, own)
+        self._parts.queue.submit(JobOrder(scope.world, job.id))
+        return job
+
+    def _named_alike(self, embedding: str | None, chunking: str | None) -> Scope:
+        """Return the scope of a generation with a model and a chunking by their names."""
         profile = self._parts.embedder_named(embedding).profile
         cut_as = None if chunking is None else self._parts.preparation.chunking_named(chunking)
-        return self._begin(self._begun(profile, cut_as), on_progress)
+        return self._begun(profile, cut_as)
 
     def _begin(self, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
         """Fill a generation, as a job."""
@@ -126,11 +145,7 @@ class Generations:
 
     def resume(self, job: str, on_progress: OnProgress | None = None) -> ReindexReport:
         """Go on with a job that did not end well."""
-        jobs = Jobs(self._parts.store, self._parts.processes, self._current())
-        earlier = jobs.get(job)
-        if earlier.state in (JobState.DONE, JobState.RUNNING):
-            raise JobNotResumable(job, earlier.state)
-        jobs.settle(earlier)
+        earlier = Jobs(self._parts, self._current()).resumable(job)
         scope = self._scope_of(json.loads(earlier.request)["generation"])
         if not self._parts.store.continue_job(scope, job, self._parts.processes.own()):
             raise JobNotResumable(job, JobState.RUNNING)
@@ -255,10 +270,17 @@ class Generations:
 
     def _run(self, job: str, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
         parts = self._parts
-        tools = self._tools(scope)
-        journal = JobJournal(parts.store, scope, job, parts.clock, on_progress)
-        report = journaled(journal, Reindex(tools, scope, journal).run)
+        with parts.watch.request(Request.REINDEX) as course:
+            tools = replace(self._tools(scope), course=course)
+            journal = JobJournal(parts.store, scope, job, parts.clock, on_progress, course=course)
+            report = journaled(journal, Reindex(tools, scope, journal).run)
         return replace(report, job=job)
+
+    def _work(self, job: Job, journal: JobJournal, course: Course) -> None:
+        """Fill the generation of a job that somebody begins with now."""
+        self._clear_retired()
+        scope = self._scope_of(json.loads(job.request)["generation"])
+        Reindex(replace(self._tools(scope), course=course), scope, journal).run()
 
     def _require_model(self, scope: Scope) -> None:
         """Refuse a generation whose model is not at hand: every query of it would fail."""

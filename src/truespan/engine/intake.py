@@ -10,7 +10,9 @@ from typing import Any
 
 from truespan.engine.jobs import Jobs
 from truespan.engine.parts import Parts
+from truespan.engine.uploads import let_go
 from truespan.errors import (
+    Cancelled,
     InvalidSettings,
     JobNotResumable,
     ProfileMismatch,
@@ -25,9 +27,11 @@ from truespan.ingest.report import IngestReport, Progress
 from truespan.ingest.run import Intake
 from truespan.model.document import Document, RevisionRef
 from truespan.model.found import Found
-from truespan.model.job import JobState
+from truespan.model.job import Job, JobState
+from truespan.model.names import Request
 from truespan.model.scope import Scope
 from truespan.model.source import Declared, DocumentKind
+from truespan.ports import Course
 from truespan.query.words import keep_counting
 
 KIND = "ingest"
@@ -41,7 +45,7 @@ class WorldIntake:
 
     def __init__(self, parts: Parts, scope: Scope) -> None:
         self._parts = parts
-        self._scope = scope
+        self._scope = self.scope = scope
         self.intake = Intake(
             store=parts.store,
             sources=parts.sources,
@@ -49,6 +53,7 @@ class WorldIntake:
             counter=parts.counter,
             assets=parts.assets,
             preparation=parts.preparation,
+            uploads=parts.uploads,
         )
         self.tools = Tools(
             store=parts.store,
@@ -141,16 +146,26 @@ class WorldIntake:
         on_prune: OnPrune | None = None,
     ) -> IngestReport:
         """Go on with a job that did not end well."""
-        jobs = Jobs(self._parts.store, self._parts.processes, self._scope)
-        earlier = jobs.get(job)
-        if earlier.state in (JobState.DONE, JobState.RUNNING):
-            raise JobNotResumable(job, earlier.state)
-        jobs.settle(earlier)
-        request = read_request(earlier.request)
+        request = read_request(Jobs(self._parts, self._scope).resumable(job).request)
         found = self._command.find(request)
         if not self._parts.store.continue_job(self._scope, job, self._parts.processes.own()):
             raise JobNotResumable(job, JobState.RUNNING)
         return self._run(job, request, found, on_progress, on_prune)
+
+    def queue(self, request: IngestRequest) -> Job:
+        """Write down a request as a job for the background. What it names is looked for first."""
+        self._beside(self._scope)
+        self._command.find(request)
+        store, own = self._parts.store, self._parts.processes.own()
+        return store.queue_job(self._scope, KIND, request.spelled(), own)
+
+    def work(self, job: Job, journal: JobJournal, course: Course) -> IngestReport:
+        """Do what a job says that somebody begins with now, perhaps in another process."""
+        self._beside(self._scope)
+        request = read_request(job.request)
+        report = self._watched(course).run(request, self._command.find(request), journal)
+        self._count_words()
+        return report
 
     def finish(self, carrier: Carrier, on_progress: OnProgress | None) -> int:
         """Embed what is pending of documents that are in force; return the points written."""
@@ -178,15 +193,45 @@ class WorldIntake:
         on_prune: OnPrune | None,
     ) -> IngestReport:
         parts = self._parts
-        journal = JobJournal(parts.store, self._scope, job, parts.clock, on_progress)
-        report = journaled(
-            journal, lambda: self._command.run(request, found, journal, on_prune=on_prune)
+        with parts.watch.request(Request.INGEST) as course:
+            journal = JobJournal(
+                parts.store, self._scope, job, parts.clock, on_progress, course=course
+            )
+            command = self._watched(course)
+            report = self._letting_go(
+                job,
+                lambda: journaled(
+                    journal, lambda: command.run(request, found, journal, on_prune=on_prune)
+                ),
+            )
+        self._count_words()
+        return replace(report, job=job)
+
+    def _watched(self, course: Course) -> IngestCommand:
+        return IngestCommand(
+            replace(self.intake, course=course), replace(self.tools, course=course), self._scope
         )
+
+    def _letting_go(self, job: str, work: Callable[[], IngestReport]) -> IngestReport:
+        """Do the work of a job, and remove what was uploaded for it unless it may go on."""
+        try:
+            report = work()
+        except Cancelled:
+            self._let_go(job)
+            raise
+        self._let_go(job)
+        return report
+
+    def _let_go(self, job: str) -> None:
+        ended = self._parts.store.job(self._scope, job)
+        if ended is not None:
+            let_go(self._parts, self._scope, ended)
+
+    def _count_words(self) -> None:
         # Whoever cannot keep words just now does so when somebody asks for them.
         with suppress(StorageFull, StoreBusy):
             for scope in (self._scope, *(beside.scope for beside in self._beside(self._scope))):
-                keep_counting(parts.store, scope)
-        return replace(report, job=job)
+                keep_counting(self._parts.store, scope)
 
 
 def declared_as(

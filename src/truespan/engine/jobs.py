@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from truespan.errors import JobNotFound
-from truespan.model.job import Job, JobDocument, JobLine, JobNews, JobState
-from truespan.model.scope import Scope
-from truespan.ports import Processes, TrustedStore
+from truespan.engine.parts import Parts
+from truespan.engine.uploads import batch_of, let_go
+from truespan.errors import JobNotFound, JobNotResumable, NotAllowed
+from truespan.model.job import Job, JobDocument, JobLine, JobState
+from truespan.model.scope import Scope, Verb
+
+_ALIVE = (JobState.QUEUED, JobState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
     """The jobs of one world; a world without a generation has none."""
 
-    store: TrustedStore
-    processes: Processes
+    parts: Parts
     scope: Scope | None
 
     def list(self) -> list[Job]:
         """Return all jobs that are remembered, the latest first."""
         if self.scope is None:
             return []
-        return [self._as_it_is(job) for job in self.store.jobs(self.scope)]
+        return [self._as_it_is(job) for job in self.parts.store.jobs(self.scope)]
 
     def get(self, job: str) -> Job:
         """Return one job.
@@ -30,40 +32,63 @@ class Jobs:
         Raises:
             JobNotFound: there is none, or none in this world.
         """
-        for found in self.list():
-            if found.id == job:
-                return found
-        raise JobNotFound(job)
+        found = self.parts.store.job(self.scope, job) if self.scope else None
+        if found is None:
+            raise JobNotFound(job)
+        return self._as_it_is(found)
 
     def documents(self, job: str) -> list[JobDocument]:
         """Return what became of a job's sources."""
-        return self.store.job_documents(self._own(job), job)
+        return self.parts.store.job_documents(self._own(job), job)
 
     def lines(self, job: str) -> list[JobLine]:
         """Return the last lines of a job's log."""
-        return self.store.job_lines(self._own(job), job)
+        return self.parts.store.job_lines(self._own(job), job)
 
     def cancel(self, job: str) -> Job:
-        """Ask a job to stop; it does so before its next step. What it did stays."""
+        """Ask a job to stop; it does so before its next step. What it did stays.
+
+        One that nobody runs is cancelled at once, and what was uploaded for it is gone.
+
+        Raises:
+            JobNotFound: there is none, or none in this world.
+            NotAllowed: the caller may read here, and not write.
+        """
         scope = self._own(job)
+        if not scope.authority.may(Verb.WRITE, scope.world):
+            raise NotAllowed("cancel jobs")
         self.settle(self.get(job))
-        self.store.cancel_job(scope, job)
-        return self.get(job)
+        self.parts.store.cancel_job(scope, job)
+        now = self.get(job)
+        if now.state.is_over:
+            let_go(self.parts, scope, now)
+        return now
 
     def settle(self, job: Job) -> None:
-        """Write down that a job was interrupted, if its process is gone."""
-        stored = next((one for one in self.store.jobs(self._own(job.id)) if one.id == job.id), job)
-        # Somebody may have taken it up since it was looked at.
-        gone = stored.process == job.process and job.state is JobState.INTERRUPTED
-        if stored.state is JobState.RUNNING and gone:
-            self.store.record_job(
-                self._own(job.id),
-                job.id,
-                state=JobState.INTERRUPTED,
-                phase=job.phase,
-                counts=job.counts,
-                news=JobNews(),
-            )
+        """Write down that a job was interrupted, if its process is gone.
+
+        Nothing happens if somebody has taken it up since it was looked at.
+        """
+        if job.state is JobState.INTERRUPTED:
+            self.parts.store.interrupt_job(self._own(job.id), job.id, job.process)
+
+    def resumable(self, job: str) -> Job:
+        """Return a job that did not end well, and is written down as over.
+
+        Raises:
+            JobNotFound: there is none, or none in this world.
+            JobNotResumable: it is done or under way, or what was uploaded for it is gone.
+        """
+        found = self.get(job)
+        if found.state in (JobState.DONE, *_ALIVE):
+            raise JobNotResumable(job, found.state)
+        batch, uploads = batch_of(found), self.parts.uploads
+        if batch is not None:
+            kept = uploads is not None and uploads.is_there(self._own(job).world, batch)
+            if not kept:
+                raise JobNotResumable(job, f"{found.state} and without its uploads")
+        self.settle(found)
+        return self.get(job)
 
     def _own(self, job: str) -> Scope:
         if self.scope is None:
@@ -73,6 +98,6 @@ class Jobs:
 
     def _as_it_is(self, job: Job) -> Job:
         """Return a job with the state it really has: who runs it may be gone."""
-        if job.state is JobState.RUNNING and not self.processes.is_alive(job.process):
+        if job.state in _ALIVE and not self.parts.processes.is_alive(job.process):
             return replace(job, state=JobState.INTERRUPTED)
         return job

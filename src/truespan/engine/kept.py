@@ -14,10 +14,12 @@ from truespan.errors import Interrupted, NotAllowed, ProfileMismatch
 from truespan.ingest.carry import Carrier
 from truespan.ingest.report import Progress
 from truespan.model.bundle import Notice
+from truespan.model.names import Deed, Request, Tally
 from truespan.model.scope import Scope, Verb
+from truespan.ports import Course
 from truespan.query.settle import existing
 from truespan.upkeep.evaluate import Evaluation
-from truespan.upkeep.repair import RepairReport, apply_repairs
+from truespan.upkeep.repair import RepairReport, watched_repairs
 
 OnProgress = Callable[[Progress], None]
 
@@ -52,17 +54,23 @@ class KeptWorld(JudgedWorld):
             return RepairReport()
         report = RepairReport()
         for kept in self._parts.store.kept_generations(scope):
-            report.add(self._repaired(replace(scope, generation=kept.generation), on_progress))
+            with self._parts.watch.request(Request.REPAIR) as course:
+                one = replace(scope, generation=kept.generation)
+                report.add(self._repaired(one, on_progress, course))
         erased = remover(self._parts).catch_up()
         report.erasures, report.erasures_waiting = erased.done, erased.waiting
         return report
 
-    def _repaired(self, scope: Scope, on_progress: OnProgress | None) -> RepairReport:
+    def _repaired(
+        self, scope: Scope, on_progress: OnProgress | None, course: Course
+    ) -> RepairReport:
         """Repair one generation; what needs a model that is not configured stays pending."""
-        report = apply_repairs(self._parts.store, self._parts.index, scope)
+        report = watched_repairs(self._parts.store, self._parts.index, scope, course)
         intake = WorldIntake(self._parts, scope)
+        tools = replace(intake.tools, course=course)
         try:
-            report.reembedded = intake.finish(Carrier(intake.tools, scope), on_progress)
+            report.reembedded = intake.finish(Carrier(tools, scope), on_progress)
+            course.count(Tally.REPAIRS, report.reembedded, Deed.REEMBEDDED)
         except ProfileMismatch:
             if self._record().generation == scope.generation:
                 raise

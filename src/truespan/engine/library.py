@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import copy
 from pathlib import PurePath
 from types import TracebackType
 
 from truespan.engine.checkup import Checkup
+from truespan.engine.once import once
 from truespan.engine.parts import Parts
 from truespan.engine.removal import delete_world, remover
 from truespan.engine.tokens import Tokens, authenticated
+from truespan.engine.worker import LibraryWorker, resume_waiting
 from truespan.engine.world import OnProgress, World
 from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldNotFound
 from truespan.model.backup import BackupReport
 from truespan.model.document import DomainRecord
+from truespan.model.job import Job
+from truespan.model.replay import ReplayKey
 from truespan.model.scope import OWNER, Authority, Scope
 from truespan.model.scope import World as WorldRecord
+from truespan.model.token import Principal
 from truespan.upkeep.background import BackgroundRepairs
 from truespan.upkeep.doctor import Plan, Treatment
 from truespan.upkeep.erase import ErasureReport
@@ -31,7 +37,17 @@ class Library:
     def __init__(self, parts: Parts, authority: Authority = OWNER) -> None:
         self._parts = parts
         self._authority = authority
-        self._repairs = BackgroundRepairs(parts.store, parts.index)
+        self._repairs = BackgroundRepairs(parts.store, parts.index, parts.watch)
+        parts.queue.work_with(LibraryWorker(parts, self._repairs))
+
+    def under(self, authority: Authority) -> Library:
+        """Return this library as somebody with at most this authority has it.
+
+        It shares everything with this one, and needs no closing of its own.
+        """
+        view = copy(self)
+        view._authority = self._authority.within(authority)
+        return view
 
     def create_world(self, name: str) -> World:
         """Make an empty world.
@@ -103,7 +119,23 @@ class Library:
         Raises:
             Unauthorized: it is no token, or unknown, expired or revoked; which is not said.
         """
+        return self.admit(secret).authority
+
+    def admit(self, secret: str) -> Principal:
+        """Return whoever holds this token: its id, and what it allows within this library.
+
+        Raises:
+            Unauthorized: as `authenticate` says.
+        """
         return authenticated(self._parts, self._authority, secret)
+
+    def once(self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]) -> bytes:
+        """Do the work and return its reply; for a key that was used before, the reply it had then.
+
+        Raises:
+            KeyReused, KeyBusy: the key is another request's, or that is still at work.
+        """
+        return once(self._parts, key, fingerprint, work)
 
     def backup(
         self,
@@ -131,6 +163,16 @@ class Library:
             str(path), vectors=vectors, settings=settings, keys=keys, replace=replace
         )
 
+    def metrics(self) -> bytes:
+        """Return what was counted so far, as Prometheus reads it; nothing where metrics are off.
+
+        Raises:
+            NotAllowed: this authority does not have the whole library, and the counts are of all.
+        """
+        if self._authority != OWNER:
+            raise NotAllowed("read the metrics")
+        return self._parts.metrics()
+
     def refill(self) -> int:
         """Write to the index what the store keeps vectors of; return how many points that were."""
         parts = self._parts
@@ -147,6 +189,19 @@ class Library:
             for world in self.worlds()
             if world.generation is not None
         ]
+
+    def resume_waiting(self) -> list[Job]:
+        """Go on, in the background, with jobs that were submitted there and left by their process.
+
+        For a server that starts. Of several processes only one takes each job. One that was stopped
+        on purpose is left alone, and so is one under which the process went away again and again.
+
+        Raises:
+            NotAllowed: this authority does not have the whole library.
+        """
+        if self._authority != OWNER:
+            raise NotAllowed("take up jobs")
+        return resume_waiting(self._parts, self._scopes())
 
     def erase(self) -> ErasureReport:
         """Do what deletions left queued, such as files that could not be written anew then."""
@@ -191,8 +246,21 @@ class Library:
         self.erase()
         return treatment
 
+    def ready(self) -> None:
+        """Return once store and index have answered; nothing of either is told.
+
+        Raises:
+            IndexUnavailable, StoreBusy, StoreDamaged: one of them does not.
+        """
+        self._parts.store.worlds(OWNER.narrow(worlds=(), verbs=()))
+        self._parts.index.collections()
+
     def close(self) -> None:
-        """Let go of everything; what was committed stays."""
+        """Let go of everything; what was committed stays.
+
+        A job that runs in the background stops before its next step, and is interrupted.
+        """
+        self._parts.queue.close()
         self._repairs.close()
         self._parts.parser.close()
         self._parts.index.close()

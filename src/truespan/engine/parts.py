@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from truespan.engine.job_thread import JobThread
 from truespan.errors import InvalidSettings
 from truespan.ingest.prepare import Preparation
 from truespan.model.answer_rules import AnswerRules
 from truespan.model.profile import EmbeddingProfile
 from truespan.model.words import FUSED_WEIGHT
 from truespan.ports import (
+    UNWATCHED,
     AssetStore,
     Backups,
     ChatModels,
@@ -19,6 +21,7 @@ from truespan.ports import (
     EmbeddingLimits,
     Environment,
     GoldenFiles,
+    JobQueue,
     Processes,
     Randomness,
     Remains,
@@ -26,7 +29,9 @@ from truespan.ports import (
     SourceParser,
     TokenCounter,
     TrustedStore,
+    UploadStore,
     VectorIndex,
+    Watch,
 )
 
 
@@ -70,8 +75,16 @@ class Parts:
     """Who writes backups; nobody unless composed so."""
     remains: Remains | None = None
     """Who looks through the library's files for what was deleted; nobody unless composed so."""
+    uploads: UploadStore | None = None
+    """Who keeps files that are handed over until they are ingested; nobody unless composed so."""
+    queue: JobQueue = field(default_factory=JobThread)
+    """Who has jobs done in the background."""
     randomness: Randomness | None = None
     """Who makes secrets; without it there are no new tokens."""
+    watch: Watch = UNWATCHED
+    """Who hears of requests, stages and counts; nothing that is returned depends on it."""
+    metrics: Callable[[], bytes] = lambda: b""
+    """Gives what was counted, in the text format of Prometheus; nothing where nobody counts."""
     mark_query: Callable[[str, str], str] = lambda _world, _query: ""
     """Gives what the usage log has in place of a query of a world; nothing without a key."""
 

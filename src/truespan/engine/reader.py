@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from truespan.engine.answering import Answerer, last_of
 from truespan.engine.parts import Parts
-from truespan.errors import DocumentNotFound, NotAllowed, PositionNotFound
+from truespan.errors import DocumentNotFound, ImageNotFound, NotAllowed, PositionNotFound
 from truespan.model.answer import Answer, AnswerEvent
 from truespan.model.bundle import ContextBundle, Reason
 from truespan.model.document import Document, RevisionRef
+from truespan.model.figure import ImageFile
 from truespan.model.ids import ChunkId
+from truespan.model.names import Request
+from truespan.model.page import (
+    PAGE_SENTENCES,
+    PageRequest,
+    SentencePage,
+    StoredImage,
+    wanted_image,
+)
+from truespan.model.reading import Position
 from truespan.model.request import READING_TOP_K, ReadingRequest
+from truespan.model.retrieved import Retrieved
 from truespan.model.scope import Aim, Authority, Scope
+from truespan.ports import Course
+from truespan.query.settle import Restart, existing, in_one_state
 from truespan.reading.candidates import ReadingFinder
 from truespan.reading.follow import Follower
 from truespan.reading.look import Lookout, book_of
+from truespan.reading.page import read_pages
 from truespan.reading.positions import Whereabouts, resolve, whereabouts
 from truespan.reading.tail import TailMaker
+
+T = TypeVar("T")
 
 
 class Shelves(Protocol):
@@ -100,6 +116,64 @@ class Reader:
         store = self._parts.store
         return [whereabouts(store, scope, entry) for entry in store.positions(scope, self.name)]
 
+    def sentences(
+        self, book: str | None = None, *, first: int = 0, count: int = PAGE_SENTENCES
+    ) -> SentencePage:
+        """Return sentences of a book, or of the current one, never past the position.
+
+        Each is checked against its hash. After the last one read the page is empty, and `more`
+        speaks of read sentences only.
+
+        Raises:
+            InvalidSettings: there is no such page; 1 to 1000 sentences can be asked for.
+            PositionNotFound: there is no position in such a book.
+            StoreDamaged: a read sentence is not what it was when the book was taken in.
+        """
+        wanted = PageRequest(first, count)
+
+        def attempt() -> SentencePage:
+            scope, positions = self._positions()
+            found = book_of(positions, book)
+            if scope is None or found is None:
+                raise PositionNotFound
+            return read_pages(self._parts.store, scope, found).page(wanted)
+
+        return self._settled(attempt)
+
+    def image(self, image_ref: str) -> StoredImage:
+        """Return an image that a figure of a book shows, once the reader has reached the figure.
+
+        Raises:
+            ImageNotFound: it is absent, of another world, or not read yet: the same answer.
+        """
+        wanted = wanted_image(image_ref)
+        found = self._settled(lambda: self._image(wanted) if wanted else None)
+        if found is None:
+            raise ImageNotFound
+        return found
+
+    def _image(self, wanted: ImageFile) -> StoredImage | None:
+        scope, positions = self._positions()
+        position = next((one for one in positions if one.doc_id == wanted.doc_id), None)
+        if scope is None or position is None:
+            return None
+        held = self._parts.store.in_force(scope, position.document)
+        if held is None or held.ref.revision != position.revision:
+            raise Restart
+        pages = read_pages(self._parts.store, scope, position)
+        return pages.image_of(self._parts.assets, held.images, wanted)
+
+    def _positions(self) -> tuple[Scope | None, list[Position]]:
+        scope = self._following()
+        return scope, self._parts.store.positions(scope, self.name) if scope else []
+
+    def _settled(self, attempt: Callable[[], T]) -> T:
+        """Return what an attempt gives that no change of the world has cut in two."""
+        self._following()
+        store, authority = self._parts.store, self._world.authority
+        world = existing(store, authority, self._world.id, self._world.aim)
+        return in_one_state(store, authority, world, lambda _: attempt())
+
     def retrieve(
         self, query: str, *, book: str | None = None, top_k: int = READING_TOP_K
     ) -> ContextBundle:
@@ -110,7 +184,9 @@ class Reader:
             DocumentNotFound: no document of the world has this name.
         """
         request = ReadingRequest(query, top_k, book)
-        return self._follower().retrieve(self._world.authority, self._world.id, self.name, request)
+        with self._parts.watch.request(Request.READING) as course:
+            follower = self._follower(course)
+            return follower.retrieve(self._world.authority, self._world.id, self.name, request)
 
     def answer(self, query: str, book: str | None = None) -> Answer:
         """Answer a question from what has been read of a book, or say that this does not do it.
@@ -128,16 +204,17 @@ class Reader:
         """Answer piece by piece, as `World.answer_stream` does."""
         request = ReadingRequest(query, book=book)
         answerer = Answerer(self._parts, self._world.authority, query)
-        finder = ReadingFinder(self._books(), self._on_flaws, answerer.rules)
-        return answerer.events(
-            lambda: finder.find(self._world.authority, self._world.id, self.name, request),
-            reading=True,
-        )
 
-    def _follower(self) -> Follower:
-        return Follower(self._books(), self._on_flaws)
+        def find(course: Course) -> Retrieved:
+            finder = ReadingFinder(self._books(course), self._on_flaws, answerer.rules)
+            return finder.find(self._world.authority, self._world.id, self.name, request)
 
-    def _books(self) -> Lookout:
+        return answerer.events(find, reading=True)
+
+    def _follower(self, course: Course) -> Follower:
+        return Follower(self._books(course), self._on_flaws)
+
+    def _books(self, course: Course) -> Lookout:
         parts = self._parts
         return Lookout(
             parts.store,
@@ -153,6 +230,7 @@ class Reader:
                 parts.preparation.on_token_limit,
             ),
             self._world.aim,
+            course,
         )
 
     def why_not(self, chunk_id: str, query: str, **settings: Any) -> Reason:
@@ -161,9 +239,10 @@ class Reader:
         A chunk that was not read yet is answered for as one that does not exist.
         """
         request = ReadingRequest(query, **settings)
-        return self._follower().why_not(
-            self._world.authority, self._world.id, self.name, request, ChunkId(chunk_id)
-        )
+        with self._parts.watch.request(Request.READING_WHY_NOT) as course:
+            return self._follower(course).why_not(
+                self._world.authority, self._world.id, self.name, request, ChunkId(chunk_id)
+            )
 
     def _following(self) -> Scope | None:
         scope = self._world._scope()

@@ -13,7 +13,9 @@ from truespan.upkeep.remove import Remover
 
 def remover(parts: Parts) -> Remover:
     """Return who deletes with these parts."""
-    return Remover(parts.store, parts.index, parts.assets, parts.clock, parts.remains)
+    return Remover(
+        parts.store, parts.index, parts.assets, parts.clock, parts.remains, parts.uploads
+    )
 
 
 def delete_world(parts: Parts, authority: Authority, world: World, *, erase: bool) -> Receipt:
@@ -28,7 +30,7 @@ def delete_world(parts: Parts, authority: Authority, world: World, *, erase: boo
     scope = Scope(authority, world.id, world.generation) if world.generation else None
     running = [
         job.id
-        for job in Jobs(parts.store, parts.processes, scope).list()
+        for job in Jobs(parts, scope).list()
         if job.state is JobState.RUNNING
     ]
     if running:

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from truespan.engine.held import HeldWorld
 from truespan.engine.removal import remover
+from truespan.engine.uploads import remove_uploads
 from truespan.errors import (
     ChunkNotFound,
     DocumentNotFound,
+    ImageNotFound,
     WorldNotFound,
 )
 from truespan.model.chunk import ChunkRecord
 from truespan.model.document import AuditEntry, Document, OutlineEntry, WorldStatus
+from truespan.model.figure import ImageFile
 from truespan.model.ids import ChunkId
+from truespan.model.page import (
+    PAGE_SENTENCES,
+    InForce,
+    PageRequest,
+    SentencePage,
+    StoredImage,
+    wanted_image,
+)
 from truespan.model.scope import Scope, Verb
+from truespan.query.page import pages_in_force
+from truespan.query.settle import in_one_state
 from truespan.upkeep.receipt import Receipt
+
+T = TypeVar("T")
 
 
 class ShelvedWorld(HeldWorld):
@@ -50,6 +66,57 @@ class ShelvedWorld(HeldWorld):
         if scope is None:
             raise DocumentNotFound(reference)
         return self._parts.store.canonical_text(scope, document.number)
+
+    def sentences(
+        self, reference: str | int, *, first: int = 0, count: int = PAGE_SENTENCES
+    ) -> SentencePage:
+        """Return sentences of a document, each checked against its hash.
+
+        They are of the revision that readers see. Past the end the page is empty.
+
+        Raises:
+            InvalidSettings: there is no such page; 1 to 1000 sentences can be asked for.
+            DocumentNotFound: no document, or none that is complete, answers to it.
+            StoreDamaged: a sentence is not what it was when the document was taken in.
+        """
+        wanted = PageRequest(first, count)
+
+        def attempt() -> SentencePage:
+            scope, held = self._in_force(self.document(reference).number)
+            if scope is None or held is None:
+                raise DocumentNotFound(str(reference))
+            return pages_in_force(self._parts.store, scope, held).page(wanted)
+
+        return self._settled(attempt)
+
+    def image(self, image_ref: str) -> StoredImage:
+        """Return an image that a figure of a document shows, by the reference the figure has.
+
+        Raises:
+            ImageNotFound: there is none, or none in this world.
+        """
+        wanted = wanted_image(image_ref)
+        found = self._settled(lambda: self._image(wanted) if wanted else None)
+        if found is None:
+            raise ImageNotFound
+        return found
+
+    def _image(self, wanted: ImageFile) -> StoredImage | None:
+        scope, held = self._in_force(wanted.doc_id)
+        if scope is None or held is None:
+            return None
+        pages = pages_in_force(self._parts.store, scope, held)
+        return pages.image_of(self._parts.assets, held.images, wanted)
+
+    def _in_force(self, reference: int | str) -> tuple[Scope | None, InForce | None]:
+        scope = self._readable()
+        return scope, self._parts.store.in_force(scope, reference) if scope else None
+
+    def _settled(self, attempt: Callable[[], T]) -> T:
+        """Return what an attempt gives that no change of the world has cut in two."""
+        self._readable()
+        store = self._parts.store
+        return in_one_state(store, self._authority, self._record(), lambda _: attempt())
 
     def outline(self, reference: str) -> list[OutlineEntry]:
         """Return where the chapters and sections of a document begin."""
@@ -101,4 +168,8 @@ class ShelvedWorld(HeldWorld):
         if record.generation is None or not self._authority.may(Verb.WRITE, record.id):
             raise WorldNotFound(self.id)
         scope = Scope(self._authority, record.id, record.generation)
-        return remover(self._parts).document(scope, record, document, erase=erase)
+        # Before anything is hidden: whoever is stopped in between still has it to delete again.
+        uploads = remove_uploads(self._parts, scope, document.doc_id)
+        return remover(self._parts).document(
+            scope, record, document, erase=erase, uploads=uploads
+        )

@@ -11,7 +11,14 @@ from truespan.engine.parts import Parts
 from truespan.errors import InvalidSettings, NotAllowed, TokenNotFound, Unauthorized, WorldNotFound
 from truespan.model.ids import WorldId
 from truespan.model.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
-from truespan.model.token import ID_BYTES, SECRET_BYTES, TokenRecord, TokenSecret, TokenState
+from truespan.model.token import (
+    ID_BYTES,
+    SECRET_BYTES,
+    Principal,
+    TokenRecord,
+    TokenSecret,
+    TokenState,
+)
 
 LONGEST_SECONDS = 100 * 366 * 24 * 3600
 _NAME_CHARACTERS = 200
@@ -105,8 +112,8 @@ class Tokens:
         return record.id
 
 
-def authenticated(parts: Parts, within: Authority, text: object) -> Authority:
-    """Return what the holder of a token may do, within an authority.
+def authenticated(parts: Parts, within: Authority, text: object) -> Principal:
+    """Return the holder of a token, and what it may do within an authority.
 
     Raises:
         Unauthorized: always the same, whatever is wrong with the token.
@@ -118,7 +125,7 @@ def authenticated(parts: Parts, within: Authority, text: object) -> Authority:
     proven = secret.proves(found[1] if found else None)
     if not found or not proven or found[0].state(parts.clock.now()) is not TokenState.ACTIVE:
         raise Unauthorized
-    return found[0].authority(within)
+    return Principal(found[0].id, found[0].authority(within))
 
 
 def _several(what: str, names: str | Iterable[str]) -> builtins.list[str]:

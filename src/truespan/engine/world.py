@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from truespan.engine.answering import AnsweringWorld
-from truespan.engine.filled import FilledWorld
 from truespan.engine.reader import Reader
 from truespan.engine.shelved import ShelvedWorld
+from truespan.engine.submitted import SubmittedWorld
 from truespan.errors import (
     InvalidSettings,
 )
@@ -16,6 +17,7 @@ from truespan.ingest.parts import parts as split_parts
 from truespan.ingest.report import Progress
 from truespan.model.bundle import ContextBundle, Reason, SearchResult
 from truespan.model.ids import ChunkId
+from truespan.model.names import Request
 from truespan.model.request import (
     DEFAULT_FLOOR,
     DEFAULT_TOP_K,
@@ -23,6 +25,7 @@ from truespan.model.request import (
     RetrievalRequest,
     SearchRequest,
 )
+from truespan.ports import Course, Watch, joined
 from truespan.query.retrieve import Retriever
 from truespan.query.search import Searcher
 
@@ -32,7 +35,7 @@ INSTRUCTION_ROOM = 32
 """Tokens left free for a model's query instruction when a long selection is cut into parts."""
 
 
-class World(AnsweringWorld, FilledWorld, ShelvedWorld):
+class World(AnsweringWorld, SubmittedWorld, ShelvedWorld):
     """One world of a library, as its holder may use it."""
 
     def search(
@@ -56,16 +59,18 @@ class World(AnsweringWorld, FilledWorld, ShelvedWorld):
         """
         request = SearchRequest(query, top_k, floor, fused)
         parts = self._parts
-        searcher = Searcher(
-            parts.store,
-            parts.index,
-            parts.embedder_for,
-            parts.clock,
-            self._repairs.submit,
-            self.aim,
-            parts.fused_weight,
-        )
-        return searcher.search(self._authority, self.id, request)
+        with parts.watch.request(Request.SEARCH) as course:
+            searcher = Searcher(
+                parts.store,
+                parts.index,
+                parts.embedder_for,
+                parts.clock,
+                self._repairs.submit,
+                self.aim,
+                parts.fused_weight,
+                course,
+            )
+            return searcher.search(self._authority, self.id, request)
 
     def retrieve(
         self,
@@ -104,13 +109,16 @@ class World(AnsweringWorld, FilledWorld, ShelvedWorld):
             tags=_listed("tags", tags) or (),
             fused=fused,
         )
-        retriever = self._retriever()
-        return retriever.retrieve(self._authority, self.id, request, near_misses=near_misses)
+        with self._parts.watch.request(Request.RETRIEVE) as course:
+            retriever = self._retriever(course)
+            return retriever.retrieve(self._authority, self.id, request, near_misses=near_misses)
 
     def why_not(self, chunk_id: str, query: str, **settings: Any) -> Reason:
         """Say why a chunk is not among what `retrieve` returns for the same arguments."""
         request = RetrievalRequest(query=query, **settings)
-        return self._retriever().why_not(self._authority, self.id, request, ChunkId(chunk_id))
+        with self._parts.watch.request(Request.WHY_NOT) as course:
+            retriever = self._retriever(course)
+            return retriever.why_not(self._authority, self.id, request, ChunkId(chunk_id))
 
     def reader(self, name: str) -> Reader:
         """Return the reader of this name; whoever has no position yet can read nothing."""
@@ -118,7 +126,15 @@ class World(AnsweringWorld, FilledWorld, ShelvedWorld):
             raise InvalidSettings("A reader needs a name of 1 to 200 characters.")
         return Reader(self, self._parts, self._repairs.submit, name.strip())
 
-    def _retriever(self) -> Retriever:
+    def watched(self, watch: Watch) -> World:
+        """Return this world so that `watch`, too, hears of what is asked of it.
+
+        Nothing that is returned depends on that: what a watch raises is dropped.
+        """
+        parts = replace(self._parts, watch=joined(self._parts.watch, watch))
+        return World(parts, self._authority, self._repairs, self.id, self.aim)
+
+    def _retriever(self, course: Course) -> Retriever:
         parts = self._parts
         return Retriever(
             parts.store,
@@ -129,6 +145,7 @@ class World(AnsweringWorld, FilledWorld, ShelvedWorld):
             lambda text, limit: split_parts(text, parts.counter, limit - INSTRUCTION_ROOM),
             self.aim,
             parts.fused_weight,
+            course,
         )
 
 

@@ -9,6 +9,7 @@
     │   ├── WorldExists            that name is taken
     │   ├── DocumentNotFound
     │   ├── ChunkNotFound
+    │   ├── ImageNotFound          absent, not yours, or not read yet: the same answer
     │   ├── NotAllowed             this caller may not do that here
     │   ├── Unauthorized           no valid token, for whatever reason
     │   ├── TokenNotFound
@@ -26,6 +27,15 @@
     │   ├── WorldBusy              a job of the world runs
     │   ├── BackupInvalid          not a backup, or not as it was written
     │   ├── RecordNotFound         the usage log does not have it
+    │   ├── RouteNotFound          nothing is at that address
+    │   ├── MethodNotAllowed
+    │   ├── MediaTypeUnsupported
+    │   ├── RequestTooLarge
+    │   ├── HostRefused            the server does not answer under that name
+    │   ├── OriginRefused          a page of another site asks
+    │   ├── TooManyRequests        of this caller; retryable
+    │   ├── KeyReused              an idempotency key with another request
+    │   ├── KeyBusy                the first request with it is not done; retryable
     │   ├── JobNotFound
     │   ├── JobNotResumable        it runs, or it is done
     │   └── SourceRefused          a file that cannot become a document
@@ -61,7 +71,9 @@
     │   ├── ProviderBadReply       it answered with vectors that cannot be true
     │   ├── IndexUnavailable       the index did not answer; retryable
     │   ├── IndexRefused           the index answered no
-    │   └── StoreBusy              another process holds the store; retryable
+    │   ├── StoreBusy              another process holds the store; retryable
+    │   ├── DeadlineExceeded       a request took too long; retryable
+    │   └── Overloaded             too many requests wait; retryable
     ├── DamageError              our own files are not what we wrote
     │   └── StoreDamaged
     ├── Interrupted              stopped on request; the same command goes on
@@ -84,6 +96,7 @@ from truespan.errors.caller import (
     GenerationInUse,
     GenerationNotFound,
     GoldenInvalid,
+    ImageNotFound,
     InvalidSettings,
     JobNotFound,
     JobNotResumable,
@@ -122,6 +135,19 @@ from truespan.errors.operator import (
     ModelUnavailable,
     ProfileMismatch,
     StorageFull,
+)
+from truespan.errors.requests import (
+    DeadlineExceeded,
+    HostRefused,
+    KeyBusy,
+    KeyReused,
+    MediaTypeUnsupported,
+    MethodNotAllowed,
+    OriginRefused,
+    Overloaded,
+    RequestTooLarge,
+    RouteNotFound,
+    TooManyRequests,
 )
 from truespan.errors.services import (
     BatchTooLarge,
@@ -162,12 +188,15 @@ __all__ = [
     "ChunkNotFound",
     "CredentialsMissing",
     "DamageError",
+    "DeadlineExceeded",
     "DocumentNotFound",
     "DomainNotFound",
     "GenerationInUse",
     "GenerationIncomplete",
     "GenerationNotFound",
     "GoldenInvalid",
+    "HostRefused",
+    "ImageNotFound",
     "IndexRefused",
     "IndexSchemaMismatch",
     "IndexUnavailable",
@@ -177,14 +206,20 @@ __all__ = [
     "InvalidSettings",
     "JobNotFound",
     "JobNotResumable",
+    "KeyBusy",
+    "KeyReused",
     "LibraryNotFound",
     "LibraryTooNew",
     "LoaderCrashed",
     "ManifestInvalid",
+    "MediaTypeUnsupported",
+    "MethodNotAllowed",
     "ModelDrifted",
     "ModelUnavailable",
     "NotAllowed",
     "OperatorError",
+    "OriginRefused",
+    "Overloaded",
     "PassageAmbiguous",
     "PassageNotFound",
     "PositionNotFound",
@@ -196,6 +231,8 @@ __all__ = [
     "ProviderUnavailable",
     "QueryTooLong",
     "RecordNotFound",
+    "RequestTooLarge",
+    "RouteNotFound",
     "ScopeViolation",
     "ServiceError",
     "SourceBroken",
@@ -215,6 +252,7 @@ __all__ = [
     "StoreDamaged",
     "TextTooLong",
     "TokenNotFound",
+    "TooManyRequests",
     "TruespanError",
     "Unauthorized",
     "WorldBusy",

@@ -63,6 +63,15 @@ class ChunkNotFound(CallerError):
         super().__init__(f"There is no chunk {reference!r} in this world.")
 
 
+class ImageNotFound(CallerError):
+    """Absent, of another world, or not read yet: the same answer."""
+
+    code = "image_not_found"
+
+    def __init__(self) -> None:
+        super().__init__("There is no such image here.")
+
+
 class NotAllowed(CallerError):
     code = "not_allowed"
 

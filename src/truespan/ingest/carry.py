@@ -20,10 +20,13 @@ from truespan.ingest.recut import recut
 from truespan.model.chunk import PendingChunk, Vector
 from truespan.model.document import RevisionRef, assets_token
 from truespan.model.ids import ChunkId, TextHash
+from truespan.model.names import Stage, Tally, VectorOrigin
 from truespan.model.scope import Scope
 from truespan.ports import (
+    UNWATCHED,
     AssetStore,
     Clock,
+    Course,
     Embedder,
     EmbeddingLimits,
     TokenCounter,
@@ -64,6 +67,7 @@ class Tools:
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
     beside: Callable[[Scope], Sequence[Beside]] = _alone
     """Gives the other generations of a scope's world that documents enter as well."""
+    course: Course = UNWATCHED
 
 
 @dataclass(slots=True)
@@ -150,7 +154,8 @@ class Carrier:
         self._cut(refs)
         written = self._embed(refs, on_chunks, outcome)
         self._fill_beside(refs, outcome)
-        outcome.flipped = store.flip(self._scope, refs)
+        with self._tools.course.stage(Stage.FLIPPED):
+            outcome.flipped = store.flip(self._scope, refs)
         if len(outcome.flipped) < len(refs):
             # Readers may have been sent to another generation just now.
             self._fill_beside(refs, outcome)
@@ -198,22 +203,25 @@ class Carrier:
         self, refs: Sequence[RevisionRef], on_chunks: OnChunks, outcome: Outcome
     ) -> list[PendingChunk]:
         """Write points for all that is pending, flush them, and mark them as written."""
-        store, index = self._tools.store, self._tools.index
+        store, index, course = self._tools.store, self._tools.index, self._tools.course
         prepare(store, index, self._scope)
         written: list[PendingChunk] = []
         for chunks in _sliced(self._pending(refs), SLICE_CHUNKS):
-            vectors = self._vectors(chunks, outcome, on_chunks)
+            with course.stage(Stage.VECTORS):
+                vectors = self._vectors(chunks, outcome, on_chunks)
             points = [
                 chunk.point(vectors[chunk.text_hash])
                 for chunk in chunks
                 if chunk.text_hash in vectors
             ]
-            index.upsert(self._scope, points)
+            with course.stage(Stage.INDEX):
+                index.upsert(self._scope, points)
             kept = {point.chunk_id for point in points}
             written.extend(_lightened(chunk) for chunk in chunks if chunk.chunk_id in kept)
         if written:
-            index.flush(self._scope)
-            store.mark_embedded(self._scope, written)
+            with course.stage(Stage.INDEX):
+                index.flush(self._scope)
+                store.mark_embedded(self._scope, written)
         self.done.written += len(written)
         return written
 
@@ -261,6 +269,7 @@ class Carrier:
         missing = {chunk.text_hash: chunk.text for chunk in chunks if chunk.text_hash not in known}
         last = RevisionRef(chunks[-1].document, chunks[-1].revision)
         self.done.reused += len(chunks) - len(missing)
+        tools.course.count(Tally.VECTORS, len(chunks) - len(missing), VectorOrigin.REUSED)
         on_chunks(len(chunks) - len(missing), last)
         if missing:
             self._require_model()
@@ -278,6 +287,7 @@ class Carrier:
             tools.store.keep_vectors(self._scope, batch.vectors)
             known.update(batch.vectors)
             self.done.embedded += len(batch.vectors)
+            tools.course.count(Tally.VECTORS, len(batch.vectors), VectorOrigin.EMBEDDED)
             skipped = _remark(outcome, chunks, batch.rejected, batch.notes)
             if skipped:
                 tools.store.skip_chunks(self._scope, skipped)

@@ -23,13 +23,17 @@ from truespan.model.source import Declared, DocumentKind
 
 @dataclass(frozen=True, slots=True)
 class IngestRequest:
-    """What is to be carried in. With `prune`, what is no longer there is removed."""
+    """What is to be carried in. With `prune`, what is no longer there is removed.
+
+    `uploads` is the batch in which files were handed over; their names are not part of the request.
+    """
 
     paths: tuple[str, ...] = ()
     manifest: str | None = None
     declared: Declared = field(default_factory=Declared)
     prune: bool = False
     allow_empty: bool = False
+    uploads: str | None = None
 
     def spelled(self) -> str:
         """Return the request as text, for a job that may be resumed."""
@@ -62,6 +66,8 @@ class IngestCommand:
             ManifestInvalid: lines of the manifest cannot be used.
         """
         sources = self._intake.sources
+        if request.uploads is not None:
+            return self._intake.find_uploads(self._scope.world, request.uploads, request.declared)
         if request.manifest is None:
             return sources.find(request.paths, request.declared)
         entries = parse_manifest(

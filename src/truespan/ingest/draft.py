@@ -21,10 +21,11 @@ from truespan.model.chunk import CutChunk
 from truespan.model.document import AuditEntry, Draft, MeasuredSentence
 from truespan.model.figure import FigureFlags, FigureRecord, figure_id_of, marker
 from truespan.model.ids import hash_text
+from truespan.model.names import Stage
 from truespan.model.profile import ChunkingProfile
 from truespan.model.source import Declared, DocumentKind, Source
 from truespan.model.text import CanonicalText, Loaded, Sentence, Span, TokenMap
-from truespan.ports import TokenCounter
+from truespan.ports import UNWATCHED, Course, TokenCounter
 
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
@@ -48,6 +49,7 @@ def draft(
     counter: TokenCounter,
     input_limit: int,
     cut_as: ChunkingProfile | None = None,
+    course: Course = UNWATCHED,
 ) -> Draft:
     """Make a revision of a source.
 
@@ -57,15 +59,18 @@ def draft(
         SourceEmpty: nothing is left of it.
     """
     declared, flags = source.declared, preparation.figures
-    loaded, audit = _sanitized(loaded, preparation.sanitizer)
-    canonical = assemble(loaded.blocks, _marker(source.doc_id, flags))
-    language = _language(declared, loaded, canonical)
-    sentences = split_sentences(canonical, language.code)
-    if not sentences:
-        raise SourceEmpty(source.name)
-    tokens = counter.measure(canonical.text)
+    with course.stage(Stage.TEXT):
+        loaded, audit = _sanitized(loaded, preparation.sanitizer)
+        canonical = assemble(loaded.blocks, _marker(source.doc_id, flags))
+    with course.stage(Stage.SENTENCES):
+        language = _language(declared, loaded, canonical)
+        sentences = split_sentences(canonical, language.code)
+        if not sentences:
+            raise SourceEmpty(source.name)
+        tokens = counter.measure(canonical.text)
     chunking = preparation.chunking_for(declared)
-    chunks = text_chunks(canonical, sentences, tokens, cut_as or chunking, input_limit)
+    with course.stage(Stage.CHUNKS):
+        chunks = text_chunks(canonical, sentences, tokens, cut_as or chunking, input_limit)
     figures = (
         describe_figures(
             source.doc_id,

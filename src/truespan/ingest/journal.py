@@ -18,8 +18,9 @@ from truespan.model.job import (
     JobState,
     Phase,
 )
+from truespan.model.names import Tally
 from truespan.model.scope import Scope
-from truespan.ports import Clock, JobStore
+from truespan.ports import UNWATCHED, Clock, Course, JobStore
 
 SECONDS_BETWEEN_RECORDS = 1.0
 
@@ -32,8 +33,13 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 class Journal:
     """What a run tells of itself. This one keeps nothing; `JobJournal` does."""
 
-    def __init__(self, on_progress: Callable[[Progress], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_progress: Callable[[Progress], None] | None = None,
+        course: Course = UNWATCHED,
+    ) -> None:
         self._on_progress = on_progress
+        self._course = course
 
     def enter(self, phase: Phase) -> None:
         """Say that a phase begins."""
@@ -49,6 +55,7 @@ class Journal:
 
     def document(self, document: JobDocument) -> None:
         """Say what became of a source."""
+        self._course.count(Tally.DOCUMENTS, 1, document.state)
         if document.state is DocumentState.FAILED:
             self.line("warning", f"{document.name}: {document.code}")
 
@@ -70,8 +77,11 @@ class JobJournal(Journal):
         job: str,
         clock: Clock,
         on_progress: Callable[[Progress], None] | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        course: Course = UNWATCHED,
     ) -> None:
-        super().__init__(on_progress)
+        super().__init__(on_progress, course)
+        self._stopping = stopping
         self._store = store
         self._scope = scope
         self._job = job
@@ -87,13 +97,20 @@ class JobJournal(Journal):
         if phase is not self._phase:
             self._phase = phase
             self._record(JobState.RUNNING)
+        self._stop_if_asked()
 
     def progress(self, progress: Progress) -> None:
-        """Take note of how far the run has come; raises when it is to stop."""
+        """Take note of how far the run has come; raises when it is to stop.
+
+        Raises:
+            Cancelled: somebody asked for it.
+            Interrupted: the process is about to end.
+        """
         super().progress(progress)
         self._latest = progress
         if self._clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS:
             self._record(JobState.RUNNING)
+        self._stop_if_asked()
 
     def document(self, document: JobDocument) -> None:
         """Take note of what became of a source."""
@@ -115,6 +132,11 @@ class JobJournal(Journal):
             self._phase = Phase.FINISHED
             self._latest = replace(self._latest, fraction=1.0, current="")
         self._write(state, error)
+
+    def _stop_if_asked(self) -> None:
+        """Stop because the process is about to end, which is nobody's wish to give the job up."""
+        if self._stopping():
+            raise Interrupted
 
     def _record(self, state: JobState) -> None:
         if self._write(state, None):
@@ -157,12 +179,12 @@ def journaled(journal: Journal, work: Callable[[], T]) -> T:
     """Do the work of a run, and write down how it ended, however that was."""
     try:
         done = work()
-    except KeyboardInterrupt:
-        journal.end(JobState.INTERRUPTED)
-        raise Interrupted from None
     except Cancelled:
         journal.end(JobState.CANCELLED)
         raise
+    except (KeyboardInterrupt, Interrupted):
+        journal.end(JobState.INTERRUPTED)
+        raise Interrupted from None
     except TruespanError as error:
         journal.end(JobState.FAILED, error.code)
         raise

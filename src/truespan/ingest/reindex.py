@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from truespan.errors import GenerationNotFound, StoreDamaged
 from truespan.ingest.carry import Carrier, Outcome, Tools
 from truespan.ingest.journal import Journal
+from truespan.ingest.remarks import REMARKS
 from truespan.ingest.report import Failure, Progress
-from truespan.ingest.run import REMARKS
 from truespan.model.document import RevisionRef
 from truespan.model.job import Phase
 from truespan.model.scope import Scope

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from truespan.errors import AssetsTaken, SourceRefused, TruespanError
+from truespan.errors import AssetsTaken, SourceMissing, SourceRefused, TruespanError
 from truespan.ingest.carry import Carrier, Outcome
 from truespan.ingest.draft import DEFAULT_VERSION, draft
-from truespan.ingest.embed.too_long import Remark
 from truespan.ingest.journal import Journal
 from truespan.ingest.load import may_have_pictures, usual_kind
 from truespan.ingest.metadata import derive
 from truespan.ingest.prepare import Preparation
+from truespan.ingest.remarks import REMARKS
 from truespan.ingest.report import Failure, IngestReport, Meter, Progress
 from truespan.model.document import (
     Derivable,
@@ -27,37 +27,28 @@ from truespan.model.document import (
     RevisionRef,
     assets_token,
 )
+from truespan.model.found import Found
+from truespan.model.ids import WorldId
 from truespan.model.job import DocumentState, JobDocument, Phase
+from truespan.model.names import Stage, Tally
 from truespan.model.scope import Scope
 from truespan.model.source import Declared, Source
-from truespan.ports import AssetStore, SourceFinder, SourceParser, TokenCounter, TrustedStore
+from truespan.ports import (
+    UNWATCHED,
+    AssetStore,
+    Course,
+    SourceFinder,
+    SourceParser,
+    TokenCounter,
+    TrustedStore,
+    UploadStore,
+)
 
 GROUP_CHUNKS = 4096
 """Documents are carried through together up to this many chunks: a flush is dear."""
 
 DERIVED_TOGETHER = 64
 """Documents whose metadata are kept in one commit."""
-
-REMARKS = {
-    Remark.BAD_VECTOR: (
-        "provider_bad_reply",
-        "The embedding provider gave no usable vector for a part of this document. "
-        "The same command tries that part again.",
-    ),
-    Remark.TOO_LONG: (
-        "provider_text_too_long",
-        "A part of this document is longer than the model reads and was left out, "
-        "as on_token_limit says.",
-    ),
-    Remark.TRUNCATED: (
-        "text_truncated",
-        "Of a part of this document only the beginning was embedded, as on_token_limit says.",
-    ),
-    Remark.MEAN_OF_PARTS: (
-        "mean_of_parts",
-        "A part of this document was embedded in pieces, of which the mean was kept.",
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +62,24 @@ class Intake:
     assets: AssetStore
     preparation: Preparation
     derive: Callable[[Derivable], str] = derive
+    uploads: UploadStore | None = None
+    course: Course = UNWATCHED
+
+    def find_uploads(self, world: WorldId, batch: str, declared: Declared) -> Found:
+        """Return the sources of a batch of uploads.
+
+        Raises:
+            SourceMissing: nothing of it is left, or nobody keeps uploads here.
+        """
+        if self.uploads is None:
+            raise SourceMissing("upload")
+        return self.uploads.find(world, batch, declared)
+
+    def read(self, source: Source) -> bytes:
+        """Return the bytes of a source, wherever it is kept; raises SourceRefused."""
+        if source.upload and self.uploads is not None:
+            return self.uploads.read(source)
+        return self.sources.read(source)
 
 
 class Preparer:
@@ -90,7 +99,8 @@ class Preparer:
             SourceRefused: it cannot become a document.
         """
         intake, preparation = self._intake, self._intake.preparation
-        content = intake.sources.read(source)
+        with intake.course.stage(Stage.SOURCE):
+            content = intake.read(source)
         source = self._declared(source, known, content)
         source_hash = sha256(content).hexdigest()
         recipe = self._recipe(source.declared, may_have_pictures(source.name, content))
@@ -98,15 +108,18 @@ class Preparer:
         if known is not None and same and not known.quarantined:
             return source, None
         images = preparation.figures.extract_images
+        with intake.course.stage(Stage.BLOCKS):
+            loaded = intake.parser.parse(source.name, content, images=images)
         made = draft(
             source,
-            intake.parser.parse(source.name, content, images=images),
+            loaded,
             preparation=preparation,
             source_hash=source_hash,
             recipe=recipe,
             counter=intake.counter,
             input_limit=self._scope.profile.input_limit,
             cut_as=self._scope.generation.chunking,
+            course=intake.course,
         )
         return source, made
 
@@ -190,6 +203,7 @@ class Ingestion:
             group.chunks += len(made.chunks)
             group.size += source.size
             self.report.chunks += len(made.chunks)
+            self._intake.course.count(Tally.CHUNKS, len(made.chunks))
             self._note(made)
             self._show(source.name)
 
@@ -261,7 +275,8 @@ class Ingestion:
     def _stage(self, group: _Group) -> None:
         if not group.drafts:
             return
-        staged = self._intake.store.stage(self._scope, group.drafts)
+        with self._intake.course.stage(Stage.STAGED):
+            staged = self._intake.store.stage(self._scope, group.drafts)
         for ref, made in zip(staged, group.drafts, strict=True):
             chunks = len(made.chunks)
             group.members[ref] = JobDocument(
@@ -332,7 +347,8 @@ class Ingestion:
             self._journal.enter(Phase.METADATA)
         for start in range(0, len(left), DERIVED_TOGETHER):
             batch = left[start : start + DERIVED_TOGETHER]
-            store.keep_derived(self._scope, [self._derived(ref) for ref in batch])
+            with self._intake.course.stage(Stage.METADATA):
+                store.keep_derived(self._scope, [self._derived(ref) for ref in batch])
 
     def _derived(self, ref: RevisionRef) -> Derived:
         try:

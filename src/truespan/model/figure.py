@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from truespan.model.ids import TextHash
+
+_IMAGE_REF = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})/(img_[0-9]{3,9}\.([a-z0-9]{1,5}))")
+
+
+class ImageFile(NamedTuple):
+    """Where an image lies: the document it is of, the name of its file, and that name's ending."""
+
+    doc_id: str
+    name: str
+    extension: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,12 @@ def figure_id_of(doc_id: str, number: int) -> str:
 def image_name(number: int, extension: str) -> str:
     """Return the name of the file that an image is kept in; images count from 1."""
     return f"img_{number:03d}.{extension}"
+
+
+def image_file(image_ref: str) -> ImageFile | None:
+    """Return what a reference to an image names; None for anything that could not be one."""
+    found = _IMAGE_REF.fullmatch(image_ref)
+    return ImageFile(*found.groups()) if found and ".." not in image_ref else None
 
 
 def marker(figure_id: str) -> str:

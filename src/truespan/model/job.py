@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from truespan.model.ids import WorldId
+
 
 class JobState(StrEnum):
     """How a job stands. One whose process is gone is interrupted, whatever it wrote last."""
@@ -94,6 +96,18 @@ class Job:
     process: str
     counts: JobCounts = field(default_factory=JobCounts)
     error: str | None = None
+    background: bool = False
+    """Whether it was handed to somebody who works in the background."""
+    crashes: int = 0
+    """How often its process went away under it since somebody last asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOrder:
+    """Names a job that is to be done, for a worker in whatever process."""
+
+    world: WorldId
+    job: str
 
 
 @dataclass(slots=True)

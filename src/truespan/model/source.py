@@ -62,3 +62,5 @@ class Source:
     declared: Declared = field(default_factory=Declared)
     origin: str = ""
     """The manifest that named it, if one did."""
+    upload: str = ""
+    """Where an upload is kept, for whoever keeps it; empty for a file that stays where it is."""

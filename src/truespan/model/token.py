@@ -61,6 +61,14 @@ class TokenRecord:
         return within.within(Authority(self.worlds, verbs, self.readers))
 
 
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whoever asks: by which token, if by any, and what that allows."""
+
+    token: str | None
+    authority: Authority
+
+
 class TokenSecret:
     """The text that proves a token, `ts_<id>_<256 random bits>`. No accident shows or stores it.
 

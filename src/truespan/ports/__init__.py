@@ -14,12 +14,13 @@ from truespan.ports.embedding import Cooldowns, Embedder, Embedders, EmbeddingLi
 from truespan.ports.erasure import ErasureStore, Remains
 from truespan.ports.golden import GoldenFiles
 from truespan.ports.index import VectorIndex
+from truespan.ports.jobs import JobQueue, JobStore, JobWorker
 from truespan.ports.machine import Clock, Environment, Processes
-from truespan.ports.sources import AssetStore, SourceFinder, SourceParser
+from truespan.ports.pages import PageStore
+from truespan.ports.sources import AssetStore, SourceFinder, SourceParser, UploadStore
 from truespan.ports.store import (
     ChunkStore,
     DocumentStore,
-    JobStore,
     QueryCache,
     ReaderStore,
     TrustedStore,
@@ -27,9 +28,12 @@ from truespan.ports.store import (
     WorldStore,
 )
 from truespan.ports.tokens import Randomness, TokenStore
+from truespan.ports.watch import UNWATCHED, Course, Watch
+from truespan.ports.watching import StageListener, joined
 from truespan.ports.words import WordStore
 
 __all__ = [
+    "UNWATCHED",
     "AssetStore",
     "Backups",
     "CalibrationStore",
@@ -38,6 +42,7 @@ __all__ = [
     "ChunkStore",
     "Clock",
     "Cooldowns",
+    "Course",
     "DocumentStore",
     "Embedder",
     "Embedders",
@@ -45,7 +50,10 @@ __all__ = [
     "Environment",
     "ErasureStore",
     "GoldenFiles",
+    "JobQueue",
     "JobStore",
+    "JobWorker",
+    "PageStore",
     "Processes",
     "QueryCache",
     "Randomness",
@@ -53,11 +61,15 @@ __all__ = [
     "Remains",
     "SourceFinder",
     "SourceParser",
+    "StageListener",
     "TokenCounter",
     "TokenStore",
     "TrustedStore",
     "UpkeepStore",
+    "UploadStore",
     "VectorIndex",
+    "Watch",
     "WordStore",
     "WorldStore",
+    "joined",
 ]

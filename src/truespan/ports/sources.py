@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from truespan.model.erasure import RemovedFiles
@@ -10,6 +11,7 @@ from truespan.model.found import Entry, Found
 from truespan.model.ids import WorldId
 from truespan.model.source import Declared, Source
 from truespan.model.text import Image, Loaded
+from truespan.model.upload import Upload
 
 
 class SourceFinder(Protocol):
@@ -64,6 +66,60 @@ class SourceParser(Protocol):
     def close(self) -> None: ...
 
 
+class UploadStore(Protocol):
+    """Files that were handed over, kept until they are ingested; then nothing of them is left.
+
+    What is handed over together is a batch, which nobody but its job reads.
+    """
+
+    def receive(self, world: WorldId, uploads: Sequence[Upload]) -> AbstractContextManager[str]:
+        """Keep files durably, and give the name of their batch.
+
+        It is nobody else's to remove until the block ends, and gone if the block fails.
+
+        Raises:
+            SourceTooLarge: one is larger than a document may be.
+            StorageFull: there is no room.
+        """
+        ...
+
+    def find(self, world: WorldId, batch: str, declared: Declared) -> Found:
+        """Return the sources of a batch, unread.
+
+        Raises:
+            SourceMissing: nothing of it is left.
+        """
+        ...
+
+    def is_there(self, world: WorldId, batch: str) -> bool:
+        """Say whether anything of a batch is left."""
+        ...
+
+    def read(self, source: Source) -> bytes:
+        """Return the bytes of a source that `find` gave; raises as `SourceFinder.read` does."""
+        ...
+
+    def discard(self, world: WorldId, batch: str) -> None:
+        """Remove a batch; one that is gone is no error."""
+        ...
+
+    def remove(self, world: WorldId, doc_id: str, is_wanted: Callable[[str], bool]) -> RemovedFiles:
+        """Remove what would become a document, from all batches that are not wanted."""
+        ...
+
+    def sweep(self, world: WorldId, is_wanted: Callable[[str], bool]) -> RemovedFiles:
+        """Remove the batches that are not wanted; one that is being received is left alone."""
+        ...
+
+    def remove_all(self, world: WorldId) -> RemovedFiles:
+        """Remove all uploads of a world."""
+        ...
+
+    def worlds(self) -> list[WorldId]:
+        """Return the worlds that uploads are kept of."""
+        ...
+
+
 class AssetStore(Protocol):
     """Images of documents, as files. A revision's are put aside until readers see it."""
 
@@ -84,6 +140,13 @@ class AssetStore(Protocol):
         neither aside nor in place.
 
         Safe to repeat.
+        """
+        ...
+
+    def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None:
+        """Return the bytes of one image of the revision that a token names.
+
+        None when there is none, or when others are just taking its place.
         """
         ...
 

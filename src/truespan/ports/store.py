@@ -18,7 +18,6 @@ from truespan.model.document import (
     WorldStatus,
 )
 from truespan.model.ids import ChunkId, TextHash, WorldId
-from truespan.model.job import Job, JobCounts, JobDocument, JobLine, JobNews, JobState, Phase
 from truespan.model.profile import EmbeddingProfile
 from truespan.model.reading import Anchor, Position, StoredSentence, TailChunk
 from truespan.model.scope import Aim, Authority, Scope, World
@@ -27,6 +26,9 @@ from truespan.ports.calibration import CalibrationStore
 from truespan.ports.embedding import Cooldowns
 from truespan.ports.erasure import ErasureStore
 from truespan.ports.generations import GenerationStore
+from truespan.ports.jobs import JobStore
+from truespan.ports.pages import PageStore
+from truespan.ports.replay import ReplayStore
 from truespan.ports.scrub import ScrubStore
 from truespan.ports.tokens import TokenStore
 from truespan.ports.usage import UsageLog
@@ -278,46 +280,6 @@ class QueryCache(Protocol):
     def cache_query(self, scope: Scope, key: str, vector: Vector, *, now: float) -> None: ...
 
 
-class JobStore(Protocol):
-    """Jobs of a world, what became of their sources, and the last lines of their logs."""
-
-    def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
-        """Write down a job that runs now; the oldest ones that are over are forgotten."""
-        ...
-
-    def continue_job(self, scope: Scope, job: str, process: str) -> bool:
-        """Take up a job that is over but not done; False when somebody else did, or it is done."""
-        ...
-
-    def record_job(
-        self,
-        scope: Scope,
-        job: str,
-        *,
-        state: JobState,
-        phase: Phase,
-        counts: JobCounts,
-        news: JobNews,
-        error: str | None = None,
-    ) -> bool:
-        """Write down how a job stands; say whether somebody asked for it to be cancelled."""
-        ...
-
-    def cancel_job(self, scope: Scope, job: str) -> None:
-        """Ask a job to stop."""
-        ...
-
-    def jobs(self, scope: Scope) -> list[Job]:
-        """Return the jobs of the world, the latest first."""
-        ...
-
-    def job_documents(self, scope: Scope, job: str) -> list[JobDocument]: ...
-
-    def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
-        """Return the last lines of a job's log."""
-        ...
-
-
 class UpkeepStore(Protocol):
     """What is kept beside documents: derived metadata, audits, and vectors of known texts."""
 
@@ -354,6 +316,7 @@ class TrustedStore(
     DocumentStore,
     ChunkStore,
     ReaderStore,
+    PageStore,
     QueryCache,
     JobStore,
     UpkeepStore,
@@ -364,6 +327,7 @@ class TrustedStore(
     ScrubStore,
     WordStore,
     TokenStore,
+    ReplayStore,
     Protocol,
 ):
     """Holds all that is believed. Several processes may use it at once."""

@@ -21,12 +21,14 @@ from truespan.model.bundle import (
     SourceNote,
 )
 from truespan.model.chunk import FigureMark
+from truespan.model.names import Stage
 from truespan.model.scope import Scope
 from truespan.model.trail import Flaw, Visible
-from truespan.ports import Clock
+from truespan.ports import UNWATCHED, Clock, Course
 from truespan.query.pack import EXCLUDED, Packed
 from truespan.query.render import render
 from truespan.query.similarity import shown
+from truespan.query.told import tell_bundle
 
 RECEIVED, VECTORIZED, SEARCHED, FILTERED, RANKED, ASSEMBLED, COMPLETED = (
     "received",
@@ -73,7 +75,9 @@ class Attempt:
         self.account, self.scope, self.packed, self.flaws = account, None, Packed(), []
 
 
-def bundled(attempt: Attempt, work: Callable[[], None], clock: Clock) -> ContextBundle:
+def bundled(
+    attempt: Attempt, work: Callable[[], None], clock: Clock, course: Course = UNWATCHED
+) -> ContextBundle:
     """Do the work and make the one bundle of it, also when something we depend on failed.
 
     A request that cannot be answered by anybody raises; only a violated selection is told in a
@@ -87,13 +91,16 @@ def bundled(attempt: Attempt, work: Callable[[], None], clock: Clock) -> Context
         if isinstance(error, CallerError) and not isinstance(error, ScopeViolation):
             raise
         failure = error
-    return assemble(
-        attempt.account,
-        attempt.scope,
-        attempt.packed,
-        seconds=clock.monotonic() - began,
-        failure=failure,
-    )
+    with course.stage(Stage.BUNDLE):
+        bundle = assemble(
+            attempt.account,
+            attempt.scope,
+            attempt.packed,
+            seconds=clock.monotonic() - began,
+            failure=failure,
+        )
+    tell_bundle(course, bundle)
+    return bundle
 
 
 def status_of(*, failed: bool, reached: bool, returned: int, expected: int) -> BundleStatus:

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 from truespan.errors import InvalidSettings
 from truespan.model.chunk import Vector
 from truespan.model.ids import ChunkId
+from truespan.model.names import Stage
 from truespan.model.scope import Scope, Unlimited, World
 from truespan.model.trail import Flaw, Hit, Verified
 from truespan.model.words import FUSED_WEIGHT, FusedScore
-from truespan.ports import TrustedStore, VectorIndex
+from truespan.ports import UNWATCHED, Course, TrustedStore, VectorIndex
 from truespan.query.gather import SLACK, Gathered, Supply, admissible, gather, gather_from
 from truespan.query.reveal import reveal
 from truespan.query.similarity import SCORE_DECIMALS
@@ -43,10 +44,11 @@ def gather_by(
     floor: float | None,
     missing: Callable[[list[Verified], float], int],
     weight: float | None,
+    course: Course = UNWATCHED,
 ) -> Gathered:
     """Gather by similarity alone or, where words have a weight, by these as well."""
     if weight is None:
-        return gather(store, index, scope, vector, k=k, floor=floor, missing=missing)
+        return gather(store, index, scope, vector, k=k, floor=floor, missing=missing, course=course)
     return gather_fused(
         store,
         index,
@@ -58,6 +60,7 @@ def gather_by(
         floor=floor,
         missing=missing,
         weight=weight,
+        course=course,
     )
 
 
@@ -73,6 +76,7 @@ def gather_fused(
     floor: float | None,
     missing: Callable[[list[Verified], float], int],
     weight: float = FUSED_WEIGHT,
+    course: Course = UNWATCHED,
 ) -> Gathered:
     """Gather as `gather` does, each chunk with its `fused` score, by which `rank` orders.
 
@@ -86,12 +90,15 @@ def gather_fused(
     if scope.position is not None:
         # How rare a word is in a book tells of what lies ahead.
         raise InvalidSettings("Fused search is not for readers.")
-    found = word_scores(store, scope, world, query)
+    with course.stage(Stage.WORDS):
+        found = word_scores(store, scope, world, query)
+        ids = found.top(POOL, SCORE_DECIMALS)
     blend = _Blend(weight, found, found.best)
-    ids = found.top(POOL, SCORE_DECIMALS)
-    supply, named = _asked(index, scope, vector, floor, ids, max(POOL, k))
-    records = dict(store.read_chunks(scope, [hit.chunk_id for hit in named])) if named else {}
-    worded = verify(named, records)
+    with course.stage(Stage.HITS):
+        supply, named = _asked(index, scope, vector, floor, ids, max(POOL, k))
+    with course.stage(Stage.VERIFIED):
+        records = dict(store.read_chunks(scope, [hit.chunk_id for hit in named])) if named else {}
+        worded = verify(named, records)
 
     pool = _Pool()
     brought = _in_scope(worded.verified, scope)
@@ -101,7 +108,9 @@ def gather_fused(
         pool = _pool(_in_scope(verified, scope), brought, blend)
         return pool.lacking or missing([*pool.blended, *pool.past], unseen)
 
-    close = gather_from(store, scope, supply, k=max(POOL, k), missing=wanting, records=records)
+    close = gather_from(
+        store, scope, supply, k=max(POOL, k), missing=wanting, records=records, course=course
+    )
     if pool.past and missing(pool.blended, -1.0) <= 0:
         # How far past the candidates was fetched depends on what had to be passed over.
         pool = replace(pool, past=[])

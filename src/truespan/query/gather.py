@@ -11,10 +11,11 @@ from truespan.model.bundle import Funnel, Notice, Skipped
 from truespan.model.chunk import ChunkRecord, Vector
 from truespan.model.document import ShelfEntry
 from truespan.model.ids import ChunkId
+from truespan.model.names import Stage
 from truespan.model.scale import float32
 from truespan.model.scope import Scope, admits
 from truespan.model.trail import Flaw, Hit, Verified
-from truespan.ports import TrustedStore, VectorIndex
+from truespan.ports import UNWATCHED, Course, TrustedStore, VectorIndex
 from truespan.query.rank import complete_until
 from truespan.query.similarity import SCORE_DECIMALS
 from truespan.query.verify import verify
@@ -70,14 +71,16 @@ def gather(
     k: int,
     floor: float | None,
     missing: Callable[[list[Verified], float], int],
+    course: Course = UNWATCHED,
 ) -> Gathered:
     """Fetch and verify until `missing` says that nothing is missing, ties at the end included.
 
     Each row is read once. `missing` is given all that was verified so far and the score above which
     nothing is unseen, and answers how many more are needed at least.
     """
-    supply = Supply(index, scope, vector, floor, limit=k + SLACK)
-    return gather_from(store, scope, supply, k=k, missing=missing, records={})
+    with course.stage(Stage.HITS):
+        supply = Supply(index, scope, vector, floor, limit=k + SLACK)
+    return gather_from(store, scope, supply, k=k, missing=missing, records={}, course=course)
 
 
 def gather_from(
@@ -88,6 +91,7 @@ def gather_from(
     k: int,
     missing: Callable[[list[Verified], float], int],
     records: dict[ChunkId, ChunkRecord],
+    course: Course = UNWATCHED,
 ) -> Gathered:
     """Gather from a supply that was asked already; `records` are rows that were read already."""
     wanted = k
@@ -95,12 +99,15 @@ def gather_from(
         hits = supply.hits
         length = complete_until(hits, wanted, exhausted=supply.exhausted)
         if length is None:
-            supply.extend(wanted)
+            with course.stage(Stage.HITS):
+                supply.extend(wanted)
             continue
-        fresh = [hit.chunk_id for hit in hits[:length] if hit.chunk_id not in records]
-        records.update(store.read_chunks(scope, fresh) if fresh else {})
-        verdict = verify(hits[:length], records)
-        still = missing(verdict.verified, hits[length - 1].score if length else -1.0)
+        with course.stage(Stage.VERIFIED):
+            fresh = [hit.chunk_id for hit in hits[:length] if hit.chunk_id not in records]
+            records.update(store.read_chunks(scope, fresh) if fresh else {})
+            verdict = verify(hits[:length], records)
+        with course.stage(Stage.ENOUGH):
+            still = missing(verdict.verified, hits[length - 1].score if length else -1.0)
         if still <= 0 or (supply.exhausted and length == len(hits)):
             return Gathered(verdict.verified, verdict.flaws)
         wanted = length + still

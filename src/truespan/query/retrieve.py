@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,12 +16,13 @@ from truespan.model.bundle import (
 from truespan.model.chunk import ChunkState, Vector
 from truespan.model.document import ShelfEntry
 from truespan.model.ids import ChunkId, TextHash
+from truespan.model.names import Stage
 from truespan.model.request import MAX_CONTEXT_TOKENS, RELEVANCE_FLOOR, RetrievalRequest
 from truespan.model.scale import float32
 from truespan.model.scope import Aim, Authority, Scope, Verb, World, admits
 from truespan.model.trail import Hit, Verified, Visible
 from truespan.model.words import FUSED_WEIGHT
-from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
+from truespan.ports import UNWATCHED, Clock, Course, Embedders, TrustedStore, VectorIndex
 from truespan.query.assemble import (
     FILTERED,
     RANKED,
@@ -49,7 +48,7 @@ from truespan.query.rank import complete_until, rank_visible
 from truespan.query.reveal import reveal
 from truespan.query.settle import existing
 from truespan.query.similarity import shown, similarity_of
-from truespan.query.vector import query_vector
+from truespan.query.vector import mean_of, query_vector
 from truespan.query.verify import verify
 
 MOST_NEAR_MISSES = 5
@@ -69,6 +68,7 @@ class Retriever:
     parts_of: Callable[[str, int], list[str]]
     aim: Aim = None
     fused_weight: float = FUSED_WEIGHT
+    course: Course = UNWATCHED
 
     def retrieve(
         self,
@@ -93,14 +93,16 @@ class Retriever:
             attempt,
             lambda: self._settle(attempt, authority, world, request, near_misses),
             self.clock,
+            self.course,
         )
 
     def _admitted(self, authority: Authority, world_ref: str, request: RetrievalRequest) -> World:
-        world = existing(self.store, authority, world_ref, self.aim)
-        if not authority.may(Verb.READ, world.id):
-            raise NotAllowed("retrieve without a reader")
-        _require_words(request)
-        return world
+        with self.course.stage(Stage.ADMITTED):
+            world = existing(self.store, authority, world_ref, self.aim)
+            if not authority.may(Verb.READ, world.id):
+                raise NotAllowed("retrieve without a reader")
+            _require_words(request)
+            return world
 
     def why_not(
         self, authority: Authority, world_ref: str, request: RetrievalRequest, chunk_id: ChunkId
@@ -140,7 +142,7 @@ class Retriever:
         if kept is None:
             return Reason(WhyNot.NOT_EMBEDDED)
         parts = self._part_vectors(scope, request.selected_text)
-        ranking = self._query_vector(scope, request.query) or _mean(parts)
+        ranking = self._query_vector(scope, request.query) or mean_of(parts)
         score = similarity_of(ranking, kept, scope.profile.distance)
         if float32(score) < float32(RELEVANCE_FLOOR):
             return Reason(WhyNot.BELOW_FLOOR, shown(score))
@@ -176,26 +178,30 @@ class Retriever:
             account.warnings.append(NOTHING_EMBEDDED)
             return
         whole = Scope(authority, world.id, world.generation)
-        shelf = self.store.shelf(whole, world)
-        scope = attempt.scope = narrowed_scope(whole, shelf, request)
-        account.in_scope = self.store.embedded_count(scope, world)
-        account.warnings += pending_notice(scope, shelf)
+        with self.course.stage(Stage.SCOPED):
+            shelf = self.store.shelf(whole, world)
+            scope = attempt.scope = narrowed_scope(whole, shelf, request)
+            account.in_scope = self.store.embedded_count(scope, world)
+            account.warnings += pending_notice(scope, shelf)
         if account.in_scope == 0:
             emptied = defaults_left_nothing(shelf, request)
             account.warnings.append(DEFAULT_FILTER if emptied else NOTHING_EMBEDDED)
             return
-        parts = self._part_vectors(scope, request.selected_text)
-        ranking = self._query_vector(scope, request.query) or _mean(parts)
+        with self.course.stage(Stage.VECTOR):
+            parts = self._part_vectors(scope, request.selected_text)
+            ranking = self._query_vector(scope, request.query) or mean_of(parts)
         account.trace.append(VECTORIZED)
         self._choose(attempt, scope, world, request, ranking, parts)
         account.discriminates = floor_discriminates(self.store, scope, account.floor)
         if near_misses or not attempt.packed.chosen:
-            account.near_misses = self._near_misses(scope, ranking)
+            with self.course.stage(Stage.NEAR_MISSES):
+                account.near_misses = self._near_misses(scope, ranking)
             account.warnings += [LOW_FLOOR] if account.discriminates is False else []
         if request.selected_text is not None:
             readable = [entry for entry in shelf if admits(scope.documents, entry.number)]
             documents = _looked_in(readable, attempt.packed)
-            account.located = tuple(self._located(scope, documents, request.selected_text))
+            with self.course.stage(Stage.LOCATED):
+                account.located = tuple(self._located(scope, documents, request.selected_text))
 
     def _choose(
         self,
@@ -212,10 +218,14 @@ class Retriever:
         scoped = parts if request.query is not None else ()
         near: dict[TextHash, bool] = {}
 
-        def packed(verified: list[Verified]) -> Packed:
-            visible = (part for one in verified if (part := reveal(one, scope)))
-            related = self._related(scope, list(visible), scoped, near)
-            return pack(rank_visible(related), k=k, budget=MAX_CONTEXT_TOKENS)
+        def packed(verified: list[Verified], course: Course = UNWATCHED) -> Packed:
+            with course.stage(Stage.VISIBLE):
+                visible = [part for one in verified if (part := reveal(one, scope))]
+                related = self._related(scope, visible, scoped, near)
+            with course.stage(Stage.RANKED):
+                ranked = rank_visible(related)
+            with course.stage(Stage.PACKED):
+                return pack(ranked, k=k, budget=MAX_CONTEXT_TOKENS)
 
         found = self._gathered(
             scope,
@@ -226,7 +236,7 @@ class Retriever:
             missing=lambda verified, _: packed(verified).missing(k),
         )
         account.trace += [SEARCHED, FILTERED, RANKED]
-        attempt.packed = packed(found.verified)
+        attempt.packed = packed(found.verified, self.course)
         counted = found.down_to(attempt.packed.last)
         readable = sum(1 for one in counted.verified if reveal(one, scope))
         account.fetched = readable + len(counted.flaws)
@@ -260,6 +270,7 @@ class Retriever:
             floor=RELEVANCE_FLOOR,
             missing=missing,
             weight=None if words is None else self.fused_weight,
+            course=self.course,
         )
 
     def _related(
@@ -291,6 +302,7 @@ class Retriever:
             embedder=self.embedders(scope.profile),
             cache=self.store,
             clock=self.clock,
+            course=self.course,
         )
 
     def _part_vectors(self, scope: Scope, selection: str | None) -> list[Vector]:
@@ -303,6 +315,7 @@ class Retriever:
                 embedder=self.embedders(scope.profile),
                 cache=self.store,
                 clock=self.clock,
+                course=self.course,
             )
             for part in self.parts_of(selection, scope.profile.input_limit)
         ]
@@ -374,14 +387,3 @@ def _require_words(request: RetrievalRequest) -> None:
     for text in (request.query, request.selected_text):
         if text is not None and not text.strip():
             raise BlankQuery
-
-
-def _mean(vectors: Sequence[Vector]) -> Vector:
-    """Return the normalised mean of unit vectors; of one, that one itself."""
-    if len(vectors) == 1:
-        return vectors[0]
-    sums = [
-        math.fsum(numbers) for numbers in zip(*(array("f", one) for one in vectors), strict=True)
-    ]
-    norm = math.sqrt(math.fsum(number * number for number in sums)) or 1.0
-    return Vector(array("f", [number / norm for number in sums]).tobytes())

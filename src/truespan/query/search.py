@@ -9,11 +9,12 @@ from truespan.errors import BlankQuery, NotAllowed
 from truespan.model.bundle import Notice, Passage, Receipt, SearchResult
 from truespan.model.chunk import ChunkKind
 from truespan.model.ids import WorldId
+from truespan.model.names import Stage
 from truespan.model.request import SearchRequest
 from truespan.model.scope import Aim, Authority, Scope, Verb, World
 from truespan.model.trail import Verified
 from truespan.model.words import FUSED_WEIGHT
-from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
+from truespan.ports import UNWATCHED, Clock, Course, Embedders, TrustedStore, VectorIndex
 from truespan.query.calibrated import LOW_FLOOR, floor_discriminates
 from truespan.query.fused import gather_by
 from truespan.query.gather import (
@@ -27,6 +28,7 @@ from truespan.query.render import render
 from truespan.query.reveal import parent_id
 from truespan.query.settle import existing, in_one_state
 from truespan.query.similarity import shown
+from truespan.query.told import tell_search
 from truespan.query.vector import query_vector
 
 
@@ -41,6 +43,7 @@ class Searcher:
     on_flaws: Callable[[Scope], None]
     aim: Aim = None
     fused_weight: float = FUSED_WEIGHT
+    course: Course = UNWATCHED
 
     def search(self, authority: Authority, world_ref: str, request: SearchRequest) -> SearchResult:
         """Answer a request whose settings were checked when it was made.
@@ -49,11 +52,12 @@ class Searcher:
         is to find, and only then the provider and the index.
         """
         began = self.clock.monotonic()
-        world = existing(self.store, authority, world_ref, self.aim)
-        if not authority.may(Verb.READ, world.id):
-            raise NotAllowed("search without a reader")
+        with self.course.stage(Stage.ADMITTED):
+            world = existing(self.store, authority, world_ref, self.aim)
+            if not authority.may(Verb.READ, world.id):
+                raise NotAllowed("search without a reader")
         if request.top_k == 0:
-            return _Answer(request, world.id).finished(self.clock.monotonic() - began)
+            return self._finished(_Answer(request, world.id), began)
         query = request.query.strip()
         if not query:
             raise BlankQuery
@@ -65,7 +69,15 @@ class Searcher:
         )
         if answer.found.flaws and answer.scope is not None:
             answer.warnings += signal(self.store, answer.scope, answer.found.flaws, self.on_flaws)
-        return answer.finished(self.clock.monotonic() - began)
+        return self._finished(answer, began)
+
+    def _finished(self, answer: _Answer, began: float) -> SearchResult:
+        with self.course.stage(Stage.RANKED):
+            ranked = rank(answer.found.verified, answer.effective_k)
+        with self.course.stage(Stage.BUNDLE):
+            result = answer.finished(ranked, self.clock.monotonic() - began)
+        tell_search(self.course, result)
+        return result
 
     def _answer(
         self, authority: Authority, world: World, request: SearchRequest, query: str
@@ -79,17 +91,24 @@ class Searcher:
             answer.warnings.append(NOTHING_EMBEDDED)
             return
         scope = Scope(authority, world.id, world.generation)
-        answer.in_scope = self.store.embedded_count(scope, world)
-        answer.warnings += pending_notice(scope, self.store.shelf(scope, world))
+        with self.course.stage(Stage.SCOPED):
+            answer.in_scope = self.store.embedded_count(scope, world)
+            answer.warnings += pending_notice(scope, self.store.shelf(scope, world))
         if answer.in_scope == 0:
             answer.warnings.append(NOTHING_EMBEDDED)
             return
         answer.scope = scope
         answer.effective_k = min(answer.request.top_k, answer.in_scope)
         answer.discriminates = floor_discriminates(self.store, scope, answer.request.floor)
-        vector = query_vector(
-            scope, query, embedder=self.embedders(scope.profile), cache=self.store, clock=self.clock
-        )
+        with self.course.stage(Stage.VECTOR):
+            vector = query_vector(
+                scope,
+                query,
+                embedder=self.embedders(scope.profile),
+                cache=self.store,
+                clock=self.clock,
+                course=self.course,
+            )
         k, floor = answer.effective_k, answer.request.floor
 
         def missing(verified: list[Verified], _: float) -> int:
@@ -106,6 +125,7 @@ class Searcher:
             floor=floor,
             missing=missing,
             weight=self.fused_weight if answer.request.fused else None,
+            course=self.course,
         )
 
 
@@ -122,8 +142,7 @@ class _Answer:
     warnings: list[Notice] = field(default_factory=list)
     discriminates: bool | None = None
 
-    def finished(self, seconds: float) -> SearchResult:
-        ranked = rank(self.found.verified, self.effective_k)
+    def finished(self, ranked: list[Verified], seconds: float) -> SearchResult:
         if not ranked and self.discriminates is False:
             self.warnings.append(LOW_FLOOR)
         full = len(ranked) == self.effective_k > 0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
-from math import isfinite
+from math import fsum, isfinite, sqrt
 
 from truespan.errors import (
     ProfileMismatch,
@@ -16,9 +17,10 @@ from truespan.errors import (
 )
 from truespan.model.chunk import Vector
 from truespan.model.ids import WorldId
+from truespan.model.names import CacheOutcome, Tally
 from truespan.model.profile import EmbeddingProfile
 from truespan.model.scope import Scope
-from truespan.ports import Clock, Embedder, QueryCache
+from truespan.ports import UNWATCHED, Clock, Course, Embedder, QueryCache
 
 TTL_SECONDS = 24 * 3600.0
 
@@ -48,7 +50,13 @@ def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: st
 
 
 def query_vector(
-    scope: Scope, text: str, *, embedder: Embedder, cache: QueryCache, clock: Clock
+    scope: Scope,
+    text: str,
+    *,
+    embedder: Embedder,
+    cache: QueryCache,
+    clock: Clock,
+    course: Course = UNWATCHED,
 ) -> Vector:
     """Return the vector of a stripped query under the scope's locked profile.
 
@@ -66,7 +74,9 @@ def query_vector(
     key = cache_key(scope.world, embedder.endpoint, profile, text)
     cached = cache.cached_query(scope, key, now=clock.now(), ttl=TTL_SECONDS)
     if cached is not None and is_sound(cached, profile.dimensions):
+        course.count(Tally.QUERY_CACHE, 1, CacheOutcome.HIT)
         return cached
+    course.count(Tally.QUERY_CACHE, 1, CacheOutcome.MISS)
     tokens = embedder.count_query(text)
     if tokens > profile.input_limit:
         raise QueryTooLong(tokens, profile.input_limit)
@@ -79,6 +89,15 @@ def query_vector(
     with suppress(StorageFull, StoreBusy):
         cache.cache_query(scope, key, vector, now=clock.now())
     return vector
+
+
+def mean_of(vectors: Sequence[Vector]) -> Vector:
+    """Return the normalised mean of unit vectors; of one, that one itself."""
+    if len(vectors) == 1:
+        return vectors[0]
+    sums = [fsum(numbers) for numbers in zip(*(array("f", one) for one in vectors), strict=True)]
+    norm = sqrt(fsum(number * number for number in sums)) or 1.0
+    return Vector(array("f", [number / norm for number in sums]).tobytes())
 
 
 def is_sound(vector: Vector, dimensions: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from truespan.model.names import Stage
 from truespan.model.request import ReadingRequest
 from truespan.model.retrieved import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
 from truespan.model.scale import reaches
@@ -12,6 +13,7 @@ from truespan.model.scope import Authority, Scope, World
 from truespan.model.trail import Visible
 from truespan.query.candidates import Rules, signalled
 from truespan.query.settle import in_one_state
+from truespan.query.told import tell_candidates
 from truespan.reading.look import Lookout
 
 
@@ -39,12 +41,14 @@ class ReadingFinder:
             world,
             lambda latest: self._found(authority, latest, reader, request),
         )
+        tell_candidates(self.books.course, found)
         return signalled(self.books.store, found, self.on_flaws)
 
     def _found(
         self, authority: Authority, world: World, reader: str, request: ReadingRequest
     ) -> Retrieved:
-        book = self.books.opened(authority, world, reader, request.book)
+        with self.books.course.stage(Stage.SCOPED):
+            book = self.books.opened(authority, world, reader, request.book)
         scope = book.scope
         if scope is None or book.position is None:
             return Retrieved(world, scope, (), book.notices)
@@ -61,5 +65,5 @@ class ReadingFinder:
             return so_far.missing, so_far.last
 
         found = look.gather(min(ANSWER_TOP_K, look.in_scope), floor, progress)
-        chosen = listed(look.visible(found.verified))
+        chosen = listed(look.finally_visible(found))
         return Retrieved(world, scope, chosen.chunks, (), tuple(found.flaws))

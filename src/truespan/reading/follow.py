@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from truespan.model.bundle import ContextBundle, Reason, WhyNot
 from truespan.model.document import RevisionRef
 from truespan.model.ids import ChunkId
+from truespan.model.names import Stage
 from truespan.model.request import MAX_CONTEXT_TOKENS, ReadingRequest
 from truespan.model.scope import Authority, Scope, World
 from truespan.model.trail import Visible
@@ -50,6 +51,7 @@ class Follower:
             attempt,
             lambda: self._settle(attempt, authority, world, reader, request),
             self.books.clock,
+            self.books.course,
         )
 
     def why_not(
@@ -101,7 +103,8 @@ class Follower:
         reader: str,
         request: ReadingRequest,
     ) -> None:
-        book = self.books.opened(authority, world, reader, request.book)
+        with self.books.course.stage(Stage.SCOPED):
+            book = self.books.opened(authority, world, reader, request.book)
         attempt.scope = book.scope
         attempt.account.warnings += book.notices
         if book.scope is None or book.position is None:
@@ -124,8 +127,9 @@ class Follower:
 
         found = look.gather(k, None, progress)
         account.trace += [SEARCHED, FILTERED, RANKED]
-        readable = look.visible(found.verified)
-        attempt.packed = packed(readable)
+        readable = look.finally_visible(found)
+        with self.books.course.stage(Stage.PACKED):
+            attempt.packed = packed(readable)
         last = attempt.packed.last
         account.verified = sum(1 for part in readable if last is None or not _is_below(part, last))
         counted = found.down_to(last)

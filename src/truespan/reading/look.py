@@ -10,10 +10,11 @@ from truespan.model.bundle import Notice
 from truespan.model.chunk import ChunkKind, Vector
 from truespan.model.document import RevisionRef
 from truespan.model.ids import ChunkId
+from truespan.model.names import Stage
 from truespan.model.reading import NOTHING_READ, Position, TailChunk
 from truespan.model.scope import Aim, Authority, Scope, World
 from truespan.model.trail import Verified, Visible
-from truespan.ports import Clock, Embedders, TrustedStore, VectorIndex
+from truespan.ports import UNWATCHED, Clock, Course, Embedders, TrustedStore, VectorIndex
 from truespan.query.gather import Gathered, gather
 from truespan.query.rank import rank_visible
 from truespan.query.reveal import reveal, seen_as
@@ -49,6 +50,7 @@ class Lookout:
     clock: Clock
     tails: TailMaker
     aim: Aim = None
+    course: Course = UNWATCHED
 
     def admitted(self, authority: Authority, world_ref: str, reader: str, query: str) -> World:
         """Return the world in which a reader may ask.
@@ -56,12 +58,13 @@ class Lookout:
         Raises:
             WorldNotFound, NotAllowed, BlankQuery: before anything dearer.
         """
-        world = existing(self.store, authority, world_ref, self.aim)
-        if not authority.may_follow(reader, world.id):
-            raise NotAllowed("read as this reader")
-        if not query.strip():
-            raise BlankQuery
-        return world
+        with self.course.stage(Stage.ADMITTED):
+            world = existing(self.store, authority, world_ref, self.aim)
+            if not authority.may_follow(reader, world.id):
+                raise NotAllowed("read as this reader")
+            if not query.strip():
+                raise BlankQuery
+            return world
 
     def opened(self, authority: Authority, world: World, reader: str, book: str | None) -> Opened:
         """Open the named book, or the current one, at the recorded position."""
@@ -82,18 +85,21 @@ class Lookout:
 
     def vector(self, scope: Scope, query: str) -> Vector:
         """Return the vector of a query."""
-        return query_vector(
-            scope,
-            query.strip(),
-            embedder=self.embedders(scope.profile),
-            cache=self.store,
-            clock=self.clock,
-        )
+        with self.course.stage(Stage.VECTOR):
+            return query_vector(
+                scope,
+                query.strip(),
+                embedder=self.embedders(scope.profile),
+                cache=self.store,
+                clock=self.clock,
+                course=self.course,
+            )
 
     def look(self, scope: Scope, position: Position, vector: Vector) -> Look:
         """Make the tail, which stands beside what the index will be asked for."""
         ref = RevisionRef(position.document, position.revision)
-        tail = self.tails.tail(scope, ref, position.sid, position.chunking)
+        with self.course.stage(Stage.TAIL):
+            tail = self.tails.tail(scope, ref, position.sid, position.chunking)
         distance = scope.profile.distance
         ending = [
             _tail_part(scope, position, chunk, similarity_of(vector, chunk.vector, distance))
@@ -102,7 +108,8 @@ class Lookout:
         ]
         whole = self.store.whole_chunks(scope, ref, position.sid)
         seen = _Seen(self.store, scope, vector)
-        return Look(self.store, self.index, scope, vector, ending, whole + len(tail), seen)
+        in_scope = whole + len(tail)
+        return Look(self.store, self.index, scope, vector, ending, in_scope, seen, self.course)
 
     def _require_book(self, scope: Scope, world: World, book: str | None) -> None:
         """Refuse a name that no document has; one that has no position is merely unreadable."""
@@ -128,10 +135,18 @@ class Look:
     ending: list[Visible]
     in_scope: int
     _seen: _Seen
+    course: Course = UNWATCHED
 
     def visible(self, verified: Sequence[Verified]) -> list[Visible]:
         """Return what of verified chunks may be seen, and the tail, by rank."""
         return rank_visible([*self._seen.visible(verified), *self.ending])
+
+    def finally_visible(self, found: Gathered) -> list[Visible]:
+        """Return the same of all that was gathered, as stages of the request."""
+        with self.course.stage(Stage.VISIBLE):
+            seen = self._seen.visible(found.verified)
+        with self.course.stage(Stage.RANKED):
+            return rank_visible([*seen, *self.ending])
 
     def gather(
         self,
@@ -155,7 +170,14 @@ class Look:
 
         least = None if floor is None else max(floor - ROUNDING, 0.0)
         return gather(
-            self.store, self.index, self.scope, self.vector, k=k, floor=least, missing=missing
+            self.store,
+            self.index,
+            self.scope,
+            self.vector,
+            k=k,
+            floor=least,
+            missing=missing,
+            course=self.course,
         )
 
 

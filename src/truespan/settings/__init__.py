@@ -19,10 +19,20 @@ from truespan.settings.check import checked, read_chunkings
 from truespan.settings.embeddings import read_embeddings
 from truespan.settings.keys import read_keys
 
-__all__ = ["Settings", "debugging", "default_library", "model_cache", "read_settings"]
+__all__ = [
+    "Settings",
+    "debugging",
+    "default_library",
+    "model_cache",
+    "read_settings",
+    "share_metrics",
+    "shared_metrics",
+]
 
 FILE_NAME = "truespan.toml"
 PREFIX = "TRUESPAN_"
+SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
+"""A variable of prometheus_client."""
 _TABLES = frozenset({"keys", "chunkings", "embeddings"})
 
 
@@ -74,6 +84,20 @@ def debugging(environment: Mapping[str, str] | None = None) -> bool:
     """Say whether a person asked to see where an unexpected error came from."""
     variables = os.environ if environment is None else environment
     return variables.get("TRUESPAN_DEBUG", "") not in ("", "0")
+
+
+def share_metrics(folder: Path) -> None:
+    """Have this process and those it starts keep their metrics in one folder, so that they add up.
+
+    It has to be said before anything imports prometheus_client, which looks once.
+    """
+    os.environ[SHARED_METRICS] = str(folder)
+
+
+def shared_metrics(environment: Mapping[str, str] | None = None) -> str | None:
+    """Return the folder in which processes keep their metrics together; None if they do not."""
+    variables = os.environ if environment is None else environment
+    return variables.get(SHARED_METRICS) or None
 
 
 def _from_file(path: Path) -> dict[str, Any]:

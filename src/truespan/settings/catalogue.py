@@ -128,15 +128,48 @@ class Settings:
     usage_records: int = 10_000
     """How many answered requests the log keeps of each world; 0 for none."""
 
+    metrics: bool = False
+    """Whether requests are counted and timed for Prometheus."""
+    tracing: bool = False
+    """Whether requests are told to OpenTelemetry."""
+    log_format: str = "text"
+    log_level: str = "info"
+    """The least weight of a line in the log of a server."""
+
+    http_hosts: str = ""
+    """Further names under which the server may be asked, divided by commas."""
+    http_origins: str = ""
+    """Origins whose pages may ask the server, divided by commas; none when blank."""
+    http_requests_per_minute: int = 0
+    """How many requests each token may send in a minute; 0 for any number."""
+    http_body_max_kib: int = 1024
+    """Larger bodies are refused; uploads have source_max_mib."""
+    http_timeout_seconds: int = 120
+    """How long a request may take before it is answered that it took too long."""
+
     keys: tuple[ProviderKey, ...] = field(default=(), repr=False)
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
     embeddings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of further embedding profiles, by name, where they differ from the library's."""
 
     @property
+    def http_hosts_listed(self) -> tuple[str, ...]:
+        """Return the further host names, in small letters."""
+        return _listed(self.http_hosts)
+
+    @property
+    def http_origins_listed(self) -> tuple[str, ...]:
+        """Return the origins that may ask, in small letters."""
+        return _listed(self.http_origins)
+
+    @property
     def disk_reserve(self) -> int:
         """Return the reserve in bytes."""
         return self.disk_reserve_mib * MEBIBYTE
+
+
+def _listed(spelled: str) -> tuple[str, ...]:
+    return tuple(part.strip().lower() for part in spelled.split(",") if part.strip())
 
 
 LEAST = {
@@ -164,6 +197,9 @@ LEAST = {
     "answer_max_context_chars": 1,
     "usage_days": 1,
     "usage_records": 0,
+    "http_requests_per_minute": 0,
+    "http_body_max_kib": 16,
+    "http_timeout_seconds": 1,
 }
 MOST = {"embedding_batch_items": 2048, "usage_days": 36_500}
 MOST_WHOLE = 1_000_000_000
@@ -178,6 +214,8 @@ CHOICES = {
     "on_token_limit": ("mean", "truncate", "skip"),
     "sanitize_enabled": ("off", "shadow", "on"),
     "sanitize_style": ("redact", "pseudonym"),
+    "log_format": ("text", "json"),
+    "log_level": ("debug", "info", "warning", "error"),
 }
 ADDRESSES = frozenset(
     {
@@ -203,6 +241,8 @@ SWITCHES = frozenset(
         "chat_openai_keyless",
         "chat_fallback_keyless",
         "usage_log_queries",
+        "metrics",
+        "tracing",
     }
 )
 NUMBERS = {
@@ -222,7 +262,7 @@ NUMBERS = {
 """Settings that may have a fraction, with the least and the most they may be."""
 OPTIONAL = frozenset(name for name in NUMBERS if name.startswith("answer_raw_"))
 """Numbers that need not be given at all: blank stands for none."""
-LISTS = frozenset({"answer_exclude_chunk_types_from_llm"})
+LISTS = frozenset({"answer_exclude_chunk_types_from_llm", "http_hosts", "http_origins"})
 """Texts with commas that may be lists in a file."""
 SHARED_NAMES = {
     name.upper(): name

@@ -6,9 +6,10 @@ import queue
 import threading
 
 from truespan.errors import TruespanError
+from truespan.model.names import Request
 from truespan.model.scope import Scope
-from truespan.ports import TrustedStore, VectorIndex
-from truespan.upkeep.repair import apply_repairs
+from truespan.ports import UNWATCHED, TrustedStore, VectorIndex, Watch
+from truespan.upkeep.repair import watched_repairs
 
 CLOSING_SECONDS = 5.0
 
@@ -19,9 +20,10 @@ class BackgroundRepairs:
     Whatever it does not get to stays queued in the store, where `repair` finds it.
     """
 
-    def __init__(self, store: TrustedStore, index: VectorIndex) -> None:
+    def __init__(self, store: TrustedStore, index: VectorIndex, watch: Watch = UNWATCHED) -> None:
         self._store = store
         self._index = index
+        self._watch = watch
         self._queue: queue.SimpleQueue[Scope | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -47,7 +49,8 @@ class BackgroundRepairs:
     def _work(self) -> None:
         while (scope := self._queue.get()) is not None:
             try:
-                apply_repairs(self._store, self._index, scope)
+                with self._watch.request(Request.REPAIR) as course:
+                    watched_repairs(self._store, self._index, scope, course)
             except TruespanError:
                 # The queue in the store is untouched, and the response was right without it.
                 continue

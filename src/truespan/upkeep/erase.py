@@ -14,7 +14,7 @@ from truespan.errors import (
 )
 from truespan.model.erasure import NO_FILES, Erasure, ErasureKind, RemovedFiles
 from truespan.model.scope import OWNER, Generation, Scope
-from truespan.ports import AssetStore, TrustedStore, VectorIndex
+from truespan.ports import AssetStore, TrustedStore, UploadStore, VectorIndex
 
 _LATER = (IndexUnavailable, IndexRefused, IndexSchemaMismatch, StorageFull, StoreBusy)
 """What may be otherwise the next time."""
@@ -27,12 +27,14 @@ class ErasureReport:
     done: int = 0
     waiting: dict[str, str] = field(default_factory=dict)
     assets: RemovedFiles = NO_FILES
+    uploads: RemovedFiles = NO_FILES
 
 
 def apply_erasures(
     store: TrustedStore,
     index: VectorIndex,
     assets: AssetStore,
+    uploads: UploadStore | None = None,
     *,
     urgent: bool = False,
     kinds: Collection[ErasureKind] = frozenset(ErasureKind),
@@ -47,7 +49,7 @@ def apply_erasures(
         if one.kind not in kinds:
             continue
         try:
-            _erase(store, index, assets, one, report)
+            _erase(store, index, assets, uploads, one, report)
         except _LATER as error:
             report.waiting[one.kind.value] = error.code
         else:
@@ -57,13 +59,20 @@ def apply_erasures(
 
 
 def _erase(
-    store: TrustedStore, index: VectorIndex, assets: AssetStore, one: Erasure, report: ErasureReport
+    store: TrustedStore,
+    index: VectorIndex,
+    assets: AssetStore,
+    uploads: UploadStore | None,
+    one: Erasure,
+    report: ErasureReport,
 ) -> None:
     match one.kind:
         case ErasureKind.POINTS if one.profile is not None:
             _drop(index, Scope(OWNER, one.world, Generation(one.generation, one.profile)))
         case ErasureKind.ASSETS:
             report.assets = assets.remove_all(one.world)
+            if uploads is not None:
+                report.uploads = uploads.remove_all(one.world)
         case ErasureKind.INDEX if one.profile is not None:
             index.erase(one.profile)
         case ErasureKind.STORE:

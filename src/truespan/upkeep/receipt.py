@@ -44,6 +44,7 @@ class Receipt:
     redacted: Mapping[str, int] = field(default_factory=dict)
     points: tuple[PointsRemoved, ...] = ()
     assets: RemovedFiles = NO_FILES
+    uploads: RemovedFiles = NO_FILES
     erased: bool = False
     waiting: Mapping[str, str] = field(default_factory=dict)
     check: Remnant | None = None
@@ -57,6 +58,7 @@ class Receipt:
         """Return the receipt as data, fit for JSON."""
         fields = asdict(self)
         fields["assets"] = self.assets._asdict()
+        fields["uploads"] = self.uploads._asdict()
         fields["check"] = self.check._asdict() if self.check else None
         fields["points"] = list(fields["points"])
         return fields

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from truespan.errors import TruespanError
 from truespan.model.document import Document, RevisionRef
-from truespan.model.erasure import ErasureKind, Remnant, RemovedFiles, Trace
+from truespan.model.erasure import NO_FILES, ErasureKind, Remnant, RemovedFiles, Trace
 from truespan.model.scope import Authority, Scope, World
-from truespan.ports import AssetStore, Clock, Remains, TrustedStore, VectorIndex
+from truespan.ports import AssetStore, Clock, Remains, TrustedStore, UploadStore, VectorIndex
 from truespan.upkeep.erase import ErasureReport, apply_erasures
 from truespan.upkeep.receipt import PointsRemoved, Receipt
 
@@ -29,11 +29,21 @@ class Remover:
     assets: AssetStore
     clock: Clock
     remains: Remains | None
+    uploads: UploadStore | None = None
 
-    def document(self, scope: Scope, world: World, document: Document, *, erase: bool) -> Receipt:
+    def document(
+        self,
+        scope: Scope,
+        world: World,
+        document: Document,
+        *,
+        erase: bool,
+        uploads: RemovedFiles = NO_FILES,
+    ) -> Receipt:
         """Delete a document: hidden first, then without images and points, then without rows.
 
         With `erase`, its bytes are removed from the files as well, and looked for afterwards.
+        `uploads` are files of it that were removed before.
         """
         store = self.store
         traces = self._traces(scope, document.number) if erase else []
@@ -56,6 +66,7 @@ class Remover:
             redacted=dict(redacted),
             points=points,
             assets=images,
+            uploads=uploads,
         )
         return self._erased(receipt, traces, erase=erase)
 
@@ -84,7 +95,7 @@ class Remover:
 
     def catch_up(self, *, urgent: bool = False) -> ErasureReport:
         """Do what earlier deletions left queued; with `urgent`, only what was asked for."""
-        return apply_erasures(self.store, self.index, self.assets, urgent=urgent)
+        return apply_erasures(self.store, self.index, self.assets, self.uploads, urgent=urgent)
 
     def _points_of(self, scope: Scope) -> tuple[PointsRemoved, ...]:
         """Return how many points each generation has, as far as the index can tell."""
@@ -138,6 +149,10 @@ class Remover:
                 receipt.assets.files + report.assets.files,
                 receipt.assets.bytes + report.assets.bytes,
             ),
+            uploads=RemovedFiles(
+                receipt.uploads.files + report.uploads.files,
+                receipt.uploads.bytes + report.uploads.bytes,
+            ),
             erased=erase and not report.waiting and not found,
             waiting=report.waiting if erase else {"files": _IN_FILES},
             check=check,
@@ -145,7 +160,9 @@ class Remover:
 
     def _apply(self, *, erase: bool) -> ErasureReport:
         kinds = frozenset(ErasureKind) if erase else _AT_ONCE
-        return apply_erasures(self.store, self.index, self.assets, urgent=True, kinds=kinds)
+        return apply_erasures(
+            self.store, self.index, self.assets, self.uploads, urgent=True, kinds=kinds
+        )
 
     def _check(self, traces: Sequence[Trace]) -> Remnant | None:
         if self.remains is None or not traces:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from truespan.model.ids import ChunkId, TextHash
+from truespan.model.names import Deed, Stage, Tally
 from truespan.model.scope import Scope
 from truespan.model.trail import FlawKind, Repair
-from truespan.ports import TrustedStore, VectorIndex
+from truespan.ports import Course, TrustedStore, VectorIndex
 
 
 @dataclass(slots=True)
@@ -44,6 +45,18 @@ def apply_repairs(store: TrustedStore, index: VectorIndex, scope: Scope) -> Repa
     _restore_texts(store, scope, repairs, report)
     _delete_points(store, index, scope, repairs, report)
     store.finish_repairs(scope, [repair.number for repair in repairs])
+    return report
+
+
+def watched_repairs(
+    store: TrustedStore, index: VectorIndex, scope: Scope, course: Course
+) -> RepairReport:
+    """Do every queued repair, and say how many of each kind there were."""
+    with course.stage(Stage.REPAIRED):
+        report = apply_repairs(store, index, scope)
+    course.count(Tally.REPAIRS, report.deleted_points, Deed.DELETED_POINT)
+    course.count(Tally.REPAIRS, report.restored_texts, Deed.RESTORED_TEXT)
+    course.count(Tally.REPAIRS, len(report.quarantined), Deed.QUARANTINED)
     return report
 
 

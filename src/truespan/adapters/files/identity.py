@@ -18,11 +18,24 @@ def doc_id_for(path: str) -> str:
 
     The same file gives the same id however it was reached; equal names in two folders differ.
     """
-    stem = os.path.splitext(os.path.basename(path))[0]
+    return f"{_slug(os.path.basename(path))}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
+
+
+def upload_doc_id(name: str) -> str:
+    """Return the identity of an upload: its name alone, wherever the library lies."""
+    return f"{_slug(name)}-{sha256(upload_path(name).encode()).hexdigest()[:8]}"
+
+
+def upload_path(name: str) -> str:
+    """Return what is recorded as the place of an upload; no file has a path like it."""
+    return f"upload:{name}"
+
+
+def _slug(name: str) -> str:
+    stem = os.path.splitext(name)[0]
     if not stem.isascii():
         stem = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
-    slug = _NOT_PLAIN.sub("-", stem.lower()).strip("-")[:48] or "document"
-    return f"{slug}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
+    return _NOT_PLAIN.sub("-", stem.lower()).strip("-")[:48] or "document"
 
 
 def source_at(

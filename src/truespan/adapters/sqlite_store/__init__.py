@@ -19,8 +19,10 @@ from truespan.adapters.sqlite_store.documents import SqliteDocuments
 from truespan.adapters.sqlite_store.erasure import SqliteErasure
 from truespan.adapters.sqlite_store.generations import SqliteGenerations
 from truespan.adapters.sqlite_store.jobs import SqliteJobs
+from truespan.adapters.sqlite_store.pages import SqlitePages
 from truespan.adapters.sqlite_store.readers import SqliteReaders
 from truespan.adapters.sqlite_store.recutting import SqliteRecutting
+from truespan.adapters.sqlite_store.replays import SqliteReplays
 from truespan.adapters.sqlite_store.scrub import SqliteScrub
 from truespan.adapters.sqlite_store.shelf import SqliteShelf
 from truespan.adapters.sqlite_store.soundness import SqliteSoundness
@@ -41,6 +43,7 @@ class SqliteStore(
     SqliteShelf,
     SqliteChunks,
     SqliteReaders,
+    SqlitePages,
     SqliteQueryCache,
     SqliteJobs,
     SqliteUpkeep,
@@ -50,6 +53,7 @@ class SqliteStore(
     SqliteSoundness,
     SqliteCalibrations,
     SqliteTokens,
+    SqliteReplays,
 ):
     """Everything that is believed, in one file."""
 

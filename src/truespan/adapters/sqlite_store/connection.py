@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,9 @@ class Connections:
             connections, self._open = self._open, []
             self._local = threading.local()
         for connection in connections:
-            connection.close(True)
+            # One in the middle of a statement, on a thread that did not end in time, goes with it.
+            with suppress(apsw.ThreadingViolationError):
+                connection.close(True)
 
     def _explained(self, error: apsw.Error) -> TruespanError:
         """Say whether a failed write is a full disk or a broken one."""

@@ -31,7 +31,7 @@ KEPT_LINES = 200
 
 _COLUMNS = (
     "j.id, j.kind, j.state, j.phase, j.request, j.created_at, j.seen_at, j.finished_at, "
-    "j.process, j.counts, j.error"
+    "j.process, j.counts, j.error, j.background, j.crashes"
 )
 _OF_WORLD = "j.world = (SELECT key FROM worlds WHERE id = ?)"
 
@@ -44,51 +44,95 @@ class SqliteJobs:
 
     def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
         """Write down a job that runs now, and forget the oldest that are over."""
+        return self._add(scope, kind, request, process, JobState.RUNNING)
+
+    def queue_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Write down a job that is to be done in the background; else as `begin_job`."""
+        return self._add(scope, kind, request, process, JobState.QUEUED)
+
+    def _add(self, scope: Scope, kind: str, request: str, process: str, state: JobState) -> Job:
         now = self._clock.now()
         job = Job(
             id=uuid4().hex[:12],
             kind=kind,
-            state=JobState.RUNNING,
+            state=state,
             phase=Phase.READING,
             request=request,
             created_at=now,
             seen_at=now,
             finished_at=None,
             process=process,
+            background=state is JobState.QUEUED,
         )
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
             connection.execute(
                 """INSERT INTO jobs (id, world, kind, request, state, phase, process, created_at,
-                     seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-                (job.id, world, kind, request, job.state, job.phase, process, now, now),
+                     seen_at, background) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                (job.id, world, kind, request, state, job.phase, process, now, now, job.background),
             )
-            connection.execute(
-                """DELETE FROM jobs WHERE world = ?1 AND state NOT IN ('queued', 'running')
-                     AND key NOT IN (SELECT key FROM jobs WHERE world = ?1
-                       ORDER BY key DESC LIMIT ?2)""",
-                (world, KEPT_JOBS),
-            )
-            # Of older jobs the numbers are enough; their documents would outgrow the library.
-            connection.execute(
-                """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs WHERE world = ?1
-                     AND state NOT IN ('queued', 'running') AND key NOT IN (SELECT key FROM jobs
-                       WHERE world = ?1 ORDER BY key DESC LIMIT ?2))""",
-                (world, KEPT_WITH_DOCUMENTS),
-            )
+            _forget_oldest(connection, world)
         return job
+
+    def requeue_job(
+        self, scope: Scope, job: str, process: str, *, seen: JobState, crashes: int
+    ) -> bool:
+        """Queue a job again; False when it is no longer in the state it was seen in."""
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET state = 'queued', background = 1, cancel = 0, process = ?,
+                 crashes = ?, seen_at = ?, finished_at = NULL, error = NULL
+               WHERE key = ? AND state = ?""",
+            (process, crashes, self._clock.now()),
+            (seen,),
+        )
+
+    def start_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Begin with a job that is queued; False when it is not, or not any more."""
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET state = 'running', process = ?, seen_at = ?
+               WHERE key = ? AND state = 'queued'""",
+            (process, self._clock.now()),
+        )
 
     def continue_job(self, scope: Scope, job: str, process: str) -> bool:
         """Take up a job that did not end well; False when it is done or another took it up."""
-        now = self._clock.now()
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET state = 'running', background = 0, cancel = 0, process = ?,
+                 seen_at = ?, finished_at = NULL, error = NULL
+               WHERE key = ? AND state NOT IN ('done', 'queued', 'running')""",
+            (process, self._clock.now()),
+        )
+
+    def interrupt_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Write down that a job which a process had is interrupted; False when that has it not."""
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET crashes = crashes + (background AND state = 'running'),
+                 state = 'interrupted', finished_at = ?
+               WHERE key = ? AND process = ? AND state IN ('queued', 'running')""",
+            (self._clock.now(),),
+            (process,),
+        )
+
+    def _change(
+        self,
+        scope: Scope,
+        job: str,
+        statement: str,
+        before: tuple[Any, ...],
+        after: tuple[Any, ...] = (),
+    ) -> bool:
+        """Run a statement whose bindings have the job's key among them; say if it did anything."""
         with self._connections.writing() as connection:
             key = _job_key(connection, scope, job)
-            connection.execute(
-                """UPDATE jobs SET state = 'running', cancel = 0, process = ?, seen_at = ?,
-                     finished_at = NULL, error = NULL
-                   WHERE key = ? AND state NOT IN ('done', 'running')""",
-                (process, now, key),
-            )
+            connection.execute(statement, (*before, key, *after))
             return connection.changes() > 0
 
     def record_job(
@@ -124,15 +168,25 @@ class SqliteJobs:
         return bool(rows and rows[0][0])
 
     def cancel_job(self, scope: Scope, job: str) -> None:
-        """Ask a job to stop. One that nobody runs any more is cancelled at once."""
-        with self._connections.writing() as connection:
-            key = _job_key(connection, scope, job)
-            connection.execute(
-                """UPDATE jobs SET cancel = 1,
-                     state = CASE state WHEN 'interrupted' THEN 'cancelled' ELSE state END
-                   WHERE key = ?""",
-                (key,),
-            )
+        """Ask a job to stop. One that nobody runs, yet or any more, is cancelled at once."""
+        self._change(
+            scope,
+            job,
+            """UPDATE jobs SET cancel = 1, finished_at = CASE state WHEN 'queued' THEN ?
+                   ELSE finished_at END,
+                 state = CASE WHEN state IN ('interrupted', 'queued') THEN 'cancelled'
+                   ELSE state END
+               WHERE key = ?""",
+            (self._clock.now(),),
+        )
+
+    def job(self, scope: Scope, job: str) -> Job | None:
+        """Return one job of the world, found by its id."""
+        rows = self._connections.query(
+            f"SELECT {_COLUMNS} FROM jobs j WHERE j.id = ? AND {_OF_WORLD}",  # noqa: S608
+            (job, scope.world),
+        )
+        return _job(rows[0]) if rows else None
 
     def jobs(self, scope: Scope) -> list[Job]:
         """Return the jobs of the world, the latest first."""
@@ -163,6 +217,22 @@ class SqliteJobs:
             (job, scope.world),
         )
         return [JobLine(*row) for row in rows]
+
+
+def _forget_oldest(connection: apsw.Connection, world: int) -> None:
+    connection.execute(
+        """DELETE FROM jobs WHERE world = ?1 AND state NOT IN ('queued', 'running')
+             AND key NOT IN (SELECT key FROM jobs WHERE world = ?1
+               ORDER BY key DESC LIMIT ?2)""",
+        (world, KEPT_JOBS),
+    )
+    # Of older jobs the numbers are enough; their documents would outgrow the library.
+    connection.execute(
+        """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs WHERE world = ?1
+             AND state NOT IN ('queued', 'running') AND key NOT IN (SELECT key FROM jobs
+               WHERE world = ?1 ORDER BY key DESC LIMIT ?2))""",
+        (world, KEPT_WITH_DOCUMENTS),
+    )
 
 
 def _job_key(connection: apsw.Connection, scope: Scope, job: str) -> int:
@@ -203,7 +273,8 @@ def _write_news(connection: apsw.Connection, key: int, news: JobNews) -> None:
 
 
 def _job(row: tuple[Any, ...]) -> Job:
-    job, kind, state, phase, request, created, seen, finished, process, counts, error = row
+    job, kind, state, phase, request, created, seen, finished, process, counts, *rest = row
+    error, background, crashes = rest
     return Job(
         id=job,
         kind=kind,
@@ -216,4 +287,6 @@ def _job(row: tuple[Any, ...]) -> Job:
         process=process,
         counts=msgspec.json.decode(counts, type=JobCounts),
         error=error,
+        background=bool(background),
+        crashes=crashes,
     )

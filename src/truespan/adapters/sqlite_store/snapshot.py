@@ -82,7 +82,8 @@ def make_ready(store: Path) -> None:
 
     Its schema is brought up to date and compared with our own: a file made by somebody else could
     hold statements that run behind our back. No index belongs to it yet, so every chunk waits to be
-    written to one; what was to be erased in other files has no meaning in these.
+    written to one; what was to be erased in other files has no meaning in these. A job that was not
+    over is interrupted.
 
     Raises:
         BackupInvalid: it is no store of a library, or a damaged one.
@@ -98,8 +99,16 @@ def make_ready(store: Path) -> None:
             connection.execute("UPDATE states SET state = 'pending' WHERE state = 'embedded'")
             connection.execute("UPDATE tallies SET embedded = 0")
             connection.execute("DELETE FROM erasures")
+            # Nobody runs them here, and what was uploaded for them is not part of a backup. Nor is
+            # a library that was restored to look at it to begin with work by itself.
+            connection.execute(
+                """UPDATE jobs SET state = 'interrupted', finished_at = seen_at
+                   WHERE state IN ('queued', 'running')"""
+            )
+            connection.execute("UPDATE jobs SET background = 0")
             # A token revoked since would be valid again, and one in a stranger's file a back door.
             connection.execute("DELETE FROM tokens")
+            connection.execute("DELETE FROM replays")
     except BackupInvalid:
         raise
     except (apsw.Error, TruespanError):

@@ -26,12 +26,13 @@ def run(arguments: list[str]) -> int:
         generations,
         ingest,
         reading,
+        serve,
         tokens,
     )
     from truespan.doors.cli.app import app
 
     # Imported so that their commands are known.
-    del answer, backup, doctor, evaluate, generations, ingest, reading, tokens
+    del answer, backup, doctor, evaluate, generations, ingest, reading, serve, tokens
 
     try:
         _require_text(arguments)

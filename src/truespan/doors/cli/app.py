@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truespan.doors.wire import to_json
+from truespan.doors.wire import chunk_data, to_json
 from truespan.errors import InvalidSettings, WorldExists
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def init(
         if world is not None:
             _make_world(opened, world)
         result = {
-            "library": str(_folder(library).absolute()),
+            "library": str(folder_of(library).absolute()),
             "worlds": [entry.name for entry in opened.worlds()],
         }
     if as_json:
@@ -116,7 +116,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a document or a chunk as the store holds it."""
-    from truespan.doors.cli.show import chunk_data, show_chunk, show_document
+    from truespan.doors.cli.show import show_chunk, show_document
 
     with open_at(library) as opened:
         chosen = opened.world(world)
@@ -173,7 +173,7 @@ def say(text: str) -> None:
     typer.echo(text)
 
 
-def _folder(library: Path | None) -> Path:
+def folder_of(library: Path | None) -> Path:
     from truespan.settings import default_library
 
     return library or default_library()
@@ -183,7 +183,7 @@ def open_at(library: Path | None, *, create: bool = False) -> Library:
     """Open the library that is named, or the default one."""
     import truespan
 
-    return truespan.open(_folder(library), create=create)
+    return truespan.open(folder_of(library), create=create)
 
 
 def named_world(opened: Library, world: str | None, domain: str | None = None) -> World:
@@ -244,5 +244,5 @@ def mcp(
     from truespan.doors.mcp.stdio import serve_owner, serve_reader
 
     if reader is None:
-        return serve_owner(_folder(library), world)
-    return serve_reader(_folder(library), world, reader)
+        return serve_owner(folder_of(library), world)
+    return serve_reader(folder_of(library), world, reader)

@@ -181,24 +181,6 @@ def show_chunk(record: ChunkRecord) -> str:
     )
 
 
-def chunk_data(record: ChunkRecord) -> dict[str, Any]:
-    """Return a chunk as data; damaged bytes are not given out as text."""
-    chunk = record.chunk
-    intact = chunk is not None and hash_bytes(chunk.data) == chunk.text_hash
-    shown: dict[str, Any] = {
-        "state": record.state,
-        "live": record.live,
-        "document": record.document,
-        "intact": intact,
-    }
-    if chunk is not None:
-        fields = ("chunk_id", "index", "start", "end", "first_sid", "last_sid", "page", "kind")
-        more = ("tokens", "text_hash", "dedupe_hash", "figure")
-        shown |= {name: getattr(chunk, name) for name in (*fields, *more)}
-        shown["text"] = chunk.data.decode() if intact else None
-    return shown
-
-
 def show_document(
     document: Document,
     outline: Sequence[OutlineEntry],

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import truespan
+from truespan.doors.mcp.seat import Seat
 from truespan.model.ids import WorldId
 from truespan.model.scope import OWNER, Verb
 
 if TYPE_CHECKING:
-    from truespan.engine.library import Library, World
-    from truespan.engine.reader import Reader
+    from truespan.engine.library import Library
 
 Answer = TypeVar("Answer")
 
@@ -27,10 +27,10 @@ PATIENCE = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A library under a narrow authority, and what of it the tools are given."""
+    """A library under a narrow authority, and the place in it from which calls are made."""
 
     library: Library
-    subject: Reader | World
+    seat: Seat
 
 
 class Engine:
@@ -54,7 +54,7 @@ class Engine:
         self._on_failure = on_failure
         self._thread.start()
 
-    async def run(self, work: Callable[[Any], Answer]) -> Answer:
+    async def run(self, work: Callable[[Seat], Answer]) -> Answer:
         """Return what `work` makes of the reader or world; it must not raise."""
         loop = asyncio.get_running_loop()
         call = _Call(work, loop, loop.create_future())
@@ -77,19 +77,19 @@ class Engine:
             return
         with opened.library:
             while (call := self._calls.get()) is not None:
-                call.run(opened.subject)
+                call.run(opened.seat)
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    work: Callable[[Any], Any]
+    work: Callable[[Seat], Any]
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
 
-    def run(self, subject: Any) -> None:
+    def run(self, seat: Seat) -> None:
         """Do the work, unless nobody waits for it any more, and hand the answer to the loop."""
         if not self.answer.cancelled():
-            found = self.work(subject)
+            found = self.work(seat)
             # When the loop is closed, the client has gone.
             with contextlib.suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._settle, found)
@@ -110,7 +110,7 @@ def open_for_reader(folder: Path, world: str, reader: str) -> Opened:
         name = found.reader(reader).name
     authority = OWNER.as_reader(WorldId(found.id), name)
     library = truespan.open(folder, authority=authority)
-    return Opened(library, library.world(found.id).reader(name))
+    return Opened(library, Seat(library.world(found.id), name))
 
 
 def open_for_owner(folder: Path, world: str) -> Opened:
@@ -123,4 +123,4 @@ def open_for_owner(folder: Path, world: str) -> Opened:
         found = library.world(world)
     authority = OWNER.narrow(worlds=[WorldId(found.id)], verbs=[Verb.READ])
     library = truespan.open(folder, authority=authority)
-    return Opened(library, library.world(found.id))
+    return Opened(library, Seat(library.world(found.id)))

@@ -4,48 +4,125 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from mcp.types import CallToolRequestParams, ListToolsResult, PaginatedRequestParams
+from mcp.types import (
+    CallToolRequestParams,
+    CompleteRequestParams,
+    GetPromptRequestParams,
+    ListPromptsResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+)
 
 from truespan import __version__
-from truespan.doors.mcp.arguments import read_arguments
-from truespan.doors.mcp.engine import Engine
+from truespan.doors.arguments import read_arguments
+from truespan.doors.mcp import resources
+from truespan.doors.mcp.progress import OnStage, reported
+from truespan.doors.mcp.prompts import Prompt
 from truespan.doors.mcp.schema import Fault, Refused
+from truespan.doors.mcp.seat import Seat
 from truespan.doors.mcp.tools import Role, Tool
 from truespan.doors.wire import problem, status_of
 from truespan.errors import CallerError, InternalError, TruespanError
 from truespan.model.bundle import ContextBundle
 from truespan.settings import debugging
 
-Content = dict[str, Any]
+Content: TypeAlias = dict[str, Any]
+Work: TypeAlias = Callable[[Seat], Any]
+"""What is to be made of the reader or world that a request is for. It does not raise."""
+
+Runner: TypeAlias = Callable[[Any, Work], Awaitable[Any]]
+"""Has work done off the event loop, for the HTTP request it came with (None on a pipe)."""
 
 
-def make_server(role: Role, engine: Engine) -> Server[Any]:
-    """Return a server that has a role's tools and nothing else."""
+def make_server(role: Role, run: Runner) -> Server[Any]:
+    """Return a server that has a role's tools, resources and prompts, and nothing else."""
     server: Server[Any] = Server("truespan", version=__version__, instructions=role.instructions)
     # Traces that nobody asked for cost a tenth of a call, and are one more place to look after.
     server.middleware.clear()
+    _serve_tools(server, role, run)
+    _serve_resources(server, role, run)
+    _serve_prompts(server, role)
+    return server
+
+
+def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
     tools = {tool.name: tool for tool in role.tools}
     listed = ListToolsResult.model_validate({"tools": [tool.declared() for tool in role.tools]})
 
     async def list_tools(_: Any, __: PaginatedRequestParams) -> ListToolsResult:
         return listed
 
-    async def call_tool(_: Any, params: CallToolRequestParams) -> Content:
+    async def call_tool(context: Any, params: CallToolRequestParams) -> Content:
         tool = tools.get(params.name)
         if tool is None:
-            raise _no_such_tool()
-        return await engine.run(partial(answer, tool, params.arguments or {}))
+            raise protocol_error(CallerError("This server has no such tool."))
+
+        async def called(on_stage: OnStage | None) -> Content:
+            work = partial(answer, tool, params.arguments or {})
+            return await run(context.request, lambda seat: work(seat.subject(on_stage)))
+
+        if (context.meta or {}).get("progress_token") is None:
+            return await called(None)
+        return await reported(context.session, called)
 
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
-    return server
+
+
+def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:
+    shelf, known = role.shelf, resources.templates()
+
+    async def asked(context: Any, work: Callable[[Any], Content]) -> Content:
+        found = await run(context.request, partial(_attempted, context.method, work))
+        if isinstance(found, MCPError):
+            raise found
+        return found
+
+    async def list_resources(context: Any, params: PaginatedRequestParams) -> Content:
+        return await asked(context, partial(resources.page_of_resources, shelf, params.cursor))
+
+    async def list_templates(_: Any, __: PaginatedRequestParams) -> Content:
+        return known
+
+    async def read_resource(context: Any, params: ReadResourceRequestParams) -> Content:
+        return await asked(context, partial(resources.read_resource, shelf, params.uri))
+
+    async def complete(context: Any, params: CompleteRequestParams) -> Content:
+        part = params.argument
+        return await asked(context, partial(resources.completed, shelf, part.name, part.value))
+
+    server.add_request_handler("resources/list", PaginatedRequestParams, list_resources)
+    server.add_request_handler("resources/templates/list", PaginatedRequestParams, list_templates)
+    server.add_request_handler("resources/read", ReadResourceRequestParams, read_resource)
+    server.add_request_handler("completion/complete", CompleteRequestParams, complete)
+
+
+def _serve_prompts(server: Server[Any], role: Role) -> None:
+    prompts = {prompt.name: prompt for prompt in role.prompts}
+    listed = ListPromptsResult.model_validate({"prompts": [one.declared() for one in role.prompts]})
+
+    async def list_prompts(_: Any, __: PaginatedRequestParams) -> ListPromptsResult:
+        return listed
+
+    async def get_prompt(_: Any, params: GetPromptRequestParams) -> Content:
+        prompt = prompts.get(params.name)
+        if prompt is None:
+            raise protocol_error(CallerError("This server has no such prompt."))
+        try:
+            return _message(prompt, params.arguments or {})
+        except TruespanError as error:
+            raise protocol_error(error) from None
+
+    server.add_request_handler("prompts/list", PaginatedRequestParams, list_prompts)
+    server.add_request_handler("prompts/get", GetPromptRequestParams, get_prompt)
 
 
 def answer(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
@@ -56,7 +133,30 @@ def answer(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
     except TruespanError as error:
         return _refusal(error)
     except Exception as error:
-        return _refusal(_unforeseen(tool, error))
+        return _refusal(unforeseen(tool.name, error))
+
+
+def protocol_error(error: TruespanError) -> MCPError:
+    """Return an error of ours as one of the protocol's, for what has no result to stand in."""
+    return MCPError(code=status_of(error).mcp, message=str(error), data=problem(error))
+
+
+def _attempted(method: str, work: Callable[[Any], Content], seat: Seat) -> Content | MCPError:
+    try:
+        return work(seat.subject())
+    except TruespanError as error:
+        return protocol_error(error)
+    except Exception as error:
+        return protocol_error(unforeseen(method, error))
+
+
+def _message(prompt: Prompt, arguments: dict[str, Any]) -> Content:
+    words = prompt.words(read_arguments(prompt.takes, arguments))
+    return {
+        "description": prompt.description,
+        "messages": [{"role": "user", "content": {"type": "text", "text": words}}],
+        "resultType": "complete",
+    }
 
 
 def _result(found: Any, blocks: Callable[[Any], list[str]]) -> Content:
@@ -78,14 +178,9 @@ def _content(texts: list[str], found: Any, *, failed: bool) -> Content:
     }
 
 
-def _unforeseen(tool: Tool, error: Exception) -> InternalError:
+def unforeseen(what: str, error: Exception) -> InternalError:
     """Tell the client nothing but that it is a bug: what an exception says may quote a document."""
-    sys.stderr.write(f"truespan mcp: {tool.name}: unexpected {type(error).__name__}\n")
+    sys.stderr.write(f"truespan mcp: {what}: unexpected {type(error).__name__}\n")
     if debugging():
         traceback.print_exception(error)
     return InternalError("error")
-
-
-def _no_such_tool() -> MCPError:
-    refusal = CallerError("This server has no such tool.")
-    return MCPError(code=status_of(refusal).mcp, message=refusal.message)

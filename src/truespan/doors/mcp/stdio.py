@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from truespan.doors.mcp.engine import Engine, Opened, open_for_owner, open_for_reader
+from truespan.doors.mcp.logs import outlines
 from truespan.doors.mcp.pipes import Incoming, Outgoing, standard_pipes
 from truespan.doors.mcp.server import make_server
 from truespan.doors.mcp.tools import OWNING, READING, Role
@@ -68,20 +69,10 @@ async def _talk(role: Role, engine: Engine, source: int, target: int) -> int:
             asyncio.get_running_loop().add_signal_handler(number, leave, code)
     engine.begin(on_failure=incoming.end)
     incoming.begin(outgoing)
-    server = make_server(role, engine)
+    server = make_server(role, lambda _, work: engine.run(work))
     await server.run(incoming, outgoing, server.create_initialization_options())
     return codes[0] if codes else 0
 
 
-class Outline(logging.Formatter):
-    """Shows the fixed words of a record: its arguments and exceptions may quote a document."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return a record's words without what was filled in."""
-        return f"{record.levelname.lower()}: {record.name}: {record.msg}"
-
-
 def _quiet_logs() -> None:
-    shown = logging.StreamHandler(sys.stderr)
-    shown.setFormatter(Outline())
-    logging.basicConfig(level=logging.WARNING, handlers=[shown], force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[outlines()], force=True)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from truespan.doors.mcp import arguments as given
+from truespan.doors import arguments as given
 from truespan.doors.mcp import plain
+from truespan.doors.mcp.prompts import OWNING_PROMPTS, READING_PROMPTS, Prompt
+from truespan.doors.mcp.resources import ReaderShelf, Shelf, WorldShelf
 from truespan.doors.mcp.schema import schema_of_arguments, schema_of_result
 from truespan.errors import DocumentNotFound, PositionNotFound
 from truespan.model.bundle import ContextBundle, Notice, SearchResult
@@ -55,10 +57,13 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """For whom a server is started: its words and its tools."""
+    """For whom a server is: its words and tools, the documents it can name, and its prompts."""
 
+    name: str
     instructions: str
     tools: Sequence[Tool]
+    shelf: Shelf
+    prompts: Sequence[Prompt]
 
 
 def _list_books(reader: Reader, _: given.NoArguments) -> plain.Shelf:
@@ -90,6 +95,7 @@ def _retrieve(world: World, asked: given.RetrievalArguments) -> ContextBundle:
 
 
 READING = Role(
+    "reading",
     "Context from the books that one reader is reading, never from past the sentence the reader "
     "has reached. What has not been read cannot be asked for; do not fill the gap from memory.",
     (
@@ -124,9 +130,12 @@ READING = Role(
             plain.blocks_of_reading,
         ),
     ),
+    ReaderShelf(),
+    READING_PROMPTS,
 )
 
 OWNING = Role(
+    "owning",
     "Verified passages from one world of a library, without a reader's bound: whole documents "
     "are visible, endings included.",
     (
@@ -151,4 +160,6 @@ OWNING = Role(
             plain.blocks_of_bundle,
         ),
     ),
+    WorldShelf(),
+    OWNING_PROMPTS,
 )

@@ -102,17 +102,19 @@ def read_arguments(kind: type[Given], given: dict[str, Any]) -> Given:
     try:
         return msgspec.convert(given, kind, strict=True)
     except msgspec.ValidationError as refusal:
-        raise InvalidSettings(_explained(str(refusal), kind)) from None
+        raise InvalidSettings(explained(str(refusal), kind)) from None
 
 
-def _explained(complaint: str, kind: type[Arguments]) -> str:
+def explained(complaint: str, kind: type) -> str:
     """Put a complaint into words. It holds names of arguments and types, never a value."""
     named = re.search(r"field `(.*)`", complaint, re.DOTALL)
     if named and "missing" in complaint:
         return f"The argument {named[1]!r} is missing."
     if named:
-        known = ", ".join(kind.__struct_fields__) or "none"
+        known = ", ".join(getattr(kind, "__struct_fields__", ())) or "none"
         name = named[1][:LONGEST_NAME_SHOWN]
-        return f"There is no argument {name!r}; this tool takes: {known}."
+        return f"There is no argument {name!r}; known are: {known}."
     what, _, where = complaint.replace("`", "").partition(" - at $.")
+    if not where:
+        return f"The request is wrong: {what[:1].lower()}{what[1:]}."
     return f"The argument {where!r} is wrong: {what[:1].lower()}{what[1:]}."

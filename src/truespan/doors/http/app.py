@@ -1,0 +1,93 @@
+"""The server's application: every address put together around one library."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from truespan.doors.http.admission import Admission, Doorkeeping
+from truespan.doors.http.doorway import Doorway, House, Limits, send_reply
+from truespan.doors.http.gate import Gate
+from truespan.doors.http.openapi import description
+from truespan.doors.http.page import page_calls
+from truespan.doors.http.pool import Pool
+from truespan.doors.http.problems import problem_reply
+from truespan.doors.http.table import CALLS, by_path
+from truespan.errors import InternalError, RouteNotFound, TruespanError
+from truespan.settings import debugging
+
+if TYPE_CHECKING:
+    from truespan.engine.library import Library
+
+THREADS = 16
+STREAMS = 64
+WAITING = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a server answers, as its operator said."""
+
+    keeping: Doorkeeping = field(default_factory=Doorkeeping)
+    limits: Limits = field(default_factory=Limits)
+    world: str | None = None
+    """The world that is meant where none is named."""
+    mcp_reader: str | None = None
+    """Whom MCP serves where no token says so."""
+    mcp_owner: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The application, and whether anything in it is still at work."""
+
+    asgi: ASGIApp
+    is_idle: Callable[[], bool]
+
+
+def make_app(library: Library, serving: Serving, ending: asyncio.Event) -> Application:
+    """Return the application. The library stays its caller's to close."""
+    house = House(
+        library=library,
+        admission=Admission(library, serving.keeping, time.monotonic),
+        pool=Pool(THREADS, waiting=WAITING, name="truespan-call"),
+        streams=Pool(STREAMS, waiting=0, name="truespan-stream"),
+        limits=serving.limits,
+        ending=ending,
+        on_bug=report_bug,
+        default_world=serving.world,
+    )
+    calls = (*CALLS, *description(CALLS), *page_calls())
+    routes = [Route(path, Doorway(house, found)) for path, found in by_path(calls).items()]
+
+    @asynccontextmanager
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        yield
+        house.pool.close()
+        house.streams.close()
+
+    router = Router(routes, redirect_slashes=False, default=_nothing_here, lifespan=lifespan)
+    gate = Gate(router, serving.keeping, time.monotonic)
+    return Application(gate, lambda: house.pool.idle and house.streams.idle)
+
+
+async def _nothing_here(scope: Scope, _receive: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        await send_reply(problem_reply(RouteNotFound()), send)
+
+
+def report_bug(place: str, error: Exception) -> TruespanError:
+    """Count an exception that nobody foresaw as a bug, and tell nothing of what it says."""
+    sys.stderr.write(f"truespan serve: {place}: unexpected {type(error).__name__}\n")
+    if debugging():
+        traceback.print_exception(error)
+    return InternalError("error")

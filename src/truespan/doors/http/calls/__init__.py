@@ -1,0 +1,1 @@
+"""What can be asked over HTTP, one module a topic; `table` has them all."""

@@ -1,0 +1,235 @@
+"""Search, retrieval and answers of a whole world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from truespan.doors.arguments import SearchArguments
+from truespan.doors.http import shapes
+from truespan.doors.http.call import Asked, Call, Event, Events, Given, Reply
+from truespan.doors.http.problems import bundle_reply
+from truespan.engine.library import World
+from truespan.errors import (
+    BlankQuery,
+    CredentialsMissing,
+    DocumentNotFound,
+    DomainNotFound,
+    IndexRefused,
+    IndexUnavailable,
+    InternalError,
+    Interrupted,
+    InvalidSettings,
+    NotAllowed,
+    ProfileMismatch,
+    ProviderBadReply,
+    ProviderRefused,
+    ProviderUnavailable,
+    QueryTooLong,
+    RecordNotFound,
+    ScopeViolation,
+    StoreDamaged,
+    WorldNotFound,
+)
+from truespan.model.answer import Answer, AnswerEvent, Finished, Piece, Started
+from truespan.model.bundle import ContextBundle, Reason, SearchResult
+from truespan.model.decision import Decision
+
+ASKING = (
+    WorldNotFound,
+    NotAllowed,
+    InvalidSettings,
+    BlankQuery,
+    QueryTooLong,
+    CredentialsMissing,
+    ProviderUnavailable,
+    ProviderRefused,
+    ProviderBadReply,
+    IndexUnavailable,
+    IndexRefused,
+    ProfileMismatch,
+    StoreDamaged,
+)
+"""What can go wrong wherever something is looked for."""
+MODE = "x-answer-mode"
+DOMAIN = "x-rag-domain"
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision made again from what was written down, and whether it is the one on record."""
+
+    decision: Decision
+    same: bool | None
+
+
+def _search(asked: Asked) -> Reply:
+    return Reply(asked.world().search(**msgspec.structs.asdict(asked.body)))
+
+
+def _retrieve(asked: Asked) -> Reply:
+    return bundle_reply(asked.world().retrieve(**msgspec.structs.asdict(asked.body)))
+
+
+def _why_not(asked: Asked) -> Reply:
+    return Reply(asked.world().why_not(**msgspec.structs.asdict(asked.body)))
+
+
+def _answer(asked: Asked) -> Given:
+    return _answered(asked, asked.world())
+
+
+def _chat(asked: Asked) -> Given:
+    return _answered(asked, _meant(asked))
+
+
+def _answered(asked: Asked, world: World) -> Given:
+    question = msgspec.structs.asdict(asked.body)
+    question.pop("world", None)
+    streamed = question.pop("stream")
+    return answered(asked, world.answer_stream(**question), streamed=streamed)
+
+
+def answered(asked: Asked, events: Iterator[AnswerEvent], *, streamed: bool) -> Given:
+    """Return an answer whole or in pieces. The mode is settled before the first byte leaves."""
+    first = next(events)
+    if not isinstance(first, Started):
+        raise InternalError("beginning of an answer")
+    headers = ((MODE, str(first.mode)),)
+    if asked.domain is not None:
+        headers += ((DOMAIN, asked.domain),)
+    if streamed:
+        return Events(_told(first, events), headers)
+    for event in events:
+        if isinstance(event, Finished):
+            return Reply(event.answer, headers=headers)
+        if asked.gone():
+            # Nobody waits for it: leaving the loop ends the request to the model.
+            raise Interrupted
+    raise InternalError("end of an answer")
+
+
+def _told(first: Started, events: Iterator[AnswerEvent]) -> Iterator[Event]:
+    yield Event("started", first)
+    for event in events:
+        if isinstance(event, Piece):
+            yield Event("piece", event)
+        elif isinstance(event, Finished):
+            yield Event("finished", event.answer)
+
+
+def _meant(asked: Asked) -> World:
+    """Return the world of a request that need not name one.
+
+    Raises:
+        InvalidSettings: there are several, and nobody said which.
+    """
+    named = asked.body.world
+    if asked.domain is not None:
+        return asked.library.domain(asked.domain, world=named)
+    if named is None and asked.default_world is None:
+        seen = asked.library.worlds()
+        if len(seen) != 1:
+            raise InvalidSettings(
+                "Say which world is meant.", advice='Send "world", or the header X-RAG-Domain.'
+            )
+        return asked.library.world(seen[0].id)
+    return asked.library.world(named or asked.default_world or "")
+
+
+def _usage(asked: Asked) -> Reply:
+    return Reply(shapes.UsageList(usage=asked.world().usage(limit=asked.query.limit)))
+
+
+def _explain(asked: Asked) -> Reply:
+    found = asked.world().explain(asked.path["record"])
+    return Reply(Replay(decision=found.decision, same=found.same))
+
+
+_QUESTION = {"query": "Who wound the great clock?"}
+_WORLD = "/v1/worlds/{world}"
+_ANSWERED: dict[str, Any] = {
+    "errors": (*ASKING, DomainNotFound, DocumentNotFound),
+    "domains": True,
+    "streams": True,
+    "example": _QUESTION,
+}
+
+CALLS = (
+    Call(
+        "POST",
+        _WORLD + "/search",
+        "search",
+        "Find the passages closest to a query",
+        _search,
+        SearchResult,
+        takes=SearchArguments,
+        errors=(*ASKING, DomainNotFound),
+        domains=True,
+        example=_QUESTION | {"top_k": 5},
+    ),
+    Call(
+        "POST",
+        _WORLD + "/retrieve",
+        "retrieve",
+        "Assemble context for a model within its budget",
+        _retrieve,
+        ContextBundle,
+        takes=shapes.Retrieving,
+        errors=(*ASKING, DomainNotFound, DocumentNotFound, ScopeViolation),
+        domains=True,
+        example=_QUESTION | {"language_constraint": None},
+    ),
+    Call(
+        "POST",
+        _WORLD + "/why-not",
+        "whyNot",
+        "Say why a chunk is not among what a query brings",
+        _why_not,
+        Reason,
+        takes=shapes.Missing,
+        errors=(*ASKING, DomainNotFound),
+        domains=True,
+        example=_QUESTION | {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"},
+    ),
+    Call(
+        "POST",
+        _WORLD + "/answer",
+        "answer",
+        "Answer a question from the documents of a world",
+        _answer,
+        Answer,
+        takes=shapes.Question,
+        **_ANSWERED,
+    ),
+    Call(
+        "POST",
+        "/chat",
+        "chat",
+        "Answer a question; X-RAG-Domain chooses the domain",
+        _chat,
+        Answer,
+        takes=shapes.ChatQuestion,
+        **_ANSWERED,
+    ),
+    Call(
+        "GET",
+        _WORLD + "/usage",
+        "listUsage",
+        "The latest answered requests",
+        _usage,
+        shapes.UsageList,
+        asks=shapes.UsageQuery,
+        errors=(WorldNotFound, NotAllowed),
+    ),
+    Call(
+        "GET",
+        _WORLD + "/usage/{record}",
+        "explain",
+        "Make the decision of an answered request again",
+        _explain,
+        Replay,
+        errors=(WorldNotFound, NotAllowed, RecordNotFound),
+    ),
+)

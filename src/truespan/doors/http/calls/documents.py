@@ -1,0 +1,153 @@
+"""Documents: uploaded, listed, read and removed; and chunks of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from truespan.doors.http import shapes
+from truespan.doors.http.call import Asked, Call, Reply
+from truespan.doors.wire import chunk_data
+from truespan.errors import (
+    ChunkNotFound,
+    DocumentNotFound,
+    ImageNotFound,
+    InvalidSettings,
+    NotAllowed,
+    ProfileMismatch,
+    SourceTooLarge,
+    StorageFull,
+    StoreDamaged,
+    WorldNotFound,
+)
+from truespan.model.page import SentencePage
+
+_READING = (WorldNotFound, DocumentNotFound, NotAllowed)
+
+
+def _list(asked: Asked) -> Reply:
+    found = asked.world().documents()
+    return Reply(shapes.DocumentList(documents=[*map(shapes.document_entry, found)]))
+
+
+def _upload(asked: Asked) -> Reply:
+    job = asked.world().submit_uploads(asked.body.uploads, **asked.body.declared)
+    place = f"/v1/worlds/{asked.path['world']}/jobs/{job.id}"
+    return Reply(shapes.OneJob(job=shapes.job_summary(job)), 202, (("location", place),))
+
+
+def _show(asked: Asked) -> Reply:
+    world, reference = asked.world(), asked.path["document"]
+    document = world.document(reference)
+    return Reply(
+        shapes.DocumentDetail(
+            document=shapes.document_entry(document),
+            outline=world.outline(reference),
+            metadata=world.metadata(reference),
+            audit=world.audit(reference),
+            last_sid=document.sentences - 1,
+        )
+    )
+
+
+def _delete(asked: Asked) -> Reply:
+    receipt = asked.world().delete(asked.path["document"], erase=asked.query.erase)
+    return Reply(receipt.told())
+
+
+def _sentences(asked: Asked) -> Reply:
+    page = asked.query
+    found = asked.world().sentences(asked.path["document"], first=page.first, count=page.count)
+    return Reply(found)
+
+
+def _chunk(asked: Asked) -> Reply:
+    return Reply(chunk_data(asked.world().chunk(asked.path["chunk"])))
+
+
+def _image(asked: Asked) -> Reply:
+    return image_reply(asked.world().image(asked.path["image_ref"]))
+
+
+def image_reply(image: Any) -> Reply:
+    """Return an image so that a browser shows it and does nothing else with it."""
+    headers = (
+        ("content-security-policy", "default-src 'none'; sandbox"),
+        ("cache-control", "private, no-store"),
+    )
+    return Reply(image.data, 200, headers, image.media_type)
+
+
+_DOCUMENTS = "/v1/worlds/{world}/documents"
+
+CALLS = (
+    Call(
+        "GET",
+        _DOCUMENTS,
+        "listDocuments",
+        "The documents of a world",
+        _list,
+        shapes.DocumentList,
+        errors=(WorldNotFound, NotAllowed),
+    ),
+    Call(
+        "POST",
+        _DOCUMENTS,
+        "uploadDocuments",
+        "Upload documents; a job takes them in",
+        _upload,
+        shapes.OneJob,
+        status=202,
+        form=True,
+        errors=(WorldNotFound, InvalidSettings, SourceTooLarge, StorageFull, ProfileMismatch),
+        writes=True,
+    ),
+    Call(
+        "GET",
+        _DOCUMENTS + "/{document}",
+        "showDocument",
+        "A document with its structure",
+        _show,
+        shapes.DocumentDetail,
+        errors=_READING,
+    ),
+    Call(
+        "DELETE",
+        _DOCUMENTS + "/{document}",
+        "deleteDocument",
+        "Remove a document for good",
+        _delete,
+        dict[str, Any],
+        asks=shapes.EraseQuery,
+        errors=_READING,
+        writes=True,
+    ),
+    Call(
+        "GET",
+        _DOCUMENTS + "/{document}/sentences",
+        "readSentences",
+        "The verified text of a document, sentence by sentence",
+        _sentences,
+        SentencePage,
+        asks=shapes.PageQuery,
+        errors=(*_READING, StoreDamaged),
+    ),
+    Call(
+        "GET",
+        "/v1/worlds/{world}/chunks/{chunk}",
+        "showChunk",
+        "A chunk as the store holds it",
+        _chunk,
+        dict[str, Any],
+        errors=(WorldNotFound, ChunkNotFound, NotAllowed),
+    ),
+    Call(
+        "GET",
+        "/v1/worlds/{world}/images/{image_ref:path}",
+        "showImage",
+        "The image of a figure",
+        _image,
+        bytes,
+        errors=(WorldNotFound, ImageNotFound, NotAllowed),
+        media_type="application/octet-stream",
+    ),
+)

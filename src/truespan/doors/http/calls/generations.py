@@ -1,0 +1,124 @@
+"""Generations: built beside each other, put into use, taken back, removed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from truespan.doors.http import shapes
+from truespan.doors.http.call import Asked, Call, Reply
+from truespan.engine.generations import Promotion
+from truespan.errors import (
+    DomainNotFound,
+    GenerationIncomplete,
+    GenerationInUse,
+    GenerationNotFound,
+    InvalidSettings,
+    NotAllowed,
+    ProfileMismatch,
+    PromotionRefused,
+    WorldNotFound,
+)
+
+_ERRORS = (WorldNotFound, NotAllowed, InvalidSettings)
+_MOVING = (
+    *_ERRORS,
+    GenerationNotFound,
+    GenerationIncomplete,
+    PromotionRefused,
+    DomainNotFound,
+    ProfileMismatch,
+)
+
+
+def _list(asked: Asked) -> Reply:
+    return Reply(shapes.GenerationList(generations=asked.world().generations.list()))
+
+
+def _reindex(asked: Asked) -> Reply:
+    generations = asked.world().generations
+    job = generations.submit_reindex(**msgspec.structs.asdict(asked.body))
+    place = f"/v1/worlds/{asked.path['world']}/jobs/{job.id}"
+    return Reply(shapes.OneJob(job=shapes.job_summary(job)), 202, (("location", place),))
+
+
+def _promote(asked: Asked) -> Reply:
+    number = _number(asked.path["generation"])
+    return Reply(asked.world().generations.promote(number, domain=asked.body.domain))
+
+
+def _rollback(asked: Asked) -> Reply:
+    return Reply(asked.world().generations.rollback(domain=asked.body.domain))
+
+
+def _remove(asked: Asked) -> Reply:
+    number = _number(asked.path["generation"])
+    asked.world().generations.remove(number)
+    return Reply(shapes.Removed(removed=number))
+
+
+def _number(spelled: str) -> int:
+    if not (spelled.isascii() and spelled.isdecimal() and len(spelled) < 10):
+        raise InvalidSettings("A generation is named by its number.")
+    return int(spelled)
+
+
+_GENERATIONS = "/v1/worlds/{world}/generations"
+
+CALLS = (
+    Call(
+        "GET",
+        _GENERATIONS,
+        "listGenerations",
+        "The generations of a world",
+        _list,
+        shapes.GenerationList,
+        errors=_ERRORS,
+    ),
+    Call(
+        "POST",
+        _GENERATIONS,
+        "reindex",
+        "Build a generation beside the others; a job does",
+        _reindex,
+        shapes.OneJob,
+        takes=shapes.NewGeneration,
+        status=202,
+        errors=_ERRORS,
+        writes=True,
+        example={},
+    ),
+    Call(
+        "POST",
+        _GENERATIONS + "/rollback",
+        "rollback",
+        "Go back to the generation before",
+        _rollback,
+        Promotion,
+        takes=shapes.AliasMove,
+        errors=_MOVING,
+        writes=True,
+        example={},
+    ),
+    Call(
+        "POST",
+        _GENERATIONS + "/{generation}/promote",
+        "promote",
+        "Put a generation into use",
+        _promote,
+        Promotion,
+        takes=shapes.AliasMove,
+        errors=_MOVING,
+        writes=True,
+        example={},
+    ),
+    Call(
+        "DELETE",
+        _GENERATIONS + "/{generation}",
+        "removeGeneration",
+        "Remove a generation that nothing names",
+        _remove,
+        shapes.Removed,
+        errors=(*_ERRORS, GenerationNotFound, GenerationInUse),
+        writes=True,
+    ),
+)

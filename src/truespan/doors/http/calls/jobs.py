@@ -1,0 +1,104 @@
+"""Jobs: listed, followed, cancelled, taken up again."""
+
+from __future__ import annotations
+
+from truespan.doors.http import shapes
+from truespan.doors.http.call import EVENTS, Asked, Call, Event, Followed, Reply
+from truespan.errors import JobNotFound, JobNotResumable, NotAllowed, WorldNotFound
+from truespan.model.job import Job
+
+_ERRORS = (WorldNotFound, JobNotFound, NotAllowed)
+
+
+def _list(asked: Asked) -> Reply:
+    found = asked.world().jobs.list()
+    return Reply(shapes.JobList(jobs=[*map(shapes.job_summary, found)]))
+
+
+def _show(asked: Asked) -> Reply:
+    jobs, job = asked.world().jobs, asked.path["job"]
+    return Reply(
+        shapes.JobDetail(
+            job=shapes.job_summary(jobs.get(job)),
+            documents=jobs.documents(job),
+            lines=jobs.lines(job),
+        )
+    )
+
+
+def _follow(asked: Asked) -> Followed:
+    world, job = asked.world(), asked.path["job"]
+
+    def look() -> tuple[Event, bool]:
+        found = world.jobs.get(job)
+        return Event("job", shapes.job_summary(found)), found.state.is_over
+
+    return Followed(look, look())
+
+
+def _cancel(asked: Asked) -> Reply:
+    return _accepted(asked.world().jobs.cancel(asked.path["job"]))
+
+
+def _resume(asked: Asked) -> Reply:
+    return _accepted(asked.world().submit_resume(asked.path["job"]))
+
+
+def _accepted(job: Job) -> Reply:
+    return Reply(shapes.OneJob(job=shapes.job_summary(job)), 202)
+
+
+_JOBS = "/v1/worlds/{world}/jobs"
+
+CALLS = (
+    Call(
+        "GET",
+        _JOBS,
+        "listJobs",
+        "The jobs of a world",
+        _list,
+        shapes.JobList,
+        errors=(WorldNotFound, NotAllowed),
+    ),
+    Call(
+        "GET",
+        _JOBS + "/{job}",
+        "showJob",
+        "A job, its documents and its log",
+        _show,
+        shapes.JobDetail,
+        errors=_ERRORS,
+    ),
+    Call(
+        "GET",
+        _JOBS + "/{job}/events",
+        "followJob",
+        "A job as it goes on, until it is over",
+        _follow,
+        shapes.JobSummary,
+        errors=_ERRORS,
+        media_type=EVENTS,
+    ),
+    Call(
+        "POST",
+        _JOBS + "/{job}/cancel",
+        "cancelJob",
+        "Ask a job to stop",
+        _cancel,
+        shapes.OneJob,
+        status=202,
+        errors=_ERRORS,
+        writes=True,
+    ),
+    Call(
+        "POST",
+        _JOBS + "/{job}/resume",
+        "resumeJob",
+        "Go on with a job that did not end well",
+        _resume,
+        shapes.OneJob,
+        status=202,
+        errors=(*_ERRORS, JobNotResumable),
+        writes=True,
+    ),
+)

@@ -1,0 +1,170 @@
+"""Readers: where they are, what they have read, and what that has to say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from truespan.doors.arguments import ReadingArguments
+from truespan.doors.http import shapes
+from truespan.doors.http.call import Asked, Call, Given, Reply
+from truespan.doors.http.calls.asking import ASKING, answered
+from truespan.doors.http.calls.documents import image_reply
+from truespan.doors.http.problems import bundle_reply
+from truespan.errors import (
+    DocumentNotFound,
+    ImageNotFound,
+    InvalidSettings,
+    NotAllowed,
+    PassageAmbiguous,
+    PassageNotFound,
+    PositionNotFound,
+    StoreDamaged,
+    WorldNotFound,
+)
+from truespan.model.answer import Answer
+from truespan.model.bundle import ContextBundle, Reason
+from truespan.model.page import SentencePage
+from truespan.reading.positions import Whereabouts
+
+if TYPE_CHECKING:
+    from truespan.engine.reader import Reader
+
+_FOLLOWING = (WorldNotFound, NotAllowed, InvalidSettings, PositionNotFound, StoreDamaged)
+
+
+def _reader(asked: Asked) -> Reader:
+    return asked.world().reader(asked.path["reader"])
+
+
+def _books(asked: Asked) -> Reply:
+    return Reply(shapes.Shelf(books=_reader(asked).books()))
+
+
+def _where(asked: Asked) -> Reply:
+    return Reply(_reader(asked).where(asked.query.book))
+
+
+def _set(asked: Asked) -> Reply:
+    found = _reader(asked).set(**msgspec.structs.asdict(asked.body))
+    return Reply(
+        shapes.Standing(
+            document=found.document, doc_id=found.doc_id, sid=found.sid, current=found.current
+        )
+    )
+
+
+def _retrieve(asked: Asked) -> Reply:
+    return bundle_reply(_reader(asked).retrieve(**msgspec.structs.asdict(asked.body)))
+
+
+def _answer(asked: Asked) -> Given:
+    body = asked.body
+    events = _reader(asked).answer_stream(body.query, body.book)
+    return answered(asked, events, streamed=body.stream)
+
+
+def _why_not(asked: Asked) -> Reply:
+    return Reply(_reader(asked).why_not(**msgspec.structs.asdict(asked.body)))
+
+
+def _sentences(asked: Asked) -> Reply:
+    page = asked.query
+    return Reply(_reader(asked).sentences(page.book, first=page.first, count=page.count))
+
+
+def _image(asked: Asked) -> Reply:
+    return image_reply(_reader(asked).image(asked.path["image_ref"]))
+
+
+_READER = "/v1/worlds/{world}/readers/{reader}"
+_QUESTION = {"query": "Who wound the great clock?"}
+
+CALLS = (
+    Call(
+        "GET",
+        _READER + "/books",
+        "listBooks",
+        "The books in which a reader has a position",
+        _books,
+        shapes.Shelf,
+        errors=_FOLLOWING,
+    ),
+    Call(
+        "GET",
+        _READER + "/position",
+        "readPosition",
+        "How far a reader is",
+        _where,
+        Whereabouts,
+        asks=shapes.BookQuery,
+        errors=_FOLLOWING,
+    ),
+    Call(
+        "PUT",
+        _READER + "/position",
+        "setPosition",
+        "Record how far a reader is; for the owner",
+        _set,
+        shapes.Standing,
+        takes=shapes.NewPosition,
+        errors=(*_FOLLOWING, DocumentNotFound, PassageNotFound, PassageAmbiguous),
+        writes=True,
+        example={"book": "clockmaker.md", "sid": 41},
+    ),
+    Call(
+        "POST",
+        _READER + "/retrieve",
+        "retrieveAsReader",
+        "Context from what has been read of a book",
+        _retrieve,
+        ContextBundle,
+        takes=ReadingArguments,
+        errors=(*ASKING, DocumentNotFound),
+        example=_QUESTION,
+    ),
+    Call(
+        "POST",
+        _READER + "/answer",
+        "answerAsReader",
+        "An answer from what has been read of a book",
+        _answer,
+        Answer,
+        takes=shapes.ReadingQuestion,
+        errors=(*ASKING, DocumentNotFound),
+        streams=True,
+        example=_QUESTION,
+    ),
+    Call(
+        "POST",
+        _READER + "/why-not",
+        "whyNotAsReader",
+        "Say why a chunk is not among what a reader's query brings",
+        _why_not,
+        Reason,
+        takes=shapes.ReadingMissing,
+        errors=(*ASKING, DocumentNotFound),
+        example=_QUESTION | {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"},
+    ),
+    Call(
+        "GET",
+        _READER + "/sentences",
+        "readSentencesAsReader",
+        "The verified text of what has been read",
+        _sentences,
+        SentencePage,
+        asks=shapes.BookPageQuery,
+        errors=(*_FOLLOWING, DocumentNotFound),
+    ),
+    Call(
+        "GET",
+        _READER + "/images/{image_ref:path}",
+        "showImageAsReader",
+        "The image of a figure that has been reached",
+        _image,
+        bytes,
+        errors=(WorldNotFound, NotAllowed, ImageNotFound),
+        media_type="application/octet-stream",
+    ),
+)

@@ -1,0 +1,48 @@
+"""The server itself: whether it runs and is ready, its numbers, and what can be asked of it."""
+
+from __future__ import annotations
+
+from truespan import __version__
+from truespan.doors.http import shapes
+from truespan.doors.http.call import Asked, Call, Reply
+from truespan.errors import IndexUnavailable, NotAllowed, StoreBusy, StoreDamaged
+
+
+def _health(_: Asked) -> Reply:
+    return Reply(shapes.Alive(status="alive", version=__version__))
+
+
+def _ready(asked: Asked) -> Reply:
+    asked.library.ready()
+    return Reply(shapes.Alive(status="ready", version=__version__))
+
+
+def _metrics(asked: Asked) -> Reply:
+    return Reply(asked.library.metrics(), media_type=METRICS)
+
+
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+CALLS = (
+    Call("GET", "/health", "health", "Whether the server runs", _health, shapes.Alive, open=True),
+    Call(
+        "GET",
+        "/ready",
+        "ready",
+        "Whether store and index answer",
+        _ready,
+        shapes.Alive,
+        errors=(IndexUnavailable, StoreBusy, StoreDamaged),
+        open=True,
+    ),
+    Call(
+        "GET",
+        "/metrics",
+        "metrics",
+        "Numbers for Prometheus",
+        _metrics,
+        bytes,
+        errors=(NotAllowed,),
+        media_type=METRICS,
+    ),
+)

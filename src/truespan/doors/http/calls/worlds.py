@@ -1,0 +1,99 @@
+"""Worlds, domains, and what the caller may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from truespan.doors.http import shapes
+from truespan.doors.http.call import Asked, Call, Reply
+from truespan.errors import InvalidSettings, NotAllowed, WorldBusy, WorldExists, WorldNotFound
+from truespan.model.scope import Unlimited
+
+
+def _me(asked: Asked) -> Reply:
+    authority = asked.principal.authority
+    return Reply(
+        shapes.Rights(
+            token=asked.principal.token,
+            worlds=_listed(authority.worlds),
+            verbs=sorted(authority.verbs),
+            readers=_listed(authority.readers),
+        )
+    )
+
+
+def _listed(allowed: frozenset[Any] | Unlimited) -> list[str] | str:
+    return allowed.value if isinstance(allowed, Unlimited) else sorted(allowed)
+
+
+def _list(asked: Asked) -> Reply:
+    return Reply(shapes.WorldList(worlds=[*map(shapes.world_entry, asked.library.worlds())]))
+
+
+def _create(asked: Asked) -> Reply:
+    made = asked.library.create_world(asked.body.name)
+    entry = shapes.WorldEntry(id=made.id, name=made.name, generation=None)
+    return Reply(entry, 201, (("location", f"/v1/worlds/{made.id}"),))
+
+
+def _show(asked: Asked) -> Reply:
+    world = asked.world()
+    entry = next(one for one in asked.library.worlds() if one.id == world.id)
+    try:
+        status = world.status()
+    except NotAllowed:
+        # Whoever follows a reader sees that the world is there, and no numbers of it.
+        status = None
+    told = shapes.world_entry(entry)
+    return Reply(
+        shapes.WorldDetail(id=told.id, name=told.name, generation=told.generation, status=status)
+    )
+
+
+def _delete(asked: Asked) -> Reply:
+    receipt = asked.library.delete_world(asked.path["world"], erase=asked.query.erase)
+    return Reply(receipt.told())
+
+
+def _domains(asked: Asked) -> Reply:
+    return Reply(shapes.DomainList(domains=asked.library.domains()))
+
+
+CALLS = (
+    Call("GET", "/v1/me", "me", "What this caller may do", _me, shapes.Rights),
+    Call("GET", "/v1/worlds", "listWorlds", "The worlds of the library", _list, shapes.WorldList),
+    Call(
+        "POST",
+        "/v1/worlds",
+        "createWorld",
+        "Make an empty world",
+        _create,
+        shapes.WorldEntry,
+        takes=shapes.NewWorld,
+        status=201,
+        errors=(WorldExists, InvalidSettings, NotAllowed),
+        writes=True,
+        example={"name": "mysteries"},
+    ),
+    Call(
+        "GET",
+        "/v1/worlds/{world}",
+        "showWorld",
+        "A world in numbers",
+        _show,
+        shapes.WorldDetail,
+        errors=(WorldNotFound,),
+    ),
+    Call(
+        "DELETE",
+        "/v1/worlds/{world}",
+        "deleteWorld",
+        "Remove a world with all that is in it",
+        _delete,
+        dict[str, Any],
+        asks=shapes.EraseQuery,
+        errors=(WorldNotFound, WorldBusy),
+        writes=True,
+    ),
+    Call("GET", "/v1/domains", "listDomains", "Domains to ask", _domains, shapes.DomainList),
+)

@@ -1,0 +1,252 @@
+"""One address: a request is read, admitted, asked of the engine in a thread, and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from truespan.doors.http import bodies
+from truespan.doors.http.admission import LOCAL, Admission
+from truespan.doors.http.call import JSON, Asked, Call, Events, Followed, Given, Reply
+from truespan.doors.http.events import send_events, send_followed
+from truespan.doors.http.problems import problem_reply
+from truespan.doors.http.uploads import opened, read_form
+from truespan.errors import InvalidSettings, MethodNotAllowed, TruespanError
+from truespan.model.replay import ReplayKey
+from truespan.model.token import Principal
+
+if TYPE_CHECKING:
+    from truespan.doors.http.pool import Pool
+    from truespan.engine.library import Library
+
+_ENCODER = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much and how long."""
+
+    body: int = 1 << 20
+    upload: int = 512 << 20
+    seconds: float = 120.0
+    body_seconds: float = 60.0
+    upload_seconds: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What every address of a server shares."""
+
+    library: Library
+    admission: Admission
+    pool: Pool
+    streams: Pool
+    limits: Limits
+    ending: asyncio.Event
+    on_bug: Callable[[str, Exception], TruespanError]
+    default_world: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A request as it was read."""
+
+    scope: Scope
+    call: Call
+    authorizations: list[bytes]
+    body: Any = None
+    query: Any = None
+    fingerprint: Callable[[], bytes] = bytes
+
+    def header(self, name: bytes) -> str | None:
+        """Return a header that may come once.
+
+        Raises:
+            InvalidSettings: it came more than once, or is no text.
+        """
+        values = bodies.header(self.scope, name)
+        if len(values) > 1:
+            raise InvalidSettings(f"The header {name.decode()} came more than once.")
+        try:
+            return values[0].decode() if values else None
+        except UnicodeDecodeError:
+            raise InvalidSettings(f"The header {name.decode()} is not UTF-8.") from None
+
+
+class Doorway:
+    """The calls of one address, by their methods; an ASGI application."""
+
+    def __init__(self, house: House, calls: Mapping[str, Call]) -> None:
+        self._house = house
+        self._calls = calls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, whatever becomes of it."""
+        gone = threading.Event()
+        try:
+            call = self._called(scope["method"])
+            scope["truespan.call"] = call
+            given = await self._given(call, scope, receive, gone)
+        except TruespanError as error:
+            given = problem_reply(error)
+        except Exception as error:
+            given = problem_reply(self._house.on_bug("request", error))
+        await self._send(given, receive, send)
+
+    def _called(self, method: str) -> Call:
+        # What can be got can be asked for its headers alone; the server drops the body.
+        call = self._calls.get("GET" if method == "HEAD" else method)
+        if call is None:
+            heads = {"HEAD"} if "GET" in self._calls else set()
+            raise MethodNotAllowed({*self._calls, *heads})
+        return call
+
+    async def _given(
+        self, call: Call, scope: Scope, receive: Receive, gone: threading.Event
+    ) -> Given:
+        message = Message(
+            scope,
+            call,
+            bodies.header(scope, b"authorization"),
+            query=bodies.read_query(call.asks, scope["query_string"]),
+        )
+        limits, pool = self._house.limits, self._house.pool
+        if call.form:
+            return await self._uploaded(message, receive)
+        body = await bodies.whole_body(
+            scope, receive, limit=limits.body, seconds=limits.body_seconds
+        )
+        if call.takes is not None:
+            message = replace(message, body=bodies.read_json(call.takes, scope, body))
+        message = replace(message, fingerprint=partial(_digest, scope, body))
+        leaving = asyncio.create_task(_leaves(receive, gone)) if call.streams else None
+        try:
+            seconds = limits.seconds
+            return await pool.run(partial(self._asked, message, gone), seconds=seconds)
+        finally:
+            if leaving is not None:
+                leaving.cancel()
+
+    async def _uploaded(self, message: Message, receive: Receive) -> Given:
+        """Take an upload; whoever may not is told so before the bytes come."""
+        limits, pool = self._house.limits, self._house.pool
+        principal = await pool.run(partial(self._house.admission.admit, message.authorizations))
+        parts = await read_form(
+            message.scope, receive, limit=limits.upload, seconds=limits.upload_seconds
+        )
+
+        def taken() -> Given:
+            with opened(parts) as form:
+                filled = replace(
+                    message,
+                    body=form,
+                    fingerprint=lambda: _digest(message.scope, form.fingerprint()),
+                )
+                return self._answered(filled, principal, threading.Event())
+
+        return await pool.run(taken, seconds=limits.seconds)
+
+    def _asked(self, message: Message, gone: threading.Event) -> Given:
+        """Admit the caller and ask the engine. This and all below runs in a thread."""
+        if message.call.open:
+            return self._answered(message, LOCAL, gone)
+        principal = self._house.admission.admit(message.authorizations)
+        return self._answered(message, principal, gone)
+
+    def _answered(self, message: Message, principal: Principal, gone: threading.Event) -> Given:
+        call, house = message.call, self._house
+        domain = message.header(b"x-rag-domain") if call.domains else None
+        key = message.header(b"idempotency-key") if call.writes else None
+        library = house.library.under(principal.authority)
+        asked = Asked(
+            library=library,
+            principal=principal,
+            path=message.scope.get("path_params", {}),
+            body=message.body,
+            query=message.query,
+            domain=domain,
+            default_world=house.default_world,
+            gone=gone.is_set,
+        )
+        if key is None:
+            return _encoded(call.run(asked))
+        return _once(library, principal, key, message, lambda: call.run(asked))
+
+    async def _send(self, given: Given, receive: Receive, send: Send) -> None:
+        house = self._house
+        if isinstance(given, Events):
+            await send_events(given, send, receive, house.streams, house.ending, house.on_bug)
+        elif isinstance(given, Followed):
+            await send_followed(given, send, receive, house.pool, house.ending, house.on_bug)
+        else:
+            await send_reply(given, send)
+
+
+async def send_reply(reply: Reply, send: Send) -> None:
+    """Send a reply whole."""
+    body = reply.value if isinstance(reply.value, bytes) else _ENCODER.encode(reply.value)
+    headers = [
+        (b"content-type", reply.media_type.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *((name.encode(), value.encode()) for name, value in reply.headers),
+    ]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _leaves(receive: Receive, gone: threading.Event) -> None:
+    """Notice that whoever asked has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    gone.set()
+
+
+def _encoded(given: Given) -> Given:
+    """Write a reply's value as JSON here, in the thread."""
+    if isinstance(given, Reply) and not isinstance(given.value, bytes):
+        return replace(given, value=_ENCODER.encode(given.value))
+    return given
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True):
+    """A reply as it is kept to be given again."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    media_type: str
+    body: bytes
+
+
+def _once(
+    library: Library,
+    principal: Principal,
+    key: str,
+    message: Message,
+    run: Callable[[], Given],
+) -> Reply:
+    """Answer a request with an idempotency key: as the first time, if there was one."""
+
+    def work() -> bytes:
+        done = _encoded(run())
+        if not isinstance(done, Reply) or done.media_type != JSON:
+            raise InvalidSettings("This takes no idempotency key.")
+        kept = _Kept(done.status, done.headers, done.media_type, done.value)
+        return msgspec.msgpack.encode(kept)
+
+    caller = ReplayKey(principal.token or "", key)
+    kept = msgspec.msgpack.decode(library.once(caller, message.fingerprint(), work), type=_Kept)
+    return Reply(kept.body, kept.status, kept.headers, kept.media_type)
+
+
+def _digest(scope: Scope, body: bytes) -> bytes:
+    """Return a digest of all that a request asks for."""
+    parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], body)
+    return sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()

@@ -1,0 +1,67 @@
+"""Errors as RFC 9457 problem details."""
+
+from __future__ import annotations
+
+import math
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from truespan.doors.http.call import Reply
+from truespan.doors.wire import failure_of, problem, status_of
+from truespan.errors import MethodNotAllowed, TruespanError, Unauthorized
+from truespan.model.bundle import ContextBundle
+
+PROBLEM = "application/problem+json"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request failed. `code` is stable; `retryable` says whether the same may help later."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    retryable: bool
+    advice: str = ""
+    bundle: Any = None
+    """The whole bundle of a retrieval that failed, its account included."""
+
+
+def problem_reply(error: TruespanError, bundle: ContextBundle | None = None) -> Reply:
+    """Return an error as it leaves."""
+    status, told = status_of(error).http, problem(error)
+    found = Problem(
+        type=f"urn:truespan:problem:{error.code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=told["message"],
+        code=told["code"],
+        retryable=told["retryable"],
+        advice=told["advice"],
+        bundle=bundle,
+    )
+    value = msgspec.to_builtins(found)
+    if bundle is None:
+        del value["bundle"]
+    return Reply(value, status, tuple(_headers(error)), PROBLEM)
+
+
+def bundle_reply(bundle: ContextBundle) -> Reply:
+    """Return a bundle, or the problem that it tells of with the bundle in it."""
+    failure = failure_of(bundle)
+    return Reply(bundle) if failure is None else problem_reply(failure, bundle)
+
+
+def _headers(error: TruespanError) -> list[tuple[str, str]]:
+    headers: list[tuple[str, str]] = []
+    wait = getattr(error, "retry_after", None)
+    if wait is not None and math.isfinite(wait):
+        headers.append(("retry-after", str(max(1, math.ceil(wait)))))
+    if isinstance(error, Unauthorized):
+        headers.append(("www-authenticate", 'Bearer realm="truespan"'))
+    if isinstance(error, MethodNotAllowed):
+        headers.append(("allow", ", ".join(error.allowed)))
+    return headers

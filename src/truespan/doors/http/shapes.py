@@ -1,0 +1,318 @@
+"""What calls take and give, where that is not a type of the model itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, structs
+
+from truespan.doors.arguments import (
+    Arguments,
+    Book,
+    Query,
+    ReadingArguments,
+    RetrievalArguments,
+)
+from truespan.model.document import AuditEntry, Document, DomainRecord, OutlineEntry, WorldStatus
+from truespan.model.document import GenerationRecord as GenerationRecord
+from truespan.model.job import Job, JobCounts, JobDocument, JobLine, JobState, Phase
+from truespan.model.request import MOST_TOP_K, RETRIEVAL_TOP_K
+from truespan.model.scope import World
+from truespan.model.usage import UsageRecord
+from truespan.reading.positions import Whereabouts
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
+Label = Annotated[str, Meta(min_length=1, max_length=1000)]
+ChunkName = Annotated[str, Meta(min_length=1, max_length=200, description="A chunk's id.")]
+
+
+class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a request. What it does not know it refuses."""
+
+
+class Shape(Struct, frozen=True, kw_only=True):
+    """Part of a reply."""
+
+
+class NewWorld(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A world to be made."""
+
+    name: Name
+
+
+class NewGeneration(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a new generation is built; what is left out is as the library has it."""
+
+    embedding: Label | None = None
+    chunking: Label | None = None
+
+
+class AliasMove(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which alias is moved: a domain's, or the world's own."""
+
+    domain: Label | None = None
+
+
+class Retrieving(RetrievalArguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A query, a selected text, or a query within a selected text; and filters."""
+
+    near_misses: Annotated[bool, Meta(description="Tell what lay just below the floor.")] = False
+
+
+class Missing(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A chunk, and the request that did not bring it."""
+
+    chunk_id: ChunkName
+    query: Query
+    top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K)] = RETRIEVAL_TOP_K
+    chapter_filter: Label | None = None
+    section_filter: Label | None = None
+    language_constraint: Label | None = "en"
+    version_constraint: Label | None = "1.0"
+
+
+class Question(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question, and in which documents its answer may be looked for."""
+
+    query: Query
+    documents: list[str] | None = None
+    tags: tuple[str, ...] = ()
+    chapter_filter: Label | None = None
+    section_filter: Label | None = None
+    language_constraint: Label | None = None
+    version_constraint: Label | None = None
+    fused: bool = False
+    stream: Annotated[bool, Meta(description="Send the answer piece by piece.")] = False
+
+
+class ChatQuestion(Question, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question; the world need not be named where there is only one to ask."""
+
+    world: Label | None = None
+
+
+class ReadingQuestion(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question to a book, as far as it has been read."""
+
+    query: Query
+    book: Book | None = None
+    stream: bool = False
+
+
+class ReadingMissing(ReadingArguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A chunk, and the reader's request that did not bring it."""
+
+    chunk_id: ChunkName
+
+
+class NewPosition(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far a reader is: by a sentence, a chapter, or the words read last; one of them."""
+
+    book: Label
+    sid: Annotated[int, Meta(ge=-1, description="The last sentence read; -1 for none.")] | None = (
+        None
+    )
+    through_chapter: Label | None = None
+    passage: Annotated[str, Meta(min_length=1, max_length=5000)] | None = None
+    current: bool = True
+
+
+class PageQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which sentences are wanted."""
+
+    first: Annotated[int, Meta(ge=0)] = 0
+    count: Annotated[int, Meta(ge=1, le=1000)] = 200
+
+
+class BookQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which book is meant; the current one when left out."""
+
+    book: Label | None = None
+
+
+class BookPageQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which sentences of which book are wanted."""
+
+    book: Label | None = None
+
+
+class UsageQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many records are wanted."""
+
+    limit: Annotated[int, Meta(ge=0, le=10_000)] = 50
+
+
+class EraseQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether the files that held it are written anew as well."""
+
+    erase: bool = True
+
+
+class Rights(Shape, frozen=True, kw_only=True):
+    """What the caller may do. `unlimited` is said in so many words."""
+
+    token: str | None
+    worlds: list[str] | str
+    verbs: list[str]
+    readers: list[str] | str
+
+
+class WorldEntry(Shape, frozen=True, kw_only=True):
+    """A world, and which generation is in use; null while it holds nothing."""
+
+    id: str
+    name: str
+    generation: int | None
+
+
+class WorldList(Shape, frozen=True, kw_only=True):
+    """The worlds that the caller sees."""
+
+    worlds: list[WorldEntry]
+
+
+class WorldDetail(WorldEntry, frozen=True, kw_only=True):
+    """A world in numbers; they are null for whoever may not read all of it."""
+
+    status: WorldStatus | None
+
+
+class DocumentEntry(Shape, frozen=True, kw_only=True):
+    """A document as it stands. Where its file lay is not told here."""
+
+    number: int
+    doc_id: str
+    name: str
+    kind: str
+    title: str
+    language: str
+    version: str
+    tags: list[str]
+    chunking: str
+    chunks: int
+    embedded: int
+    quarantined: int
+    skipped: int
+    characters: int
+    sentences: int
+    source_url: str | None
+    visible: bool
+    """Whether it can be asked already."""
+
+
+class DocumentList(Shape, frozen=True, kw_only=True):
+    """The documents of a world."""
+
+    documents: list[DocumentEntry]
+
+
+class DocumentDetail(Shape, frozen=True, kw_only=True):
+    """A document with its structure, and what was derived from it and counted in it."""
+
+    document: DocumentEntry
+    outline: list[OutlineEntry]
+    metadata: dict[str, Any]
+    audit: list[AuditEntry]
+    last_sid: int
+
+
+class JobSummary(Shape, frozen=True, kw_only=True):
+    """How a job stands."""
+
+    id: str
+    kind: str
+    state: JobState
+    phase: Phase
+    created_at: float
+    seen_at: float
+    finished_at: float | None
+    counts: JobCounts
+    error: str | None
+
+
+class OneJob(Shape, frozen=True, kw_only=True):
+    """A job."""
+
+    job: JobSummary
+
+
+class JobDetail(Shape, frozen=True, kw_only=True):
+    """A job, what became of its sources, and the last lines of its log."""
+
+    job: JobSummary
+    documents: list[JobDocument]
+    lines: list[JobLine]
+
+
+class JobList(Shape, frozen=True, kw_only=True):
+    """The jobs of a world, the latest first."""
+
+    jobs: list[JobSummary]
+
+
+class GenerationList(Shape, frozen=True, kw_only=True):
+    """The generations of a world."""
+
+    generations: list[GenerationRecord]
+
+
+class Removed(Shape, frozen=True, kw_only=True):
+    """The number of what was removed."""
+
+    removed: int
+
+
+class DomainList(Shape, frozen=True, kw_only=True):
+    """The domains that the caller may ask."""
+
+    domains: list[DomainRecord]
+
+
+class UsageList(Shape, frozen=True, kw_only=True):
+    """Answered requests, the newest first."""
+
+    usage: list[UsageRecord]
+
+
+class Shelf(Shape, frozen=True, kw_only=True):
+    """The books in which a reader has a position."""
+
+    books: list[Whereabouts]
+
+
+class Standing(Shape, frozen=True, kw_only=True):
+    """Where a reader was put, without a word of the book."""
+
+    document: int
+    doc_id: str
+    sid: int
+    current: bool
+
+
+class Alive(Shape, frozen=True, kw_only=True):
+    """The server runs."""
+
+    status: str
+    version: str
+
+
+def world_entry(world: World) -> WorldEntry:
+    """Return a world as an entry of a list."""
+    return WorldEntry(
+        id=world.id,
+        name=world.name,
+        generation=world.generation.number if world.generation else None,
+    )
+
+
+def document_entry(document: Document) -> DocumentEntry:
+    """Return a document without where its file lay, which is the operator's business."""
+    names = [field.name for field in structs.fields(DocumentEntry)]
+    told = {name: getattr(document, name) for name in names if name not in ("tags", "visible")}
+    return DocumentEntry(**told, tags=list(document.tags), visible=document.active is not None)
+
+
+def job_summary(job: Job) -> JobSummary:
+    """Return how a job stands, without what it was asked and who runs it."""
+    names = [field.name for field in structs.fields(JobSummary)]
+    return JobSummary(**{name: getattr(job, name) for name in names})

@@ -1,0 +1,112 @@
+// An answer: its words as they come, citations that lead into the text, and quotes that were checked.
+
+import { events, Problem } from "./api.js";
+import { button, byId, fill, make, say, tick } from "./dom.js";
+import { showIn } from "./passage.js";
+import { emit } from "./state.js";
+import * as words from "./words.js";
+
+const CITED = /\[(\d{1,15}(?:\s*[,–-]\s*\d{1,15})*)\]/g;
+
+function cited(text, citations) {
+  const known = new Map(citations.filter((one) => one.chunk_id).map((one) => [String(one.number), one]));
+  const parts = [];
+  let from = 0;
+  for (const found of text.matchAll(CITED)) {
+    parts.push(text.slice(from, found.index));
+    from = found.index + found[0].length;
+    parts.push("[", found[1].split(/(\d+)/).map((piece) => mark(piece, known.get(piece))), "]");
+  }
+  return [...parts, text.slice(from)];
+}
+
+function mark(piece, citation) {
+  if (!citation) return piece;
+  const link = showIn(citation.document, citation.first_sid, citation.last_sid, piece);
+  link.classList.add("cite");
+  link.setAttribute("aria-label", `Source ${piece}: ${words.trail(citation.title, citation.chapter).join(", ")}`);
+  return link;
+}
+
+function spoken(text, citations) {
+  const blocks = [];
+  for (const line of text.split("\n")) {
+    const quoted = line.startsWith(">");
+    const open = blocks.at(-1);
+    if (!quoted && line.trim() === "") blocks.push(null);
+    else if (open && open.quoted === quoted) open.lines.push(line);
+    else blocks.push({ quoted, lines: [line] });
+  }
+  return blocks.filter(Boolean).map(({ quoted, lines }) => {
+    const said = lines.map((line) => (quoted ? line.replace(/^> ?/, "") : line)).join("\n");
+    return make(quoted ? "blockquote" : "p", {}, cited(said, citations));
+  });
+}
+
+function sources(citations) {
+  if (!citations.length) return null;
+  return [
+    make("h3", {}, "Sources"),
+    make("ol", { class: "sources" }, citations.map((one) =>
+      make("li", { value: one.number > 0 && one.number < 1e9 ? one.number : null }, one.chunk_id
+        ? [words.trail(one.title, one.chapter, one.section).join(" › "), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source}`, one.page !== null && `, page ${one.page}`)]
+        : make("span", { class: "bad" }, tick(false), `[${one.number}] is cited, and no source has this number`)))),
+  ];
+}
+
+function quotes(list) {
+  if (!list.length) return null;
+  return [
+    make("h3", {}, "Quotes, held against the text"),
+    make("ul", { class: "quotes" }, list.map((one) =>
+      make("li", { class: one.verified ? "held" : "bad" }, tick(one.verified), make("q", {}, one.text), " ", one.verified
+        ? [make("span", { class: "verified" }, "stands there, "), showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid))]
+        : "does not stand in the sources as quoted"))),
+  ];
+}
+
+function badge(mode) {
+  return make("p", { class: "decided" }, make("b", { class: `mode ${mode}` }, mode), ` ${words.mode(mode)}`);
+}
+
+function finished(answer) {
+  return make(
+    "article",
+    { class: "answer", "aria-busy": "false" },
+    badge(answer.mode),
+    make("div", { class: "spoken" }, spoken(answer.answer, answer.citations)),
+    quotes(answer.quotes),
+    sources(answer.citations),
+    answer.warnings.length > 0 && make("ul", { class: "notes" }, answer.warnings.map((notice) => make("li", { "data-code": notice.code }, notice.message))),
+    make("p", { class: "hint" }, `${words.speaker(answer.decision_explain.used_llm)}; ${answer.processing_time_ms} ms. `, button("Why this mode?", () => emit("tab", "why"), { class: "link" })),
+  );
+}
+
+/** Ask for an answer, show its words as they come, and return it whole. */
+export async function ask(where, body, signal) {
+  const panel = byId("panel-answer");
+  const started = make("div", {}, make("p", { class: "waiting" }, "Deciding whether there is something to answer from …"));
+  const text = make("div", { class: "spoken" });
+  fill(panel, make("article", { class: "answer", "aria-busy": "true" }, started, text));
+  let said = "";
+  for await (const { event, said: told } of events("POST", where, { body: { ...body, stream: true }, signal })) {
+    if (event === "problem") throw new Problem(told);
+    if (event === "started") fill(started, badge(told.mode));
+    else if (event === "piece") fill(text, spoken((said += told.text), []));
+    else if (event === "finished") {
+      const answer = typeof told.answer === "object" ? told.answer : told;
+      fill(panel, finished(answer));
+      say(`Answered: ${words.mode(answer.mode)}.`);
+      return answer;
+    }
+  }
+  throw new Problem({ detail: "The answer broke off before its end.", code: "broken_off", retryable: true });
+}
+
+/** Show that there is no answer to the present question yet. */
+export function invite(does, stale = false) {
+  fill(
+    byId("panel-answer"),
+    make("div", { class: "empty" }, make("p", {}, stale ? "The position has moved since the last answer." : "No answer has been asked for yet. Without a chat model it is the best passages, quoted and cited."), button("Answer the question", does, { class: "small" })),
+  );
+}

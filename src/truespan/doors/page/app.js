@@ -1,0 +1,193 @@
+// The page: who is asking, what is shown where, and the order in which things are learnt.
+
+import { get, keepToken, token } from "./api.js";
+import * as asking from "./asking.js";
+import { byId, fill, make } from "./dom.js";
+import "./intake.js";
+import * as library from "./library.js";
+import { clear, complain } from "./notices.js";
+import * as pane from "./pane.js";
+import * as position from "./position.js";
+import "./selecting.js";
+import { asReader, chapters, emit, on, state } from "./state.js";
+import { welcome } from "./welcome.js";
+
+const TABS = ["context", "answer", "why"];
+
+function showTab(name, focus = false) {
+  for (const one of TABS) {
+    const chosen = one === name;
+    byId(`tab-${one}`).setAttribute("aria-selected", String(chosen));
+    byId(`tab-${one}`).tabIndex = chosen ? 0 : -1;
+    byId(`panel-${one}`).hidden = !chosen;
+    if (chosen && focus) byId(`tab-${one}`).focus();
+  }
+}
+
+function showView(name) {
+  document.body.dataset.view = name;
+  for (const one of byId("views").children) {
+    if (one.dataset.to === name) one.setAttribute("aria-current", "page");
+    else one.removeAttribute("aria-current");
+  }
+}
+
+function whoIsIt() {
+  const me = state.me;
+  const owner = me.token === null;
+  const bound = me.readers !== "unlimited";
+  const words = owner ? "Owner" : bound ? `Token for ${me.readers.join(", ") || "nobody"}` : `Token ${me.token.slice(0, 6)}…`;
+  byId("caller").textContent = words;
+  byId("me").textContent = `The server takes you for: ${words}; allowed: ${me.verbs.join(", ") || "nothing"}.`;
+  byId("mode-owner").disabled = !me.verbs.includes("read");
+  byId("mode-reader").disabled = !me.verbs.includes("follow");
+  if (!me.verbs.includes("read") && me.verbs.includes("follow")) state.mode = "reader";
+  else if (!me.verbs.includes("follow")) state.mode = "owner";
+  if (bound) {
+    fill(byId("reader-names"), me.readers.map((name) => make("option", { value: name })));
+    if (!me.readers.includes(state.reader)) state.reader = me.readers[0] || "me";
+    byId("reader").readOnly = me.readers.length < 2;
+  } else byId("reader").readOnly = false;
+  showMode();
+}
+
+function showMode() {
+  byId(asReader() ? "mode-reader" : "mode-owner").checked = true;
+  byId("reader-box").hidden = !asReader();
+  byId("reader").value = state.reader;
+  document.body.dataset.mode = state.mode;
+  const box = byId("question");
+  box.placeholder = asReader() ? "Ask about what has been read so far" : "Ask about what the documents say";
+}
+
+async function start() {
+  try {
+    state.me = await get("/v1/me");
+    whoIsIt();
+    await library.loadWorlds();
+    clear();
+  } catch (problem) {
+    byId("caller").textContent = "";
+    complain(problem, start);
+  }
+  document.body.dataset.ready = "true";
+}
+
+async function opened() {
+  fill(byId("chapter"), make("option", { value: "" }, "Any"), chapters().map((one) => make("option", { value: one.chapter }, one.chapter)));
+  try {
+    await position.locate();
+    await pane.open();
+  } catch (problem) {
+    complain(problem, opened);
+  }
+  if (!byId("result").classList.contains("asked")) welcome();
+  else if (asReader()) asking.ask({ quietly: true });
+}
+
+async function modeChanged() {
+  state.mode = byId("mode-reader").checked ? "reader" : "owner";
+  state.reader = byId("reader").value.trim() || "me";
+  showMode();
+  const again = byId("question").value.trim();
+  asking.forget();
+  try {
+    await library.loadDocuments();
+    if (again) await asking.ask({ quietly: true });
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+async function showPassage({ document: number, first, last }) {
+  showView("reading");
+  try {
+    if (!state.document || state.document.number !== number) {
+      const wanted = state.documents.find((one) => one.number === number);
+      if (!wanted) return;
+      await library.openDocument(wanted);
+      await position.locate();
+      await pane.open();
+    }
+    await pane.show(first, last);
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+function theme(chosen) {
+  if (chosen) document.documentElement.dataset.theme = chosen;
+  else delete document.documentElement.dataset.theme;
+  try {
+    localStorage.setItem("truespan.theme", chosen);
+  } catch {
+    // It is as the system has it after a reload, then.
+  }
+}
+
+function openSettings() {
+  byId("token").value = token();
+  byId("theme").value = document.documentElement.dataset.theme || "";
+  byId("settings").showModal();
+}
+
+function saveSettings(event) {
+  event.preventDefault();
+  theme(byId("theme").value);
+  byId("settings").close();
+  const typed = byId("token").value.trim();
+  if (typed === token()) return;
+  keepToken(typed);
+  byId("token").value = "";
+  asking.forget();
+  start();
+}
+
+byId("tablist").addEventListener("click", (event) => {
+  const tab = event.target.closest("[role=tab]");
+  if (tab) showTab(tab.id.slice(4));
+});
+byId("tablist").addEventListener("keydown", (event) => {
+  const at = TABS.findIndex((one) => byId(`tab-${one}`).getAttribute("aria-selected") === "true");
+  const next = { ArrowRight: at + 1, ArrowLeft: at + TABS.length - 1, Home: 0, End: TABS.length - 1 }[event.key];
+  if (next === undefined) return;
+  event.preventDefault();
+  showTab(TABS[next % TABS.length], true);
+});
+byId("views").addEventListener("click", (event) => {
+  const chosen = event.target.closest("button");
+  if (chosen) showView(chosen.dataset.to);
+});
+for (const id of ["mode-owner", "mode-reader", "reader"]) byId(id).addEventListener("change", modeChanged);
+byId("open-settings").addEventListener("click", openSettings);
+byId("open-keys").addEventListener("click", () => byId("keys").showModal());
+byId("settings-form").addEventListener("submit", saveSettings);
+for (const one of document.querySelectorAll("[data-close]")) one.addEventListener("click", () => one.closest("dialog").close());
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, dialog");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/") {
+    event.preventDefault();
+    showView("ask");
+    byId("question").focus();
+  } else if (event.key === "?") byId("keys").showModal();
+});
+on("tab", (name) => showTab(name));
+on("view", showView);
+on("settings", openSettings);
+on("opened", opened);
+on("picked", () => showView("reading"));
+on("show", showPassage);
+on("read-to", position.move);
+on("world", () => {
+  asking.forget();
+  emit("rights");
+});
+
+try {
+  theme(localStorage.getItem("truespan.theme") || "");
+} catch {
+  // As the system has it.
+}
+start();
+

@@ -1,0 +1,134 @@
+// The context: what the model gets, in reading order; and, for a reader, what it does not get.
+
+import { bar, button, byId, fill, make, say } from "./dom.js";
+import { figure } from "./figures.js";
+import { ordered, parted } from "./found.js";
+import { card, showIn, veiled } from "./passage.js";
+import { asReader, may, placeOf, state } from "./state.js";
+import * as words from "./words.js";
+
+const BUDGET = 4000;
+const ASIDE = new Set(["floor_does_not_discriminate"]);
+let byScore = false;
+let last = null;
+
+function summary(found) {
+  const parts = [
+    make("strong", { class: `status ${found.status}` }, words.status(found.status)),
+    make("span", {}, words.many(found.passages.length, "passage")),
+    make("span", { class: "budget", title: "Tokens of the passages, of at most 4,000" }, bar(found.tokens / BUDGET, "budget"), words.many(found.tokens, "token")),
+    make("span", {}, `${found.ms} ms`),
+  ];
+  return make("div", { class: "summary" }, parts, make("span", { class: "grow" }), asReader() || orderToggle(), copy(found));
+}
+
+function orderToggle() {
+  return button(byScore ? "Closest first" : "In reading order", () => {
+    byScore = !byScore;
+    show(last);
+    byId("order").focus();
+  }, { class: "small quiet", id: "order", title: "Change the order" });
+}
+
+function copy(found) {
+  if (!navigator.clipboard || !found.context) return null;
+  return button("Copy context", () => {
+    navigator.clipboard.writeText(found.context).then(() => say("The context was copied."), () => say("The context could not be copied."));
+  }, { class: "small quiet", title: "The text that a model would be given" });
+}
+
+function notes(found) {
+  const warned = found.warnings.filter((notice) => !ASIDE.has(notice.code));
+  const located = found.located.map((place) =>
+    make("li", { class: "located" }, "The selection stands in ", make("b", {}, words.trail(place.source, place.chapter).join(" › ")), ", ", showIn(place.document, place.first_sid, place.last_sid, words.sentences(place.first_sid, place.last_sid)), "."),
+  );
+  const said = warned.map((notice) => make("li", { "data-code": notice.code }, notice.message));
+  return said.length + located.length ? make("ul", { class: "notes" }, located, said) : null;
+}
+
+function cards(passages, found, signal) {
+  const ranks = new Map(ordered(found.passages, true).map((one, at) => [one.id, at + 1]));
+  return passages.map((one) =>
+    card(one, {
+      rank: ranks.get(one.id),
+      figures: one.figure ? [one.figure] : found.figures.filter((note) => note.parent_chunk_id === one.id),
+      signal,
+    }),
+  );
+}
+
+function looseFigures(found) {
+  const ids = new Set(found.passages.map((one) => one.id));
+  const loose = found.figures.filter((note) => !ids.has(note.parent_chunk_id));
+  if (!loose.length) return null;
+  return [make("h3", {}, "Figures met on the way"), make("div", { class: "figures" }, loose.map(figure))];
+}
+
+function boundary() {
+  const sid = state.position;
+  const none = sid === null || sid < 0;
+  const sentence = none ? "" : state.boundary || "";
+  const place = none ? null : placeOf(sid);
+  return make(
+    "div",
+    { class: "boundary", id: "boundary", role: "separator", "aria-label": "The boundary of what was read" },
+    make("span", { class: "boundary-label" }, none ? "Nothing has been read" : `You are here: sentence ${sid}`, place && place.chapter && make("small", {}, ` ${place.chapter}`)),
+    sentence && make("q", {}, sentence),
+  );
+}
+
+function reading(found, whole, signal) {
+  const at = state.position === null ? -1 : state.position;
+  const kept = parted(ordered(found.passages, false), at).given;
+  const ahead = whole ? parted(ordered(whole.passages, false), at).ahead : [];
+  const given = make(
+    "section",
+    { class: "given", id: "given", "aria-labelledby": "given-title" },
+    make("h3", { id: "given-title" }, "What the model gets", make("span", { class: "count" }, kept.length)),
+    kept.length ? cards(kept, found, signal) : make("p", { class: "empty" }, "Nothing: what was read says nothing to this, or nothing was read yet."),
+  );
+  return [given, looseFigures(found), boundary(), may("read") ? withheld(ahead, at, whole) : bound()];
+}
+
+function withheld(ahead, at, whole) {
+  return make(
+    "section",
+    { class: "withheld", id: "withheld", "aria-labelledby": "withheld-title" },
+    make("h3", { id: "withheld-title" }, "What it does not get", make("span", { class: "count" }, ahead.length)),
+    !whole && make("p", { class: "empty" }, "Being looked up …"),
+    whole && !ahead.length && make("p", { class: "empty" }, "Nothing is held back: all that answers this best has been read."),
+    ahead.map((one) => veiled(one, at)),
+  );
+}
+
+function bound() {
+  return make("p", { class: "empty" }, "What lies ahead is not for this token: not its words, and not how much of it there is.");
+}
+
+/** Show a result; `whole` is what the document would give without a bound, for whoever may know. */
+export function show(result) {
+  last = result;
+  const panel = byId("panel-context");
+  if (!result) return;
+  const { found, whole, signal } = result;
+  byId("count-context").textContent = found.passages.length;
+  if (asReader()) fill(panel, summary(found), notes(found), reading(found, whole, signal));
+  else {
+    const empty = !found.passages.length && make("p", { class: "empty" }, "No passage reached the floor. “Why” says what was near.");
+    fill(panel, summary(found), notes(found), empty, cards(ordered(found.passages, byScore), found, signal), looseFigures(found));
+  }
+}
+
+/** Show the same result from another position, before the server has answered for it. */
+export function showAgain() {
+  if (last && asReader()) show(last);
+}
+
+/** Return what is shown, for those who draw it elsewhere. */
+export const shown = () => last;
+
+/** Show nothing any more. */
+export function forget() {
+  last = null;
+  byId("count-context").textContent = "";
+}

@@ -1,0 +1,67 @@
+// Making elements. Text goes in as text nodes and never as markup: what a document says is shown,
+// and never done.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Return the element with this id. */
+export const byId = (id) => document.getElementById(id);
+
+function dress(node, attributes) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  return node;
+}
+
+function add(node, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : String(child));
+  }
+  return node;
+}
+
+/** Return an element; attributes that begin with "on" are listeners, children may be text. */
+export function make(tag, attributes, ...children) {
+  return add(dress(document.createElement(tag), attributes), children);
+}
+
+/** Return an element of a drawing. */
+export function draw(tag, attributes, ...children) {
+  return add(dress(document.createElementNS(SVG, tag), attributes), children);
+}
+
+/** Put children in the place of what a node holds. */
+export function fill(node, ...children) {
+  node.replaceChildren();
+  return add(node, children);
+}
+
+/** Tell people who listen to the page what has changed. */
+export function say(words) {
+  byId("said").textContent = words;
+}
+
+/** Return a button that does something. */
+export function button(words, does, attributes = {}) {
+  return make("button", { type: "button", onclick: does, ...attributes }, words);
+}
+
+/** Return a bar that shows a number from 0 to 1; its words stand beside it. */
+export function bar(value, kind = "") {
+  const inner = make("i");
+  inner.style.width = `${Math.round(Math.min(1, Math.max(0, value)) * 1000) / 10}%`;
+  return make("span", { class: `bar ${kind}`.trim(), "aria-hidden": "true" }, inner);
+}
+
+/** Return a tick, or a cross. */
+export function tick(held) {
+  const line = held ? "m4.5 10.5 3.5 3.5 7.5-8.5" : "m5.5 5.5 9 9m0-9-9 9";
+  return draw(
+    "svg",
+    { viewBox: "0 0 20 20", class: held ? "tick yes" : "tick no", "aria-hidden": "true" },
+    draw("path", { d: line }),
+  );
+}

@@ -1,0 +1,67 @@
+// Figures: fetched with the caller's right, and shown beside the text that cites them.
+
+import { get, image, imagePath } from "./api.js";
+import { make } from "./dom.js";
+import { boundReader, readerPath, state, worldPath } from "./state.js";
+
+const MARK = /\[FIGURE:([^\]\s]+)\]/g;
+const fetched = new Map();
+
+/** Forget the images of the world, reader or token that were chosen before. */
+export function forget() {
+  for (const address of fetched.values()) address.then(URL.revokeObjectURL, () => {});
+  fetched.clear();
+}
+
+function addressOf(reference) {
+  const reader = state.mode === "reader" ? state.reader : null;
+  const where = imagePath(state.world.id, boundReader() === null ? null : reader, reference);
+  if (!fetched.has(where)) fetched.set(where, image(where));
+  return fetched.get(where);
+}
+
+/** Return a figure with its image, which comes when it is there, and what is said of it. */
+export function figure(note) {
+  const words = note.description || `Figure ${note.figure_id}`;
+  const frame = make("div", { class: "figure-frame" });
+  const shown = make(
+    "figure",
+    { class: "figure", "data-figure": note.figure_id },
+    frame,
+    make("figcaption", {}, words),
+  );
+  if (!note.image_ref) {
+    frame.append(make("span", { class: "hint" }, "No image was kept."));
+    return shown;
+  }
+  addressOf(note.image_ref).then(
+    (address) => {
+      const picture = make("img", { alt: words, src: address, decoding: "async" });
+      picture.onerror = () => frame.replaceChildren(make("span", { class: "hint" }, "This image cannot be shown."));
+      frame.replaceChildren(picture);
+    },
+    () => frame.replaceChildren(make("span", { class: "hint" }, "The image could not be had.")),
+  );
+  return shown;
+}
+
+/** Return the ids of the figures that a text marks. */
+export function marked(text) {
+  return Array.from(text.matchAll(MARK), (found) => found[1]);
+}
+
+/** Return a text without the marks of figures that are shown beside it. */
+export function unmarked(text) {
+  return text.replace(MARK, "▣ figure");
+}
+
+/** Look up the figures that a passage cites and that the answer itself did not bring. */
+export async function citedBy(passage, signal) {
+  const count = passage.last - passage.first + 1;
+  const where = boundReader() === null
+    ? `${worldPath()}/documents/${passage.document}/sentences?first=${passage.first}&count=${count}`
+    : `${readerPath()}/sentences?book=${passage.document}&first=${passage.first}&count=${count}`;
+  const page = await get(where, signal);
+  const wanted = new Set(marked(passage.text));
+  return page.figures.filter((note) => wanted.has(note.figure_id));
+}

@@ -1,0 +1,101 @@
+// One shape for what a search and a retrieval bring, so that they are shown in one way.
+
+function ofChunk(chunk, note) {
+  return {
+    id: chunk.chunk_id,
+    score: chunk.relevance_score,
+    text: chunk.content,
+    tokens: chunk.token_count,
+    document: note.document,
+    source: note.source,
+    title: note.title,
+    chapter: chunk.chapter,
+    section: chunk.section,
+    page: note.page,
+    first: note.first_sid,
+    last: note.last_sid,
+    hash: note.text_hash,
+    generation: note.generation,
+    fused: note.fused,
+  };
+}
+
+/** Return a bundle as it is shown. */
+export function ofBundle(bundle) {
+  const account = bundle.metadata;
+  return {
+    passages: bundle.retrieved_chunks.map((chunk, at) => ofChunk(chunk, account.sources[at])),
+    figures: account.figures,
+    status: bundle.status,
+    tokens: bundle.total_tokens,
+    context: bundle.context,
+    funnel: account.funnel,
+    skipped: account.skipped,
+    warnings: account.warnings,
+    misses: account.near_misses,
+    located: account.located,
+    floor: account.floor,
+    discriminates: account.floor_discriminates,
+    trace: account.trace,
+    asked: account.original_top_k,
+    ms: account.processing_time_ms,
+  };
+}
+
+function ofPassage(one) {
+  return {
+    id: one.chunk_id,
+    score: one.score,
+    text: one.text,
+    tokens: one.token_count,
+    document: one.document,
+    source: one.source,
+    title: one.title,
+    chapter: one.chapter,
+    section: one.section,
+    page: one.page,
+    first: one.first_sid,
+    last: one.last_sid,
+    hash: one.receipt.text_hash,
+    generation: one.receipt.generation,
+    fused: one.fused,
+    figure: one.kind === "figure" ? one : null,
+  };
+}
+
+/** Return the result of a search as it is shown. */
+export function ofSearch(result) {
+  const passages = result.results.map(ofPassage);
+  return {
+    passages,
+    figures: [],
+    status: passages.length ? "success" : "no_matches",
+    tokens: passages.reduce((sum, one) => sum + one.tokens, 0),
+    context: result.context,
+    funnel: result.funnel,
+    skipped: result.skipped,
+    warnings: result.warnings,
+    misses: [],
+    located: [],
+    floor: result.floor,
+    discriminates: result.floor_discriminates,
+    trace: [],
+    asked: result.requested_k,
+    ms: result.processing_time_ms,
+  };
+}
+
+/** Return passages as they stand in their documents, or the closest first. */
+export function ordered(passages, byScore) {
+  const inPlace = (a, b) => a.document - b.document || a.first - b.first || a.last - b.last;
+  return [...passages].sort(byScore ? (a, b) => b.score - a.score || inPlace(a, b) : inPlace);
+}
+
+/** Part passages at a position: what a reader there may be given, and what lies ahead. */
+export function parted(passages, position) {
+  const at = position === null ? -1 : position;
+  return {
+    given: passages.filter((one) => one.last <= at),
+    ahead: passages.filter((one) => one.last > at),
+  };
+}

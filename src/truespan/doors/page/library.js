@@ -1,0 +1,135 @@
+// The library: worlds, documents, and which of them are open.
+
+import { get, path, write } from "./api.js";
+import { byId, fill, make, say } from "./dom.js";
+import * as figures from "./figures.js";
+import { complain } from "./notices.js";
+import { asReader, emit, may, on, readerPath, state, worldPath } from "./state.js";
+import { many } from "./words.js";
+
+/** Return what the address names, so that a reload and a bookmark lead back. */
+function remembered() {
+  const held = new URLSearchParams(location.hash.slice(1));
+  return { world: held.get("world"), document: held.get("document") };
+}
+
+function remember() {
+  const held = new URLSearchParams();
+  if (state.world) held.set("world", state.world.id);
+  if (state.document) held.set("document", state.document.number);
+  history.replaceState(null, "", `#${held}`);
+}
+
+/** Learn which worlds there are, and choose one. */
+export async function loadWorlds(wanted = remembered().world) {
+  state.worlds = (await get("/v1/worlds")).worlds;
+  const list = byId("world");
+  fill(list, state.worlds.map((one) => make("option", { value: one.id }, one.name)));
+  list.disabled = !state.worlds.length;
+  if (!state.worlds.length) fill(list, make("option", {}, "none yet"));
+  const chosen = state.worlds.find((one) => one.id === wanted) || state.worlds[0] || null;
+  byId("new-world").hidden = !(state.me && state.me.verbs.includes("administer") && state.me.worlds === "unlimited");
+  byId("world-form").hidden = byId("new-world").hidden || Boolean(state.worlds.length);
+  byId("new-world").setAttribute("aria-expanded", String(!byId("world-form").hidden));
+  await choose(chosen);
+}
+
+async function choose(world) {
+  state.world = world;
+  if (world) byId("world").value = world.id;
+  state.document = null;
+  figures.forget();
+  emit("world");
+  await loadDocuments(remembered().document);
+}
+
+function fromBook(book) {
+  return { number: book.document, title: book.title, name: book.source, kind: "book", sid: book.sid };
+}
+
+async function listed() {
+  if (!state.world) return [];
+  if (may("read")) return (await get(`${worldPath()}/documents`)).documents;
+  return (await get(`${readerPath()}/books`)).books.map(fromBook);
+}
+
+/** Learn which documents the world has; keep the open one open. */
+export async function loadDocuments(wanted = state.document && state.document.number) {
+  state.documents = await listed();
+  byId("intake").hidden = !state.world || !may("write");
+  const open = state.documents.find((one) => String(one.number) === String(wanted));
+  const only = state.documents.length === 1 || asReader() ? state.documents[0] : null;
+  await openDocument(open || only || null);
+}
+
+function stateOf(one) {
+  if (one.sid !== undefined) return one.sid < 0 ? "nothing read yet" : `read to sentence ${one.sid}`;
+  if (!one.visible) return "being read";
+  const waiting = one.chunks - one.embedded - one.quarantined;
+  const size = many(one.sentences, "sentence");
+  return waiting > 0 ? `${size}, ${many(waiting, "passage")} still to be embedded` : size;
+}
+
+function entry(one) {
+  const open = state.document && one.number === state.document.number;
+  return make(
+    "li",
+    {},
+    make(
+      "button",
+      { type: "button", class: "document", "aria-current": open ? "true" : null, "data-number": one.number, onclick: () => pick(one) },
+      make("span", { class: `kind ${one.kind}`, title: one.kind, "aria-hidden": "true" }),
+      make("span", { class: "document-name" }, one.title || one.name, make("small", {}, one.kind === "book" ? "book, " : "", stateOf(one))),
+    ),
+  );
+}
+
+function pick(one) {
+  openDocument(one).then(() => emit("picked"), complain);
+}
+
+function renderDocuments() {
+  const none = state.world ? "This world has no documents yet." : "There is no world yet.";
+  fill(byId("documents"), state.documents.length ? state.documents.map(entry) : make("li", { class: "empty" }, none));
+}
+
+/** Open a document: its outline is looked up where the caller may know all of it. */
+export async function openDocument(one) {
+  state.document = one;
+  state.outline = [];
+  state.lastSid = -1;
+  if (one && may("read")) {
+    const found = await get(worldPath() + path`/documents/${one.number}`);
+    state.outline = found.outline;
+    state.lastSid = found.last_sid;
+  }
+  renderDocuments();
+  remember();
+  emit("opened");
+}
+
+async function makeWorld(event) {
+  event.preventDefault();
+  const name = byId("world-name").value.trim();
+  try {
+    const made = await write("POST", "/v1/worlds", { name });
+    byId("world-name").value = "";
+    await loadWorlds(made.id);
+    say(`The world ${made.name} was made.`);
+    byId("files").focus();
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+byId("world-form").addEventListener("submit", makeWorld);
+byId("new-world").addEventListener("click", () => {
+  const form = byId("world-form");
+  form.hidden = !form.hidden;
+  byId("new-world").setAttribute("aria-expanded", String(!form.hidden));
+  if (!form.hidden) byId("world-name").focus();
+});
+byId("world").addEventListener("change", (event) => {
+  choose(state.worlds.find((one) => one.id === event.target.value)).catch(complain);
+});
+on("ingested", () => loadDocuments().catch(complain));

@@ -1,0 +1,89 @@
+// Pictures of how an answer came about: the funnel, and the decision on its scale.
+
+import { draw } from "./dom.js";
+import * as words from "./words.js";
+
+const STAGES = [
+  ["in_scope", "in scope"],
+  ["fetched", "fetched"],
+  ["verified", "verified"],
+  ["returned", "returned"],
+];
+
+function heightOf(count, most) {
+  // A logarithm, so that 5 of 20,000 is still to be seen.
+  return count === 0 ? 3 : 12 + 68 * (Math.log1p(count) / Math.log1p(Math.max(most, 1)));
+}
+
+/** Return the funnel: how many candidates each stage left. */
+export function funnel(counts) {
+  const most = Math.max(...STAGES.map(([name]) => counts[name]), 1);
+  const step = 150;
+  const middle = 56;
+  const parts = STAGES.map(([name, label], at) => {
+    const here = heightOf(counts[name], most) / 2;
+    const next = at + 1 < STAGES.length ? heightOf(counts[STAGES[at + 1][0]], most) / 2 : here;
+    const x = at * step;
+    const body = `M${x} ${middle - here}H${x + 96}L${x + step} ${middle - next}V${middle + next}L${x + 96} ${middle + here}H${x}Z`;
+    const end = `M${x} ${middle - here}H${x + step}V${middle + here}H${x}Z`;
+    return [
+      draw("path", { d: at + 1 < STAGES.length ? body : end, class: `stage stage-${at}` }),
+      draw("text", { x: x + 48, y: middle + 7, class: "stage-count" }, counts[name].toLocaleString("en")),
+      draw("text", { x: x + 48, y: 122, class: "stage-label" }, label),
+    ];
+  });
+  const told = STAGES.map(([name, label]) => `${counts[name]} ${label}`).join(", ");
+  return draw("svg", { viewBox: "0 0 600 130", class: "funnel", role: "img", "aria-label": `Funnel: ${told}` }, parts);
+}
+
+const LEFT = 20;
+const WIDE = 560;
+
+function scaleOf(explained) {
+  const { low, high } = explained.thresholds;
+  const best = explained.max_score;
+  const from = Math.min(0, low, best === null ? 0 : best);
+  const to = Math.max(1, high, best === null ? 1 : best);
+  return { from, to, at: (value) => LEFT + (WIDE * (value - from)) / (to - from) };
+}
+
+function band(x, until, kind, label) {
+  const width = Math.max(0, until - x);
+  return [
+    draw("rect", { x, y: 48, width, height: 22, class: `band ${kind}` }),
+    width > 56 && draw("text", { x: x + width / 2, y: 64, class: "band-label" }, label),
+  ];
+}
+
+function threshold(x, name, value, raised) {
+  return [
+    draw("path", { d: `M${x} 44V76`, class: "threshold" }),
+    draw("text", { x, y: raised ? 104 : 90, class: "threshold-label" }, `${name} ${value}`),
+  ];
+}
+
+/** Return the decision on its scale: the thresholds, and where the best passage lies. */
+export function scale(explained) {
+  const { low, high } = explained.thresholds;
+  const { from, to, at } = scaleOf(explained);
+  const best = explained.max_score;
+  const close = at(high) - at(low) < 90;
+  const marker = best === null ? [] : [
+    draw("path", { d: `M${at(best)} 46l-8 -13h16z`, class: `marker ${explained.mode}` }),
+    draw("path", { d: `M${at(best)} 46V72`, class: `marker-line ${explained.mode}` }),
+    draw("text", { x: Math.min(540, Math.max(60, at(best))), y: 24, class: "marker-label" }, `best ${words.score(best)}`),
+  ];
+  const told = best === null ? "nothing was found" : `the best passage lies at ${words.score(best)}`;
+  return draw(
+    "svg",
+    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": `Scale from ${from} to ${to}: low threshold ${low}, high threshold ${high}; ${told}. Mode: ${explained.mode}.` },
+    band(at(from), at(low), "fallback", "fallback"),
+    band(at(low), at(high), "hybrid", "hybrid"),
+    band(at(high), at(to), "rag", "rag"),
+    draw("text", { x: at(from), y: 90, class: "end-label start" }, String(from)),
+    draw("text", { x: at(to), y: 90, class: "end-label end" }, String(to)),
+    threshold(at(low), "low", low, false),
+    threshold(at(high), "high", high, close),
+    marker,
+  );
+}

@@ -1,0 +1,71 @@
+// What the page knows, and who wants to hear when it changes.
+
+import { path } from "./api.js";
+
+/** All that is chosen and known. Modules read it; each member has one module that writes it. */
+export const state = {
+  me: null,
+  worlds: [],
+  world: null,
+  documents: [],
+  document: null,
+  outline: [],
+  lastSid: -1,
+  mode: "owner",
+  reader: "me",
+  /** The last sentence read; null where the reader has no position in the document. */
+  position: null,
+  selection: "",
+};
+
+const bus = new EventTarget();
+
+/** Call `does` whenever `what` happens. */
+export function on(what, does) {
+  bus.addEventListener(what, (event) => does(event.detail));
+}
+
+/** Say that something has happened. */
+export function emit(what, detail) {
+  bus.dispatchEvent(new CustomEvent(what, { detail }));
+}
+
+/** Say whether the caller may do something in the chosen world, as far as the server has told. */
+export function may(verb, world = state.world) {
+  const me = state.me;
+  if (!me || !me.verbs.includes(verb)) return false;
+  return me.worlds === "unlimited" || (world !== null && me.worlds.includes(world.id));
+}
+
+/** Say whether the page asks as a reader. */
+export const asReader = () => state.mode === "reader";
+
+/** Return the path of the chosen world. */
+export const worldPath = () => path`/v1/worlds/${state.world.id}`;
+
+/** Return the path of the reader in the chosen world. */
+export const readerPath = () => worldPath() + path`/readers/${state.reader}`;
+
+/** Return the reader whose right is used for text and images; null for the caller's own. */
+export const boundReader = () => (asReader() && !may("read") ? state.reader : null);
+
+/** Return the chapter or section that a sentence stands in, as far as the outline is known. */
+export function placeOf(sid) {
+  let found = null;
+  for (const entry of state.outline) {
+    if (entry.first_sid > sid) break;
+    found = entry;
+  }
+  return found;
+}
+
+/** Return each chapter with its first sentence. */
+export function chapters() {
+  const starts = [];
+  for (const entry of state.outline) {
+    if (entry.chapter && (!starts.length || starts.at(-1).chapter !== entry.chapter)) {
+      starts.push({ chapter: entry.chapter, first: entry.first_sid });
+    }
+  }
+  return starts;
+}

@@ -1,0 +1,104 @@
+// Why it came out so: the funnel, what was left out, near misses, and the decision on its scale.
+
+import { bar, byId, fill, make, tick } from "./dom.js";
+import { funnel, scale } from "./pictures.js";
+import * as words from "./words.js";
+
+let found = null;
+let answer = null;
+
+function section(title, ...inside) {
+  return make("section", { class: "why" }, make("h3", {}, title), inside);
+}
+
+function skipped(entries) {
+  if (!entries.length) return make("p", { class: "hint" }, "Nothing that was fetched had to be left out.");
+  return make("ul", { class: "plain" }, entries.map((entry) => make("li", { "data-code": entry.code }, make("b", {}, entry.count), ` left out: ${words.verdict(entry.code)}`)));
+}
+
+function floor() {
+  if (found.floor === null) return make("p", { class: "hint" }, "A reader’s request has no floor: what was read is ranked, and the closest is given.");
+  const kept = { true: "keeps most unrelated text out", false: "lets most unrelated text pass" }[found.discriminates];
+  return make("p", { class: "hint" }, `The floor is ${found.floor}`, kept ? `; under this model it ${kept}.` : ".");
+}
+
+function misses() {
+  if (!found.misses.length) return null;
+  return section(
+    "Near misses",
+    make("p", { class: "hint" }, "Verified, within your rights, and just below the floor. They are not part of the context."),
+    make("ul", { class: "rows" }, found.misses.map((miss) =>
+      make("li", {}, make("span", { class: "score" }, bar(miss.score, "dim"), words.score(miss.score)), make("span", { class: "where" }, words.trail(miss.source, miss.chapter).join(" › "))))),
+  );
+}
+
+function gates(explained) {
+  if (!explained.gates.length) return null;
+  return make("ul", { class: "gates" }, explained.gates.map((gate) =>
+    make("li", { class: gate.held ? "held" : "failed" }, tick(gate.held), `${words.gate(gate.name)}: ${gate.found}`, make("small", {}, ` needs ${gate.needed}: ${gate.held ? "held" : "did not hold"}`))));
+}
+
+function retrieved(notes) {
+  if (!notes.length) return null;
+  return [
+    make("h4", {}, "What was retrieved for the answer"),
+    make("ul", { class: "rows" }, notes.map((note) =>
+      make(
+        "li",
+        { class: note.verdict === "returned" ? "chosen" : "" },
+        make("span", { class: "score" }, bar(note.similarity, note.verdict === "returned" ? "" : "dim"), words.score(note.similarity)),
+        make("span", { class: "where", title: note.text }, words.trail(note.source, note.chapter, note.section).join(" › ")),
+        make("span", { class: "verdict" }, words.verdict(note.verdict)),
+      ))),
+  ];
+}
+
+function decision() {
+  if (!answer) return section("Decision", make("p", { class: "empty" }, "Whether there is enough to answer from is decided when an answer is asked for."));
+  const explained = answer.decision_explain;
+  const counts = explained.counts;
+  return section(
+    "Decision",
+    make("p", { class: "decided" }, make("b", { class: `mode ${explained.mode}` }, explained.mode), ` ${words.mode(explained.mode)}`),
+    scale(explained),
+    make("p", {}, words.reason(explained.reason), explained.refusal && ` ${words.refusal(explained.refusal)}`),
+    gates(explained),
+    make("p", { class: "hint" },
+      `${counts.used} of ${words.many(counts.retrieved, "passage")} used, ${words.many(counts.context_characters, "character")} of context; `,
+      `${words.speaker(explained.used_llm)}.`,
+      explained.short_query_active && " The question is short, so the thresholds are higher.",
+      explained.max_similarity !== null && ` Best similarity ${words.score(explained.max_similarity)}, ${explained.distance}.`,
+      answer.record && [" Record ", make("code", {}, answer.record), "."]),
+    retrieved(answer.retrieved_chunks_metadata),
+  );
+}
+
+function render() {
+  const panel = byId("panel-why");
+  if (!found) return;
+  const trace = found.trace.length ? make("p", { class: "trace" }, found.trace.map((stage) => make("span", {}, stage))) : null;
+  fill(
+    panel,
+    section("From the library to the context", funnel(found.funnel), skipped(found.skipped), floor(), trace),
+    misses(),
+    decision(),
+  );
+}
+
+/** Explain a context. */
+export function explain(result) {
+  found = result;
+  render();
+}
+
+/** Explain an answer as well; null where there is none for the present question. */
+export function explainAnswer(given) {
+  answer = given;
+  render();
+}
+
+/** Explain nothing any more. */
+export function forget() {
+  found = null;
+  answer = null;
+}

@@ -1,0 +1,96 @@
+"""Filling a world in the background: what is asked for is checked now, and done soon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from truespan.engine.filled import FilledWorld
+from truespan.engine.generations import KIND as REINDEX
+from truespan.engine.intake import declared_as
+from truespan.errors import JobNotResumable, NotAllowed
+from truespan.ingest.command import IngestRequest
+from truespan.model.job import Job, JobOrder
+from truespan.model.source import Declared
+from truespan.model.upload import Upload, checked_uploads
+
+
+class SubmittedWorld(FilledWorld):
+    """Ingestion into a world, behind the back of whoever asks for it."""
+
+    def submit_ingest(
+        self,
+        paths: str | PurePath | Sequence[str | PurePath],
+        *,
+        kind: str | None = None,
+        title: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        chunking: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> Job:
+        """Have files and folders carried into the world in the background, as `ingest` does.
+
+        Raises:
+            SourceMissing, InvalidSettings, ProfileMismatch: as `ingest`, before there is a job.
+        """
+        declared = declared_as(kind, title, language, version, chunking, tags)
+        intake = self._intake(self._writing_scope())
+        request = intake.request(paths, None, declared, prune=False, allow_empty=False)
+        return self._submitted(intake.queue(request))
+
+    def submit_uploads(
+        self,
+        uploads: Sequence[Upload],
+        *,
+        kind: str | None = None,
+        title: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        chunking: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> Job:
+        """Keep files that are handed over, and have them carried into the world.
+
+        An upload of a name that was uploaded before is a new revision of that document. The files
+        are removed once the job is done or cancelled; one that did not end well keeps them, so that
+        it can go on.
+
+        Raises:
+            InvalidSettings: a name cannot be used, or what is declared is wrong.
+            SourceTooLarge: a file is larger than a document may be.
+            StorageFull: there is no room.
+            ProfileMismatch: the configured embedder is not the one the world was built with.
+        """
+        declared = declared_as(kind, title, language, version, chunking, tags)
+        checked = checked_uploads(uploads)
+        return self._submitted(self._received(checked, declared))
+
+    def submit_resume(self, job: str) -> Job:
+        """Have a job gone on with in the background that did not end well, of either kind.
+
+        Raises:
+            JobNotFound, JobNotResumable: there is none, or nothing to go on with.
+        """
+        if self.jobs.get(job).kind == REINDEX:
+            # Only who may change generations goes on with building one.
+            self.generations.list()
+        scope = self._writing_scope()
+        earlier = self.jobs.resumable(job)
+        store, own = self._parts.store, self._parts.processes.own()
+        if not store.requeue_job(scope, job, own, seen=earlier.state, crashes=0):
+            raise JobNotResumable(job, self.jobs.get(job).state)
+        return self._submitted(self.jobs.get(job))
+
+    def _received(self, uploads: Sequence[Upload], declared: Declared) -> Job:
+        intake = self._intake(self._writing_scope())
+        # Names that are wrong are told before anything is kept.
+        self._parts.preparation.chunking_for(declared)
+        if self._parts.uploads is None:
+            raise NotAllowed("upload")
+        with self._parts.uploads.receive(intake.scope.world, uploads) as batch:
+            return intake.queue(IngestRequest(declared=declared, uploads=batch))
+
+    def _submitted(self, job: Job) -> Job:
+        self._parts.queue.submit(JobOrder(self._record().id, job.id))
+        return job

@@ -1,0 +1,121 @@
+"""Jobs: what is remembered of them, and who does them behind the back of whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from truespan.model.job import (
+    Job,
+    JobCounts,
+    JobDocument,
+    JobLine,
+    JobNews,
+    JobOrder,
+    JobState,
+    Phase,
+)
+from truespan.model.scope import Scope
+
+
+class JobStore(Protocol):
+    """Jobs of a world, what became of their sources, and the last lines of their logs."""
+
+    def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Write down a job that runs now; the oldest ones that are over are forgotten."""
+        ...
+
+    def queue_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Write down a job that is to be done in the background; else as `begin_job`."""
+        ...
+
+    def requeue_job(
+        self, scope: Scope, job: str, process: str, *, seen: JobState, crashes: int
+    ) -> bool:
+        """Queue a job again; False when it is no longer in the state it was seen in.
+
+        `crashes` is how many it is said to have had from now on.
+        """
+        ...
+
+    def start_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Begin with a job that is queued; False when it is not, or not any more."""
+        ...
+
+    def continue_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Take up a job that is over but not done; False when somebody else did, or it is done.
+
+        It runs in the foreground from then on, whatever it did before.
+        """
+        ...
+
+    def interrupt_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Write down that a job which a process had is interrupted; False when that has it not.
+
+        If it ran, and in the background, that counts as a crash.
+        """
+        ...
+
+    def record_job(
+        self,
+        scope: Scope,
+        job: str,
+        *,
+        state: JobState,
+        phase: Phase,
+        counts: JobCounts,
+        news: JobNews,
+        error: str | None = None,
+    ) -> bool:
+        """Write down how a job stands; say whether somebody asked for it to be cancelled."""
+        ...
+
+    def cancel_job(self, scope: Scope, job: str) -> None:
+        """Ask a job to stop; one that nobody runs is cancelled at once."""
+        ...
+
+    def job(self, scope: Scope, job: str) -> Job | None:
+        """Return one job of the world. It is asked for often, and cheap."""
+        ...
+
+    def jobs(self, scope: Scope) -> list[Job]:
+        """Return the jobs of the world, the latest first."""
+        ...
+
+    def job_documents(self, scope: Scope, job: str) -> list[JobDocument]: ...
+
+    def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
+        """Return the last lines of a job's log."""
+        ...
+
+
+class JobWorker(Protocol):
+    """Does what the record of a job says. An order is a name only: the store knows the rest."""
+
+    def run(self, order: JobOrder, stopping: Callable[[], bool]) -> None:
+        """Do a job that is queued, and write down how it ended, however that was.
+
+        Before each step it is asked whether it is to stop; then the job is interrupted. A job that
+        is no longer queued is left alone.
+        """
+        ...
+
+    def leave(self, order: JobOrder) -> None:
+        """Write down that a job of this process is interrupted: nobody here will do it."""
+        ...
+
+
+class JobQueue(Protocol):
+    """Has jobs done, in this process or in others, in the order in which they are submitted."""
+
+    def work_with(self, worker: JobWorker) -> None:
+        """Say who does the work where it is done in this process."""
+        ...
+
+    def submit(self, order: JobOrder) -> None:
+        """Have a job done soon; it is written down as queued already. Twice is as good as once."""
+        ...
+
+    def close(self) -> None:
+        """Stop what runs in this process before its next step, and wait a bounded time for it."""
+        ...

@@ -1,0 +1,191 @@
+"""A book page by page: a reader turns as far as was read, and sees the pictures that were met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.books import FORMS, book
+from tests.promises import proves
+from tests.readings import stored
+from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
+from tests.worlds import Place, place
+from truespan.doors.wire import to_json
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
+from truespan.errors import ImageNotFound
+from truespan.model.figure import FigureFlags
+
+WITHOUT_CHUNKS = FigureFlags(extract_images=True, placeholders=True)
+FLAGS = pytest.mark.parametrize(
+    "flags",
+    [ALL, WITHOUT_CHUNKS, FigureFlags(extract_images=True)],
+    ids=["all", "no chunks", "images"],
+)
+
+OPENING = (
+    paragraph("The harbour was quiet. The boats were blue."),
+    paragraph("Here the boats ", drawing("rId1", "Two blue boats"), " came in at dusk."),
+    paragraph("Nobody waved."),
+)
+ENDINGS = (
+    (paragraph("Nobody spoke."), paragraph("The end.")),
+    (paragraph("A shot rang."), paragraph(drawing("rId2", "Corpse")), paragraph("The end.")),
+    (paragraph(drawing("rId2", "Corpse")), paragraph("A shot.")),
+    (paragraph(drawing("rId2", "Corpse"), drawing("rId1", "Boats"), drawing("rId2", "Again")),),
+    (),
+)
+MEDIA = {"image1.png": PNG, "image2.gif": GIF}
+
+
+def pictures(reader: Reader, doc_id: str) -> Iterator[str]:
+    """Give what becomes of every attempt to see an image."""
+    for number in range(4):
+        for ending in ("png", "gif"):
+            try:
+                image = reader.image(f"{doc_id}/img_{number:03d}.{ending}")
+                yield f"{image.media_type} {image.data.hex()}"
+            except ImageNotFound as error:
+                yield str(error)
+
+
+def told(here: Place, content: bytes, sid: int) -> list[str]:
+    """Return all pages and pictures that a reader at a sentence can have."""
+    world = filled(here, content)
+    reader = world.reader("ann")
+    reader.set("1", sid=sid)
+    pages = [
+        reader.sentences("1", first=first, count=count) for first in range(7) for count in (1, 2, 9)
+    ]
+    return [*map(to_json, pages), *pictures(reader, world.document(1).doc_id)]
+
+
+@proves("reading.non-interference", "reading.every-surface")
+@FLAGS
+@pytest.mark.parametrize("sid", range(-1, 4))
+def test_no_page_and_no_picture_tells_a_reader_what_comes_after(
+    tmp_path: Path, flags: FigureFlags, sid: int
+) -> None:
+    here = library(tmp_path, flags)
+
+    answers = [told(here, docx(*OPENING, *end, media=MEDIA), sid) for end in ENDINGS]
+
+    assert all(answer == answers[0] for answer in answers)
+    assert any("image/png" in line for line in answers[0]) == (sid >= 3)
+
+
+@proves("reading.never-past-position", "reading.every-surface")
+@pytest.mark.parametrize("form", FORMS)
+def test_the_pages_of_a_reader_are_the_beginning_of_the_book_and_end_at_the_position(
+    tmp_path: Path, form: str
+) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write(f"book.{form}", book(31, form, 20)), kind="book", title="A Book")
+    whole, texts = world.sentences(1, count=1000), stored(here, world, 1).texts
+    assert [one.text for one in whole.sentences] == texts
+    reader = world.reader("ann")
+    for sid in range(-1, len(texts), 3):
+        reader.set("1", sid=sid)
+        page = reader.sentences(count=1000)
+
+        assert page.sentences == whole.sentences[: sid + 1]
+        assert (page.last, page.more) == (sid, False)
+        assert [reader.sentences(first=n, count=1).more for n in range(sid + 1)] == [
+            n < sid for n in range(sid + 1)
+        ]
+
+
+@proves("reading.never-past-position", "reading.every-surface")
+@FLAGS
+def test_a_picture_is_seen_once_the_text_around_it_is_read(
+    tmp_path: Path, flags: FigureFlags
+) -> None:
+    world = filled(library(tmp_path, flags), docx(*OPENING, *ENDINGS[1], media=MEDIA))
+    doc_id, last = world.document(1).doc_id, world.document(1).sentences - 1
+    reader = world.reader("ann")
+    for sid in range(-1, last + 1):
+        reader.set("1", sid=sid)
+        figures = {figure.image_ref for figure in reader.sentences().figures}
+        given = set()
+        for reference in (f"{doc_id}/img_001.png", f"{doc_id}/img_002.gif"):
+            with suppress(ImageNotFound):
+                reader.image(reference)
+                given.add(reference)
+
+        assert given == figures
+        assert (f"{doc_id}/img_001.png" in given) == (sid >= 3)
+        assert (f"{doc_id}/img_002.gif" in given) == (sid >= last)
+
+
+@proves("reading.no-state")
+def test_without_a_position_no_picture_is_seen(tmp_path: Path) -> None:
+    world = filled(library(tmp_path, ALL), docx(*OPENING, media=MEDIA))
+
+    with pytest.raises(ImageNotFound):
+        world.reader("ann").image(f"{world.document(1).doc_id}/img_001.png")
+
+
+class Meddled:
+    """A part of the library behind which something happens the first time it is asked."""
+
+    def __init__(self, inner: Any, verb: str, happen: Callable[[], object]) -> None:
+        self._inner, self._verb, self._happen = inner, verb, happen
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._verb:
+            happen, self._happen = self._happen, lambda: None
+            happen()
+        return getattr(self._inner, name)
+
+
+@proves("reading.never-past-position", "reading.re-anchored")
+@pytest.mark.parametrize(
+    ("part", "verb"), [("assets", "read"), ("store", "figures"), ("store", "in_force")]
+)
+def test_a_book_replaced_during_a_request_gives_no_picture_of_the_new_one_ahead_of_time(
+    tmp_path: Path, part: str, verb: str
+) -> None:
+    here = library(tmp_path, ALL)
+    world = filled(here, docx(*OPENING, media=MEDIA))
+    reader = world.reader("ann")
+    reader.set("1", sid=3)
+    # The new book has another picture under the same name, and the first sentence differs.
+    secret = docx(paragraph("It was dark."), *OPENING, media={"image1.png": b"\x89PNG secret"})
+    parts = here.library._parts
+    happening = Meddled(getattr(parts, part), verb, lambda: filled(here, secret))
+    late = Library(replace(parts, **{part: happening})).world("world").reader("ann")
+
+    with pytest.raises(ImageNotFound):
+        late.image(f"{world.document(1).doc_id}/img_001.png")
+    assert reader.where().sid == -1
+    assert reader.sentences().sentences == ()
+    assert world.image(f"{world.document(1).doc_id}/img_001.png").data == b"\x89PNG secret"
+
+
+@proves("reading.never-past-position", "reading.re-anchored")
+@pytest.mark.parametrize("verb", ["sentences", "passage", "figures", "positions"])
+def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
+    tmp_path: Path, verb: str
+) -> None:
+    here = library(tmp_path, ALL)
+    world = filled(here, docx(*OPENING, media=MEDIA))
+    reader = world.reader("ann")
+    reader.set("1", sid=3)
+    changed = docx(OPENING[0], paragraph("A shot rang. It was over."), media={})
+    parts = here.library._parts
+    happening: Any = Meddled(parts.store, verb, lambda: filled(here, changed))
+    late = Library(replace(parts, store=happening)).world("world").reader("ann")
+
+    page = late.sentences()
+
+    assert [one.text for one in page.sentences] == [
+        "The harbour was quiet.",
+        "The boats were blue.",
+    ]
+    assert page == reader.sentences()

@@ -1,0 +1,270 @@
+"""Images of figures: given out by their reference, to those who may see them, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
+from tests.worlds import Place
+from truespan.adapters.asset_folder import AssetFolder
+from truespan.engine.library import Library, World
+from truespan.errors import ImageNotFound, InvalidSettings, NotAllowed, StoreDamaged
+from truespan.model.figure import FigureFlags
+from truespan.model.ids import WorldId
+from truespan.model.scope import OWNER
+from truespan.model.text import Image
+
+HERE, THERE = WorldId("00000000-0000-4000-8000-000000000001"), WorldId("other")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return library(tmp_path, ALL)
+
+
+@pytest.fixture
+def world(here: Place) -> World:
+    return filled(here)
+
+
+def doc_id(world: World) -> str:
+    return world.document(1).doc_id
+
+
+def test_an_image_is_given_with_its_bytes_and_type(world: World) -> None:
+    first, second = (figure.image_ref for figure in world.sentences(1).figures)
+    assert first
+    assert second
+
+    assert (world.image(first).data, world.image(first).media_type) == (PNG, "image/png")
+    assert (world.image(second).data, world.image(second).media_type) == (GIF, "image/gif")
+
+
+@pytest.mark.parametrize(
+    ("ending", "media_type"),
+    [
+        ("jpg", "image/jpeg"),
+        ("jpeg", "image/jpeg"),
+        ("webp", "image/webp"),
+        ("bmp", "image/bmp"),
+        ("tiff", "image/tiff"),
+        ("svg", "application/octet-stream"),
+        ("emf", "application/octet-stream"),
+        ("html", "application/octet-stream"),
+    ],
+)
+def test_only_pictures_that_cannot_act_are_called_pictures(
+    here: Place, ending: str, media_type: str
+) -> None:
+    content = docx(
+        paragraph("Here ", drawing("rId1", "boats"), " they are."), media={f"image1.{ending}": PNG}
+    )
+    world = filled(here, content)
+
+    assert world.image(f"{doc_id(world)}/img_001.{ending}").media_type == media_type
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "",
+        "/",
+        "{id}",
+        "{id}/",
+        "{id}/img_001",
+        "{id}/img_003.png",
+        "{id}/img_001.gif",
+        "{id}/IMG_001.png",
+        "{id}/img_001.PNG",
+        "{id}/img_1.png",
+        "{id}/img_001.png/",
+        "{id}/img_001.png\n",
+        "{id}/img_001.png\0",
+        "{id}/img_001.png\0.gif",
+        "{id}/./img_001.png",
+        "{id}//img_001.png",
+        "./{id}/img_001.png",
+        "/{id}/img_001.png",
+        "../assets/{id}/img_001.png",
+        "{id}/../{id}/img_001.png",
+        "../store.db",
+        "{id}/../../store.db",
+        "{id}/.world",
+        "../{id}/img_001.png",
+        "{id}%2Fimg_001.png",
+        "{id}/%69mg_001.png",
+        "%2e%2e/store.db",
+        "{id}\\img_001.png",
+        "C:/img_001.png",
+        "{id}/img_٠٠١.png",
+        "{id}/img_001.png " * 1000,
+    ],
+)
+def test_nothing_but_the_reference_of_an_image_leads_to_it(world: World, attack: str) -> None:
+    reader = world.reader("ann")
+    reader.set("1", sid=3)
+    asked = attack.replace("{id}", doc_id(world))
+
+    for holder in (world, reader):
+        with pytest.raises(ImageNotFound) as caught:
+            holder.image(asked)
+        assert str(caught.value) == str(ImageNotFound())
+
+
+@pytest.mark.parametrize("wrong", [None, 1, b"a/img_001.png", Path("a/img_001.png")])
+def test_what_is_no_string_is_refused(world: World, wrong: object) -> None:
+    for holder in (world, world.reader("ann")):
+        with pytest.raises(InvalidSettings):
+            holder.image(wrong)  # type: ignore[arg-type]
+
+
+def test_an_image_of_another_world_is_like_one_that_does_not_exist(
+    here: Place, world: World
+) -> None:
+    other = here.world("other", note__md="One. Two.")
+    other.reader("ann").set("1", sid=1)
+    for holder in (other, other.reader("ann"), other.reader("nobody")):
+        for reference in (f"{doc_id(world)}/img_001.png", "nothing/img_001.png"):
+            with pytest.raises(ImageNotFound) as caught:
+                holder.image(reference)
+            assert str(caught.value) == str(ImageNotFound())
+
+
+def test_a_document_of_the_same_id_in_another_world_gives_none_of_the_images(
+    here: Place, world: World
+) -> None:
+    other = here.library.create_world("other")
+    # The same file has the same id there; without its images, since the folder is taken.
+    plain = Library(here.library._parts).world(other.id)
+    path = here.folder / "files" / "report.docx"
+    path.write_bytes(docx(paragraph("Nothing to see."), media={}))
+    plain.ingest(path)
+    assert plain.document(1).doc_id == doc_id(world)
+
+    with pytest.raises(ImageNotFound):
+        plain.image(f"{doc_id(world)}/img_001.png")
+
+
+def test_deleted_images_are_gone(world: World) -> None:
+    reference = f"{doc_id(world)}/img_001.png"
+    world.delete(1)
+
+    with pytest.raises(ImageNotFound):
+        world.image(reference)
+
+
+def test_images_of_an_earlier_revision_are_gone(here: Place, world: World) -> None:
+    reference = f"{doc_id(world)}/img_001.png"
+    filled(here, docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF}))
+
+    with pytest.raises(ImageNotFound):
+        world.image(reference)
+    assert world.image(f"{doc_id(world)}/img_001.gif").data == GIF
+
+
+def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
+    here: Place, world: World
+) -> None:
+    world.reader("ann").set("1", sid=3)
+    own = Library(here.library._parts, OWNER.as_reader(WorldId(world.id), "ann")).world("world")
+    reference = f"{doc_id(world)}/img_001.png"
+
+    assert own.reader("ann").image(reference).data == PNG
+    with pytest.raises(NotAllowed):
+        own.image(reference)
+    with pytest.raises(NotAllowed):
+        own.reader("ben").image(reference)
+
+
+def test_a_figure_that_has_no_chunk_is_shown_without_a_description(tmp_path: Path) -> None:
+    world = filled(library(tmp_path, FigureFlags(extract_images=True)))
+
+    assert [(one.sid, one.description) for one in world.sentences(1).figures] == [(1, None)] * 2
+    assert world.image(f"{doc_id(world)}/img_001.png").data == PNG
+
+
+def test_a_forged_description_is_damage(here: Place, world: World) -> None:
+    here.sql("UPDATE figures SET description = 'Figure 1. Forged.' WHERE number = 1")
+
+    with pytest.raises(StoreDamaged):
+        world.sentences(1)
+
+
+def test_figures_stand_on_the_page_of_their_sentence_and_on_no_other(world: World) -> None:
+    on = [[one.sid for one in world.sentences(1, first=n, count=1).figures] for n in range(5)]
+
+    assert on == [[], [1, 1], [], [], []]
+
+
+def test_a_figure_before_all_text_stands_at_the_first_sentence(here: Place) -> None:
+    content = docx(
+        paragraph(drawing("rId1", "cover")), paragraph("It began."), media={"image1.png": PNG}
+    )
+    world = filled(library(here.folder / "bare", FigureFlags(chunks=True)), content)
+
+    assert [one.sid for one in world.sentences(1).figures] == [0]
+
+
+# The files
+
+
+@pytest.fixture
+def assets(tmp_path: Path) -> AssetFolder:
+    made = AssetFolder(tmp_path / "assets", reserve=0)
+    made.put_aside(HERE, "doc", "one", [Image("png", b"first"), Image("gif", b"second")])
+    made.publish(HERE, "doc", "one")
+    return made
+
+
+def test_images_are_read_by_world_document_token_and_name(assets: AssetFolder) -> None:
+    assert assets.read(HERE, "doc", "one", "img_001.png") == b"first"
+    assert assets.read(HERE, "doc", "one", "img_002.gif") == b"second"
+    for wrong in (
+        (THERE, "doc", "one", "img_001.png"),
+        (HERE, "docs", "one", "img_001.png"),
+        (HERE, "doc", "two", "img_001.png"),
+        (HERE, "doc", "one", "img_003.png"),
+        (HERE, "doc", "one", ".world"),
+        (HERE, "..", "one", "img_001.png"),
+        (HERE, "a/../doc", "one", "img_001.png"),
+        (HERE, "doc", "one", "../doc/img_001.png"),
+        (HERE, "doc\0", "one", "img_001.png"),
+    ):
+        assert assets.read(*wrong) is None
+
+
+def test_images_that_wait_are_read_where_they_wait(assets: AssetFolder) -> None:
+    assets.put_aside(HERE, "doc", "two", [Image("png", b"newer")])
+
+    assert assets.read(HERE, "doc", "two", "img_001.png") == b"newer"
+    assert assets.read(HERE, "doc", "one", "img_001.png") == b"first"
+
+
+def test_while_images_take_their_place_nobody_gets_those_of_another_revision(
+    assets: AssetFolder, tmp_path: Path
+) -> None:
+    home = tmp_path / "assets" / "doc"
+    assets.put_aside(HERE, "doc", "two", [Image("png", b"newer"), Image("gif", b"newest")])
+    os.replace(home / ".aside-two" / "img_001.png", home / "img_001.png")
+
+    assert assets.read(HERE, "doc", "one", "img_001.png") is None
+    assert assets.read(HERE, "doc", "two", "img_001.png") == b"newer"
+    assert assets.read(HERE, "doc", "two", "img_002.gif") == b"newest"
+
+
+def test_no_link_is_followed(assets: AssetFolder, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    home = tmp_path / "assets" / "doc"
+    (home / "img_003.png").symlink_to(secret)
+    (home / "img_004.png").symlink_to(home / "img_001.png")
+    os.mkfifo(home / "img_005.png")
+    (home / "img_006.png").mkdir()
+    (tmp_path / "assets" / "linked").symlink_to(home)
+
+    for name in ("img_003.png", "img_004.png", "img_005.png", "img_006.png"):
+        assert assets.read(HERE, "doc", "one", name) is None
+    assert assets.read(HERE, "linked", "one", "img_001.png") is None

@@ -1,0 +1,283 @@
+"""Pages of sentences: where they begin and end, what they refuse, and what they check."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pdf_maker import Page, column, make_pdf
+from tests.readings import Stopped, stopped_at
+from tests.worlds import Place, place
+from truespan.engine.library import Library, World
+from truespan.errors import (
+    DocumentNotFound,
+    InvalidSettings,
+    NotAllowed,
+    PositionNotFound,
+    StoreDamaged,
+)
+from truespan.model.ids import WorldId
+from truespan.model.scope import OWNER
+
+TEXT = (
+    "# The Ferry\n\n## One\n\nIt left. It was four.\n\n## Two\n\nA man came. He asked. He went.\n"
+)
+SENTENCES = ["The Ferry", "One", "It left.", "It was four.", "Two", "A man came.", "He asked."]
+_PAGES = [
+    Page(column(["The ferry left at four."])),
+    Page(column(["A man came aboard."])),
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path)
+
+
+@pytest.fixture
+def world(here: Place) -> World:
+    return here.world("world", ferry__md=TEXT)
+
+
+def texts(page: Any) -> list[str]:
+    return [one.text for one in page.sentences]
+
+
+def test_a_page_holds_the_sentences_in_order_with_their_spans(world: World) -> None:
+    page = world.sentences("ferry.md")
+    text = world.text("ferry.md")
+
+    assert texts(page)[:7] == SENTENCES
+    assert [one.sid for one in page.sentences] == list(range(8))
+    assert all(text[one.start : one.end] == one.text for one in page.sentences)
+    assert (page.first, page.last, page.more, page.figures) == (0, 7, False, ())
+    assert (page.document, page.title, page.source) == (1, "The Ferry", "ferry.md")
+    assert page.doc_id == world.document(1).doc_id
+
+
+def test_each_sentence_names_the_place_it_begins_in(world: World) -> None:
+    places = [(one.chapter, one.section) for one in world.sentences(1).sentences]
+
+    assert places[0] == ("The Ferry", "The Ferry")
+    assert places[2:4] == [("One", "One")] * 2
+    assert places[4:] == [("Two", "Two")] * 4
+
+
+def test_without_chapters_the_title_stands_for_them(here: Place) -> None:
+    world = here.world("plain", note__txt="The key hangs there. Nobody takes it.")
+    world.ingest(str(here.folder / "files" / "plain" / "note.txt"), title="Keys")
+
+    assert {(one.chapter, one.section) for one in world.sentences(1).sentences} == {
+        ("Keys", "Keys")
+    }
+
+
+def test_sentences_name_the_page_they_begin_on(here: Place, tmp_path: Path) -> None:
+    path = tmp_path / "two.pdf"
+    path.write_bytes(make_pdf(_PAGES))
+    world = here.library.create_world("paged")
+    world.ingest(path)
+
+    assert [one.page for one in world.sentences(1).sentences] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "sids", "more"),
+    [
+        (0, 3, [0, 1, 2], True),
+        (3, 3, [3, 4, 5], True),
+        (6, 2, [6, 7], False),
+        (6, 1000, [6, 7], False),
+        (7, 1, [7], False),
+        (0, 8, list(range(8)), False),
+        (8, 5, [], False),
+        (2**31 - 1, 1000, [], False),
+    ],
+)
+def test_pages_end_with_the_document(
+    world: World, first: int, count: int, sids: list[int], more: bool
+) -> None:
+    page = world.sentences(1, first=first, count=count)
+
+    assert [one.sid for one in page.sentences] == sids
+    assert (page.first, page.last, page.more) == (first, sids[-1] if sids else -1, more)
+
+
+def test_all_pages_together_are_the_whole_page(world: World) -> None:
+    whole = world.sentences(1).sentences
+    pages = [world.sentences(1, first=first, count=3).sentences for first in range(0, 9, 3)]
+
+    assert sum(pages, ()) == whole
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"first": -1},
+        {"first": True},
+        {"first": 0.0},
+        {"first": "0"},
+        {"first": None},
+        {"first": 2**31},
+        {"first": 10**30},
+        {"count": 0},
+        {"count": -1},
+        {"count": 1001},
+        {"count": False},
+        {"count": 2.0},
+        {"count": "5"},
+        {"count": float("nan")},
+    ],
+)
+def test_a_page_that_cannot_be_is_refused_before_anything_is_read(
+    world: World, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidSettings):
+        world.sentences("no such document", **wrong)
+    with pytest.raises(InvalidSettings):
+        world.reader("ann").sentences("no such book", **wrong)
+
+
+def test_an_unknown_document_has_no_pages(here: Place, world: World) -> None:
+    with pytest.raises(DocumentNotFound):
+        world.sentences("nothing.md")
+    with pytest.raises(DocumentNotFound):
+        here.library.create_world("empty").sentences(1)
+
+
+def test_a_document_of_another_world_is_like_one_that_does_not_exist(
+    here: Place, world: World
+) -> None:
+    other = here.world("other", note__md="One. Two.")
+    told = []
+    for asked in (world.document(1).doc_id, "nothing"):
+        with pytest.raises(DocumentNotFound) as caught:
+            other.sentences(asked)
+        told.append(str(caught.value).replace(asked, "?"))
+
+    assert told[0] == told[1]
+
+
+def test_a_deleted_document_has_no_pages(world: World) -> None:
+    world.delete(1)
+
+    with pytest.raises(DocumentNotFound):
+        world.sentences(1)
+
+
+@pytest.mark.parametrize("step", range(2, 8))
+def test_the_pages_are_those_of_the_revision_in_force(here: Place, world: World, step: int) -> None:
+    before = world.sentences(1)
+    path = here.write("world/ferry.md", "# Late\n\n" + TEXT)
+    with suppress(Stopped):
+        stopped_at(here, step).world("world").ingest(path, title="Another Title")
+
+    told = world.sentences(1)
+    world.ingest(path, title="Another Title")
+
+    assert told in (before, world.sentences(1))
+    assert (world.sentences(1).title, texts(world.sentences(1))[0]) == ("Another Title", "Late")
+
+
+# What was read, and what is damaged
+
+
+def test_a_reader_gets_the_pages_as_far_as_the_position(world: World) -> None:
+    reader = world.reader("ann")
+    reader.set("ferry.md", sid=5)
+    whole = world.sentences(1).sentences
+
+    assert reader.sentences(count=1000).sentences == whole[:6]
+    assert reader.sentences("ferry.md", first=3, count=2).sentences == whole[3:5]
+    for first, count, last, more in ((0, 5, 4, True), (0, 6, 5, False), (5, 9, 5, False)):
+        page = reader.sentences(first=first, count=count)
+        assert (page.last, page.more) == (last, more)
+
+
+def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) -> None:
+    reader = world.reader("ann")
+    reader.set("ferry.md", sid=5)
+    ahead = [reader.sentences(first=first) for first in (6, 7, 8, 500)]
+
+    assert all(page.sentences == page.figures == () for page in ahead)
+    assert all((page.last, page.more) == (-1, False) for page in ahead)
+
+
+def test_whoever_has_read_nothing_gets_an_empty_page(world: World) -> None:
+    reader = world.reader("ann")
+    reader.set("ferry.md", sid=-1)
+
+    assert (reader.sentences().sentences, reader.sentences().last) == ((), -1)
+
+
+def test_without_a_position_there_is_no_page(here: Place, world: World) -> None:
+    with pytest.raises(PositionNotFound):
+        world.reader("ann").sentences()
+    with pytest.raises(PositionNotFound):
+        world.reader("ann").sentences("ferry.md")
+    with pytest.raises(PositionNotFound):
+        here.library.create_world("empty").reader("ann").sentences()
+
+
+def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
+    reader = world.reader("ann")
+    reader.set("ferry.md", sid=2)
+
+    assert reader.sentences().title == "ferry.md"
+    assert reader.sentences().sentences[0].chapter == "The Ferry"
+
+
+def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(here: Place, world: World) -> None:
+    reader = world.reader("ann")
+    reader.set("ferry.md", sid=4)
+    here.sql("UPDATE texts SET text = replace(text, 'It was four', 'It was nine')")
+
+    with pytest.raises(StoreDamaged):
+        world.sentences(1)
+    with pytest.raises(StoreDamaged):
+        reader.sentences()
+    assert texts(world.sentences(1, first=4))[0] == "Two"
+    assert texts(reader.sentences(count=3)) == SENTENCES[:3]
+
+
+def test_damage_ahead_of_a_reader_is_not_noticed(here: Place, world: World) -> None:
+    reader = world.reader("ann")
+    reader.set("ferry.md", sid=4)
+    before = reader.sentences()
+    here.sql("UPDATE texts SET text = replace(text, 'A man came', 'A cat came')")
+
+    assert reader.sentences() == before
+
+
+def test_bytes_that_are_no_text_are_damage(here: Place, world: World) -> None:
+    here.sql("UPDATE texts SET text = CAST(x'54686520fffe79' || substr(text, 8) AS TEXT)")
+
+    with pytest.raises(StoreDamaged):
+        world.sentences(1)
+
+
+def test_a_sentence_that_is_missing_is_damage(here: Place, world: World) -> None:
+    here.sql("DELETE FROM sentences WHERE sid = 3")
+
+    with pytest.raises(StoreDamaged):
+        world.sentences(1)
+
+
+# Who may
+
+
+def test_whoever_may_only_follow_a_reader_has_no_pages_of_the_world(
+    here: Place, world: World
+) -> None:
+    world.reader("ann").set("ferry.md", sid=2)
+    bound = Library(here.library._parts, OWNER.as_reader(WorldId(world.id), "ann"))
+    own = bound.world("world")
+
+    assert len(own.reader("ann").sentences().sentences) == 3
+    with pytest.raises(NotAllowed):
+        own.sentences(1)
+    with pytest.raises(NotAllowed):
+        own.reader("ben").sentences()

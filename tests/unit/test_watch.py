@@ -1,0 +1,238 @@
+"""What a watch hears, and that nothing depends on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.answers import Scripted, study
+from tests.readings import frozen
+from tests.watches import Broken, Recorder, watched
+from tests.worlds import place
+from truespan import StageListener
+from truespan.engine.library import Library, World
+from truespan.errors import BlankQuery, ProviderUnavailable
+from truespan.model.names import OTHER, Request, Stage, Tally, known_code
+from truespan.ports import UNWATCHED, joined
+from truespan.ports.watch import failure_of
+
+TEXT = (
+    "# One\n\nThe harbour light burned all night. The wall was old.\n\n# Two\n\nBoats came home.\n"
+)
+FINDING = [Stage.ADMITTED, Stage.SCOPED, Stage.VECTOR, Stage.HITS, Stage.VERIFIED, Stage.ENOUGH]
+CHOOSING = [Stage.VISIBLE, Stage.RANKED, Stage.PACKED, Stage.BUNDLE]
+
+
+def harbour(folder: Path, recorder: Recorder) -> World:
+    return watched(folder, recorder).world(a__md=TEXT)
+
+
+def test_a_search_tells_its_stages_in_order(tmp_path: Path) -> None:
+    recorder = Recorder()
+
+    harbour(tmp_path, recorder).search("harbour")
+
+    assert recorder.last(Request.SEARCH).stages == [*FINDING, Stage.RANKED, Stage.BUNDLE]
+
+
+def test_a_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
+    recorder = Recorder()
+
+    harbour(tmp_path, recorder).retrieve("harbour", selected_text="The wall was old.")
+
+    assert recorder.last(Request.RETRIEVE).stages == [
+        *FINDING, *CHOOSING[:-1], Stage.LOCATED, Stage.BUNDLE
+    ]  # fmt: skip
+
+
+def test_fused_search_tells_of_words_too(tmp_path: Path) -> None:
+    recorder = Recorder()
+
+    harbour(tmp_path, recorder).search("harbour", fused=True)
+
+    stages = recorder.last(Request.SEARCH).stages
+    assert stages[2:5] == [Stage.VECTOR, Stage.WORDS, Stage.HITS]
+
+
+def test_a_reader_s_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
+    recorder = Recorder()
+    reader = harbour(tmp_path, recorder).reader("ann")
+    reader.set("a.md", sid=1)
+
+    reader.retrieve("harbour")
+
+    stages = recorder.last(Request.READING).stages
+    assert stages == [*FINDING[:3], Stage.TAIL, *FINDING[3:], *CHOOSING]
+
+
+def test_ingestion_tells_its_stages_in_order(tmp_path: Path) -> None:
+    recorder = Recorder()
+
+    harbour(tmp_path, recorder)
+
+    assert list(dict.fromkeys(recorder.last(Request.INGEST).stages)) == [
+        Stage.SOURCE, Stage.BLOCKS, Stage.TEXT, Stage.SENTENCES, Stage.CHUNKS, Stage.STAGED,
+        Stage.VECTORS, Stage.INDEX, Stage.FLIPPED, Stage.METADATA,
+    ]  # fmt: skip
+
+
+def test_other_calls_are_requests_of_their_own(tmp_path: Path) -> None:
+    recorder = Recorder()
+    world = harbour(tmp_path, recorder)
+    found = world.search("harbour").results[0].chunk_id
+    reader = world.reader("ann")
+    reader.set("a.md", sid=1)
+
+    world.why_not(found, "harbour")
+    reader.why_not(found, "harbour")
+    world.repair()
+    world.generations.reindex()
+
+    assert [heard.name for heard in recorder.requests][2:] == [
+        Request.WHY_NOT, Request.READING_WHY_NOT, Request.REPAIR, Request.REINDEX
+    ]  # fmt: skip
+
+
+def test_ingestion_counts_what_its_report_says(tmp_path: Path) -> None:
+    recorder = Recorder()
+    here = watched(tmp_path, recorder)
+    world = here.world(a__md=TEXT, b__md=TEXT)
+    paths = [here.write("world/a.md", TEXT), here.write("world/b.md", TEXT + "More.\n")]
+
+    report = world.ingest([*paths, here.write("world/c.txt", "")])
+
+    counts = recorder.last(Request.INGEST).counts
+    assert counts[Tally.DOCUMENTS, "embedded"] == len(report.ingested) == 1
+    assert counts[Tally.DOCUMENTS, "unchanged"] == report.unchanged == 1
+    assert counts[Tally.DOCUMENTS, "failed"] == len(report.failures) == 1
+    assert counts[Tally.CHUNKS, ""] == report.chunks > 0
+    assert counts[Tally.VECTORS, "embedded"] == report.embedded
+    assert counts[Tally.VECTORS, "reused"] == report.reused
+
+
+def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) -> None:
+    recorder = Recorder()
+    here = study(tmp_path, primary=Scripted(["The ", "keeper [1]."]))
+    here.scores(0.9)
+    library = Library(replace(here.library._parts, watch=recorder))
+    world = library.world("world")
+
+    answer = world.answer("Who held the spare key to the hut?")
+
+    heard = recorder.last(Request.ANSWER)
+    assert heard.error is None
+    assert heard.stages == [*FINDING, Stage.VISIBLE, Stage.RANKED, Stage.MODEL, Stage.CHECKED]
+    assert heard.counts[Tally.ANSWERS, answer.mode] == 1
+
+
+def test_an_answer_that_nobody_hears_out_is_abandoned_and_one_that_was_given_is_not(
+    tmp_path: Path,
+) -> None:
+    recorder = Recorder()
+    model = Scripted(["The ", "keeper ", "[1]."])
+    here = study(tmp_path, primary=model)
+    here.scores(0.9)
+    world = Library(replace(here.library._parts, watch=recorder)).world("world")
+
+    left = world.answer_stream("Who held the spare key to the hut?")
+    next(left)
+    next(left)
+    left.close()
+    abandoned = failure_of(recorder.last(Request.ANSWER).error)
+    heard_out = world.answer_stream("Who held the spare key to the hut?")
+    for _ in range(5):
+        next(heard_out)
+    heard_out.close()
+
+    assert abandoned == (Tally.ABANDONED, "")
+    assert model.closed == 2
+    assert recorder.last(Request.ANSWER).error is None
+
+
+def test_a_failed_bundle_counts_as_a_failure(tmp_path: Path) -> None:
+    recorder = Recorder()
+    here = watched(tmp_path, recorder)
+    world = here.world(a__md=TEXT)
+    here.embedder.before = _unavailable
+
+    bundle = world.retrieve("harbour")
+
+    assert bundle.error is not None
+    counts = recorder.last(Request.RETRIEVE).counts
+    assert counts[Tally.ERRORS, bundle.error.code] == counts[Tally.BUNDLES, "error"] == 1
+
+
+def _unavailable() -> None:
+    raise ProviderUnavailable("It does not answer.")
+
+
+@pytest.mark.parametrize("part", ["request", "enter", "stage", "count", "exit"])
+def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(
+    tmp_path: Path, part: str
+) -> None:
+    plain = place(tmp_path)
+    world = plain.world(a__md=TEXT)
+    reader = world.reader("ann")
+    reader.set("a.md", sid=1)
+    broken = Broken(part)
+    same = world.watched(broken).watched(Recorder())
+
+    assert same.search("harbour") == world.search("harbour")
+    assert frozen(same.retrieve("harbour")) == frozen(world.retrieve("harbour"))
+    assert frozen(same.reader("ann").retrieve("wall")) == frozen(reader.retrieve("wall"))
+    assert broken.failed > 0
+    for asked in (world, same):
+        with pytest.raises(BlankQuery):
+            asked.search(" ")
+
+
+def test_a_watch_of_one_world_hears_nothing_of_what_is_asked_otherwise(tmp_path: Path) -> None:
+    always, once = Recorder(), Recorder()
+    world = harbour(tmp_path, always)
+
+    world.watched(once).search("harbour")
+    world.search("wall")
+
+    assert [heard.name for heard in once.requests] == [Request.SEARCH]
+    assert [heard.name for heard in always.requests] == [
+        Request.INGEST, Request.SEARCH, Request.SEARCH
+    ]  # fmt: skip
+
+
+def test_a_listener_hears_each_stage_once_even_if_it_is_done_again(tmp_path: Path) -> None:
+    heard: list[Stage] = []
+    here = watched(tmp_path, UNWATCHED)
+    world = here.world(**{f"f{number}__txt": f"harbour {number}" for number in range(40)})
+    # All of them are gone from sight, so that fetching has to go on and on.
+    here.sql("UPDATE chunks SET text = 'other' WHERE key > 3")
+    recorder = Recorder()
+
+    world.watched(joined(StageListener(heard.append), recorder)).search("harbour", floor=0.0)
+
+    assert recorder.last(Request.SEARCH).stages.count(Stage.HITS) > 1
+    assert heard == [*FINDING, Stage.RANKED, Stage.BUNDLE]
+
+
+def test_watches_of_nobody_are_the_one_that_costs_nothing() -> None:
+    assert joined() is UNWATCHED
+    assert joined(UNWATCHED, UNWATCHED) is UNWATCHED
+    with UNWATCHED.request(Request.SEARCH) as course:
+        assert course.stage(Stage.HITS) is UNWATCHED
+
+
+def test_what_ended_a_request_is_told_by_its_code_alone() -> None:
+    assert failure_of(None) is None
+    assert failure_of(BlankQuery()) == (Tally.ERRORS, "blank_query")
+    assert failure_of(KeyError("a query")) == (Tally.BUGS, "")
+    assert failure_of(GeneratorExit()) == (Tally.ABANDONED, "")
+    assert failure_of(KeyboardInterrupt()) == (Tally.ERRORS, "interrupted")
+
+
+def test_a_code_that_is_not_ours_is_told_as_other() -> None:
+    assert known_code(Tally.ERRORS, "blank_query") == "blank_query"
+    assert known_code(Tally.SKIPPED, "over_budget") == "over_budget"
+    assert known_code(Tally.ERRORS, "the name of a world") == OTHER
+    assert known_code(Tally.FETCHED, "anything") == OTHER
+    assert known_code(Tally.FETCHED, "") == ""
