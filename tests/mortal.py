@@ -23,6 +23,7 @@ from truespan.adapters.upload_folder import UploadFolder
 from truespan.engine.library import Library
 from truespan.engine.parts import Parts
 from truespan.ingest.load import supported
+from truespan.model.upload import Upload
 from truespan.upkeep.doctor.plan import read_plan
 
 DURABLE = {
@@ -33,6 +34,7 @@ DURABLE = {
     "remove",
     "forget_vectors", "restore_text", "distrust", "drop_foreign_vectors", "drop_tenant", "discard",
     "forget_index",
+    "queue_job", "requeue_job", "start_job", "interrupt_job", "receive", "sweep",
     "erase", "rewrite_file", "finish_erasure", "delete_world", "remove_all",
 }  # fmt: skip
 
@@ -96,6 +98,12 @@ def main(arguments: list[str]) -> None:
         match action:
             case "ingest":
                 chosen.ingest(arguments[4])
+            case "upload":
+                chosen.submit_uploads([Upload("tale.txt", Path(arguments[4]))])
+                opened._parts.queue.wait()  # type: ignore[attr-defined]
+            case "serve":
+                print(*(job.id for job in opened.resume_waiting()))
+                opened._parts.queue.wait()  # type: ignore[attr-defined]
             case "delete":
                 chosen.delete("1")
             case "delete world":

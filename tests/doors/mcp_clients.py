@@ -13,7 +13,15 @@ from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters, stdio_client
-from mcp.types import CallToolResult, TextContent, Tool
+from mcp.types import (
+    CallToolResult,
+    CompleteResult,
+    GetPromptResult,
+    PromptReference,
+    ResourceTemplateReference,
+    TextContent,
+    Tool,
+)
 
 import truespan
 
@@ -65,6 +73,7 @@ class Session:
 
     def __init__(self, portal: BlockingPortal, client: Client) -> None:
         self._portal, self._client = portal, client
+        self.progress: list[tuple[float, str | None]] = []
 
     def tools(self) -> dict[str, Tool]:
         """Return what the server offers."""
@@ -77,6 +86,43 @@ class Session:
     def instructions(self) -> str | None:
         """Return what the server says about itself."""
         return self._client.instructions
+
+    def resources(self) -> dict[str, Any]:
+        """Return what is listed, by address."""
+        return {one.uri: one for one in self._portal.call(self._client.list_resources).resources}
+
+    def templates(self) -> list[Any]:
+        """Return the addresses that can be filled in."""
+        return self._portal.call(self._client.list_resource_templates).resource_templates
+
+    def read(self, uri: str) -> Any:
+        """Return the one content that stands at an address."""
+        (content,) = self._portal.call(self._client.read_resource, uri).contents
+        return content
+
+    def prompts(self) -> dict[str, Any]:
+        """Return the prompts by name."""
+        return {one.name: one for one in self._portal.call(self._client.list_prompts).prompts}
+
+    def prompt(self, name: str, **arguments: str) -> GetPromptResult:
+        """Return a prompt that is filled in."""
+        return self._portal.call(self._client.get_prompt, name, arguments)
+
+    def complete(
+        self, ref: PromptReference | ResourceTemplateReference, name: str, value: str
+    ) -> CompleteResult:
+        """Return how an argument could go on."""
+        argument = {"name": name, "value": value}
+        return self._portal.call(self._client.complete, ref, argument)
+
+    def watched_call(self, name: str, **arguments: Any) -> CallToolResult:
+        """Call a tool and note the progress that is told meanwhile."""
+
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            assert total is None
+            self.progress.append((progress, message))
+
+        return self._portal.call(self._client.call_tool, name, arguments, None, note)
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -12,16 +14,9 @@ from typing import Any
 
 import httpx2
 import uvicorn
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import (
-    CallToolResult,
-    CompleteResult,
-    GetPromptResult,
-    PromptReference,
-    ResourceTemplateReference,
-)
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,12 +24,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import truespan
 from tests.doors.mcp_clients import HELLO, Session
+from truespan.doors.http.admission import Doorkeeping
+from truespan.doors.http.gate import Gate
 from truespan.doors.mcp.http import Told, mcp_app
 from truespan.errors import Unauthorized
 from truespan.model.scope import OWNER
 from truespan.model.token import Principal
 
 VERSION = HELLO["protocolVersion"]
+_NUMBERS = itertools.count(1)
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
@@ -112,7 +110,7 @@ class Address:
         self, session: str, method: str, token: str | None = None, path: str = "", **params: Any
     ) -> httpx2.Response:
         """Send a request in a session."""
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        body = {"jsonrpc": "2.0", "id": next(_NUMBERS), "method": method, "params": params}
         return self.post(
             body, token, path, mcp_session_id=session, mcp_protocol_version=str(VERSION)
         )
@@ -132,8 +130,10 @@ def message_of(answer: httpx2.Response) -> Any:
 
 
 @contextmanager
-def serving(library: truespan.Library, told: Told, *, sessions: bool = True) -> Iterator[Address]:
-    """Serve a library on a free port of this machine."""
+def serving(
+    library: truespan.Library, told: Told, *, sessions: bool = True, gated: bool = False
+) -> Iterator[Address]:
+    """Serve a library on a free port of this machine, behind the server's gate if that is said."""
     sent = Sent()
     mcp = mcp_app(library, told, sessions=sessions)
 
@@ -144,15 +144,23 @@ def serving(library: truespan.Library, told: Told, *, sessions: bool = True) -> 
 
     routes = [Route("/mcp", mcp), Route("/mcp/{place:path}", mcp)]
     app = Starlette(routes=routes, lifespan=lifespan)
-    wrapped = _admitting(app, library, sent)
+    admitting = _admitting(app, library, sent)
+    whole = Gate(admitting, Doorkeeping(), time.monotonic) if gated else admitting
+    with running(whole) as url:
+        yield Address(f"{url}/mcp", sent)
+
+
+@contextmanager
+def running(app: ASGIApp) -> Iterator[str]:
+    """Run an application on a free port of this machine, and give its address."""
     # It listens before the server runs, so that whoever connects early waits and is not refused.
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(wrapped, log_level="warning", timeout_graceful_shutdown=5)
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            yield Address(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", sent)
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(30)
@@ -168,55 +176,8 @@ def _admitting(app: Starlette, library: truespan.Library, sent: Sent) -> ASGIApp
     return wrapped
 
 
-class HttpSession(Session):
-    """The SDK's client over HTTP, for tests that are not asynchronous."""
-
-    def __init__(self, portal: BlockingPortal, client: Client) -> None:
-        super().__init__(portal, client)
-        self.progress: list[tuple[float, str | None]] = []
-
-    def resources(self) -> dict[str, Any]:
-        """Return what is listed, by address."""
-        return {one.uri: one for one in self._portal.call(self._client.list_resources).resources}
-
-    def templates(self) -> list[Any]:
-        """Return the addresses that can be filled in."""
-        return self._portal.call(self._client.list_resource_templates).resource_templates
-
-    def read(self, uri: str) -> Any:
-        """Return the one content that stands at an address."""
-        (content,) = self._portal.call(self._client.read_resource, uri).contents
-        return content
-
-    def prompts(self) -> dict[str, Any]:
-        """Return the prompts by name."""
-        return {one.name: one for one in self._portal.call(self._client.list_prompts).prompts}
-
-    def prompt(self, name: str, **arguments: str) -> GetPromptResult:
-        """Return a prompt that is filled in."""
-        return self._portal.call(self._client.get_prompt, name, arguments)
-
-    def complete(
-        self, ref: PromptReference | ResourceTemplateReference, name: str, value: str
-    ) -> CompleteResult:
-        """Return how an argument could go on."""
-        argument = {"name": name, "value": value}
-        return self._portal.call(self._client.complete, ref, argument)
-
-    def watched_call(self, name: str, **arguments: Any) -> CallToolResult:
-        """Call a tool and note the progress that is told meanwhile."""
-
-        async def note(progress: float, total: float | None, message: str | None) -> None:
-            assert total is None
-            self.progress.append((progress, message))
-
-        return self._portal.call(self._client.call_tool, name, arguments, None, note)
-
-
 @contextmanager
-def connected(
-    url: str, token: str | None = None, mode: str = "legacy"
-) -> Iterator[HttpSession]:
+def connected(url: str, token: str | None = None, mode: str = "legacy") -> Iterator[Session]:
     """Give a session with a server over HTTP."""
     with start_blocking_portal() as portal:
 
@@ -229,4 +190,4 @@ def connected(
                 yield client
 
         with portal.wrap_async_context_manager(connection()) as client:
-            yield HttpSession(portal, client)
+            yield Session(portal, client)

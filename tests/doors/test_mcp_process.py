@@ -234,13 +234,13 @@ def test_a_server_that_is_told_to_end_does_not_wait_for_a_call_that_does_not(
 def inspector() -> str | None:
     """Return the inspector's command line from npm, if it is installed here."""
     return shutil.which("mcp-inspector") or shutil.which(
-        "mcp-inspector", path=ROOT / "node_modules" / ".bin"
+        "mcp-inspector", path=ROOT / ".venv" / "npm" / "node_modules" / ".bin"
     )
 
 
 @pytest.mark.skipif(
     inspector() is None,
-    reason="NOT DRIVEN BY THE INSPECTOR: npm install @modelcontextprotocol/inspector",
+    reason="NOT DRIVEN BY THE INSPECTOR: `make test-mcp` installs it from npm",
 )
 @proves("mcp.retrieval")
 def test_the_inspector_lists_and_calls_the_tools(library: Path) -> None:

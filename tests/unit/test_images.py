@@ -173,10 +173,11 @@ def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
     reference = f"{doc_id(world)}/img_001.png"
 
     assert own.reader("ann").image(reference).data == PNG
-    with pytest.raises(NotAllowed):
-        own.image(reference)
-    with pytest.raises(NotAllowed):
-        own.reader("ben").image(reference)
+    for asked in (reference, "no reference"):
+        with pytest.raises(NotAllowed):
+            own.image(asked)
+        with pytest.raises(NotAllowed):
+            own.reader("ben").image(asked)
 
 
 def test_a_figure_that_has_no_chunk_is_shown_without_a_description(tmp_path: Path) -> None:
@@ -241,6 +242,7 @@ def test_images_that_wait_are_read_where_they_wait(assets: AssetFolder) -> None:
 
     assert assets.read(HERE, "doc", "two", "img_001.png") == b"newer"
     assert assets.read(HERE, "doc", "one", "img_001.png") == b"first"
+    assert assets.read(THERE, "doc", "two", "img_001.png") is None
 
 
 def test_while_images_take_their_place_nobody_gets_those_of_another_revision(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.pdf_maker import Page, column, make_pdf
-from tests.readings import Stopped, stopped_at
+from tests.readings import Stopped, stopped_at, stored
 from tests.worlds import Place, place
 from truespan.engine.library import Library, World
 from truespan.errors import (
@@ -161,6 +161,15 @@ def test_a_document_of_another_world_is_like_one_that_does_not_exist(
     assert told[0] == told[1]
 
 
+def test_documents_of_the_same_number_in_two_worlds_keep_their_own_names(
+    here: Place, world: World
+) -> None:
+    other = here.world("other", note__md="# A Note\n\nOne. Two.")
+
+    assert (other.sentences(1).title, other.sentences(1).source) == ("A Note", "note.md")
+    assert (world.sentences(1).title, world.sentences(1).source) == ("The Ferry", "ferry.md")
+
+
 def test_a_deleted_document_has_no_pages(world: World) -> None:
     world.delete(1)
 
@@ -168,16 +177,17 @@ def test_a_deleted_document_has_no_pages(world: World) -> None:
         world.sentences(1)
 
 
-@pytest.mark.parametrize("step", range(2, 8))
+@pytest.mark.parametrize("step", range(2, 12))
 def test_the_pages_are_those_of_the_revision_in_force(here: Place, world: World, step: int) -> None:
     before = world.sentences(1)
     path = here.write("world/ferry.md", "# Late\n\n" + TEXT)
     with suppress(Stopped):
         stopped_at(here, step).world("world").ingest(path, title="Another Title")
 
-    told = world.sentences(1)
+    told, shown = world.sentences(1), stored(here, world, 1).texts
     world.ingest(path, title="Another Title")
 
+    assert texts(told) == shown
     assert told in (before, world.sentences(1))
     assert (world.sentences(1).title, texts(world.sentences(1))[0]) == ("Another Title", "Late")
 

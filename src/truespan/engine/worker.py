@@ -72,7 +72,7 @@ def resume_waiting(parts: Parts, scopes: list[Scope]) -> list[Job]:
     left = [
         (job.created_at, scope, job)
         for scope in scopes
-        for job in Jobs(parts, scope).list()
+        for job in reversed(Jobs(parts, scope).list())
         if job.background and job.state is JobState.INTERRUPTED
     ]
     left.sort(key=lambda one: one[0])

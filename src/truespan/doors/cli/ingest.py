@@ -188,12 +188,14 @@ def cancel_job(
 ) -> None:
     """Ask a job to stop before its next step. What it did stays, and it can be resumed."""
     from truespan.doors.cli.show_ingest import show_job_line
+    from truespan.model.job import JobState
 
     with open_at(library) as opened:
         jobs = opened.world(world).jobs
-        over = jobs.get(job).state.is_over
+        over = jobs.get(job).state in (JobState.DONE, JobState.CANCELLED)
         found = jobs.get(job) if over else jobs.cancel(job)
-    done = "There is nothing to stop." if over else "Asked to stop."
+    given_up = "Given up." if found.state.is_over else "Asked to stop."
+    done = "There is nothing to stop." if over else given_up
     say(to_json({"job": found}) if as_json else f"{done} {show_job_line(found)}")
 
 

@@ -15,13 +15,14 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan.doors.http.admission import Admission, Doorkeeping
-from truespan.doors.http.doorway import Doorway, House, Limits, send_reply
+from truespan.doors.http.doorway import AdmittedDoor, Doorway, House, Limits, send_reply
 from truespan.doors.http.gate import Gate
 from truespan.doors.http.openapi import description
 from truespan.doors.http.page import page_calls
 from truespan.doors.http.pool import Pool
 from truespan.doors.http.problems import problem_reply
 from truespan.doors.http.table import CALLS, by_path
+from truespan.doors.mcp.http import Told, mcp_app
 from truespan.errors import InternalError, RouteNotFound, TruespanError
 from truespan.settings import debugging
 
@@ -44,6 +45,8 @@ class Serving:
     mcp_reader: str | None = None
     """Whom MCP serves where no token says so."""
     mcp_owner: bool = False
+    sessions: bool = True
+    """Whether MCP may keep sessions, which live in one process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,17 @@ def make_app(library: Library, serving: Serving, ending: asyncio.Event) -> Appli
         on_bug=report_bug,
         default_world=serving.world,
     )
-    calls = (*CALLS, *description(CALLS), *page_calls())
+    calls = (*CALLS, *description(CALLS, needs_token=serving.keeping.needs_token), *page_calls())
     routes = [Route(path, Doorway(house, found)) for path, found in by_path(calls).items()]
+    told = Told(serving.world, serving.mcp_reader, serving.mcp_owner)
+    mcp = mcp_app(library, told, sessions=serving.sessions)
+    admitted = AdmittedDoor(house, mcp)
+    routes += [Route(path, admitted) for path in ("/mcp", "/mcp/{world}", "/mcp/{world}/{reader}")]
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
-        yield
+        async with mcp.lifetime():
+            yield
         house.pool.close()
         house.streams.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope
 
 from truespan.doors.arguments import explained
 from truespan.errors import (
@@ -40,21 +40,37 @@ async def pieces(scope: Scope, receive: Receive, limit: int) -> AsyncGenerator[b
         RequestTooLarge: it is longer than allowed, or says that it will be.
         Interrupted: whoever sent it has gone.
     """
+    check_length(scope, limit)
+    counted = limited(receive, limit)
+    while True:
+        message = await counted()
+        if message["type"] == "http.disconnect":
+            raise Interrupted
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
+
+
+def check_length(scope: Scope, limit: int) -> None:
+    """Refuse a body that says it will be too long, before it comes."""
     announced = header(scope, b"content-length")
     if announced and announced[0].isdigit() and int(announced[0]) > limit:
         raise RequestTooLarge(limit)
+
+
+def limited(receive: Receive, limit: int) -> Receive:
+    """Return what receives the same messages, and refuses a body that turns out too long."""
     length = 0
-    while True:
+
+    async def counted() -> Message:
+        nonlocal length
         message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Interrupted
-        piece = message.get("body", b"")
-        length += len(piece)
+        length += len(message.get("body", b""))
         if length > limit:
             raise RequestTooLarge(limit)
-        yield piece
-        if not message.get("more_body", False):
-            return
+        return message
+
+    return counted
 
 
 async def whole_body(scope: Scope, receive: Receive, *, limit: int, seconds: float) -> bytes:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan.doors.http import bodies
 from truespan.doors.http.admission import LOCAL, Admission
@@ -188,6 +188,27 @@ class Doorway:
             await send_followed(given, send, receive, house.pool, house.ending, house.on_bug)
         else:
             await send_reply(given, send)
+
+
+class AdmittedDoor:
+    """Admits callers to an application that answers for itself."""
+
+    def __init__(self, house: House, inner: ASGIApp) -> None:
+        self._house = house
+        self._inner = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with whoever sent it, or tell why not."""
+        house, told = self._house, bodies.header(scope, b"authorization")
+        limit = house.limits.body
+        try:
+            bodies.check_length(scope, limit)
+            principal = await house.pool.run(partial(house.admission.admit, told))
+            scope["state"] = {**scope.get("state", {}), "principal": principal}
+            await self._inner(scope, bodies.limited(receive, limit), send)
+        except TruespanError as error:
+            # The body is read before anything is sent, so there is still somebody to tell.
+            await send_reply(problem_reply(error), send)
 
 
 async def send_reply(reply: Reply, send: Send) -> None:

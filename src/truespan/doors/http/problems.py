@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 
@@ -16,8 +15,11 @@ from truespan.model.bundle import ContextBundle
 PROBLEM = "application/problem+json"
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request failed. `code` is stable; `retryable` says whether the same may help later."""
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request failed. `code` is stable; `retryable` says whether the same may help later.
+
+    `bundle` is that of a retrieval that failed, its account included.
+    """
 
     type: str
     title: str
@@ -26,14 +28,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     retryable: bool
     advice: str = ""
-    bundle: Any = None
-    """The whole bundle of a retrieval that failed, its account included."""
+    bundle: ContextBundle | msgspec.UnsetType = msgspec.UNSET
 
 
 def problem_reply(error: TruespanError, bundle: ContextBundle | None = None) -> Reply:
     """Return an error as it leaves."""
     status, told = status_of(error).http, problem(error)
-    found = Problem(
+    found = ProblemDetails(
         type=f"urn:truespan:problem:{error.code}",
         title=HTTPStatus(status).phrase,
         status=status,
@@ -41,12 +42,9 @@ def problem_reply(error: TruespanError, bundle: ContextBundle | None = None) -> 
         code=told["code"],
         retryable=told["retryable"],
         advice=told["advice"],
-        bundle=bundle,
+        bundle=msgspec.UNSET if bundle is None else bundle,
     )
-    value = msgspec.to_builtins(found)
-    if bundle is None:
-        del value["bundle"]
-    return Reply(value, status, tuple(_headers(error)), PROBLEM)
+    return Reply(found, status, tuple(_headers(error)), PROBLEM)
 
 
 def bundle_reply(bundle: ContextBundle) -> Reply:

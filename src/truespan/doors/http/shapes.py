@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, structs
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from truespan.doors.arguments import (
     Arguments,
@@ -13,6 +13,7 @@ from truespan.doors.arguments import (
     ReadingArguments,
     RetrievalArguments,
 )
+from truespan.model.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.model.document import AuditEntry, Document, DomainRecord, OutlineEntry, WorldStatus
 from truespan.model.document import GenerationRecord as GenerationRecord
 from truespan.model.job import Job, JobCounts, JobDocument, JobLine, JobState, Phase
@@ -20,6 +21,7 @@ from truespan.model.request import MOST_TOP_K, RETRIEVAL_TOP_K
 from truespan.model.scope import World
 from truespan.model.usage import UsageRecord
 from truespan.reading.positions import Whereabouts
+from truespan.upkeep.receipt import PointsRemoved
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -260,6 +262,71 @@ class Removed(Shape, frozen=True, kw_only=True):
     """The number of what was removed."""
 
     removed: int
+
+
+class FilesRemoved(Shape, frozen=True, kw_only=True):
+    """Files that were removed, and how large they were."""
+
+    files: int
+    bytes: int
+
+
+class Remains(Shape, frozen=True, kw_only=True):
+    """What a look through all files gave: how much was looked through, and how much was found."""
+
+    traces: int
+    files: int
+    bytes: int
+    found: int
+
+
+class DeletionReceipt(Shape, frozen=True, kw_only=True):
+    """What a deletion did, and whether anything of it can still be found. It holds no text.
+
+    `number` and `doc_id` are null where the whole world went. `erased` says that its bytes are gone
+    from every file of the library; until then `waiting` has what is left to do, and why.
+    """
+
+    world: str
+    world_id: str
+    number: int | None
+    doc_id: str | None
+    name: str
+    deleted_at: float
+    rows: dict[str, int]
+    redacted: dict[str, int]
+    points: list[PointsRemoved]
+    assets: FilesRemoved
+    uploads: FilesRemoved
+    erased: bool
+    waiting: dict[str, str]
+    check: Remains | None
+    digest: str
+
+
+class ChunkDetail(Shape, frozen=True, kw_only=True):
+    """A chunk as the store holds it. Its own members are missing where only its state is left.
+
+    `text` is null unless the bytes have the hash they were written with, which `intact` says.
+    """
+
+    state: ChunkState
+    live: bool
+    document: DocumentLabel
+    intact: bool
+    chunk_id: str | UnsetType = UNSET
+    index: int | UnsetType = UNSET
+    start: int | UnsetType = UNSET
+    end: int | UnsetType = UNSET
+    first_sid: int | UnsetType = UNSET
+    last_sid: int | UnsetType = UNSET
+    page: int | UnsetType | None = UNSET
+    kind: ChunkKind | UnsetType = UNSET
+    tokens: int | UnsetType = UNSET
+    text_hash: str | UnsetType = UNSET
+    dedupe_hash: str | UnsetType | None = UNSET
+    figure: FigureMark | UnsetType | None = UNSET
+    text: str | UnsetType | None = UNSET
 
 
 class DomainList(Shape, frozen=True, kw_only=True):

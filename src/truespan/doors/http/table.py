@@ -7,15 +7,17 @@ from collections.abc import Iterable
 from truespan.doors.http.call import Call
 from truespan.doors.http.calls import asking, documents, generations, jobs, reading, system, worlds
 
-CALLS: tuple[Call, ...] = (
-    *worlds.CALLS,
-    *documents.CALLS,
-    *jobs.CALLS,
-    *asking.CALLS,
-    *reading.CALLS,
-    *generations.CALLS,
-    *system.CALLS,
-)
+TOPICS: dict[str, tuple[Call, ...]] = {
+    "Worlds": worlds.CALLS,
+    "Documents": documents.CALLS,
+    "Jobs": jobs.CALLS,
+    "Asking": asking.CALLS,
+    "Reading": reading.CALLS,
+    "Generations": generations.CALLS,
+    "Server": system.CALLS,
+}
+"""The calls by what they are about."""
+CALLS: tuple[Call, ...] = tuple(call for calls in TOPICS.values() for call in calls)
 
 
 def by_path(calls: Iterable[Call] = CALLS) -> dict[str, dict[str, Call]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 from msgspec import Meta
@@ -30,7 +30,9 @@ _BLOCK = 1 << 20
 class Declaration(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a caller says of the documents that are uploaded."""
 
-    kind: Annotated[str, Meta(description="'document' or 'book'.")] | None = None
+    kind: Annotated[Literal["document", "book"], Meta(description="What it is read as.")] | None = (
+        None
+    )
     title: Label | None = None
     language: Label | None = None
     version: Label | None = None

@@ -100,7 +100,7 @@ def _work(service: Service, listener: socket.socket, started: Any) -> None:
     from truespan.doors.http.serve import work
 
     try:
-        with truespan.open(service.folder) as library:
+        with truespan.open(service.folder, metrics=True, logs=True) as library:
             threading.Thread(target=_end_with_parent, daemon=True).start()
             work(service, listener, library, lambda: started.release())
     except TruespanError as error:

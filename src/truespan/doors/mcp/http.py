@@ -1,148 +1,76 @@
-"""MCP over streamable HTTP: one application for every caller, each with its own reader or world.
+"""MCP over HTTP, as the server mounts it at `/mcp`: light until somebody asks.
 
-Whoever admits requests has put the caller into `scope["state"]["principal"]`, and has checked Host
-and Origin; the SDK's own check of them stays off, because two lists would come to differ. What a
-request is for is chosen anew each time, so that a token that was revoked or narrowed counts at the
-next request, also in a session that is open.
+Whoever admits requests has put the caller into `scope["state"]["principal"]`. The protocol's
+library takes more than a second to load, which a server that is never asked for MCP need not
+spend; so the first request loads it, on a thread, and waits for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anyio
-import msgspec
 from anyio import to_thread
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.responses import Response
 
-from truespan.doors.http.problems import problem_reply
-from truespan.doors.mcp.choice import Chosen, Place, Told, choose
-from truespan.doors.mcp.engine import PATIENCE
-from truespan.doors.mcp.logs import outlined
-from truespan.doors.mcp.server import Work, make_server, unforeseen
-from truespan.doors.mcp.tools import OWNING, READING, Role
-from truespan.errors import RouteNotFound, TruespanError
-from truespan.model.token import Principal
+from truespan.doors.mcp.choice import Told
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
+    from truespan.doors.mcp.streamable import Streamable
     from truespan.engine.library import Library
 
 __all__ = ["McpApp", "Told", "mcp_app"]
 
-MOST_BODY = 1 << 20
-"""Bytes of a request: the longest selection that may be asked about is far shorter."""
-MOST_SESSIONS = 1000
-IDLE_SECONDS = 30 * 60
-MOST_CALLS = 32
-"""Calls at work at once; the others wait."""
-CHOSEN = "truespan.mcp"
-"""Where in a request's scope stands what it is for."""
-
 
 def mcp_app(library: Library, told: Told, *, sessions: bool = True) -> McpApp:
-    """Return the application, to be mounted at `/mcp` and entered with `lifetime`.
+    """Return the application for `/mcp` and all below it; `lifetime` must be entered around it.
 
     With several processes at one address `sessions` must be off: a session lives in the process
-    that began it. Then every request stands alone, and nothing but a notification is lost.
+    that began it. Then every request stands alone.
     """
     return McpApp(library, told, sessions=sessions)
 
 
 class McpApp:
-    """An ASGI application that serves readers and owners. It works while its lifetime lasts."""
+    """An ASGI application that loads what it needs when it is first asked."""
 
     def __init__(self, library: Library, told: Told, *, sessions: bool) -> None:
         self._library = library
         self._told = told
         self._sessions = sessions
-        self._served: dict[str, StreamableHTTPSessionManager] = {}
-        self._calls: anyio.CapacityLimiter | None = None
+        self._wanted = anyio.Event()
+        self._ready = anyio.Event()
+        self._serving: Streamable | None = None
 
     @asynccontextmanager
     async def lifetime(self) -> AsyncIterator[None]:
         """Serve while this is entered; at the end, running calls are waited for a moment."""
-        self._calls = anyio.CapacityLimiter(MOST_CALLS)
-        async with AsyncExitStack() as running:
-            running.enter_context(outlined("mcp"))
-            for role in (READING, OWNING):
-                served = self._serving(role)
-                await running.enter_async_context(served.run())
-                self._served[role.name] = served
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(self._serve_when_wanted)
             try:
                 yield
             finally:
-                self._served.clear()
-        await self._settle(self._calls)
+                waiting.cancel_scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request as whoever asks may be answered, or say what would have to change."""
-        try:
-            chosen = await to_thread.run_sync(self._choose, scope)
-            answering: ASGIApp = self._served[chosen.role.name].handle_request
-        except TruespanError as error:
-            chosen, answering = None, _problem(error)
-        except Exception as error:
-            chosen, answering = None, _problem(unforeseen("choice", error))
-        seen = {**scope, CHOSEN: chosen, "user": _holder(chosen) if chosen else None}
-        await answering(seen, receive, send)
+        """Answer a request."""
+        self._wanted.set()
+        await self._ready.wait()
+        assert self._serving is not None
+        await self._serving(scope, receive, send)
 
-    def _choose(self, scope: Scope) -> Chosen:
-        principal: Principal = scope["state"]["principal"]
-        return choose(self._library, self._told, principal, _place(scope))
+    async def _serve_when_wanted(self) -> None:
+        await self._wanted.wait()
+        serving = await to_thread.run_sync(self._loaded)
+        async with serving.lifetime():
+            self._serving = serving
+            self._ready.set()
+            await anyio.sleep_forever()
 
-    def _serving(self, role: Role) -> StreamableHTTPSessionManager:
-        return StreamableHTTPSessionManager(
-            make_server(role, self._run),
-            # What is kept to be sent again would be text that outlives the right to see it.
-            event_store=None,
-            stateless=not self._sessions,
-            session_idle_timeout=IDLE_SECONDS,
-            max_request_body_size=MOST_BODY,
-            max_sessions=MOST_SESSIONS,
-        )
+    def _loaded(self) -> Streamable:
+        from truespan.doors.mcp.streamable import Streamable
 
-    async def _run(self, request: Any, work: Work) -> Any:
-        """Do the work on a thread; a call that its client gave up is finished and forgotten."""
-        chosen: Chosen = request.scope[CHOSEN]
-        return await to_thread.run_sync(
-            partial(work, chosen.seat), limiter=self._calls, abandon_on_cancel=True
-        )
-
-    async def _settle(self, calls: anyio.CapacityLimiter) -> None:
-        """Wait until no call is at work on the library, which is about to be closed."""
-        with anyio.move_on_after(PATIENCE, shield=True):
-            for _ in range(MOST_CALLS):
-                await calls.acquire_on_behalf_of(object())
-
-
-def _place(scope: Scope) -> Place:
-    """Return what the address names. Its pieces are decoded one by one: names may hold slashes."""
-    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-    pieces = [unquote(piece) for piece in path.partition("/mcp")[2].split("/") if piece]
-    if len(pieces) > 2:
-        raise RouteNotFound
-    return Place(*pieces)
-
-
-def _holder(chosen: Chosen) -> AuthenticatedUser:
-    """Return whom the SDK binds a session to: the same token, world and reader, or nobody."""
-    token, world, reader = chosen.holder
-    # The SDK wants a token's text here and does nothing with it; it does not get one.
-    return AuthenticatedUser(
-        AccessToken(token="", client_id=token, scopes=[], subject=f"{world}/{reader}")
-    )
-
-
-def _problem(error: TruespanError) -> Response:
-    reply = problem_reply(error)
-    body = msgspec.json.encode(reply.value)
-    return Response(body, reply.status, dict(reply.headers), reply.media_type)
+        return Streamable(self._library, self._told, sessions=self._sessions)

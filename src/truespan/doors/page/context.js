@@ -15,11 +15,11 @@ let last = null;
 function summary(found) {
   const parts = [
     make("strong", { class: `status ${found.status}` }, words.status(found.status)),
-    make("span", {}, words.many(found.passages.length, "passage")),
+    asReader() ? null : make("span", {}, words.many(found.passages.length, "passage")),
     make("span", { class: "budget", title: "Tokens of the passages, of at most 4,000" }, bar(found.tokens / BUDGET, "budget"), words.many(found.tokens, "token")),
     make("span", {}, `${found.ms} ms`),
   ];
-  return make("div", { class: "summary" }, parts, make("span", { class: "grow" }), asReader() || orderToggle(), copy(found));
+  return make("div", { class: "summary" }, parts, make("span", { class: "grow" }), asReader() ? null : orderToggle(), copy(found));
 }
 
 function orderToggle() {
@@ -77,6 +77,17 @@ function boundary() {
   );
 }
 
+function ledger(kept, ahead, whole) {
+  const toward = (id) => () => byId(id).scrollIntoView({ block: "start" });
+  return make(
+    "div",
+    { class: "ledger" },
+    button([make("b", {}, kept.length), " given"], toward("given"), { class: "quiet given-sum" }),
+    whole && button([make("b", {}, ahead.length), " withheld"], toward("withheld"), { class: "quiet ahead-sum" }),
+    boundary(),
+  );
+}
+
 function reading(found, whole, signal) {
   const at = state.position === null ? -1 : state.position;
   const kept = parted(ordered(found.passages, false), at).given;
@@ -87,7 +98,7 @@ function reading(found, whole, signal) {
     make("h3", { id: "given-title" }, "What the model gets", make("span", { class: "count" }, kept.length)),
     kept.length ? cards(kept, found, signal) : make("p", { class: "empty" }, "Nothing: what was read says nothing to this, or nothing was read yet."),
   );
-  return [given, looseFigures(found), boundary(), may("read") ? withheld(ahead, at, whole) : bound()];
+  return [ledger(kept, ahead, whole), given, looseFigures(found), may("read") ? withheld(ahead, at, whole) : bound()];
 }
 
 function withheld(ahead, at, whole) {

@@ -4,7 +4,7 @@ import { get, path, write } from "./api.js";
 import { byId, fill, make, say } from "./dom.js";
 import * as figures from "./figures.js";
 import { complain } from "./notices.js";
-import { asReader, emit, may, on, readerPath, state, worldPath } from "./state.js";
+import { emit, may, on, readerPath, state, worldPath } from "./state.js";
 import { many } from "./words.js";
 
 /** Return what the address names, so that a reload and a bookmark lead back. */
@@ -55,11 +55,23 @@ async function listed() {
 
 /** Learn which documents the world has; keep the open one open. */
 export async function loadDocuments(wanted = state.document && state.document.number) {
+  await learn();
+  const open = state.documents.find((one) => String(one.number) === String(wanted));
+  await openDocument(open || state.documents[0] || null);
+}
+
+async function learn() {
   state.documents = await listed();
   byId("intake").hidden = !state.world || !may("write");
-  const open = state.documents.find((one) => String(one.number) === String(wanted));
-  const only = state.documents.length === 1 || asReader() ? state.documents[0] : null;
-  await openDocument(open || only || null);
+}
+
+/** Learn what was added, and leave alone whoever reads a document that has not changed. */
+async function learnAdded() {
+  const before = JSON.stringify(state.document);
+  await learn();
+  const open = state.documents.find((one) => JSON.stringify(one) === before);
+  if (open) renderDocuments();
+  else await loadDocuments();
 }
 
 function stateOf(one) {
@@ -78,7 +90,7 @@ function entry(one) {
     make(
       "button",
       { type: "button", class: "document", "aria-current": open ? "true" : null, "data-number": one.number, onclick: () => pick(one) },
-      make("span", { class: `kind ${one.kind}`, title: one.kind, "aria-hidden": "true" }),
+      make("span", { class: `kind kind-${one.kind}`, title: one.kind, "aria-hidden": "true" }),
       make("span", { class: "document-name" }, one.title || one.name, make("small", {}, one.kind === "book" ? "book, " : "", stateOf(one))),
     ),
   );
@@ -132,4 +144,4 @@ byId("new-world").addEventListener("click", () => {
 byId("world").addEventListener("change", (event) => {
   choose(state.worlds.find((one) => one.id === event.target.value)).catch(complain);
 });
-on("ingested", () => loadDocuments().catch(complain));
+on("ingested", () => learnAdded().catch(complain));

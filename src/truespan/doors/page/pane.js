@@ -191,7 +191,7 @@ export async function open() {
     fill(text, make("p", { class: "empty" }, "Choose a document on the left to read it here, to jump to what is cited, and to ask about what you select."));
     return;
   }
-  const at = asReader() && boundReader() === null && state.position > PAGE ? state.position : 0;
+  const at = asReader() && boundReader() === null ? Math.max(0, state.position) : 0;
   await begin(Math.max(0, at - 20));
   if (at) reveal(at, "auto");
 }
@@ -229,6 +229,16 @@ export async function follow(sid) {
   reveal(Math.max(0, sid), "auto");
 }
 
+let painted = 0;
+text.addEventListener("scroll", () => {
+  cancelAnimationFrame(painted);
+  painted = requestAnimationFrame(() => {
+    const box = text.getBoundingClientRect();
+    const span = document.elementFromPoint(box.left + box.width / 2, box.top + 30)?.closest?.(".s");
+    const start = span && chapters().findLast((one) => one.first <= Number(span.dataset.sid));
+    if (start) byId("outline").value = String(start.first);
+  });
+}, { passive: true });
 byId("outline").addEventListener("change", (event) => show(Number(event.target.value), Number(event.target.value)));
 byId("veil").addEventListener("change", paint);
 on("moved", (sid) => {

@@ -11,6 +11,7 @@ let confirmed = null;
 let timer = 0;
 let writing = false;
 let wanted = null;
+let turn = 0;
 let marks = { given: [], ahead: [] };
 
 const shown = () => (state.position === null ? -1 : state.position);
@@ -70,11 +71,12 @@ async function settle() {
   if (writing) return;
   // One after the other: two writes under way at once could arrive in the wrong order.
   writing = true;
-  const here = { where: readerPath(), book: String(state.document.number) };
+  const here = { where: readerPath(), book: String(state.document.number), turn };
   try {
     while (wanted !== confirmed) {
       const sid = wanted;
       await write("PUT", `${here.where}/position`, { book: here.book, sid });
+      if (here.turn !== turn) return;
       confirmed = sid;
     }
     clear();
@@ -82,6 +84,7 @@ async function settle() {
     say(words());
     await boundary(here);
   } catch (problem) {
+    if (here.turn !== turn) return;
     state.position = confirmed;
     wanted = confirmed;
     complain(problem);
@@ -94,7 +97,7 @@ async function settle() {
 
 async function boundary(here) {
   const found = await get(`${here.where}/position?book=${here.book}`);
-  if (found.sid !== state.position || here.book !== String(state.document.number)) return;
+  if (here.turn !== turn || found.sid !== state.position) return;
   state.boundary = found.last_sentence || "";
   emit("boundary");
 }
@@ -113,7 +116,7 @@ function slider() {
   const lane = draw("svg", { viewBox: "0 0 1000 24", preserveAspectRatio: "none", class: "strip", "aria-hidden": "true" });
   parts = { range, number, label, strip: lane };
   return [
-    make("div", { class: "position-head" }, make("h2", {}, `How far ${state.reader} has read`), label),
+    make("div", { class: "position-head" }, make("h2", {}, "Reading position", make("small", {}, ` of ${state.reader}`)), label),
     make("div", { class: "position-lane" }, lane, range),
     make("div", { class: "position-tools" },
       button("‹ Chapter", () => jump(-1), { class: "small quiet", title: "Back to the end of the chapter before" }),
@@ -130,7 +133,7 @@ function fixed() {
     ? "This token may not move the position."
     : `The token in use is bound to ${state.reader}; only the library’s owner moves the position.`;
   return [
-    make("div", { class: "position-head" }, make("h2", {}, `How far ${state.reader} has read`), make("span", { class: "position-label", id: "position-label" }, sid < 0 ? "Nothing read yet" : `Sentence ${sid}`)),
+    make("div", { class: "position-head" }, make("h2", {}, "Reading position", make("small", {}, ` of ${state.reader}`)), make("span", { class: "position-label", id: "position-label" }, sid < 0 ? "Nothing read yet" : `Sentence ${sid}`)),
     make("p", { class: "hint", id: "position-fixed" }, why),
   ];
 }
@@ -150,6 +153,7 @@ function build() {
 /** Look up how far the reader is in the open document, and show it. */
 export async function locate() {
   clearTimeout(timer);
+  turn += 1;
   marks = { given: [], ahead: [] };
   state.position = null;
   state.boundary = "";

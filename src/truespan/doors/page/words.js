@@ -49,8 +49,8 @@ const GATES = {
 };
 
 const STATUSES = {
-  success: "Found what was asked for",
-  partial: "Found fewer than asked for",
+  success: "Found",
+  partial: "Fewer than asked for",
   no_matches: "Nothing matches",
   error: "Failed",
 };

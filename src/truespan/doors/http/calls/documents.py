@@ -6,6 +6,7 @@ from typing import Any
 
 from truespan.doors.http import shapes
 from truespan.doors.http.call import Asked, Call, Reply
+from truespan.doors.http.calls.jobs import accepted
 from truespan.doors.wire import chunk_data
 from truespan.errors import (
     ChunkNotFound,
@@ -30,9 +31,8 @@ def _list(asked: Asked) -> Reply:
 
 
 def _upload(asked: Asked) -> Reply:
-    job = asked.world().submit_uploads(asked.body.uploads, **asked.body.declared)
-    place = f"/v1/worlds/{asked.path['world']}/jobs/{job.id}"
-    return Reply(shapes.OneJob(job=shapes.job_summary(job)), 202, (("location", place),))
+    world = asked.world()
+    return accepted(world, world.submit_uploads(asked.body.uploads, **asked.body.declared))
 
 
 def _show(asked: Asked) -> Reply:
@@ -116,7 +116,7 @@ CALLS = (
         "deleteDocument",
         "Remove a document for good",
         _delete,
-        dict[str, Any],
+        shapes.DeletionReceipt,
         asks=shapes.EraseQuery,
         errors=_READING,
         writes=True,
@@ -137,7 +137,7 @@ CALLS = (
         "showChunk",
         "A chunk as the store holds it",
         _chunk,
-        dict[str, Any],
+        shapes.ChunkDetail,
         errors=(WorldNotFound, ChunkNotFound, NotAllowed),
     ),
     Call(
@@ -148,6 +148,6 @@ CALLS = (
         _image,
         bytes,
         errors=(WorldNotFound, ImageNotFound, NotAllowed),
-        media_type="application/octet-stream",
+        media_type="image/*",
     ),
 )

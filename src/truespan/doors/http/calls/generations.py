@@ -6,6 +6,7 @@ import msgspec
 
 from truespan.doors.http import shapes
 from truespan.doors.http.call import Asked, Call, Reply
+from truespan.doors.http.calls.jobs import accepted
 from truespan.engine.generations import Promotion
 from truespan.errors import (
     DomainNotFound,
@@ -35,10 +36,9 @@ def _list(asked: Asked) -> Reply:
 
 
 def _reindex(asked: Asked) -> Reply:
-    generations = asked.world().generations
-    job = generations.submit_reindex(**msgspec.structs.asdict(asked.body))
-    place = f"/v1/worlds/{asked.path['world']}/jobs/{job.id}"
-    return Reply(shapes.OneJob(job=shapes.job_summary(job)), 202, (("location", place),))
+    world = asked.world()
+    wanted = msgspec.structs.asdict(asked.body)
+    return accepted(world, world.generations.submit_reindex(**wanted))
 
 
 def _promote(asked: Asked) -> Reply:

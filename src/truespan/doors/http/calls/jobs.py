@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from truespan.doors.http import shapes
 from truespan.doors.http.call import EVENTS, Asked, Call, Event, Followed, Reply
+from truespan.engine.library import World
 from truespan.errors import JobNotFound, JobNotResumable, NotAllowed, WorldNotFound
 from truespan.model.job import Job
 
@@ -37,15 +38,22 @@ def _follow(asked: Asked) -> Followed:
 
 
 def _cancel(asked: Asked) -> Reply:
-    return _accepted(asked.world().jobs.cancel(asked.path["job"]))
+    world = asked.world()
+    return accepted(world, world.jobs.cancel(asked.path["job"]))
 
 
 def _resume(asked: Asked) -> Reply:
-    return _accepted(asked.world().submit_resume(asked.path["job"]))
+    world = asked.world()
+    return accepted(world, world.submit_resume(asked.path["job"]))
 
 
-def _accepted(job: Job) -> Reply:
-    return Reply(shapes.OneJob(job=shapes.job_summary(job)), 202)
+def accepted(world: World, job: Job) -> Reply:
+    """Return a job that goes on by itself, and where it can be looked at.
+
+    The world is named by its id there: a name may hold what no header can.
+    """
+    place = f"/v1/worlds/{world.id}/jobs/{job.id}"
+    return Reply(shapes.OneJob(job=shapes.job_summary(job)), 202, (("location", place),))
 
 
 _JOBS = "/v1/worlds/{world}/jobs"

@@ -165,6 +165,6 @@ CALLS = (
         _image,
         bytes,
         errors=(WorldNotFound, NotAllowed, ImageNotFound),
-        media_type="application/octet-stream",
+        media_type="image/*",
     ),
 )

@@ -90,7 +90,7 @@ CALLS = (
         "deleteWorld",
         "Remove a world with all that is in it",
         _delete,
-        dict[str, Any],
+        shapes.DeletionReceipt,
         asks=shapes.EraseQuery,
         errors=(WorldNotFound, WorldBusy),
         writes=True,

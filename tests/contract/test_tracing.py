@@ -1,0 +1,193 @@
+"""Spans as OpenTelemetry's own SDK records them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode, Tracer
+
+from tests.answers import Scripted, study
+from tests.watches import watched
+from truespan.adapters.watch.tracing import TracingWatch
+from truespan.engine.library import Library
+from truespan.errors import BlankQuery, ProviderUnavailable
+from truespan.model.answer import Finished
+
+TEXT = (
+    "# One\n\nThe harbour light burned all night. The wall was old.\n\n# Two\n\nBoats came home.\n"
+)
+RETRIEVE_STAGES = [
+    "admitted", "scoped", "vector", "hits", "verified", "enough", "visible", "ranked", "packed",
+    "bundle",
+]  # fmt: skip
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def tracer(exporter: InMemorySpanExporter) -> Tracer:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider.get_tracer("test")
+
+
+def request_span(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
+    (found,) = [span for span in spans if span.name == f"truespan.{name}"]
+    return found
+
+
+def stages_below(spans: Sequence[ReadableSpan], above: ReadableSpan) -> list[str]:
+    """Return the stages whose parent is a span, as they began."""
+    below = [
+        span
+        for span in spans
+        if span.parent is not None
+        and above.context is not None
+        and (span.parent.span_id, span.parent.trace_id)
+        == (above.context.span_id, above.context.trace_id)
+    ]
+    ordered = sorted(below, key=lambda span: span.start_time or 0)
+    return [span.name.removeprefix("truespan.stage.") for span in ordered]
+
+
+def test_each_stage_is_one_span_below_its_request(
+    tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
+) -> None:
+    world = watched(tmp_path, TracingWatch(tracer)).world(a__md=TEXT)
+    exporter.clear()
+
+    bundle = world.retrieve("harbour light")
+
+    spans = exporter.get_finished_spans()
+    whole = request_span(spans, "retrieve")
+    assert whole.parent is None
+    assert stages_below(spans, whole) == RETRIEVE_STAGES
+    assert len(spans) == 1 + len(RETRIEVE_STAGES)
+    assert dict(whole.attributes or {}) == {
+        "truespan.query_cache.miss": 1,
+        "truespan.fetched": bundle.metadata.funnel.fetched,
+        "truespan.verified": bundle.metadata.funnel.verified,
+        "truespan.returned": bundle.metadata.funnel.returned,
+        "truespan.context_tokens": bundle.total_tokens,
+        f"truespan.bundles.{bundle.status}": 1,
+    }
+    assert whole.status.status_code is StatusCode.UNSET
+
+
+def test_a_request_is_below_the_span_of_whoever_asks(
+    tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
+) -> None:
+    world = watched(tmp_path, TracingWatch(tracer)).world(a__md=TEXT)
+    exporter.clear()
+
+    with tracer.start_as_current_span("of the caller") as around:
+        world.search("harbour")
+
+    whole = request_span(exporter.get_finished_spans(), "search")
+    assert whole.parent is not None
+    assert whole.parent.span_id == around.get_span_context().span_id
+
+
+def test_ingestion_has_a_span_for_each_stage(
+    tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
+) -> None:
+    watched(tmp_path, TracingWatch(tracer)).world(a__md=TEXT)
+
+    spans = exporter.get_finished_spans()
+    whole = request_span(spans, "ingest")
+    assert {"source", "blocks", "text", "sentences", "chunks", "vectors", "index"} <= set(
+        stages_below(spans, whole)
+    )
+    assert (whole.attributes or {})["truespan.documents.embedded"] == 1
+
+
+def test_an_answer_is_one_trace_in_whatever_threads_its_pieces_are_asked_for(
+    tmp_path: Path,
+    exporter: InMemorySpanExporter,
+    tracer: Tracer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    here = study(tmp_path, primary=Scripted(["The ", "keeper ", "[1]."]))
+    here.scores(0.9)
+    library = Library(replace(here.library._parts, watch=TracingWatch(tracer)))
+    events = library.world("world").answer_stream("Who held the spare key to the hut?")
+
+    # As a server does it: each step in a thread of a pool, under a context of its own.
+    with caplog.at_level(logging.DEBUG), ThreadPoolExecutor(2) as pool:
+        while True:
+            event = pool.submit(copy_context().run, next, events).result()
+            if isinstance(event, Finished):
+                break
+
+    spans = exporter.get_finished_spans()
+    whole = request_span(spans, "answer")
+    assert {"model", "checked"} <= set(stages_below(spans, whole))
+    assert len({span.context.trace_id for span in spans if span.context}) == 1
+    assert whole.status.status_code is StatusCode.UNSET
+    assert not [record for record in caplog.records if record.name.startswith("opentelemetry")]
+
+
+def test_a_failure_is_told_by_its_code_and_in_no_other_words(
+    tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
+) -> None:
+    here = watched(tmp_path, TracingWatch(tracer))
+    world = here.world(a__md=TEXT)
+    exporter.clear()
+    told = []
+    for failure in (ProviderUnavailable("harbour"), ZeroDivisionError("harbour")):
+        here.embedder.before = _raising(failure)
+        with pytest.raises(type(failure)):
+            world.search("harbour")
+        told.append(request_span(exporter.get_finished_spans(), "search"))
+        exporter.clear()
+    with pytest.raises(BlankQuery):
+        world.search(" ")
+    told.append(request_span(exporter.get_finished_spans(), "search"))
+
+    assert [(span.attributes or {})["error.type"] for span in told] == [
+        "provider_unavailable", "bugs", "blank_query",
+    ]  # fmt: skip
+    for span in told:
+        assert span.status.status_code is StatusCode.ERROR
+        assert span.status.description is None
+        assert not span.events
+        assert "harbour" not in span.to_json()
+
+
+def _raising(error: Exception):
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def test_a_failure_that_a_bundle_tells_of_is_the_span_s_too(
+    tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
+) -> None:
+    here = watched(tmp_path, TracingWatch(tracer))
+    world = here.world(a__md=TEXT)
+    here.embedder.before = _raising(ProviderUnavailable("It does not answer."))
+
+    world.retrieve("harbour")
+
+    whole = request_span(exporter.get_finished_spans(), "retrieve")
+    assert whole.status.status_code is StatusCode.ERROR
+    assert (whole.attributes or {})["error.type"] == "provider_unavailable"
+
+
+def test_without_an_sdk_nothing_is_recorded_and_nothing_differs(tmp_path: Path) -> None:
+    plain = watched(tmp_path / "plain", TracingWatch()).world(a__md=TEXT)
+
+    assert plain.search("harbour").results

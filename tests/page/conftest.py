@@ -1,0 +1,72 @@
+"""A browser, a library that is served, and visits to it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.page.shelf import Served, fill, served
+from tests.page.visit import Visit, begin, end
+
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+expect.set_options(timeout=20_000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests here: they need a browser."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.page)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium as Debian has it."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("THE PAGE IS NOT TESTED: there is no chromium here; run 'make test-page'")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=program, headless=True, args=list(ARGUMENTS)
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def harbour(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A library that is served; whoever moves a reader moves one of their own."""
+    with served(fill(tmp_path_factory.mktemp("page"))) as running:
+        yield running
+
+
+@pytest.fixture
+def visits(browser: Browser) -> Iterator[Callable[..., Visit]]:
+    """Begin visits, and hold each against what is true of all when the test is over."""
+    begun: list[Visit] = []
+
+    def start(address: str, **context: object) -> Visit:
+        begun.append(begin(browser, address, **context))
+        return begun[-1]
+
+    yield start
+    for visit in begun:
+        end(visit)
+
+
+@pytest.fixture
+def visit(visits: Callable[..., Visit], harbour: Served) -> Visit:
+    """A visit at a desk."""
+    return visits(harbour.address, viewport={"width": 1440, "height": 900})

@@ -1,0 +1,170 @@
+"""Asking a whole world: context, answers, and why they came out so."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+
+from playwright.sync_api import Route, expect
+
+from tests.page.shelf import QUESTION, SCRIPT, SHOWN
+from tests.page.visit import Visit
+
+
+def test_context_is_shown_in_reading_order_verified_with_scores_and_sources(visit: Visit) -> None:
+    visit.ask(QUESTION)
+
+    cards = visit.find("#panel-context .card")
+    expect(cards.first.locator(".verified")).to_contain_text("verified")
+    (body,) = visit.bodies("/retrieve")
+    bundle = json.loads(body)
+    shown = [int(number) for number in cards.evaluate_all("all => all.map(c => c.dataset.first)")]
+    notes = bundle["metadata"]["sources"]
+    assert shown == [note["first_sid"] for note in sorted(notes, key=_place)]
+    assert cards.count() == len(bundle["retrieved_chunks"])
+    best = max(chunk["relevance_score"] for chunk in bundle["retrieved_chunks"])
+    expect(visit.find("#panel-context")).to_contain_text(f"{best:.3f}")
+    expect(cards.filter(has_text="The Copper Heron").first).to_contain_text("heron.md")
+    widths = visit.find(".card .score .bar i").evaluate_all("all => all.map(b => b.style.width)")
+    assert len(widths) == cards.count()
+    assert all(re.fullmatch(r"\d+(\.\d)?%", width) for width in widths)
+
+
+def _place(note: dict[str, int]) -> tuple[int, int]:
+    return note["document"], note["first_sid"]
+
+
+def test_the_mark_of_a_passage_names_the_hash_of_the_words_that_are_shown(visit: Visit) -> None:
+    visit.ask(QUESTION)
+
+    card = visit.find("#panel-context .card").filter(has_text="heron.md").first
+    shown = sha256(card.locator(".card-text").evaluate("e => e.textContent").encode()).hexdigest()
+    expect(card.locator(".verified")).to_have_attribute("title", re.compile(shown))
+
+
+def test_the_closest_passages_can_be_searched_for_as_well(visit: Visit) -> None:
+    visit.find("#options summary").click()
+    visit.find("#way").select_option("search")
+    visit.find("#top-k").fill("2")
+
+    visit.ask(QUESTION)
+
+    expect(visit.find("#panel-context .card")).to_have_count(2)
+    assert len(visit.bodies("/search")) == 1
+
+
+def test_an_answer_cites_into_the_text_and_its_decision_stands_on_a_scale(visit: Visit) -> None:
+    visit.open("The Copper Heron")
+    visit.find("#question").fill(QUESTION)
+
+    visit.find("#go-answer").click()
+
+    expect(visit.find(".answer[aria-busy=false] .mode")).to_have_text("rag")
+    expect(visit.find(".answer .spoken")).to_contain_text("boathouse")
+    expect(visit.find(".answer .quotes .tick.yes").first).to_be_visible()
+    visit.find(".answer .sources [data-show]").first.click()
+    expect(visit.find("#text .s.lit").first).to_be_in_viewport()
+
+    visit.find("#tab-why").click()
+    expect(visit.find("svg.scale")).to_have_attribute(
+        "aria-label", re.compile("low threshold 0.25")
+    )
+    expect(visit.find("svg.funnel")).to_have_attribute("aria-label", re.compile("returned"))
+    expect(visit.find("#panel-why .verdict").first).to_have_text("given to the model")
+
+
+def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> None:
+    def change(route: Route) -> None:
+        reply = route.fetch()
+        bundle = reply.json()
+        bundle["metadata"]["skipped"] = [{"code": "damaged_text", "count": 2}]
+        bundle["metadata"]["near_misses"] = [
+            {"chunk_id": "x", "score": 0.291, "source": "far.txt", "chapter": "Elsewhere"}
+        ]
+        route.fulfill(response=reply, json=bundle)
+
+    def decide(route: Route) -> None:
+        reply = route.fetch()
+        events = reply.text().split("\n\n")
+        answer = json.loads(events[-2].partition("data: ")[2])
+        answer["decision_explain"] |= {
+            "mode": "hybrid",
+            "reason": "gate_failed",
+            "gates": [
+                {"name": "min_chunks_for_hybrid", "needed": 3, "found": 1, "held": False},
+                {"name": "min_total_context_chars", "needed": 100, "found": 240, "held": True},
+            ],
+        }
+        events[-2] = f"event: finished\ndata: {json.dumps(answer)}"
+        route.fulfill(response=reply, body="\n\n".join(events))
+
+    visit.page.route("**/retrieve", change)
+    visit.page.route("**/answer", decide)
+    visit.ask(QUESTION)
+    visit.find("#go-answer").click()
+    expect(visit.find(".answer[aria-busy=false]")).to_be_visible()
+    visit.find("#tab-why").click()
+
+    why = visit.find("#panel-why")
+    expect(why).to_contain_text("2 left out: its text is damaged")
+    expect(why.locator(".rows li").filter(has_text="far.txt")).to_contain_text("0.291")
+    expect(why.locator(".gates .failed")).to_contain_text("passages: 1 needs 3: did not hold")
+    expect(why.locator(".gates .held")).to_contain_text("characters of context: 240")
+
+
+def test_a_figure_stands_beside_the_passage_that_cites_it(visit: Visit) -> None:
+    visit.ask("How is the sluice gate of the mill lifted?")
+
+    figure = visit.find("#panel-context .card .figure").first
+    expect(figure).to_contain_text(SHOWN)
+    expect(figure.locator("img")).to_be_visible()
+    assert figure.locator("img").evaluate("image => image.naturalWidth") == 40
+    expect(visit.find("#panel-context")).not_to_contain_text("[FIGURE:")
+
+    visit.open("mill.docx")
+    expect(visit.find("#text .figure img")).to_be_visible()
+
+
+def test_text_that_is_selected_can_be_asked_about_and_is_located(visit: Visit) -> None:
+    visit.open("The Copper Heron")
+
+    visit.find("#s3").select_text()
+    visit.find("#ask-selection").click()
+    visit.settled()
+
+    sent = visit.page.evaluate("document.querySelector('#selection').innerText")
+    assert "oiled it on the first day" in sent
+    expect(visit.find(".located")).to_contain_text("sentence 3")
+    expect(visit.find("#toolbar")).to_be_hidden()
+    visit.find("#selection button").click()
+    expect(visit.find("#selection")).to_be_hidden()
+
+
+def test_markup_in_a_document_is_shown_as_text_and_never_done(visit: Visit) -> None:
+    visit.open("markup.txt")
+    expect(visit.find("#text")).to_contain_text(SCRIPT)
+
+    visit.ask("What does the example about markup read?")
+
+    card = visit.find("#panel-context .card").filter(has_text="markup.txt")
+    expect(card.locator(".card-text")).to_contain_text(SCRIPT)
+    assert visit.page.title() == "Truespan"
+    assert visit.find("#text img, #panel-context .card-text img").count() == 0
+
+
+def test_a_second_question_while_the_first_is_under_way_is_the_one_that_is_shown(
+    visit: Visit,
+) -> None:
+    held: list[Route] = []
+    visit.page.route("**/retrieve", lambda route: held.append(route), times=1)
+    visit.find("#question").fill("first")
+    visit.find("#go").click()
+    expect(visit.find("#panel-context[aria-busy]")).to_have_count(1)
+
+    visit.ask(QUESTION)
+    shown = visit.find("#panel-context").inner_text()
+    held[0].abort()
+
+    assert visit.find("#panel-context").inner_text() == shown
+    expect(visit.find("#alerts")).to_be_empty()

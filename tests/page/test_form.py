@@ -1,0 +1,228 @@
+"""The form of the page: small, calm, for eyes and keys and thumbs, and shut against strangers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.page.shelf import QUESTION, Served
+from tests.page.visit import Visit
+
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 360, "height": 740},
+    "is_mobile": True,
+    "has_touch": True,
+    "device_scale_factor": 2,
+}
+CONTRAST = """() => {
+    const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const channels = (colour) => {
+        canvas.clearRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+        return [r, g, b, a / 255];
+    };
+    const light = ([r, g, b]) => {
+        const [x, y, z] = [r, g, b].map((c) => c / 255)
+            .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+    };
+    const ground = (element) => {
+        for (let one = element; one; one = one.parentElement) {
+            const found = channels(getComputedStyle(one).backgroundColor);
+            if (found[3] === 1) return found;
+        }
+        return [255, 255, 255, 1];
+    };
+    const poor = [];
+    for (const element of document.querySelectorAll('body *')) {
+        const said = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+        const box = element.getBoundingClientRect();
+        if (!said || !element.checkVisibility({opacityProperty: true}) || box.width < 2) continue;
+        if (element.closest('.unread, svg, [disabled], option, noscript')) continue;
+        const colours = [channels(getComputedStyle(element).color), ground(element)];
+        const [fore, back] = colours.map(light);
+        const ratio = (Math.max(fore, back) + 0.05) / (Math.min(fore, back) + 0.05);
+        if (ratio < 4.5) poor.push(`${element.className || element.tagName} ${ratio.toFixed(2)}`);
+    }
+    return poor;
+}"""
+SMALL = """() => [...document.querySelectorAll('button, select, summary, .seg, input')]
+    .filter((one) => one.checkVisibility() && !one.closest('.sr'))
+    .filter((one) => !one.matches('.check input, .seg input, .cite'))
+    .map((one) => [one.id || one.className || one.textContent, one.getBoundingClientRect()])
+    .filter(([, box]) => box.width > 0 && (box.height < 43.5 || box.width < 43.5))
+    .map(([name, box]) => `${name} ${box.width}x${box.height}`)"""
+
+
+def page_files() -> dict[str, bytes]:
+    folder = files("truespan.doors").joinpath("page")
+    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+
+
+def test_all_files_of_the_page_together_stay_under_150_kilobytes() -> None:
+    assert sum(map(len, page_files().values())) < 150_000
+
+
+def test_no_file_of_the_page_makes_markup_of_words_or_names_another_host() -> None:
+    for name, content in page_files().items():
+        text = content.decode()
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text), (
+            name
+        )
+        hosts = set(re.findall(r"https?://[^\s'\"`)]+", text))
+        assert hosts <= {"http://www.w3.org/2000/svg"}, name
+    markup = page_files()["index.html"].decode()
+    assert not re.search(r"\sstyle=|<style|\son\w+=|<script(?![^>]*\ssrc=)", markup)
+
+
+def test_the_page_does_nothing_that_its_policy_forbids(visit: Visit) -> None:
+    visit.ask(QUESTION)
+
+    (page,) = [reply for reply in visit.responses if reply.url == visit.address]
+    policy = page.header_value("content-security-policy") or ""
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    # A violation would be a complaint of the browser, and none is allowed at the end of a visit.
+    assert visit.complaints == []
+
+
+def everything(visit: Visit, reader: str) -> list[str]:
+    """Go through all that can be seen, and return what is hard to read."""
+    poor: list[str] = visit.page.evaluate(CONTRAST)
+    visit.open("The Copper Heron")
+    visit.ask(QUESTION)
+    visit.find("#options summary").click()
+    poor += visit.page.evaluate(CONTRAST)
+    visit.find("#go-answer").click()
+    expect(visit.find(".answer[aria-busy=false]")).to_be_visible()
+    poor += visit.page.evaluate(CONTRAST)
+    visit.find("#tab-why").click()
+    poor += visit.page.evaluate(CONTRAST)
+    visit.find("#tab-context").click()
+    visit.as_reader(reader)
+    visit.read_to(11)
+    expect(visit.find("#withheld .card").first).to_be_visible()
+    visit.settled()
+    poor += visit.page.evaluate(CONTRAST)
+    visit.find("#open-keys").click()
+    poor += visit.page.evaluate(CONTRAST)
+    return poor
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_their_ground_in_both_schemes(
+    visits: Callable[..., Visit], harbour: Served, scheme: str
+) -> None:
+    visit = visits(
+        harbour.address,
+        viewport={"width": 1440, "height": 900},
+        color_scheme=scheme,
+        reduced_motion="reduce",
+    )
+
+    assert everything(visit, scheme) == []
+    ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    darkness = sum(map(int, re.findall(r"\d+", ground)[:3])) < 200
+    assert darkness is (scheme == "dark")
+
+
+def test_the_scheme_can_be_chosen_against_the_system(visit: Visit) -> None:
+    visit.find("#open-settings").click()
+    visit.find("#theme").select_option("dark")
+    visit.find("#settings-form button").last.click()
+
+    visit.page.reload()
+
+    ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert sum(map(int, re.findall(r"\d+", ground)[:3])) < 200
+
+
+def test_a_phone_needs_no_sideways_scrolling_and_a_thumb_hits_every_button(
+    visits: Callable[..., Visit], harbour: Served
+) -> None:
+    visit = visits(harbour.address, **PHONE)
+
+    def fits() -> None:
+        wide = visit.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0
+        assert visit.page.evaluate(SMALL) == []
+
+    fits()
+    visit.find("[data-to=library]").click()
+    fits()
+    visit.find("button.document").filter(has_text="The Copper Heron").click()
+    expect(visit.find("#s0")).to_be_visible()
+    fits()
+    visit.find("[data-to=ask]").click()
+    visit.ask(QUESTION)
+    fits()
+    visit.find("#tab-why").click()
+    fits()
+    visit.find("label.seg").filter(has_text="As a reader").click()
+    expect(visit.find("#slider")).to_be_visible()
+    fits()
+
+
+def test_the_whole_way_can_be_gone_by_keyboard(visit: Visit) -> None:
+    keys = visit.page.keyboard
+    expect(visit.find("#s0")).to_be_attached()
+
+    keys.press("/")
+    keys.type(QUESTION)
+    keys.press("Enter")
+    visit.settled()
+    reached = tabbed_to(visit, "[data-show]")
+    keys.press("Enter")
+    expect(visit.find("#text .s.lit").first).to_be_in_viewport()
+    assert reached
+
+    assert tabbed_to(visit, "#text")
+    keys.press("ArrowDown")
+    keys.press("Shift+ArrowDown")
+    expect(visit.find("#ask-selection")).to_be_visible()
+    keys.press("a")
+    expect(visit.find("#selection")).to_be_visible()
+    visit.settled()
+
+    visit.find("#tab-context").focus()
+    keys.press("ArrowRight")
+    expect(visit.find("#tab-answer")).to_be_focused()
+    expect(visit.find("#panel-answer")).to_be_visible()
+    keys.press("?")
+    expect(visit.find("#keys")).to_be_visible()
+    keys.press("Escape")
+    expect(visit.find("#keys")).to_be_hidden()
+
+
+def tabbed_to(visit: Visit, selector: str) -> bool:
+    """Press Tab until something has the focus, and say whether it can be seen to have it."""
+    for _ in range(80):
+        visit.page.keyboard.press("Tab")
+        if visit.page.evaluate("s => document.activeElement.matches(s)", selector):
+            style = "getComputedStyle(document.activeElement).outlineStyle"
+            return visit.page.evaluate(style) != "none"
+    return False
+
+
+def test_every_control_has_a_name_and_the_page_its_landmarks(visit: Visit) -> None:
+    visit.open("The Copper Heron")
+    visit.ask(QUESTION)
+    nameless = visit.page.evaluate(
+        """() => [...document.querySelectorAll('button, input, select, textarea')]
+            .filter((one) => one.checkVisibility())
+            .filter((one) => !(one.getAttribute('aria-label') || one.textContent.trim()
+                || one.labels?.length || one.getAttribute('title')))
+            .map((one) => one.outerHTML)"""
+    )
+
+    assert nameless == []
+    for landmark in ("main", "banner", "navigation", "complementary"):
+        expect(visit.page.get_by_role(landmark).first).to_be_visible()
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("Truespan")

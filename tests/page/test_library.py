@@ -1,0 +1,139 @@
+"""The library pane: beginning with nothing, adding documents, and failures in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import FilePayload, expect
+
+import truespan
+from tests.page.shelf import BOOK, Served, served
+from tests.page.visit import Visit
+
+DESK = {"width": 1440, "height": 900}
+
+
+@pytest.fixture
+def empty(browser: object, tmp_path: Path) -> Iterator[Served]:
+    """A library with nothing in it, served."""
+    truespan.open(tmp_path / "library", create=True).close()
+    with served(tmp_path / "library") as running:
+        yield running
+
+
+def upload(visit: Visit, name: str, content: bytes) -> None:
+    """Choose a file in the form."""
+    file: FilePayload = {"name": name, "mimeType": "text/plain", "buffer": content}
+    visit.find("#files").set_input_files(file)
+
+
+def test_somebody_with_nothing_is_led_to_a_world_an_upload_and_a_question(
+    visits: Callable[..., Visit], empty: Served
+) -> None:
+    visit = visits(empty.address, viewport=DESK)
+    expect(visit.find("#panel-context")).to_contain_text("An empty library")
+
+    visit.find("#world-name").fill("harbour")
+    visit.find("#world-form button").click()
+    expect(visit.find("#panel-context")).to_contain_text("Add something to read")
+    expect(visit.find("#documents")).to_contain_text("no documents yet")
+    upload(visit, "heron.md", BOOK.encode())
+
+    expect(visit.find(".job")).to_have_attribute("data-state", "done")
+    expect(visit.find(".job progress")).to_have_js_property("value", 1)
+    expect(visit.find(".job-label")).to_contain_text("Done: 1 document")
+    expect(visit.find("button.document")).to_contain_text("The Copper Heron")
+    visit.ask("Where did the brass key hang?")
+    expect(visit.find("#panel-context .card").first).to_contain_text("barometer")
+    assert any("event: job" in body for body in visit.bodies("/events"))
+
+
+def test_a_file_that_cannot_be_read_is_said_to_be_so(visit: Visit) -> None:
+    upload(visit, "broken.docx", b"this is no archive")
+
+    job = visit.find(".job").filter(has_text="broken.docx")
+    expect(job.locator(".bad")).not_to_be_empty()
+    expect(job).not_to_have_attribute("data-state", "done")
+
+
+def test_a_file_can_be_dropped_with_labels(visit: Visit) -> None:
+    visit.find(".more summary").click()
+    visit.find("#up-title").fill("A Dropped Note")
+    visit.find("#up-tags").fill("paper, ink")
+    handed = visit.page.evaluate_handle(
+        """() => {
+            const handed = new DataTransfer();
+            handed.items.add(new File(["The inkwell stands on the sill."], "ink.txt"));
+            return handed;
+        }"""
+    )
+
+    visit.find("#drop").dispatch_event("drop", {"dataTransfer": handed})
+
+    expect(visit.find("button.document").filter(has_text="A Dropped Note")).to_be_visible()
+
+
+def test_a_server_that_is_gone_is_said_in_words_and_asked_again(
+    visits: Callable[..., Visit], empty: Served
+) -> None:
+    visit = visits(empty.address, viewport=DESK)
+    visit.find("#world-name").fill("gone")
+    visit.find("#world-form button").click()
+    expect(visit.find("#world")).to_contain_text("gone")
+    visit.failures_expected = True
+
+    empty.stop()
+    visit.find("#question").fill("Is anybody there?")
+    visit.find("#go").click()
+
+    alert = visit.find("#alerts")
+    expect(alert).to_contain_text("Truespan does not answer")
+    expect(alert).to_contain_text("truespan serve")
+    expect(alert.get_by_role("button", name="Try again")).to_be_visible()
+    alert.get_by_role("button", name="Close").click()
+    expect(alert).to_be_empty()
+
+
+def test_input_that_the_server_refuses_is_explained_with_its_code(visit: Visit) -> None:
+    visit.failures_expected = True
+
+    visit.find("#question").fill("!" * 990)
+    visit.find("#go").click()
+
+    expect(visit.find("#alerts code")).to_have_text("query_too_long")
+    expect(visit.find("#alerts strong")).not_to_be_empty()
+
+
+def test_a_question_without_words_gets_a_hint_and_no_request(visit: Visit) -> None:
+    before = len(visit.requests)
+
+    visit.find("#question").fill("   ")
+    visit.find("#go").click()
+
+    expect(visit.find("#question-hint")).to_contain_text("Type a question")
+    assert len(visit.requests) == before
+
+
+def test_a_wrong_token_is_refused_in_words_and_can_be_put_right(visit: Visit) -> None:
+    visit.failures_expected = True
+    visit.find("#open-settings").click()
+    visit.find("#token").fill("ts_wrong")
+    visit.find("#settings-form button").last.click()
+
+    expect(visit.find("#alerts code")).to_have_text("unauthorized")
+    visit.find("#alerts").get_by_role("button", name="Settings").click()
+    visit.find("#token").fill("")
+    visit.find("#settings-form button").last.click()
+
+    expect(visit.find("#caller")).to_have_text("Owner")
+    expect(visit.find("#alerts")).to_be_empty()
+
+
+def test_a_reload_leads_back_to_the_same_document(visit: Visit) -> None:
+    visit.open("mill.docx")
+
+    visit.page.reload()
+
+    expect(visit.find("#reading-title")).to_have_text("mill.docx")

@@ -1,0 +1,181 @@
+"""Asking as a reader: the slider, the boundary, and what stays out of sight."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.page.shelf import BOUNDARY, LAST_READ, QUESTION, UNREAD, Served
+from tests.page.visit import Visit
+
+BOOK = "The Copper Heron"
+
+
+def reading(visit: Visit, name: str, sid: int) -> None:
+    """Open the book as a reader who has come so far, with a question."""
+    visit.open(BOOK)
+    visit.as_reader(name)
+    visit.read_to(sid)
+    visit.ask(QUESTION)
+
+
+def none_of(words: tuple[str, ...], texts: list[str]) -> None:
+    assert texts
+    for text in texts:
+        assert [word for word in words if word in text] == []
+
+
+def test_moving_the_slider_back_takes_what_lies_ahead_out_of_what_is_given(visit: Visit) -> None:
+    reading(visit, "back", 16)
+    expect(visit.find("#given")).to_contain_text(UNREAD[0])
+    before = len(visit.responses)
+
+    visit.read_to(LAST_READ)
+
+    expect(visit.find("#given")).not_to_contain_text(UNREAD[0])
+    expect(visit.find("#withheld .card.ahead").first).to_be_visible()
+    visit.settled()
+    visit.responses = visit.responses[before:]
+    none_of(UNREAD, visit.bodies("/readers/"))
+
+
+def test_no_reply_to_a_reader_holds_a_word_that_lies_ahead_wherever_the_slider_was(
+    visit: Visit,
+) -> None:
+    reading(visit, "near", 3)
+    for sid in (LAST_READ, 7, -1, 10):
+        visit.read_to(sid)
+        expect(visit.find("#boundary")).to_contain_text(
+            f"sentence {sid}" if sid >= 0 else "Nothing has been read"
+        )
+    visit.settled()
+    visit.find("#go-answer").click()
+    expect(visit.find(".answer[aria-busy=false]")).to_be_visible()
+
+    none_of(UNREAD, visit.bodies("/readers/"))
+    expect(visit.find("#panel-answer")).not_to_contain_text(UNREAD[0])
+
+
+def test_the_boundary_sentence_is_named_and_marked_in_the_text(visit: Visit) -> None:
+    reading(visit, "marked", LAST_READ)
+
+    expect(visit.find("#boundary q")).to_contain_text(BOUNDARY)
+    expect(visit.find(f"#s{LAST_READ} + #here")).to_have_text("You are here")
+    expect(visit.find(f"#s{LAST_READ}")).not_to_have_class(re.compile("unread"))
+    unread = visit.find(f"#s{LAST_READ + 1}")
+    expect(unread).to_have_class(re.compile("unread"))
+    expect(unread).to_have_attribute("aria-hidden", "true")
+    assert "blur" in unread.evaluate("span => getComputedStyle(span).filter")
+
+    visit.find("#veil").uncheck()
+    assert unread.evaluate("span => getComputedStyle(span).filter") == "none"
+
+
+def test_what_is_withheld_is_not_on_the_page_until_somebody_reveals_it(visit: Visit) -> None:
+    reading(visit, "veiled", LAST_READ)
+    ahead = visit.find("#withheld .card.ahead").first
+    expect(ahead).to_contain_text("ahead")
+    expect(visit.find("#panel-context")).not_to_contain_text(UNREAD[0])
+
+    ahead.get_by_role("button").click()
+
+    expect(ahead).to_contain_text(UNREAD[0])
+
+
+def test_arrow_keys_move_the_slider_sentence_by_sentence_and_the_last_move_counts(
+    visit: Visit, harbour: Served
+) -> None:
+    reading(visit, "steps", 2)
+
+    visit.find("#slider").focus()
+    for _ in range(5):
+        visit.page.keyboard.press("ArrowRight")
+
+    expect(visit.find("#slider")).to_have_attribute("aria-valuetext", re.compile("^Sentence 7 of"))
+    expect(visit.find("#boundary")).to_contain_text("sentence 7")
+    visit.page.wait_for_load_state("networkidle")
+    world = visit.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('world')")
+    where = visit.page.request.get(
+        f"{harbour.address}v1/worlds/{world}/readers/steps/position?book=heron.md"
+    )
+    assert where.json()["sid"] == 7
+
+
+def test_chapter_marks_lie_along_the_slider_and_buttons_go_by_them(visit: Visit) -> None:
+    reading(visit, "chapters", 0)
+    expect(visit.find("#position .chapter-tick")).to_have_count(4)
+
+    visit.find("#position").get_by_role("button", name="Chapter ›").click()
+    expect(visit.find("#position-label")).to_contain_text("Sentence 6 of")
+    visit.find("#position").get_by_role("button", name="Chapter ›").click()
+    expect(visit.find("#position-label")).to_contain_text(f"Sentence {LAST_READ} of")
+
+
+def test_a_position_that_could_not_be_written_down_is_taken_back_and_said(visit: Visit) -> None:
+    reading(visit, "failing", 5)
+    visit.failures_expected = True
+    body = {"code": "store_busy", "detail": "The store is busy.", "advice": "Try again."}
+    visit.page.route(
+        "**/position",
+        lambda route: route.fulfill(
+            status=503, content_type="application/problem+json", body=json.dumps(body)
+        ),
+    )
+
+    visit.read_to(9)
+
+    expect(visit.find("#alerts")).to_contain_text("The store is busy. Try again.")
+    expect(visit.find("#position-label")).to_contain_text("Sentence 5 of")
+
+
+def test_a_selection_can_be_read_to_and_asked_about_within_what_a_reader_may_ask(
+    visit: Visit,
+) -> None:
+    reading(visit, "selecting", 4)
+    visit.find("#veil").uncheck()
+
+    visit.find("#s10").select_text()
+    with visit.page.expect_response(lambda reply: reply.request.method == "PUT"):
+        visit.find("#read-here").click()
+    expect(visit.find("#position-label")).to_contain_text("Sentence 10 of")
+
+    visit.find("#s3").select_text()
+    visit.find("#ask-selection").click()
+    expect(visit.find("#question")).to_have_value(re.compile("^Old Marten oiled it"))
+    visit.settled()
+    none_of(UNREAD, visit.bodies("/readers/"))
+
+    visit.page.evaluate("document.querySelector('#s3').textContent = 'long '.repeat(300)")
+    visit.find("#s3").select_text()
+    visit.find("#ask-selection").click()
+    expect(visit.find("#question-hint")).to_contain_text("may have 1,000 characters")
+
+
+def test_a_token_bound_to_a_reader_shows_the_read_part_and_cannot_move(
+    visits: Callable[..., Visit], harbour: Served, visit: Visit
+) -> None:
+    visit.open(BOOK)
+    visit.as_reader("bound")
+    visit.read_to(LAST_READ)
+    secret = harbour.token("--world", "harbour", "--reader", "bound")
+    held = visits(harbour.address, viewport={"width": 1440, "height": 900})
+
+    held.find("#open-settings").click()
+    held.find("#token").fill(secret)
+    held.responses.clear()
+    held.find("#settings button[type=submit], #settings form button:not([type])").click()
+    expect(held.find("#caller")).to_have_text("Token for bound")
+    expect(held.find(f"#s{LAST_READ}")).to_be_visible()
+    held.ask(QUESTION)
+
+    expect(held.find("#position-fixed")).to_contain_text("only the library’s owner moves")
+    expect(held.find("#slider")).to_have_count(0)
+    expect(held.find(f"#s{LAST_READ + 1}")).to_have_count(0)
+    expect(held.find("#mode-owner")).to_be_disabled()
+    expect(held.find("#intake")).to_be_hidden()
+    none_of(UNREAD, held.bodies("/"))
+    kept = held.page.evaluate("[JSON.stringify(localStorage), document.cookie, location.href]")
+    assert all(secret not in place for place in kept)

@@ -1,0 +1,113 @@
+"""A visit to the page, with all that went over the wire and all that the browser complained of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    Response,
+    expect,
+)
+
+EXPECTED = "Failed to load resource"
+"""How the browser reports a status that the page itself puts into words."""
+
+
+@dataclass(slots=True)
+class Visit:
+    """A page that is open, and what it has done so far."""
+
+    page: Page
+    address: str
+    complaints: list[str] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
+    failures_expected: bool = False
+
+    def find(self, selector: str) -> Locator:
+        """Return what a selector means on the page."""
+        return self.page.locator(selector)
+
+    def open(self, title: str) -> None:
+        """Choose a document."""
+        self.find(
+            "button.document",
+        ).filter(has_text=title).click()
+        expect(self.find("#reading-title")).to_have_text(title)
+        expect(self.find("#s0")).to_be_attached()
+
+    def ask(self, question: str) -> None:
+        """Ask for context, and wait until it is there."""
+        self.find("#question").fill(question)
+        self.find("#go").click()
+        self.settled()
+
+    def settled(self) -> None:
+        """Wait until a result is shown and nothing is under way."""
+        expect(self.find("#panel-context .summary")).to_be_visible()
+        expect(self.find("#panel-context[aria-busy]")).to_have_count(0)
+
+    def as_reader(self, name: str) -> None:
+        """Ask as a reader from now on."""
+        self.find(
+            "label.seg",
+        ).filter(has_text="As a reader").click()
+        self.find("#reader").fill(name)
+        self.find("#reader").press("Enter")
+        expect(self.find("#position .position-head")).to_contain_text(f"of {name}")
+
+    def read_to(self, sid: int) -> None:
+        """Type a sentence number beside the slider, and wait until the server has it."""
+        with self.page.expect_response(lambda reply: reply.request.method == "PUT"):
+            self.find("#position-number").fill(str(sid))
+            self.find("#position-number").press("Enter")
+
+    def bodies(self, part: str) -> list[str]:
+        """Return what came back from addresses that contain this, as far as it came at all."""
+        return [
+            reply.text()
+            for reply in self.responses
+            if part in urlsplit(reply.url).path and reply.request.failure is None
+        ]
+
+    def hosts(self) -> set[str]:
+        """Return whom the page has asked for anything."""
+        schemes = ("http", "https", "ws", "wss")
+        split = [urlsplit(request.url) for request in self.requests]
+        return {address.netloc for address in split if address.scheme in schemes}
+
+
+def begin(browser: Browser, address: str, **context: object) -> Visit:
+    """Open the page, and keep a record of all it does."""
+    page = browser.new_context(**context).new_page()  # type: ignore[arg-type]
+    page.set_default_timeout(20_000)
+    visit = Visit(page, address)
+
+    def said(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            visit.complaints.append(message.text)
+
+    page.on("console", said)
+    page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+    page.on("request", lambda request: visit.requests.append(request))
+    page.on("response", lambda reply: visit.responses.append(reply))
+    page.goto(address)
+    expect(page.locator("body[data-ready]")).to_be_attached()
+    return visit
+
+
+def end(visit: Visit) -> None:
+    """Hold a visit against what is true of every one: no complaints, and no other host."""
+    complaints = [
+        line for line in visit.complaints if not (visit.failures_expected and EXPECTED in line)
+    ]
+    hosts = visit.hosts()
+    visit.page.context.close()
+    assert complaints == []
+    assert hosts == {urlsplit(visit.address).netloc}

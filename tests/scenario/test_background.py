@@ -1,0 +1,234 @@
+"""Uploads and background jobs when processes are killed, race, or what they brought is deleted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import truespan
+from tests.forensics import rare_text, traces
+from tests.mortal import library
+from tests.promises import proves
+from tests.worlds import WordCounter, WordEmbedder
+from truespan.adapters.remains import FolderRemains
+from truespan.compose import open_library
+from truespan.engine.library import Library, World
+from truespan.errors import JobNotResumable, ProviderRefused
+from truespan.ingest.command import IngestRequest
+from truespan.model.chunk import Vector
+from truespan.model.job import JobState
+from truespan.model.upload import Upload
+
+STEPS = (*range(1, 5), *range(6, 60, 3))
+"""Each of the first ones, in which an upload becomes a job, and some of those that all jobs have."""
+TALE = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(60))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A folder for a library; what is handed over lies beside it."""
+    (tmp_path / "tale.txt").write_text(TALE)
+    yield tmp_path / "library"
+    with opened(tmp_path / "library") as left:
+        left._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def opened(folder: Path, **changes: object) -> Library:
+    folder.mkdir(exist_ok=True)
+    places = ("store.db", "index", "assets", "uploads")
+    remains = FolderRemains(*(folder / place for place in places))
+    return Library(replace(library(folder)._parts, remains=remains, **changes))
+
+
+def waited(made: Library) -> None:
+    made._parts.queue.wait()  # type: ignore[attr-defined]
+
+
+def uploads(folder: Path) -> list[Path]:
+    return [path for path in (folder / "uploads").rglob("*") if path.is_file()]
+
+
+def command(folder: Path, world: World, action: str, step: int) -> list[str]:
+    tale = str(folder.parent / "tale.txt")
+    return [sys.executable, "-m", "tests.mortal", str(folder), world.id, action, str(step), tale]
+
+
+@proves("ingest.durability-order", "ingest.no-duplicates")
+def test_an_upload_killed_at_any_step_is_carried_in_by_the_next_server(home: Path) -> None:
+    told, ended = 0, False
+    with opened(home) as made:
+        for step in STEPS:
+            world = made.create_world(f"world {step}")
+            done = subprocess.run(
+                command(home, world, "upload", step), capture_output=True, text=True
+            )
+            assert done.returncode in (0, -signal.SIGKILL), done.stderr
+
+            taken = made.resume_waiting()
+            waited(made)
+
+            jobs = world.jobs.list()
+            assert [job.state for job in jobs] == [JobState.DONE] * len(jobs)
+            assert uploads(home) == []
+            if not jobs:
+                # It was killed before anybody was told that the upload is there.
+                assert world.documents() == []
+                continue
+            told += 1
+            [document] = world.documents()
+            assert (document.embedded, document.active) == (document.chunks, 1)
+            assert world.text("tale.txt") == TALE
+            assert made._parts.index.count(world._scope()) == document.chunks  # type: ignore[arg-type]
+            if done.returncode == 0:
+                assert taken == []
+                ended = True
+                break
+    assert told > 4
+    assert ended
+
+
+def left_behind(made: Library, world: World, name: str, text: str = TALE) -> str:
+    """Make the job of an upload whose process went away before it began."""
+    parts, scope = made._parts, world._scope()
+    assert parts.uploads is not None
+    assert scope is not None
+    gone = parts.processes.own().rpartition("/")[0] + "/999999999:1"
+    with parts.uploads.receive(scope.world, [Upload(name, f"{text} {name}".encode())]) as batch:
+        request = IngestRequest(uploads=batch).spelled()
+        return parts.store.queue_job(scope, "ingest", request, gone).id
+
+
+@proves("store.second-process")
+def test_of_several_servers_that_start_at_once_one_takes_each_job(home: Path) -> None:
+    with opened(home) as made:
+        world = made.world("world", create=True)
+        world.ingest(home.parent / "tale.txt")
+        left = [left_behind(made, world, f"{count}.txt") for count in range(12)]
+
+        servers = [
+            subprocess.Popen(command(home, world, "serve", 0), stdout=subprocess.PIPE, text=True)
+            for _ in range(3)
+        ]
+        taken = [server.communicate()[0].split() for server in servers]
+
+        assert [server.returncode for server in servers] == [0, 0, 0]
+        assert sorted(job for jobs in taken for job in jobs) == sorted(left)
+        assert {world.jobs.get(job).state for job in left} == {JobState.DONE}
+        assert len(world.documents()) == 13
+        assert all(one.active == 1 for one in world.documents())
+        assert uploads(home) == []
+
+
+def vectors(made: Library) -> list[Vector]:
+    rows = made._parts.store._connections.query("SELECT vector FROM vectors")  # type: ignore[attr-defined]
+    return [Vector(row[0]) for row in rows]
+
+
+def uploaded_twice(made: Library) -> tuple[World, str]:
+    """Upload a document, and once more with a provider that refuses, so that the file is kept."""
+    first, second = rare_text("first"), rare_text("second")
+    world = made.create_world("world")
+    world.submit_uploads([Upload("secret.txt", first.encode())])
+    waited(made)
+    embedder = made._parts.embedder
+    assert isinstance(embedder, WordEmbedder)
+    embedder.before = refuse
+    both = [Upload("secret.txt", second.encode()), Upload("other.txt", b"Another. One more.")]
+    job = world.submit_uploads(both)
+    waited(made)
+    embedder.before = None
+    assert world.jobs.get(job.id).state is JobState.FAILED
+    return world, f"{first} {second}"
+
+
+def refuse() -> None:
+    raise ProviderRefused("The provider said no.")
+
+
+@proves("upkeep.deletion-complete")
+def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
+    with opened(home) as made:
+        world, text = uploaded_twice(made)
+        own = vectors(made)
+        assert any("uploads" in place for place in traces(home, text, own))
+
+        receipt = world.delete("secret.txt")
+
+        assert (receipt.uploads.files, receipt.erased) == (1, True)
+        assert traces(home, text, own) == []
+        assert "secret" not in str([path.read_bytes() for path in uploads(home)])
+        # What was handed over with it is not lost.
+        job = world.submit_resume(world.jobs.list()[0].id)
+        waited(made)
+        assert world.jobs.get(job.id).state is JobState.DONE
+        assert [one.name for one in world.documents()] == ["other.txt"]
+    assert traces(home, text, own) == []
+    assert uploads(home) == []
+
+
+@proves("upkeep.deletion-complete")
+def test_a_look_through_the_files_finds_an_upload_that_is_still_kept(home: Path) -> None:
+    with opened(home) as made:
+        world, _ = uploaded_twice(made)
+        first = rare_text("first")
+        # The very same text waits under another name, and is not in the store yet.
+        left_behind(made, world, "copy.txt", first)
+
+        receipt = world.delete("secret.txt")
+
+        assert receipt.check is not None
+        assert receipt.check.found > 0
+        assert not receipt.erased
+
+
+@proves("upkeep.deletion-complete")
+def test_no_byte_of_what_was_uploaded_to_a_deleted_world_is_left(home: Path) -> None:
+    with opened(home) as made:
+        _, text = uploaded_twice(made)
+        own = vectors(made)
+
+        receipt = made.delete_world("world")
+
+        assert receipt.erased
+        assert receipt.uploads.files == 2
+        assert traces(home, text, own) == []
+        assert list((home / "uploads").iterdir()) == []
+
+
+@proves("upkeep.backup-restores")
+def test_uploads_are_not_in_a_backup_and_their_jobs_are_interrupted_there(
+    home: Path, tmp_path: Path
+) -> None:
+    text = rare_text("not in a backup")
+    with open_library(home, create=True, embedder=WordEmbedder(), counter=WordCounter()) as made:
+        world = made.create_world("world")
+        embedder = made._parts.embedder
+        assert isinstance(embedder, WordEmbedder)
+        embedder.before = refuse
+        failed = world.submit_uploads([Upload("failed.txt", text.encode())])
+        waited(made)
+        assert uploads(home)
+        left_behind(made, world, "queued.txt")
+        scope = world._scope()
+        assert scope is not None
+        made._parts.store.begin_job(scope, "ingest", "{}", "another-machine/1:1")
+        made.backup(tmp_path / "library.backup")
+
+    truespan.restore(tmp_path / "library.backup", tmp_path / "again")
+
+    with open_library(tmp_path / "again", embedder=WordEmbedder(), counter=WordCounter()) as made:
+        world = made.world("world")
+        states = {job.state for job in world.jobs.list() if job.id != failed.id}
+        assert states == {JobState.INTERRUPTED}
+        assert made.resume_waiting() == []
+        for job in world.jobs.list()[1:]:
+            with pytest.raises(JobNotResumable):
+                world.submit_resume(job.id)
+        assert not (tmp_path / "again" / "uploads").exists()
+        made._parts.index.retire()  # type: ignore[attr-defined]

@@ -1,0 +1,90 @@
+"""A server process on a library: started, asked on loopback, and ended by its id."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running server. `address` ends with a slash; `token` goes with every request, if there is
+    one."""
+
+    address: str
+    process: subprocess.Popen[str]
+    token: str | None = None
+
+    def under(self, token: str | None) -> Served:
+        """Return the same server as the bearer of a token sees it; None for nobody's."""
+        return Served(self.address, self.process, token)
+
+    def ask(self, method: str, path: str, **given: Any) -> httpx2.Response:
+        """Send one request and return the whole reply; `given` is as httpx2 takes it."""
+        headers = dict(given.pop("headers", {}))
+        if self.token is not None:
+            headers.setdefault("authorization", f"Bearer {self.token}")
+        url = self.address + path.removeprefix("/")
+        return httpx2.request(method, url, headers=headers, timeout=TIMEOUT, **given)
+
+    def get(self, path: str, **given: Any) -> httpx2.Response:
+        """Get something."""
+        return self.ask("GET", path, **given)
+
+    def post(self, path: str, body: Any = None, **given: Any) -> httpx2.Response:
+        """Send a JSON body; without one, an empty one."""
+        return self.ask("POST", path, **({"json": body} if body is not None else {}), **given)
+
+
+@contextmanager
+def served(
+    library: Path, *options: str, errors: Path | None = None, quiet: bool = True
+) -> Iterator[Served]:
+    """Serve a library with `truespan serve` on a free port of this machine.
+
+    The process is ended by its id and must end well; unless `quiet` is false, nothing may have come
+    out on its standard error.
+    """
+    said = errors or library.parent / f"{library.name}-served.log"
+    command = [sys.executable, "-m", "truespan", "serve", "--library", str(library)]
+    with said.open("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [*command, "--port", "0", "--json", *options],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            encoding="utf-8",
+        )
+        try:
+            yield Served(_address(process, said), process)
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+            process.wait(30)
+            assert process.stdout
+            process.stdout.close()
+    assert not quiet or said.read_text("utf-8") == ""
+
+
+def _address(process: subprocess.Popen[str], said: Path) -> str:
+    """Return where the server says that it is, once it listens."""
+    assert process.stdout
+    lines: list[str] = []
+    while line := process.stdout.readline():
+        lines.append(line)
+        try:
+            return json.loads("".join(lines))["address"]
+        except json.JSONDecodeError:
+            continue
+    raise AssertionError(f"It does not serve: {said.read_text('utf-8')}")

@@ -1,0 +1,470 @@
+"""Jobs in the background: checked at once, done in turn, stopped, cancelled and taken up again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worlds import Place, WordEmbedder, place
+from truespan.engine import worker
+from truespan.engine.job_thread import JobThread
+from truespan.engine.jobs import Jobs
+from truespan.engine.library import Library, World
+from truespan.errors import (
+    Interrupted,
+    InvalidSettings,
+    JobNotFound,
+    JobNotResumable,
+    NotAllowed,
+    ProfileMismatch,
+    ProviderRefused,
+    SourceMissing,
+    TruespanError,
+    WorldNotFound,
+)
+from truespan.model.ids import WorldId
+from truespan.model.job import Job, JobState
+from truespan.model.scope import Authority, Verb
+from truespan.model.source import Declared
+from truespan.model.upload import Upload
+
+STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
+WAIT = 30.0
+
+
+class Gate:
+    """An embedder's door: whoever comes to it is noticed, and waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.reached.set()
+        assert self.opened.wait(WAIT)
+
+
+def refuse() -> None:
+    raise ProviderRefused("The provider said no.")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    made = place(tmp_path)
+    yield made
+    made.library.close()
+
+
+def queue_of(here: Place) -> JobThread:
+    queue = here.library._parts.queue
+    assert isinstance(queue, JobThread)
+    return queue
+
+
+def settled(here: Place, world: World, job: Job) -> Job:
+    queue_of(here).wait()
+    return world.jobs.get(job.id)
+
+
+def files(here: Place) -> list[Path]:
+    return [path for path in (here.folder / "uploads").rglob("*") if path.is_file()]
+
+
+@contextmanager
+def held_up(here: Place) -> Iterator[Gate]:
+    """Keep the worker busy with a job of another world until the block ends."""
+    gate = here.embedder.before = Gate()
+    busy = here.library.world("busy", create=True)
+    busy.submit_uploads([Upload("busy.txt", b"Nothing else happens meanwhile.")])
+    assert gate.reached.wait(WAIT)
+    yield gate
+    here.embedder.before = None
+    gate.opened.set()
+
+
+def test_a_submitted_ingest_is_queued_and_then_done(here: Place) -> None:
+    world = here.library.create_world("world")
+    path = here.write("a.txt", STORY)
+
+    with held_up(here):
+        job = world.submit_ingest(path, kind="book", title="A", tags=["x"], version="2.0")
+        assert (job.state, job.background) == (JobState.QUEUED, True)
+        assert world.jobs.get(job.id) == job
+        assert world.documents() == []
+
+    done = settled(here, world, job)
+    assert (done.state, done.counts.documents, done.counts.fraction) == (JobState.DONE, 1, 1.0)
+    [document] = world.documents()
+    assert (document.kind, document.title, document.tags, document.version) == (
+        "book", "A", ("x",), "2.0",
+    )  # fmt: skip
+    assert document.embedded == document.chunks
+
+
+def test_an_upload_becomes_a_document_and_no_file_stays(here: Place) -> None:
+    world = here.library.create_world("world")
+
+    job = world.submit_uploads([Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")])
+
+    assert settled(here, world, job).state is JobState.DONE
+    [document] = world.documents()
+    assert (document.name, document.path) == ("tale.txt", "upload:tale.txt")
+    states = {one.name: one.state for one in world.jobs.documents(job.id)}
+    assert states == {"tale.txt": "embedded", "bad.pdf": "failed"}
+    assert files(here) == []
+
+
+def test_the_same_name_is_the_same_document(here: Place) -> None:
+    world = here.library.create_world("world")
+
+    with held_up(here):
+        jobs = [
+            world.submit_uploads([Upload("a.txt", text)])
+            for text in (b"The first.", b"The second.")
+        ]
+
+    assert [settled(here, world, job).state for job in jobs] == [JobState.DONE, JobState.DONE]
+    [document] = world.documents()
+    assert document.active == 2
+    assert world.text("a.txt") == "The second."
+
+
+def test_what_is_wrong_is_told_at_once_and_makes_no_job(here: Place) -> None:
+    world = here.world(a__txt=STORY)
+    before = world.jobs.list()
+    wrong: list[tuple[type[TruespanError], Any]] = [
+        (SourceMissing, lambda: world.submit_ingest("nowhere/at/all")),
+        (InvalidSettings, lambda: world.submit_ingest([])),
+        (InvalidSettings, lambda: world.submit_ingest("a", kind="novel")),
+        (InvalidSettings, lambda: world.submit_uploads([Upload("../a", b"x")])),
+        (InvalidSettings, lambda: world.submit_uploads([Upload("a", b"x")], kind="novel")),
+        (InvalidSettings, lambda: world.submit_uploads([Upload("a", b"x")], chunking="none")),
+        (InvalidSettings, lambda: world.submit_uploads([])),
+        (InvalidSettings, lambda: world.generations.submit_reindex(embedding="none")),
+        (InvalidSettings, lambda: world.generations.submit_reindex(chunking="none")),
+        (JobNotFound, lambda: world.submit_resume("none")),
+        (JobNotResumable, lambda: world.submit_resume(before[0].id)),
+    ]
+
+    for error, call in wrong:
+        with pytest.raises(error):
+            call()
+
+    assert world.jobs.list() == before
+    assert files(here) == []
+
+
+def test_a_model_that_is_not_the_worlds_is_told_at_once(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    here.world(a__txt=STORY)
+    here.library.close()
+    other = WordEmbedder(profile=replace(here.embedder.profile, model="other"))
+    with place(tmp_path, embedder=other).library as library, pytest.raises(ProfileMismatch):
+        library.world("world").submit_uploads([Upload("a.txt", b"x")])
+    assert files(here) == []
+
+
+def test_who_may_not_write_submits_nothing(here: Place) -> None:
+    world = here.world(a__txt=STORY)
+    reading = Authority(worlds=frozenset({WorldId(world.id)}), verbs=frozenset({Verb.READ}))
+    view = here.library.under(reading).world("world")
+
+    for call in (
+        lambda: view.submit_uploads([Upload("a.txt", b"x")]),
+        lambda: view.submit_ingest(here.write("b.txt", "B.")),
+        lambda: view.submit_resume(world.jobs.list()[0].id),
+    ):
+        with pytest.raises(WorldNotFound):
+            call()
+    for call in (view.generations.submit_reindex, here.library.under(reading).resume_waiting):
+        with pytest.raises(NotAllowed):
+            call()
+    assert files(here) == []
+
+
+def test_a_generation_is_built_in_the_background(here: Place) -> None:
+    world = here.world(a__txt=STORY)
+
+    job = world.generations.submit_reindex(chunking="sentences")
+
+    assert (job.kind, job.state) == ("reindex", JobState.QUEUED)
+    assert settled(here, world, job).state is JobState.DONE
+    [_, built] = world.generations.list()
+    assert (built.complete, built.is_default) == (True, False)
+
+
+def test_a_queued_job_is_cancelled_at_once_and_never_done(here: Place) -> None:
+    world = here.library.create_world("world")
+    with held_up(here):
+        kept = world.submit_uploads([Upload("kept.txt", b"Kept.")])
+        job = world.submit_uploads([Upload("gone.txt", b"Gone.")])
+        before = len(files(here))
+
+        assert world.jobs.cancel(job.id).state is JobState.CANCELLED
+
+        assert len(files(here)) < before
+        with pytest.raises(JobNotResumable, match="without its uploads"):
+            world.submit_resume(job.id)
+
+    assert settled(here, world, job).state is JobState.CANCELLED
+    assert settled(here, world, kept).state is JobState.DONE
+    assert [one.name for one in world.documents()] == ["kept.txt"]
+
+
+def test_a_running_upload_that_is_cancelled_leaves_no_file(here: Place) -> None:
+    world = here.library.create_world("world")
+
+    def cancel() -> None:
+        here.clock.time += 2.0
+        world.jobs.cancel(world.jobs.list()[0].id)
+
+    here.embedder.before = cancel
+    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+
+    assert settled(here, world, job).state is JobState.CANCELLED
+    assert files(here) == []
+
+
+def test_a_failed_upload_goes_on_with_what_was_kept(here: Place) -> None:
+    world = here.library.create_world("world")
+    here.embedder.before = refuse
+    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+    failed = settled(here, world, job)
+    assert (failed.state, failed.error) == (JobState.FAILED, "provider_refused")
+    assert files(here)
+
+    here.embedder.before = None
+    again = world.submit_resume(job.id)
+
+    assert (again.id, again.state, again.error) == (job.id, JobState.QUEUED, None)
+    assert settled(here, world, job).state is JobState.DONE
+    assert files(here) == []
+
+
+def test_a_failed_upload_can_be_gone_on_with_in_the_foreground_too(here: Place) -> None:
+    world = here.library.create_world("world")
+    here.embedder.before = refuse
+    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+    settled(here, world, job)
+
+    here.embedder.before = None
+
+    assert world.resume(job.id).ingested == ["a.txt"]
+    assert files(here) == []
+
+
+def test_giving_up_a_failed_upload_removes_its_files(here: Place) -> None:
+    world = here.library.create_world("world")
+    here.embedder.before = refuse
+    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+    settled(here, world, job)
+
+    world.jobs.cancel(job.id)
+
+    assert files(here) == []
+
+
+def test_one_that_fails_keeps_nobody_else_waiting(here: Place) -> None:
+    def fail() -> None:
+        here.embedder.before = None
+        raise ValueError("secret words")
+
+    world = here.library.create_world("world")
+    here.embedder.before = fail
+    jobs = [world.submit_uploads([Upload(name, b"One. Two.")]) for name in ("a.txt", "b.txt")]
+
+    states = [settled(here, world, job) for job in jobs]
+
+    assert [(job.state, job.error) for job in states] == [
+        (JobState.FAILED, "ValueError"),
+        (JobState.DONE, None),
+    ]
+
+
+def closed_while_running(here: Place, *waiting: bytes) -> list[Job]:
+    """Close a library whose worker is in the middle of one job while others wait."""
+    gate = here.embedder.before = Gate()
+    world = here.library.create_world("world")
+    jobs = [world.submit_uploads([Upload("first.txt", STORY.encode())])]
+    assert gate.reached.wait(WAIT)
+    jobs += [world.submit_uploads([Upload(f"{text!r}.txt", text)]) for text in waiting]
+    closing = threading.Thread(target=here.library.close)
+    closing.start()
+    assert queue_of(here)._stopping.wait(WAIT)
+    gate.opened.set()
+    closing.join(WAIT)
+    return jobs
+
+
+def test_closing_interrupts_what_runs_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    jobs = closed_while_running(place(tmp_path), b"Second.", b"Third.")
+
+    after = place(tmp_path)
+    with after.library as library:
+        world = library.world("world")
+        assert {job.state for job in world.jobs.list()} == {JobState.INTERRUPTED}
+        assert after.sql("SELECT DISTINCT state, crashes FROM jobs") == [("interrupted", 0)]
+
+        taken = library.resume_waiting()
+
+        assert [job.id for job in taken] == [job.id for job in jobs]
+        assert {settled(after, world, job).state for job in jobs} == {JobState.DONE}
+        assert len(world.documents()) == 3
+        assert files(after) == []
+
+
+def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    queue = JobThread(closing_seconds=0.0)
+    library = Library(replace(here.library._parts, queue=queue))
+    gate = here.embedder.before = Gate()
+    world = library.create_world("world")
+    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+    assert gate.reached.wait(WAIT)
+    thread = queue._thread
+    assert thread is not None
+
+    queue.close()
+
+    assert world.jobs.get(job.id).state is JobState.INTERRUPTED
+    gate.opened.set()
+    thread.join(WAIT)
+    assert not thread.is_alive()
+    assert world.jobs.get(job.id).state is JobState.INTERRUPTED
+    late = world.submit_uploads([Upload("late.txt", b"Too late.")])
+    assert world.jobs.get(late.id).state is JobState.INTERRUPTED
+    library.close()
+
+
+def left_by(here: Place, world: World, process: str = "gone", **columns: Any) -> Job:
+    """Make a job that a process left which is gone."""
+    parts = here.library._parts
+    machine = parts.processes.own().rpartition("/")[0]
+    job = parts.store.queue_job(
+        here.scope(world),
+        "ingest",
+        world._intake(here.scope(world))
+        .request([here.write("left.txt", STORY)], None, Declared(), prune=False, allow_empty=False)
+        .spelled(),
+        f"{machine}/999999999:{process}",
+    )
+    for column, value in columns.items():
+        here.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", value, job.id)
+    return job
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_what_a_process_left_that_is_gone_is_interrupted_and_taken_up(
+    here: Place, state: str
+) -> None:
+    world = here.world(a__txt=STORY)
+    job = left_by(here, world, state=state)
+    assert world.jobs.get(job.id).state is JobState.INTERRUPTED
+
+    assert [one.id for one in here.library.resume_waiting()] == [job.id]
+
+    assert settled(here, world, job).state is JobState.DONE
+    assert here.library.resume_waiting() == []
+
+
+def test_what_somebody_stopped_on_purpose_is_left_alone(here: Place) -> None:
+    world = here.library.create_world("world")
+
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        world.ingest(here.write("a.txt", STORY), on_progress=stop)
+    cancelled = left_by(here, world)
+    world.jobs.cancel(cancelled.id)
+    resumed = left_by(here, world)
+    with pytest.raises(Interrupted):
+        world.resume(resumed.id, on_progress=stop)
+
+    assert here.library.resume_waiting() == []
+    assert {job.state for job in world.jobs.list()} == {JobState.INTERRUPTED, JobState.CANCELLED}
+
+
+def test_one_that_takes_its_process_with_it_is_not_taken_up_for_ever(here: Place) -> None:
+    world = here.world(a__txt=STORY)
+    job = left_by(here, world, state="running", crashes=worker.MOST_CRASHES - 2)
+
+    with held_up(here):
+        [taken] = here.library.resume_waiting()
+        assert taken.crashes == worker.MOST_CRASHES - 1
+        here.sql("UPDATE jobs SET state = 'running', process = ? WHERE id = ?", job.process, job.id)
+        assert here.library.resume_waiting() == []
+        assert world.jobs.get(job.id).state is JobState.INTERRUPTED
+
+    assert world.submit_resume(job.id).crashes == 0
+    assert settled(here, world, job).state is JobState.DONE
+
+
+def test_of_two_that_looked_at_it_only_one_takes_a_job(here: Place) -> None:
+    world = here.world(a__txt=STORY)
+    left_by(here, world, state="running")
+    parts, scope = here.library._parts, here.scope(world)
+    with held_up(here):
+        [seen, *_] = Jobs(parts, scope).list()
+
+        taken = [worker._taken_up(parts, scope, seen) for _ in range(3)]
+
+    assert [one is not None for one in taken] == [True, False, False]
+    queue_of(here).wait()
+
+
+def test_a_job_that_is_ordered_twice_is_done_once(here: Place) -> None:
+    world = here.library.create_world("world")
+    with held_up(here):
+        job = world.submit_uploads([Upload("a.txt", b"One. Two.")])
+        world._submitted(job)
+
+    assert settled(here, world, job).state is JobState.DONE
+    assert world.documents()[0].active == 1
+
+
+def test_the_jobs_of_a_world_that_is_gone_are_forgotten(here: Place) -> None:
+    world = here.library.create_world("world")
+    with held_up(here):
+        world.submit_uploads([Upload("a.txt", b"One. Two.")])
+        receipt = here.library.delete_world("world")
+        assert receipt.uploads.files == 1
+
+    queue_of(here).wait()
+    assert [one.name for one in here.library.worlds()] == ["busy"]
+    assert files(here) == []
+
+
+def test_looking_at_a_job_reads_one_job(tmp_path: Path) -> None:
+    here = place(tmp_path, watched=True)
+    with here.library:
+        world = here.world(a__txt=STORY)
+        job = world.jobs.list()[0]
+        here.journal.clear()
+
+        world.jobs.get(job.id)
+
+        assert here.journal == ["store.find_world", "store.job"]
+        plan = here.sql("EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE id = ?", job.id)
+        assert "SEARCH jobs USING INDEX" in str(plan)
+
+
+def test_progress_is_written_down_every_second(here: Place) -> None:
+    world = here.library.create_world("world")
+    seen: list[float] = []
+
+    def look() -> None:
+        here.clock.time += 1.0
+        seen.append(world.jobs.list()[0].counts.fraction)
+
+    here.embedder.before = look
+    job = world.submit_uploads([Upload("a.txt", (STORY * 3).encode())])
+
+    assert settled(here, world, job).state is JobState.DONE
+    assert len(seen) > 3
+    assert len(set(seen[1:])) == len(seen) - 1

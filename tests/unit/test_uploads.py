@@ -1,0 +1,255 @@
+"""Files that are handed over: kept apart, under names that mean no place, and not for long."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truespan.adapters.upload_folder import UploadFolder
+from truespan.errors import (
+    InvalidConfiguration,
+    InvalidSettings,
+    SourceMissing,
+    SourceTooLarge,
+    SourceUnreadable,
+    StorageFull,
+)
+from truespan.model.ids import WorldId
+from truespan.model.source import Declared
+from truespan.model.upload import Upload, checked_name, checked_uploads
+
+WORLD = WorldId("0b3e6c1e-0000-4000-8000-000000000001")
+OTHER = WorldId("0b3e6c1e-0000-4000-8000-000000000002")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> UploadFolder:
+    return UploadFolder(tmp_path / "uploads", reserve=0)
+
+
+def received(folder: UploadFolder, *uploads: Upload, world: WorldId = WORLD) -> str:
+    with folder.receive(world, uploads) as batch:
+        return batch
+
+
+def contents(folder: UploadFolder, batch: str, world: WorldId = WORLD) -> dict[str, bytes]:
+    found = folder.find(world, batch, Declared())
+    return {source.name: folder.read(source) for source in found}
+
+
+def left(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "uploads").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", " ", ".", "..", "...", " a.txt", "a.txt ", "\ta.txt", "a/b.txt", "/etc/passwd", "..\\a",
+        "C:\\a.txt", "a\x00.txt", "a\n.txt", "a\x1b[2J.txt", "a\u202etxt.exe", "a\u2028b",
+        "\ud800.txt", "x" * 252 + ".txt", "é" * 126 + ".txt", None, 7, b"a.txt",
+    ],
+)  # fmt: skip
+def test_a_name_that_is_no_plain_name_is_refused_and_not_mended(name: Any) -> None:
+    with pytest.raises(InvalidSettings) as refusal:
+        checked_name(name)
+    assert refusal.value.code == "invalid_settings"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a.txt", "Ünïcode – 名前.md", ".hidden", "CON", "a..b", "نمی\u200cخواهم.txt", "👩\u200d🚀"],
+)
+def test_a_name_in_any_script_is_kept(name: str) -> None:
+    assert checked_name(name) == name
+
+
+def test_two_spellings_of_one_name_are_one_name() -> None:
+    assert checked_name("cafe\u0301.txt") == "caf\u00e9.txt"
+    with pytest.raises(InvalidSettings):
+        checked_uploads([Upload("cafe\u0301.txt", b"a"), Upload("caf\u00e9.txt", b"b")])
+
+
+def test_nothing_to_take_in_is_refused() -> None:
+    with pytest.raises(InvalidSettings):
+        checked_uploads([])
+
+
+def test_what_is_handed_over_is_what_is_read(folder: UploadFolder, tmp_path: Path) -> None:
+    large = os.urandom(3 << 20)
+    (tmp_path / "c").write_bytes(b"from a path")
+
+    batch = received(
+        folder,
+        Upload("a.txt", b"bytes"),
+        Upload("b.bin", io.BytesIO(large)),
+        Upload("c.txt", tmp_path / "c"),
+        Upload("empty", b""),
+    )
+
+    assert contents(folder, batch) == {
+        "a.txt": b"bytes", "b.bin": large, "c.txt": b"from a path", "empty": b"",
+    }  # fmt: skip
+
+
+def test_two_uploads_of_one_name_do_not_meet(folder: UploadFolder) -> None:
+    with folder.receive(WORLD, [Upload("a.txt", b"first")]) as first:
+        second = received(folder, Upload("a.txt", b"second"))
+
+    assert contents(folder, first) == {"a.txt": b"first"}
+    assert contents(folder, second) == {"a.txt": b"second"}
+
+
+def test_the_identity_is_the_name_and_not_the_place(tmp_path: Path) -> None:
+    here, there = (UploadFolder(tmp_path / name, reserve=0) for name in ("here", "there"))
+    ids = [
+        folder.find(WORLD, received(folder, Upload(name, b"x")), Declared()).sources[0].doc_id
+        for folder, name in ((here, "a.txt"), (there, "a.txt"), (here, "A.txt"), (here, "a.md"))
+    ]
+
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 3
+
+
+def test_only_the_owner_can_read_them(folder: UploadFolder, tmp_path: Path) -> None:
+    received(folder, Upload("a.txt", b"secret"))
+
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in left(tmp_path)}
+
+    assert modes == {0o600}
+
+
+def test_one_that_is_too_large_leaves_nothing(tmp_path: Path) -> None:
+    folder = UploadFolder(tmp_path / "uploads", reserve=0, max_bytes=10)
+    received(folder, Upload("fits.txt", b"0123456789"))
+    before = left(tmp_path)
+
+    with pytest.raises(SourceTooLarge):
+        received(folder, Upload("a.txt", b"small"), Upload("b.txt", b"0123456789a"))
+
+    assert left(tmp_path) == before
+
+
+def test_without_room_nothing_is_begun(tmp_path: Path) -> None:
+    folder = UploadFolder(tmp_path / "uploads", reserve=1 << 60)
+
+    with pytest.raises(StorageFull):
+        received(folder, Upload("a.txt", b"small"))
+
+    assert left(tmp_path) == []
+
+
+def test_what_cannot_be_read_to_its_end_leaves_nothing(
+    folder: UploadFolder, tmp_path: Path
+) -> None:
+    class Broken(io.BytesIO):
+        """A connection that ends in the middle."""
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise OSError("gone")
+
+    for content in (Broken(), tmp_path / "nowhere"):
+        with pytest.raises(SourceUnreadable):
+            received(folder, Upload("a.txt", b"whole"), Upload("b.txt", content))
+
+    assert left(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "uploads").write_text("in the way")
+
+    with pytest.raises(InvalidConfiguration):
+        received(UploadFolder(tmp_path / "uploads", reserve=0), Upload("a.txt", b"x"))
+
+
+def test_when_the_job_cannot_be_written_down_the_files_go(
+    folder: UploadFolder, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="no job"), folder.receive(WORLD, [Upload("a", b"x")]):
+        raise ValueError("no job")
+
+    assert left(tmp_path) == []
+
+
+def test_a_discarded_batch_is_gone_and_others_stay(folder: UploadFolder) -> None:
+    one, other = received(folder, Upload("a", b"1")), received(folder, Upload("a", b"2"))
+
+    folder.discard(WORLD, one)
+    folder.discard(WORLD, one)
+
+    assert (folder.is_there(WORLD, one), folder.is_there(WORLD, other)) == (False, True)
+    with pytest.raises(SourceMissing):
+        folder.find(WORLD, one, Declared())
+
+
+def test_a_batch_of_another_world_is_not_there(folder: UploadFolder) -> None:
+    batch = received(folder, Upload("a", b"1"))
+
+    with pytest.raises(SourceMissing):
+        folder.find(OTHER, batch, Declared())
+    with pytest.raises(SourceMissing):
+        folder.find(WorldId("../" + WORLD), batch, Declared())
+
+
+def test_sweeping_spares_what_is_wanted_and_what_is_just_coming_in(
+    folder: UploadFolder, tmp_path: Path
+) -> None:
+    wanted, unwanted = received(folder, Upload("a", b"1")), received(folder, Upload("a", b"22"))
+
+    with folder.receive(WORLD, [Upload("a", b"3")]) as coming:
+        removed = folder.sweep(WORLD, lambda batch: batch == wanted)
+
+    assert removed == (1, 2)
+    assert folder.is_there(WORLD, wanted)
+    assert folder.is_there(WORLD, coming)
+    assert not folder.is_there(WORLD, unwanted)
+    assert not list((tmp_path / "uploads" / WORLD).glob(".*"))
+
+
+def test_what_a_killed_process_was_receiving_is_removed_with_the_document(
+    folder: UploadFolder, tmp_path: Path
+) -> None:
+    half = tmp_path / "uploads" / WORLD / "0123abcd"
+    half.mkdir(parents=True)
+    (half / "1").write_bytes(b"half of it")
+
+    removed = folder.remove(WORLD, "whatever", lambda _: True)
+
+    assert removed == (1, 10)
+    assert left(tmp_path) == []
+
+
+def kept_by(*batches: str) -> Callable[[str], bool]:
+    return lambda batch: batch in batches
+
+
+def test_one_document_is_taken_out_of_a_batch(folder: UploadFolder, tmp_path: Path) -> None:
+    batch = received(folder, Upload("a.txt", b"going"), Upload("b.txt", b"staying"))
+    busy = received(folder, Upload("a.txt", b"at work"))
+    doc_id = folder.find(WORLD, batch, Declared()).sources[0].doc_id
+
+    removed = folder.remove(WORLD, doc_id, kept_by(busy))
+
+    assert removed == (1, 5)
+    assert contents(folder, batch) == {"b.txt": b"staying"}
+    assert contents(folder, busy) == {"a.txt": b"at work"}
+    assert not any(b"going" in path.read_bytes() for path in left(tmp_path))
+    folder.remove(WORLD, folder.find(WORLD, batch, Declared()).sources[0].doc_id, kept_by())
+    assert not folder.is_there(WORLD, batch)
+
+
+def test_all_of_a_world_goes_and_no_other(folder: UploadFolder) -> None:
+    received(folder, Upload("a", b"1"), Upload("b", b"2"))
+    other = received(folder, Upload("a", b"1"), world=OTHER)
+    assert folder.worlds() == [WORLD, OTHER]
+
+    assert folder.remove_all(WORLD) == (2, 2)
+    assert folder.remove_all(WORLD) == (0, 0)
+
+    assert folder.worlds() == [OTHER]
+    assert folder.is_there(OTHER, other)

@@ -1,0 +1,66 @@
+"""Whoever watches nothing pays for nothing: neither library is loaded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LOADED = "print(*sorted({'opentelemetry', 'prometheus_client'} & {*sys.modules}))"
+HELP = f"""
+import sys
+from truespan.doors.cli import run
+run(["--help"])
+{LOADED}
+"""
+SEARCH = f"""
+import sys
+import truespan
+from tests.worlds import WordCounter, WordEmbedder
+
+with truespan.open(
+    sys.argv[1], create=True, embedder=WordEmbedder(), counter=WordCounter()
+) as library:
+    world = library.create_world("one")
+    world.ingest(sys.argv[2])
+    assert world.search("harbour", floor=0.0).results
+{LOADED}
+"""
+
+
+def loaded(code: str, *arguments: str, **variables: str) -> str:
+    """Run code in a process of its own and return what it printed last."""
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **variables},
+    )
+    return ran.stdout.splitlines()[-1]
+
+
+def test_help_loads_neither() -> None:
+    assert loaded(HELP) == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, ""),
+        ({"TRUESPAN_METRICS": "1"}, "prometheus_client"),
+        ({"TRUESPAN_TRACING": "1"}, "opentelemetry"),
+    ],
+)
+def test_a_search_loads_what_the_settings_ask_for(
+    tmp_path: Path, variables: dict[str, str], expected: str
+) -> None:
+    (tmp_path / "a.txt").write_text("The harbour light burned all night.")
+
+    found = loaded(SEARCH, str(tmp_path / "library"), str(tmp_path / "a.txt"), **variables)
+
+    assert found == expected
