@@ -31,6 +31,7 @@ NAMES = (
     "search",
     "reading",
     "mcp",
+    "serving",
     "embedder",
     "startup",
     "scifact",

@@ -3,6 +3,7 @@
 A newcomer first follows the README and then, from what that left behind, each other page by itself.
 Blocks of a page run in order. Of a `console` block the lines that begin with `$` are run and the
 lines below them must come out; a `text` block right after a `python` block is what that must print.
+A server that is started with `&` runs until the page ends, and `curl` asks it.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import shutil
 import subprocess
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.docs_server import Behind, curl
 from truespan.adapters.edge import channel
 from truespan.adapters.file_lock import FileLock
 from truespan.compose import open_library
@@ -126,8 +128,15 @@ class Reading:
 
     page: Path
     patch: pytest.MonkeyPatch
+    behind: Behind = field(default_factory=Behind)
 
     def complaints(self) -> list[str]:
+        try:
+            return self._complaints()
+        finally:
+            self.behind.stop()
+
+    def _complaints(self) -> list[str]:
         if not all(find_spec(package) for package in APART.get(self.page.name, ())):
             return self._merely_compiled()
         namespace: dict[str, Any] = {"__name__": self.page.stem}
@@ -150,7 +159,7 @@ class Reading:
 
     def _python(self, block: Block, namespace: dict[str, Any]) -> tuple[str, list[str]]:
         # Blank lines in front make the lines of a traceback those of the page.
-        source = "\n" * block.line + block.body
+        source = "\n" * block.line + self.behind.inward(block.body)
         with captured() as output:
             try:
                 code = compile(source, self.page.name, "exec", dont_inherit=True)
@@ -175,6 +184,10 @@ class Reading:
         first, *rest = shlex.split(command, comments=True)
         if first == "truespan" and rest[:1] == [SERVING]:
             return 0, ""
+        if first == "truespan" and rest[-1:] == ["&"]:
+            return 0, self.behind.start(rest)
+        if first == "curl":
+            return 0, self.behind.outward(curl(self.behind.inward(command)))
         if first == "truespan":
             with captured() as output:
                 return run(rest), output.getvalue()

@@ -86,6 +86,7 @@ THIRD_PARTY = {
     "click": "doors/cli/",
     "rich": "doors/cli/",
     "mcp": "doors/mcp/",
+    "anyio": "doors/mcp/",
     "starlette": "doors/",
     "uvicorn": "doors/http/",
     "python_multipart": "doors/http/",

@@ -47,7 +47,7 @@ class Told:
     def code(self) -> str | None:
         """Return the code of a problem; None for anything else."""
         is_problem = self.header("content-type") == "application/problem+json"
-        return self.content["code"] if is_problem else None
+        return self.content["code"] if is_problem and self.body else None
 
     @property
     def shown(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:

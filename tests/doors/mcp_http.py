@@ -6,7 +6,6 @@ import itertools
 import json
 import socket
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -24,8 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import truespan
 from tests.doors.mcp_clients import HELLO, Session
-from truespan.doors.http.admission import Doorkeeping
-from truespan.doors.http.gate import Gate
 from truespan.doors.mcp.http import Told, mcp_app
 from truespan.errors import Unauthorized
 from truespan.model.scope import OWNER
@@ -130,10 +127,8 @@ def message_of(answer: httpx2.Response) -> Any:
 
 
 @contextmanager
-def serving(
-    library: truespan.Library, told: Told, *, sessions: bool = True, gated: bool = False
-) -> Iterator[Address]:
-    """Serve a library on a free port of this machine, behind the server's gate if that is said."""
+def serving(library: truespan.Library, told: Told, *, sessions: bool = True) -> Iterator[Address]:
+    """Serve a library on a free port of this machine."""
     sent = Sent()
     mcp = mcp_app(library, told, sessions=sessions)
 
@@ -144,9 +139,7 @@ def serving(
 
     routes = [Route("/mcp", mcp), Route("/mcp/{place:path}", mcp)]
     app = Starlette(routes=routes, lifespan=lifespan)
-    admitting = _admitting(app, library, sent)
-    whole = Gate(admitting, Doorkeeping(), time.monotonic) if gated else admitting
-    with running(whole) as url:
+    with running(_admitting(app, library, sent)) as url:
         yield Address(f"{url}/mcp", sent)
 
 

@@ -12,8 +12,9 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,11 +25,9 @@ from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-import truespan
-from tests.doors.mcp_http import running, serving
+from tests.doors.mcp_http import running
 from tests.promises import proves
 from truespan.doors.arguments import Arguments, NoArguments
-from truespan.doors.mcp.http import Told
 from truespan.doors.mcp.plain import Shelf
 from truespan.doors.mcp.prompts import Prompt
 from truespan.doors.mcp.server import make_server
@@ -105,23 +104,30 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def opened(library: Path) -> Iterator[truespan.Library]:
-    with truespan.open(library) as found:
-        yield found
+@contextmanager
+def served(library: Path, *options: str) -> Iterator[str]:
+    """Start the server as an operator does, and give the address of MCP."""
+    command = [sys.executable, "-m", "truespan", "serve", "--library", str(library), "--port", "0"]
+    with subprocess.Popen([*command, "--world", "w", *options], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout
+            yield process.stdout.readline().split()[-1].decode() + "mcp"
+        finally:
+            process.terminate()
+            process.wait(60)
 
 
 @proves("mcp.retrieval")
-@pytest.mark.parametrize("said", [{"reader": "ann"}, {"owner": True}], ids=["reader", "owner"])
+@pytest.mark.parametrize("said", ["--mcp-reader=ann", "--mcp-owner"])
 def test_the_conformance_suite_passes_where_it_applies(
-    opened: truespan.Library, tmp_path: Path, said: dict[str, Any]
+    library: Path, tmp_path: Path, said: str
 ) -> None:
     expected = tmp_path / "expected.yml"
     lines = [f"  - {name}\n" for name in (*WITH_TOOLS_OF_THE_SUITE, *NOT_OURS)]
     expected.write_text("".join(["server:\n", *lines]), "utf-8")
 
-    with serving(opened, Told(world="w", **said), gated=True) as at:
-        report = run("conformance", "server", "--url", at.url, "--expected-failures", str(expected))
+    with served(library, said) as url:
+        report = run("conformance", "server", "--url", url, "--expected-failures", str(expected))
 
     for name in OF_ANY_SERVER:
         assert f"✓ {name}:" in report
@@ -198,13 +204,11 @@ def test_the_conformance_suite_passes_with_tools_of_its_own(suite: str, scenario
 
 
 @proves("mcp.retrieval")
-def test_the_inspector_finds_its_way_over_http(opened: truespan.Library) -> None:
-    with serving(opened, Told(world="w", reader="ann"), gated=True) as at:
+def test_the_inspector_finds_its_way_over_http(library: Path) -> None:
+    with served(library, "--mcp-reader=ann") as url:
 
         def inspect(*options: str) -> Any:
-            return json.loads(
-                run("mcp-inspector", "--cli", at.url, "--transport", "http", *options)
-            )
+            return json.loads(run("mcp-inspector", "--cli", url, "--transport", "http", *options))
 
         tools = inspect("--method", "tools/list")["tools"]
         (book,) = inspect("--method", "resources/list")["resources"]

@@ -58,32 +58,34 @@ def token(opened: truespan.Library) -> str:
     return opened.tokens.create("ann", worlds="w", readers="ann")[1].reveal()
 
 
-WAYS = ["http", "http-alone", "pipe", "pipe-alone"]
-"""Over HTTP and over pipes: in a session of the older kind, and each request standing alone."""
+@pytest.fixture(scope="module", params=["http", "http-alone", "pipe"])
+def way(request: pytest.FixtureRequest) -> str:
+    """Over HTTP in a session or with each request standing alone, and over pipes."""
+    return request.param
 
 
 @contextlib.contextmanager
-def way(name: str, at: Address, token: str | None, pipe: list[str], log: Path) -> Iterator[Session]:
-    mode = "auto" if name.endswith("alone") else "legacy"
-    over = connected(at.url, token, mode) if name.startswith("http") else session(pipe, log, mode)
-    with over as found:
-        yield found
+def over(way: str, at: Address, token: str | None, pipe: list[str], log: Path) -> Iterator[Session]:
+    with contextlib.ExitStack() as stack:
+        if way == "pipe":
+            yield stack.enter_context(session(pipe, log))
+        else:
+            mode = "auto" if way == "http-alone" else "legacy"
+            yield stack.enter_context(connected(at.url, token, mode))
 
 
-@pytest.fixture(scope="module", params=WAYS)
-def ann(
-    request: pytest.FixtureRequest, at: Address, token: str, library: Path
-) -> Iterator[Session]:
+@pytest.fixture(scope="module")
+def ann(way: str, at: Address, token: str, library: Path) -> Iterator[Session]:
     """A reader who has come to the end of the second chapter of one book."""
-    pipe, log = command(library, "--reader", "ann"), library.parent / f"ann-{request.param}.log"
-    with way(request.param, at, token, pipe, log) as found:
+    pipe = command(library, "--reader", "ann")
+    with over(way, at, token, pipe, library.parent / f"ann-{way}.log") as found:
         yield found
 
 
-@pytest.fixture(scope="module", params=WAYS)
-def owner(request: pytest.FixtureRequest, at: Address, library: Path) -> Iterator[Session]:
-    pipe, log = command(library, "--owner"), library.parent / f"owner-{request.param}.log"
-    with way(request.param, at, None, pipe, log) as found:
+@pytest.fixture(scope="module")
+def owner(way: str, at: Address, library: Path) -> Iterator[Session]:
+    pipe = command(library, "--owner")
+    with over(way, at, None, pipe, library.parent / f"owner-{way}.log") as found:
         yield found
 
 
@@ -146,11 +148,11 @@ def test_an_argument_that_no_tool_has_is_refused_everywhere(
 
 
 def test_a_call_whose_client_asks_for_it_tells_how_far_it_is(ann: Session, owner: Session) -> None:
-    for session, tool in ((ann, "retrieve_context"), (owner, "retrieve")):
-        session.progress.clear()
-        found_in(session.watched_call(tool, query=QUESTION))
+    for server, tool in ((ann, "retrieve_context"), (owner, "retrieve")):
+        server.progress.clear()
+        found_in(server.watched_call(tool, query=QUESTION))
 
-        numbers, words = zip(*session.progress, strict=True)
+        numbers, words = zip(*server.progress, strict=True)
         assert words == ("started", "embedding", "searching", "verifying", "packing", "done")
         assert list(numbers) == sorted(set(numbers))
 
@@ -185,9 +187,9 @@ def test_what_is_listed_is_named_by_doc_id_and_file_name_alone(
 
     assert (book.name, book.title, book.description) == (lamp.doc_id, "lamp.md", None)
     assert [one.name for one in documents.values()] == [lamp.doc_id, other.doc_id]
-    for session in (ann, owner):
-        listed = [*session.resources().values(), *session.templates()]
-        listed += [*session.prompts().values(), *session.tools().values()]
+    for server in (ann, owner):
+        listed = [*server.resources().values(), *server.templates()]
+        listed += [*server.prompts().values(), *server.tools().values()]
         said = json.dumps([one.model_dump(mode="json") for one in listed])
         assert not [word for word in OUT_OF_BOOKS if word in said]
 

@@ -122,6 +122,10 @@ def test_a_figure_stands_beside_the_passage_that_cites_it(visit: Visit) -> None:
     assert figure.locator("img").evaluate("image => image.naturalWidth") == 40
     expect(visit.find("#panel-context")).not_to_contain_text("[FIGURE:")
 
+    figure.get_by_role("button").click()
+    expect(visit.find("#picture img")).to_be_visible()
+    visit.page.keyboard.press("Escape")
+
     visit.open("mill.docx")
     expect(visit.find("#text .figure img")).to_be_visible()
 
@@ -168,3 +172,13 @@ def test_a_second_question_while_the_first_is_under_way_is_the_one_that_is_shown
 
     assert visit.find("#panel-context").inner_text() == shown
     expect(visit.find("#alerts")).to_be_empty()
+
+
+def test_a_citation_of_another_document_opens_it_and_lights_its_sentences(visit: Visit) -> None:
+    visit.open("The Copper Heron")
+    visit.ask("How is the sluice gate of the mill lifted?")
+
+    visit.find("#panel-context .card").filter(has_text="mill.docx").locator("[data-show]").click()
+
+    expect(visit.find("#reading-title")).to_have_text("mill.docx")
+    expect(visit.find("#text .s.lit").first).to_be_in_viewport()

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.page.shelf import BOUNDARY, LAST_READ, QUESTION, UNREAD, Served
 from tests.page.visit import Visit
@@ -31,15 +31,30 @@ def none_of(words: tuple[str, ...], texts: list[str]) -> None:
 def test_moving_the_slider_back_takes_what_lies_ahead_out_of_what_is_given(visit: Visit) -> None:
     reading(visit, "back", 16)
     expect(visit.find("#given")).to_contain_text(UNREAD[0])
-    before = len(visit.responses)
+    visit.forget()
 
     visit.read_to(LAST_READ)
 
     expect(visit.find("#given")).not_to_contain_text(UNREAD[0])
     expect(visit.find("#withheld .card.ahead").first).to_be_visible()
     visit.settled()
-    visit.responses = visit.responses[before:]
     none_of(UNREAD, visit.bodies("/readers/"))
+
+
+def test_what_lies_ahead_leaves_at_once_before_the_server_has_answered(visit: Visit) -> None:
+    reading(visit, "at once", 16)
+    expect(visit.find("#given")).to_contain_text(UNREAD[0])
+    held: list[Route] = []
+    visit.page.route("**/position", lambda route: held.append(route), times=1)
+
+    with visit.page.expect_request("**/position"):
+        visit.find("#slider").fill(str(LAST_READ))
+
+    expect(visit.find("#given")).not_to_contain_text(UNREAD[0])
+    expect(visit.find("#boundary")).to_contain_text(f"sentence {LAST_READ}")
+    expect(visit.find(f"#s{LAST_READ} + #here")).to_be_visible()
+    with visit.page.expect_response("**/position"):
+        held[0].continue_()
 
 
 def test_no_reply_to_a_reader_holds_a_word_that_lies_ahead_wherever_the_slider_was(
@@ -165,7 +180,7 @@ def test_a_token_bound_to_a_reader_shows_the_read_part_and_cannot_move(
 
     held.find("#open-settings").click()
     held.find("#token").fill(secret)
-    held.responses.clear()
+    held.forget()
     held.find("#settings button[type=submit], #settings form button:not([type])").click()
     expect(held.find("#caller")).to_have_text("Token for bound")
     expect(held.find(f"#s{LAST_READ}")).to_be_visible()
@@ -179,3 +194,16 @@ def test_a_token_bound_to_a_reader_shows_the_read_part_and_cannot_move(
     none_of(UNREAD, held.bodies("/"))
     kept = held.page.evaluate("[JSON.stringify(localStorage), document.cookie, location.href]")
     assert all(secret not in place for place in kept)
+
+
+def test_a_figure_that_lies_ahead_is_veiled_with_its_words(visit: Visit) -> None:
+    visit.open("mill.docx")
+    visit.as_reader("figures")
+
+    visit.read_to(1)
+
+    figure = visit.find("#text .figure")
+    expect(figure).to_have_js_property("inert", True)
+    assert "blur" in figure.evaluate("figure => getComputedStyle(figure).filter")
+    visit.read_to(4)
+    expect(figure).to_have_js_property("inert", False)

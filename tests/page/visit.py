@@ -18,6 +18,25 @@ from playwright.sync_api import (
 EXPECTED = "Failed to load resource"
 """How the browser reports a status that the page itself puts into words."""
 
+LISTENING = """
+window.heard = [];
+const ask = window.fetch;
+window.fetch = async (...asked) => {
+    const reply = await ask(...asked);
+    const entry = {url: reply.url, text: ''};
+    window.heard.push(entry);
+    const pieces = reply.clone().body.pipeThrough(new TextDecoderStream()).getReader();
+    const listen = ({value, done}) => {
+        if (done) return null;
+        entry.text += value;
+        return pieces.read().then(listen);
+    };
+    pieces.read().then(listen).catch(() => {});
+    return reply;
+};
+"""
+"""Keeps every byte that the page is sent as it comes; the browser drops what is broken off."""
+
 
 @dataclass(slots=True)
 class Visit:
@@ -69,12 +88,13 @@ class Visit:
             self.find("#position-number").press("Enter")
 
     def bodies(self, part: str) -> list[str]:
-        """Return what came back from addresses that contain this, as far as it came at all."""
-        return [
-            reply.text()
-            for reply in self.responses
-            if part in urlsplit(reply.url).path and reply.request.failure is None
-        ]
+        """Return what came back from addresses that contain this, also of what was broken off."""
+        heard = self.page.evaluate("window.heard")
+        return [one["text"] for one in heard if part in urlsplit(one["url"]).path]
+
+    def forget(self) -> None:
+        """Leave out of account what came back so far."""
+        self.page.evaluate("window.heard.length = 0")
 
     def hosts(self) -> set[str]:
         """Return whom the page has asked for anything."""
@@ -87,6 +107,7 @@ def begin(browser: Browser, address: str, **context: object) -> Visit:
     """Open the page, and keep a record of all it does."""
     page = browser.new_context(**context).new_page()  # type: ignore[arg-type]
     page.set_default_timeout(20_000)
+    page.add_init_script(LISTENING)
     visit = Visit(page, address)
 
     def said(message: ConsoleMessage) -> None:

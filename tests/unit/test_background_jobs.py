@@ -326,12 +326,14 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
     world = library.create_world("world")
     job = world.submit_uploads([Upload("a.txt", STORY.encode())])
     assert gate.reached.wait(WAIT)
+    waiting = world.submit_uploads([Upload("b.txt", b"Waiting.")])
     thread = queue._thread
     assert thread is not None
 
     queue.close()
 
-    assert world.jobs.get(job.id).state is JobState.INTERRUPTED
+    for one in (job, waiting):
+        assert world.jobs.get(one.id).state is JobState.INTERRUPTED
     gate.opened.set()
     thread.join(WAIT)
     assert not thread.is_alive()
@@ -416,6 +418,21 @@ def test_of_two_that_looked_at_it_only_one_takes_a_job(here: Place) -> None:
 
     assert [one is not None for one in taken] == [True, False, False]
     queue_of(here).wait()
+
+
+def test_a_job_is_queued_again_only_as_it_was_seen(here: Place) -> None:
+    world = here.world(a__txt=STORY)
+    job, store, scope = left_by(here, world), here.store, here.scope(world)
+    assert store.interrupt_job(scope, job.id, job.process)
+
+    tries = [
+        store.requeue_job(scope, job.id, name, seen=JobState.INTERRUPTED, crashes=0)
+        for name in ("one", "other")
+    ]
+
+    assert tries == [True, False]
+    assert world.jobs.get(job.id).process == "one"
+    assert not store.interrupt_job(scope, job.id, "other")
 
 
 def test_a_job_that_is_ordered_twice_is_done_once(here: Place) -> None:

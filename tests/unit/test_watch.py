@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from tests.worlds import place
 from truespan import StageListener
 from truespan.engine.library import Library, World
 from truespan.errors import BlankQuery, ProviderUnavailable
-from truespan.model.answer import Finished
+from truespan.model.answer import AnswerEvent, Finished
 from truespan.model.names import OTHER, Request, Stage, Tally, known_code
 from truespan.ports import UNWATCHED, joined
 from truespan.ports.watch import failure_of
@@ -137,19 +139,24 @@ def test_an_answer_that_nobody_hears_out_is_abandoned_and_one_that_was_given_is_
     here.scores(0.9)
     world = Library(replace(here.library._parts, watch=recorder)).world("world")
 
-    left = world.answer_stream("Who held the spare key to the hut?")
-    next(left)
-    next(left)
-    left.close()
+    with closing(heard(world)) as left:
+        next(left)
+        next(left)
     abandoned = failure_of(recorder.last(Request.ANSWER).error)
-    heard_out = world.answer_stream("Who held the spare key to the hut?")
-    while not isinstance(next(heard_out), Finished):
-        pass
-    heard_out.close()
+    with closing(heard(world)) as heard_out:
+        while not isinstance(next(heard_out), Finished):
+            pass
 
     assert abandoned == (Tally.ABANDONED, "")
     assert model.closed == 2
     assert recorder.last(Request.ANSWER).error is None
+
+
+def heard(world: World) -> Generator[AnswerEvent]:
+    """Return an answer as it is given, for whoever may stop listening to it."""
+    events = world.answer_stream("Who held the spare key to the hut?")
+    assert isinstance(events, Generator)
+    return events
 
 
 def test_a_failed_bundle_counts_as_a_failure(tmp_path: Path) -> None:

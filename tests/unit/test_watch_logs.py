@@ -160,6 +160,7 @@ def test_a_library_writes_a_log_only_if_it_is_told_to(
     tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setenv("TRUESPAN_LOG_FORMAT", "json")
+    monkeypatch.setenv("TRUESPAN_LOG_LEVEL", "info")
     for logs in (False, True, True):
         with truespan.open(
             tmp_path, create=True, embedder=WordEmbedder(), counter=WordCounter(), logs=logs

@@ -18,6 +18,7 @@ from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldNo
 from truespan.model.backup import BackupReport
 from truespan.model.document import DomainRecord
 from truespan.model.job import Job
+from truespan.model.names import Request, Tally
 from truespan.model.replay import ReplayKey
 from truespan.model.scope import OWNER, Authority, Scope
 from truespan.model.scope import World as WorldRecord
@@ -245,6 +246,11 @@ class Library:
         treatment = Checkup(self._parts, self._authority, on_progress).treat(plan)
         self.erase()
         return treatment
+
+    def count_bug(self) -> None:
+        """Count an exception that reached a door and that nobody foresaw."""
+        with self._parts.watch.request(Request.DOOR) as course:
+            course.count(Tally.BUGS)
 
     def ready(self) -> None:
         """Return once store and index have answered; nothing of either is told.

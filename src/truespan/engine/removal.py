@@ -28,11 +28,7 @@ def delete_world(parts: Parts, authority: Authority, world: World, *, erase: boo
     if not authority.may(Verb.ADMINISTER, world.id):
         raise WorldNotFound(world.name)
     scope = Scope(authority, world.id, world.generation) if world.generation else None
-    running = [
-        job.id
-        for job in Jobs(parts, scope).list()
-        if job.state is JobState.RUNNING
-    ]
+    running = [job.id for job in Jobs(parts, scope).list() if job.state is JobState.RUNNING]
     if running:
         raise WorldBusy(world.name, running[0])
     return remover(parts).world(authority, world, erase=erase)

@@ -170,6 +170,4 @@ class ShelvedWorld(HeldWorld):
         scope = Scope(self._authority, record.id, record.generation)
         # Before anything is hidden: whoever is stopped in between still has it to delete again.
         uploads = remove_uploads(self._parts, scope, document.doc_id)
-        return remover(self._parts).document(
-            scope, record, document, erase=erase, uploads=uploads
-        )
+        return remover(self._parts).document(scope, record, document, erase=erase, uploads=uploads)

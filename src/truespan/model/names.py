@@ -18,6 +18,8 @@ from truespan.model.trail import FlawKind
 
 SYSTEM = "truespan"
 """What names of spans, attributes, metrics and loggers begin with."""
+FIELDS = "truespan_fields"
+"""The member of a line of the log that has our fields."""
 ERROR_TYPE = "error.type"
 """The attribute of a span that failed; its value is the code of the error."""
 OTHER = "other"
@@ -37,6 +39,8 @@ class Request(StrEnum):
     INGEST = "ingest"
     REINDEX = "reindex"
     REPAIR = "repair"
+    DOOR = "door"
+    """What came to a door and ended there as nobody foresaw, within a request or outside."""
 
 
 class Stage(StrEnum):
@@ -134,6 +138,8 @@ class Event(StrEnum):
     REQUEST_BROKEN = "request_broken"
     """A bug of ours."""
     STAGE_FINISHED = "stage_finished"
+    HTTP_ANSWERED = "http_answered"
+    """A request over HTTP, whatever became of it."""
     INGEST_LINE = "ingest_line"
     FOREIGN = "foreign"
     """A line of a library that we use, without what was filled in."""

@@ -30,23 +30,26 @@ class Joined:
 
     def request(self, name: Request, /) -> _Together:
         """Begin a request with every watch."""
-        return _Together([lambda one=one: one.request(name) for one in self._watches])
+        return _Together([one.request for one in self._watches], name)
 
 
 class _Together:
     """Contexts that are entered and left together; also the course that requests of them make."""
 
-    __slots__ = ("_courses", "_entered", "_makers")
+    __slots__ = ("_courses", "_entered", "_makers", "_name")
 
-    def __init__(self, makers: Sequence[Callable[[], AbstractContextManager[Any]]]) -> None:
+    def __init__(
+        self, makers: Sequence[Callable[[Any], AbstractContextManager[Any]]], name: Request | Stage
+    ) -> None:
         self._makers = makers
+        self._name = name
         self._entered: list[AbstractContextManager[Any]] = []
         self._courses: list[Course] = []
 
     def __enter__(self) -> _Together:
         for make in self._makers:
             with suppress(Exception):
-                context = make()
+                context = make(self._name)
                 self._courses.append(context.__enter__())
                 self._entered.append(context)
         return self
@@ -62,7 +65,7 @@ class _Together:
                 context.__exit__(kind, error, trace)
 
     def stage(self, name: Stage, /) -> _Together:
-        return _Together([lambda one=one: one.stage(name) for one in self._courses])
+        return _Together([one.stage for one in self._courses], name)
 
     def count(self, tally: Tally, amount: int = 1, code: str = "", /) -> None:
         for course in self._courses:

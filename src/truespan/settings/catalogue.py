@@ -133,7 +133,7 @@ class Settings:
     tracing: bool = False
     """Whether requests are told to OpenTelemetry."""
     log_format: str = "text"
-    log_level: str = "info"
+    log_level: str = "warning"
     """The least weight of a line in the log of a server."""
 
     http_hosts: str = ""

@@ -15,11 +15,9 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from truespan.errors import CallerError
-from truespan.model.names import SYSTEM, Event, Request, Stage, Tally, known_code
+from truespan.model.names import FIELDS, SYSTEM, Event, Request, Stage, Tally, known_code
 from truespan.ports.watch import failure_of
 
-FIELDS = "truespan_fields"
-"""The member of a record that has our fields."""
 JOURNAL = f"{SYSTEM}.ingest"
 """The logger of ingestion, whose lines hold names of files and never a text."""
 LEVELS = {

@@ -32,7 +32,7 @@ def serve(
 ) -> int:
     """Serve the library over HTTP: an API, MCP, and a page to see it."""
     from truespan.doors.http.app import Serving
-    from truespan.doors.http.serve import Service
+    from truespan.doors.http.process import Service
     from truespan.doors.http.serve import serve as run
 
     chosen = folder_of(library)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from truespan.errors import HostRefused, OriginRefused, TooManyRequests, Unauthorized
 from truespan.model.scope import OWNER
@@ -59,11 +58,11 @@ class Doorkeeping:
                 raise OriginRefused
             return None
         origin = origins[0].decode("latin-1").lower()
-        if len(origins) == 1 and origin in self.origins:
+        if len(origins) != 1:
+            raise OriginRefused
+        if origin in self.origins:
             return origin
-        parts = urlsplit(origin)
-        own = parts.scheme in ("http", "https") and parts.netloc == host
-        if len(origins) != 1 or not own or origin != f"{parts.scheme}://{host}":
+        if origin not in (f"http://{host}", f"https://{host}"):
             raise OriginRefused
         return None
 

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route, Router
@@ -66,7 +67,7 @@ def make_app(library: Library, serving: Serving, ending: asyncio.Event) -> Appli
         streams=Pool(STREAMS, waiting=0, name="truespan-stream"),
         limits=serving.limits,
         ending=ending,
-        on_bug=report_bug,
+        on_bug=partial(report_bug, library),
         default_world=serving.world,
     )
     calls = (*CALLS, *description(CALLS, needs_token=serving.keeping.needs_token), *page_calls())
@@ -93,8 +94,9 @@ async def _nothing_here(scope: Scope, _receive: Receive, send: Send) -> None:
         await send_reply(problem_reply(RouteNotFound()), send)
 
 
-def report_bug(place: str, error: Exception) -> TruespanError:
+def report_bug(library: Library, place: str, error: Exception) -> TruespanError:
     """Count an exception that nobody foresaw as a bug, and tell nothing of what it says."""
+    library.count_bug()
     sys.stderr.write(f"truespan serve: {place}: unexpected {type(error).__name__}\n")
     if debugging():
         traceback.print_exception(error)

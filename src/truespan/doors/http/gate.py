@@ -14,8 +14,9 @@ from truespan.doors.http.call import Call, Reply
 from truespan.doors.http.doorway import send_reply
 from truespan.doors.http.problems import problem_reply
 from truespan.errors import TruespanError
+from truespan.model.names import FIELDS, OTHER, SYSTEM, Event
 
-_log = logging.getLogger("truespan.http")
+_log = logging.getLogger(f"{SYSTEM}.http")
 _log.addHandler(logging.NullHandler())
 
 _ALWAYS = (
@@ -117,5 +118,6 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
     """Write a line that names the call and not what was asked: an address may hold names."""
     if _log.isEnabledFor(logging.INFO):
         call = scope.get("truespan.call")
-        name = call.name if isinstance(call, Call) else "other"
-        _log.info("%s %d %.1f ms", name, status, seconds * 1000)
+        name = call.name if isinstance(call, Call) else OTHER
+        fields = {"call": name, "status": status, "seconds": round(seconds, 6)}
+        _log.info(Event.HTTP_ANSWERED.value, extra={FIELDS: fields})

@@ -86,7 +86,7 @@ PATHS: dict[str, dict[str, Any]] = {
             "type": "string",
             "minLength": 1,
             "maxLength": LONGEST_KEY,
-            "pattern": r"^[\u0021-\u007e]+$",
+            "pattern": r"^[!-~]([ -~]*[!-~])?$",
         },
     },
 }

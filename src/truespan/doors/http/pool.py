@@ -31,7 +31,7 @@ class Pool:
             raise Overloaded
         self._busy += 1
         try:
-            running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+            running = asyncio.get_running_loop().run_in_executor(self._threads, _ending(work))
         except RuntimeError:
             # The pool is closed: the server is about to end.
             self._busy -= 1
@@ -39,10 +39,14 @@ class Pool:
         running.add_done_callback(self._done)
         if seconds is None:
             return await running
+        limit = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds):
+            async with limit:
                 return await asyncio.shield(running)
         except TimeoutError:
+            # The work may have raised one of its own, which says nothing of this limit.
+            if not limit.expired():
+                raise
             raise DeadlineExceeded(seconds) from None
 
     @property
@@ -59,3 +63,15 @@ class Pool:
         # Whoever waited may have gone; then nobody else will ask how it ended.
         if not running.cancelled():
             running.exception()
+
+
+def _ending(work: Callable[[], Answer]) -> Callable[[], Answer]:
+    """Return work that does not raise what a future cannot hold: whoever waits would for ever."""
+
+    def done() -> Answer:
+        try:
+            return work()
+        except StopIteration as error:
+            raise RuntimeError("something ended before its time") from error
+
+    return done

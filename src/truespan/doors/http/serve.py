@@ -1,46 +1,26 @@
-"""The processes that serve: one, or several on one library; begun, looked after, ended in order."""
+"""Serving: what the operator said is checked, and then one process or several serve."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
-import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
-
-import uvicorn
 
 import truespan
 from truespan.doors.http.admission import LOOPBACK, Doorkeeping, is_loopback
-from truespan.doors.http.app import Serving, make_app
+from truespan.doors.http.app import Serving
 from truespan.doors.http.doorway import Limits
+from truespan.doors.http.process import BACKLOG, Service, work
 from truespan.engine.library import Library
 from truespan.errors import InvalidConfiguration, InvalidSettings
 from truespan.model.token import TokenState
 from truespan.settings import Settings, read_settings, share_metrics
 from truespan.settings.catalogue import MEBIBYTE
 
-PATIENCE = 10
-"""Seconds that running requests are waited for at the end."""
-BACKLOG = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What is to be served, and how."""
-
-    folder: Path
-    host: str = "127.0.0.1"
-    port: int = 8700
-    workers: int = 1
-    require_token: bool = False
-    serving: Serving = field(default_factory=Serving)
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- told apart here, and bound only if somebody asks.
 
 
 def serve(service: Service, on_ready: Callable[[str], None]) -> int:
@@ -64,69 +44,6 @@ def serve(service: Service, on_ready: Callable[[str], None]) -> int:
         return supervise(prepared, listener, lambda: on_ready(address))
 
 
-def work(
-    service: Service, listener: socket.socket, library: Library, on_started: Callable[[], None]
-) -> int:
-    """Serve in this process, on a socket that listens already."""
-    ending = asyncio.Event()
-    application = make_app(library, service.serving, ending)
-    config = uvicorn.Config(
-        application.asgi,
-        log_config=None,
-        access_log=False,
-        lifespan="on",
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=PATIENCE,
-        backlog=BACKLOG,
-    )
-    library.resume_waiting()
-    _Server(config, ending, on_started).run(sockets=[listener])
-    if not application.is_idle():
-        # A call is still at work and cannot be interrupted. What was committed stays.
-        library.close()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
-    return 0
-
-
-class _Server(uvicorn.Server):
-    """Tells when it listens and when it is about to end, and takes signals as the usual end."""
-
-    def __init__(
-        self, config: uvicorn.Config, ending: asyncio.Event, on_started: Callable[[], None]
-    ) -> None:
-        super().__init__(config)
-        self._ending = ending
-        self._on_started = on_started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._on_started()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Streams would hold the server up for as long as their clients like.
-        self._ending.set()
-        await super().shutdown(sockets)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        def leave(number: int, frame: FrameType | None) -> None:
-            self.handle_exit(number, frame)
-
-        taken = (signal.SIGINT, signal.SIGTERM)
-        earlier = {number: signal.signal(number, leave) for number in taken}
-        try:
-            yield
-        finally:
-            for number, handling in earlier.items():
-                signal.signal(number, handling)
-
-
 def _prepared(service: Service, settings: Settings, library: Library) -> Serving:
     """Return how to serve, with what the settings say; refuse what would be open to everybody."""
     _check(service)
@@ -141,14 +58,14 @@ def _prepared(service: Service, settings: Settings, library: Library) -> Serving
     if serving.world is not None:
         # Names may change hands; from here on the world is meant by its id.
         serving = replace(serving, world=library.world(serving.world).id)
-    wildcard = service.host in ("0.0.0.0", "::", "[::]")  # noqa: S104 -- told apart, not bound.
-    named = frozenset(settings.http_hosts_listed) | ({service.host} - {"0.0.0.0", "::"})  # noqa: S104
+    everywhere = service.host.strip("[]") in _EVERYWHERE
+    named = {*settings.http_hosts_listed, *(() if everywhere else (service.host,))}
     return replace(
         serving,
         sessions=service.workers == 1,
         keeping=Doorkeeping(
             hosts=LOOPBACK | frozenset(map(_as_host, named)),
-            addresses=wildcard,
+            addresses=everywhere,
             origins=frozenset(settings.http_origins_listed),
             needs_token=needs_token,
             per_minute=-(-settings.http_requests_per_minute // service.workers),

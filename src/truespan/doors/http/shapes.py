@@ -17,6 +17,7 @@ from truespan.model.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMar
 from truespan.model.document import AuditEntry, Document, DomainRecord, OutlineEntry, WorldStatus
 from truespan.model.document import GenerationRecord as GenerationRecord
 from truespan.model.job import Job, JobCounts, JobDocument, JobLine, JobState, Phase
+from truespan.model.page import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES
 from truespan.model.request import MOST_TOP_K, RETRIEVAL_TOP_K
 from truespan.model.scope import World
 from truespan.model.usage import UsageRecord
@@ -25,6 +26,10 @@ from truespan.upkeep.receipt import PointsRemoved
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
+DomainKey = Annotated[str, Meta(min_length=1, max_length=200, description="A domain's key.")]
+LastRead = Annotated[
+    int, Meta(ge=-1, le=LAST_FIRST, description="The last sentence read; -1 for none.")
+]
 ChunkName = Annotated[str, Meta(min_length=1, max_length=200, description="A chunk's id.")]
 
 
@@ -52,7 +57,7 @@ class NewGeneration(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class AliasMove(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which alias is moved: a domain's, or the world's own."""
 
-    domain: Label | None = None
+    domain: DomainKey | None = None
 
 
 class Retrieving(RetrievalArguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,9 +116,7 @@ class NewPosition(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far a reader is: by a sentence, a chapter, or the words read last; one of them."""
 
     book: Label
-    sid: Annotated[int, Meta(ge=-1, description="The last sentence read; -1 for none.")] | None = (
-        None
-    )
+    sid: LastRead | None = None
     through_chapter: Label | None = None
     passage: Annotated[str, Meta(min_length=1, max_length=5000)] | None = None
     current: bool = True
@@ -122,8 +125,8 @@ class NewPosition(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class PageQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sentences are wanted."""
 
-    first: Annotated[int, Meta(ge=0)] = 0
-    count: Annotated[int, Meta(ge=1, le=1000)] = 200
+    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    count: Annotated[int, Meta(ge=1, le=MOST_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
 class BookQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

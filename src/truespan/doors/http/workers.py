@@ -15,7 +15,7 @@ import truespan
 from truespan.errors import InternalError, TruespanError
 
 if TYPE_CHECKING:
-    from truespan.doors.http.serve import Service
+    from truespan.doors.http.process import Service
 
 MOST_RESTARTS = 10
 """How often processes that end by themselves are begun again before something must be wrong."""
@@ -97,7 +97,7 @@ class _Crew:
 
 def _work(service: Service, listener: socket.socket, started: Any) -> None:
     """Serve in a process of its own, for as long as the one that began it is there."""
-    from truespan.doors.http.serve import work
+    from truespan.doors.http.process import work
 
     try:
         with truespan.open(service.folder, metrics=True, logs=True) as library:

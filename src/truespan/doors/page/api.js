@@ -141,9 +141,11 @@ export async function* events(method, where, { body, signal } = {}) {
   const pieces = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let lines = [];
+  let ended = false;
   try {
     for (;;) {
       const { value, done } = await pieces.read();
+      ended = done;
       if (done) return;
       const cut = (rest + value).split(/\r\n|\n/);
       rest = cut.pop();
@@ -160,7 +162,7 @@ export async function* events(method, where, { body, signal } = {}) {
     if (error.name === "AbortError" || error instanceof Problem) throw error;
     throw new Problem(GONE);
   } finally {
-    pieces.cancel().catch(() => {});
+    if (!ended) pieces.cancel().catch(() => {});
   }
 }
 

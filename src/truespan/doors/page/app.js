@@ -13,6 +13,8 @@ import { asReader, chapters, emit, on, state } from "./state.js";
 import { welcome } from "./welcome.js";
 
 const TABS = ["context", "answer", "why"];
+/** What is under way since a document was opened last. */
+let opening = Promise.resolve();
 
 function showTab(name, focus = false) {
   for (const one of TABS) {
@@ -30,6 +32,7 @@ function showView(name) {
     if (one.dataset.to === name) one.setAttribute("aria-current", "page");
     else one.removeAttribute("aria-current");
   }
+  if (name === "reading") pane.arrive();
 }
 
 function whoIsIt() {
@@ -66,6 +69,7 @@ async function start() {
     whoIsIt();
     await library.loadWorlds();
     clear();
+    await opening;
   } catch (problem) {
     byId("caller").textContent = "";
     complain(problem, start);
@@ -93,6 +97,7 @@ async function modeChanged() {
   asking.forget();
   try {
     await library.loadDocuments();
+    await opening;
     if (again) await asking.ask({ quietly: true });
   } catch (problem) {
     complain(problem);
@@ -106,8 +111,7 @@ async function showPassage({ document: number, first, last }) {
       const wanted = state.documents.find((one) => one.number === number);
       if (!wanted) return;
       await library.openDocument(wanted);
-      await position.locate();
-      await pane.open();
+      await opening;
     }
     await pane.show(first, last);
   } catch (problem) {
@@ -175,7 +179,9 @@ document.addEventListener("keydown", (event) => {
 on("tab", (name) => showTab(name));
 on("view", showView);
 on("settings", openSettings);
-on("opened", opened);
+on("opened", () => {
+  opening = opened();
+});
 on("picked", () => showView("reading"));
 on("show", showPassage);
 on("read-to", position.move);

@@ -22,8 +22,12 @@ const question = () => byId("question").value.trim();
 const number = () => Math.min(20, Math.max(1, byId("top-k").valueAsNumber || 5));
 const book = () => String(state.document.number);
 
+const searching = () => byId("way").value === "search";
+
+/** Return the filters that are shown; a search has none. */
 function filters() {
   const text = (id) => byId(id).value.trim() || null;
+  if (searching()) return { fused: byId("fused").checked };
   return {
     documents: byId("reach").value === "document" && state.document ? [book()] : null,
     chapter_filter: text("chapter"),
@@ -32,6 +36,9 @@ function filters() {
     fused: byId("fused").checked,
   };
 }
+
+/** Return all that decides what is found, to tell whether it has been asked already. */
+const wording = () => JSON.stringify([question(), state.selection, filters(), number(), searching()]);
 
 function missing() {
   if (!state.world) return "Make a world first: it is where documents go.";
@@ -53,7 +60,7 @@ async function unbounded(query, signal) {
 
 async function asOwner(signal) {
   const query = question() || null;
-  if (byId("way").value === "search" && query) {
+  if (searching() && query) {
     const body = { query, top_k: number(), fused: byId("fused").checked };
     return { found: ofSearch(await post(`${worldPath()}/search`, body, signal)), whole: null };
   }
@@ -87,8 +94,12 @@ export async function ask({ quietly = false } = {}) {
   const panel = byId("panel-context");
   panel.setAttribute("aria-busy", "true");
   byId("result").classList.add("asked");
-  asked = JSON.stringify([question(), state.selection]);
-  if (!quietly) forgetAnswer(false);
+  asked = wording();
+  counted();
+  if (!quietly) {
+    forgetAnswer(false);
+    byId("ask").scrollTop = 0;
+  }
   try {
     const result = { ...(await (asReader() ? asAReader(signal) : asOwner(signal))), signal };
     clear();
@@ -120,7 +131,7 @@ export async function answer() {
   const lack = missing() || (query ? "" : "Type a question: a selection this long can be looked up, not answered.");
   if (lack) return hint(lack);
   emit("tab", "answer");
-  if (asked !== JSON.stringify([question(), state.selection])) ask();
+  if (asked !== wording()) ask();
   answering?.abort();
   answering = new AbortController();
   const where = asReader() ? `${readerPath()}/answer` : `${worldPath()}/answer`;
@@ -207,6 +218,12 @@ byId("question").addEventListener("keydown", (event) => {
   event.preventDefault();
   if (event.ctrlKey || event.metaKey) answer();
   else byId("ask-form").requestSubmit();
+});
+byId("way").addEventListener("change", () => {
+  document.body.dataset.way = byId("way").value;
+});
+on("ingested", () => {
+  whole.key = "";
 });
 on("ask-selection", askSelection);
 on("moved", () => {

@@ -12,22 +12,36 @@ const ASIDE = new Set(["floor_does_not_discriminate"]);
 let byScore = false;
 let last = null;
 
+const tokens = (found) =>
+  make("span", { class: "budget", title: "Tokens of the passages, of at most 4,000" }, bar(found.tokens / BUDGET, "budget"), words.many(found.tokens, "token"));
+
+const status = (found) => make("strong", { class: `status ${found.status}` }, words.status(found.status));
+
 function summary(found) {
-  const parts = [
-    make("strong", { class: `status ${found.status}` }, words.status(found.status)),
-    asReader() ? null : make("span", {}, words.many(found.passages.length, "passage")),
-    make("span", { class: "budget", title: "Tokens of the passages, of at most 4,000" }, bar(found.tokens / BUDGET, "budget"), words.many(found.tokens, "token")),
-    make("span", {}, `${found.ms} ms`),
-  ];
-  return make("div", { class: "summary" }, parts, make("span", { class: "grow" }), asReader() ? null : orderToggle(), copy(found));
+  return make(
+    "div",
+    { class: "summary" },
+    status(found),
+    make("span", {}, words.many(found.passages.length, "passage")),
+    tokens(found),
+    make("span", { class: "grow" }),
+    order(),
+    copy(found),
+  );
 }
 
-function orderToggle() {
-  return button(byScore ? "Closest first" : "In reading order", () => {
-    byScore = !byScore;
+function order() {
+  const choose = (event) => {
+    byScore = event.target.value === "score";
     show(last);
     byId("order").focus();
-  }, { class: "small quiet", id: "order", title: "Change the order" });
+  };
+  return make(
+    "select",
+    { id: "order", class: "order", "aria-label": "Order of the passages", onchange: choose },
+    make("option", { value: "place", selected: !byScore }, "In reading order"),
+    make("option", { value: "score", selected: byScore }, "Closest first"),
+  );
 }
 
 function copy(found) {
@@ -77,13 +91,17 @@ function boundary() {
   );
 }
 
-function ledger(kept, ahead, whole) {
+function ledger(found, kept, ahead, whole) {
   const toward = (id) => () => byId(id).scrollIntoView({ block: "start" });
   return make(
     "div",
-    { class: "ledger" },
-    button([make("b", {}, kept.length), " given"], toward("given"), { class: "quiet given-sum" }),
-    whole && button([make("b", {}, ahead.length), " withheld"], toward("withheld"), { class: "quiet ahead-sum" }),
+    { class: "ledger summary" },
+    button([make("b", {}, kept.length), " given"], toward("given"), { class: "quiet sum given-sum" }),
+    whole && button([make("b", {}, ahead.length), " withheld"], toward("withheld"), { class: "quiet sum ahead-sum" }),
+    found.status !== "success" && status(found),
+    tokens(found),
+    make("span", { class: "grow" }),
+    copy(found),
     boundary(),
   );
 }
@@ -98,7 +116,7 @@ function reading(found, whole, signal) {
     make("h3", { id: "given-title" }, "What the model gets", make("span", { class: "count" }, kept.length)),
     kept.length ? cards(kept, found, signal) : make("p", { class: "empty" }, "Nothing: what was read says nothing to this, or nothing was read yet."),
   );
-  return [ledger(kept, ahead, whole), given, looseFigures(found), may("read") ? withheld(ahead, at, whole) : bound()];
+  return [ledger(found, kept, ahead, whole), notes(found), given, looseFigures(found), may("read") ? withheld(ahead, at, whole) : bound()];
 }
 
 function withheld(ahead, at, whole) {
@@ -123,7 +141,7 @@ export function show(result) {
   if (!result) return;
   const { found, whole, signal } = result;
   byId("count-context").textContent = found.passages.length;
-  if (asReader()) fill(panel, summary(found), notes(found), reading(found, whole, signal));
+  if (asReader()) fill(panel, reading(found, whole, signal));
   else {
     const empty = !found.passages.length && make("p", { class: "empty" }, "No passage reached the floor. “Why” says what was near.");
     fill(panel, summary(found), notes(found), empty, cards(ordered(found.passages, byScore), found, signal), looseFigures(found));

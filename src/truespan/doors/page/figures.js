@@ -1,7 +1,7 @@
 // Figures: fetched with the caller's right, and shown beside the text that cites them.
 
 import { get, image, imagePath } from "./api.js";
-import { make } from "./dom.js";
+import { byId, fill, make } from "./dom.js";
 import { boundReader, readerPath, state, worldPath } from "./state.js";
 
 const MARK = /\[FIGURE:([^\]\s]+)\]/g;
@@ -20,10 +20,15 @@ function addressOf(reference) {
   return fetched.get(where);
 }
 
+function enlarge(address, words) {
+  fill(byId("enlarged"), make("img", { src: address, alt: words }), make("figcaption", {}, words));
+  byId("picture").showModal();
+}
+
 /** Return a figure with its image, which comes when it is there, and what is said of it. */
 export function figure(note) {
   const words = note.description || `Figure ${note.figure_id}`;
-  const frame = make("div", { class: "figure-frame" });
+  const frame = make("div", { class: "figure-frame" }, make("span", { class: "hint" }, "…"));
   const shown = make(
     "figure",
     { class: "figure", "data-figure": note.figure_id },
@@ -36,11 +41,11 @@ export function figure(note) {
   }
   addressOf(note.image_ref).then(
     (address) => {
-      const picture = make("img", { alt: words, src: address, decoding: "async" });
-      picture.onerror = () => frame.replaceChildren(make("span", { class: "hint" }, "This image cannot be shown."));
-      frame.replaceChildren(picture);
+      const picture = make("img", { alt: words, src: address });
+      picture.onerror = () => fill(frame, make("span", { class: "hint" }, "This image cannot be shown."));
+      fill(frame, make("button", { type: "button", class: "enlarge", title: "Enlarge", onclick: () => enlarge(address, words) }, picture));
     },
-    () => frame.replaceChildren(make("span", { class: "hint" }, "The image could not be had.")),
+    () => fill(frame, make("span", { class: "hint" }, "The image could not be had.")),
   );
   return shown;
 }

@@ -83,10 +83,15 @@ async function finish(here, job, line) {
     interrupted: "Interrupted",
   }[job.state];
   ended(line, failed.length && job.state === "done" ? "partly" : job.state, said || job.state);
-  fill(line.more, job.error && make("p", { class: "bad" }, job.error), failed.map((one) => make("p", { class: "bad" }, `${one.name}: ${one.reason || one.code}`)));
+  fill(line.more, job.error && make("p", { class: "bad" }, job.error), failed.map((one) => make("p", { class: "bad" }, failure(one))));
   if (job.state === "interrupted") fill(line.tools, button("Go on", () => again(here, line), { class: "small" }));
   say(line.label.textContent);
   emit("ingested");
+}
+
+function failure(one) {
+  const reason = one.reason || one.code;
+  return reason.startsWith(one.name) ? reason : `${one.name}: ${reason}`;
 }
 
 async function again(here, line) {

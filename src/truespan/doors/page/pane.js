@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { button, byId, fill, make } from "./dom.js";
-import { figure, unmarked } from "./figures.js";
+import { figure, marked, unmarked } from "./figures.js";
 import { complain } from "./notices.js";
 import { asReader, boundReader, chapters, may, on, readerPath, state, worldPath } from "./state.js";
 
@@ -15,6 +15,7 @@ let loading = null;
 let turn = 0;
 let highlighted = [];
 let edges = null;
+let waiting = null;
 
 const text = byId("text");
 
@@ -30,13 +31,25 @@ function isHeading(one) {
   return said.length < 200 && (said === one.chapter || said === one.section || said === state.document.title);
 }
 
+/** Give each figure to the sentence that marks it, else to the one it stands in or after. */
+function placed(page) {
+  const at = new Map();
+  const spots = new Map(page.sentences.flatMap((one) => marked(one.text).map((id) => [id, one.sid])));
+  for (const note of page.figures) {
+    const sid = spots.get(note.figure_id) ?? note.sid;
+    at.set(sid, [...(at.get(sid) || []), note]);
+  }
+  return at;
+}
+
 function sentence(one, figures) {
-  const span = make("span", { class: "s", "data-sid": one.sid, id: `s${one.sid}` }, unmarked(one.text));
-  return figures.length ? [span, figures.map(figure)] : span;
+  const only = marked(one.text).length && unmarked(one.text).trim() === "▣ figure";
+  const span = make("span", { class: only ? "s only-mark" : "s", "data-sid": one.sid, id: `s${one.sid}` }, unmarked(one.text));
+  return [span, ...figures.map(figure)];
 }
 
 function paragraphs(page) {
-  const figures = Map.groupBy ? Map.groupBy(page.figures, (note) => note.sid) : grouped(page.figures);
+  const figures = placed(page);
   const blocks = [];
   let block = null;
   let before = null;
@@ -48,23 +61,13 @@ function paragraphs(page) {
       block = make(tag, {});
       blocks.push(block);
     } else block.append(" ");
-    const shown = sentence(one, figures.get(one.sid) || []);
-    block.append(...[shown].flat(2));
+    block.append(...sentence(one, figures.get(one.sid) || []));
     before = { end: one.end, heading };
   }
   return blocks;
 }
 
-function grouped(figures) {
-  const found = new Map();
-  for (const note of figures) found.set(note.sid, [...(found.get(note.sid) || []), note]);
-  return found;
-}
-
-function edge(words, does, id) {
-  const shown = button(words, does, { class: "edge quiet", id });
-  return shown;
-}
+const edge = (words, does, id) => button(words, does, { class: "edge quiet", id });
 
 function rebuildEdges() {
   byId("earlier")?.remove();
@@ -160,6 +163,11 @@ export function paint() {
     span.classList.toggle("unread", unread);
     if (unread && veil) span.setAttribute("aria-hidden", "true");
     else span.removeAttribute("aria-hidden");
+    // What is said of a figure is as much of the book as its words are.
+    for (let next = span.nextElementSibling; next?.matches(".figure"); next = next.nextElementSibling) {
+      next.classList.toggle("unread", unread);
+      next.inert = unread && veil;
+    }
   }
   text.classList.toggle("veiled", bound && veil);
   if (!asReader() || boundReader() !== null) return;
@@ -200,8 +208,15 @@ export async function open() {
 export const wordsOf = (sid) => held.get(sid)?.text ?? null;
 
 function reveal(sid, how) {
+  // A pane that is out of sight cannot scroll; it does when it comes into view.
+  waiting = text.offsetParent === null ? sid : null;
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   byId(`s${sid}`)?.scrollIntoView({ block: "center", behavior: calm ? "auto" : how || "smooth" });
+}
+
+/** The pane has come into view: go where it should have gone meanwhile. */
+export function arrive() {
+  if (waiting !== null) reveal(waiting, "auto");
 }
 
 function unlight() {

@@ -28,7 +28,7 @@ function beginning() {
       "ol",
       { class: "steps" },
       step(has.world, "Make a world", "A world is a shelf of its own: nothing in it can be found from another.", toWorld),
-      step(has.documents, "Add documents", "Text, Markdown, HTML, DOCX, EPUB or PDF. They stay on this machine’s library.", toFiles),
+      step(has.documents, "Add documents", "Text, Markdown, HTML, DOCX, EPUB or PDF, one or many at once.", toFiles),
       step(false, "Ask", "See what a model would be given, where it stands, and why.", null),
     ),
   );

@@ -76,10 +76,11 @@ function decision() {
 function render() {
   const panel = byId("panel-why");
   if (!found) return;
-  const trace = found.trace.length ? make("p", { class: "trace" }, found.trace.map((stage) => make("span", {}, stage))) : null;
+  const took = make("p", { class: "hint" }, `It took ${found.ms.toLocaleString("en")} ms.`);
+  const trace = found.trace.length ? make("p", { class: "trace" }, found.trace.join(" → ")) : null;
   fill(
     panel,
-    section("From the library to the context", funnel(found.funnel), skipped(found.skipped), floor(), trace),
+    section("From the library to the context", funnel(found.funnel), skipped(found.skipped), floor(), trace, took),
     misses(),
     decision(),
   );

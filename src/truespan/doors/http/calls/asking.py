@@ -168,6 +168,8 @@ CALLS = (
         errors=(*ASKING, DomainNotFound),
         domains=True,
         example=_QUESTION | {"top_k": 5},
+        description="Gives passages in the order of their similarity, each checked as it was "
+        "read, and how many candidates were left after each stage.",
     ),
     Call(
         "POST",
@@ -180,6 +182,9 @@ CALLS = (
         errors=(*ASKING, DomainNotFound, DocumentNotFound, ScopeViolation),
         domains=True,
         example=_QUESTION | {"language_constraint": None},
+        description="Gives a bundle: chunks within a budget of tokens, the context made of them, "
+        "and the account of how it came about. An empty bundle is no error; one that "
+        "failed comes as a problem with the bundle in it.",
     ),
     Call(
         "POST",
@@ -192,6 +197,8 @@ CALLS = (
         errors=(*ASKING, DomainNotFound),
         domains=True,
         example=_QUESTION | {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"},
+        description="Says why a chunk is not among what the same request to retrieve brings, and "
+        "how similar it is where that can be told.",
     ),
     Call(
         "POST",
@@ -202,6 +209,9 @@ CALLS = (
         Answer,
         takes=shapes.Question,
         **_ANSWERED,
+        description="Gives an answer with its sources and how it was decided. X-Answer-Mode says "
+        "whether it rests on the documents. With stream it comes as events: started, "
+        "then pieces, then finished with the whole answer, or problem.",
     ),
     Call(
         "POST",
@@ -212,6 +222,9 @@ CALLS = (
         Answer,
         takes=shapes.ChatQuestion,
         **_ANSWERED,
+        description="Does what answer does. The world is the one that the body or X-RAG-Domain "
+        "names, else the one that the server was started with, else the only one "
+        "there is.",
     ),
     Call(
         "GET",
@@ -222,6 +235,8 @@ CALLS = (
         shapes.UsageList,
         asks=shapes.UsageQuery,
         errors=(WorldNotFound, NotAllowed),
+        description="Gives what was written down of the latest answers, the newest first. Queries "
+        "are keyed hashes there unless the operator wants it otherwise.",
     ),
     Call(
         "GET",
@@ -231,5 +246,7 @@ CALLS = (
         _explain,
         Replay,
         errors=(WorldNotFound, NotAllowed, RecordNotFound),
+        description="Takes what the decision of an answer was made from, decides again, and says "
+        "whether the outcome is the same.",
     ),
 )

@@ -88,6 +88,8 @@ CALLS = (
         _list,
         shapes.DocumentList,
         errors=(WorldNotFound, NotAllowed),
+        description="Gives the documents of a world by number, and how much of each can be asked "
+        "already.",
     ),
     Call(
         "POST",
@@ -100,6 +102,9 @@ CALLS = (
         form=True,
         errors=(WorldNotFound, InvalidSettings, SourceTooLarge, StorageFull, ProfileMismatch),
         writes=True,
+        description="Takes files in and starts a job that parses, cuts and embeds them. The reply "
+        "comes before that is done; the job tells how it goes on. A file of a name "
+        "that the world has already becomes a new revision of that document.",
     ),
     Call(
         "GET",
@@ -109,6 +114,8 @@ CALLS = (
         _show,
         shapes.DocumentDetail,
         errors=_READING,
+        description="Gives a document with its chapters and sections, what was derived from it, "
+        "and what the sanitiser counted in it.",
     ),
     Call(
         "DELETE",
@@ -120,6 +127,8 @@ CALLS = (
         asks=shapes.EraseQuery,
         errors=_READING,
         writes=True,
+        description="Removes a document with its text and vectors, and gives a receipt as for a "
+        "world.",
     ),
     Call(
         "GET",
@@ -130,6 +139,8 @@ CALLS = (
         SentencePage,
         asks=shapes.PageQuery,
         errors=(*_READING, StoreDamaged),
+        description="Gives sentences of the revision in use, each checked against the hash it was "
+        "taken in with; if one does not have it, nothing of the page is given.",
     ),
     Call(
         "GET",
@@ -139,6 +150,7 @@ CALLS = (
         _chunk,
         shapes.ChunkDetail,
         errors=(WorldNotFound, ChunkNotFound, NotAllowed),
+        description="Gives a chunk with its state. Text that does not have its hash is not given.",
     ),
     Call(
         "GET",
@@ -149,5 +161,7 @@ CALLS = (
         bytes,
         errors=(WorldNotFound, ImageNotFound, NotAllowed),
         media_type="image/*",
+        description="Gives the bytes of an image that was taken out of a document. What a browser "
+        "could run is given as bytes of no kind.",
     ),
 )

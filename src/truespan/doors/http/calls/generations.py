@@ -73,6 +73,8 @@ CALLS = (
         _list,
         shapes.GenerationList,
         errors=_ERRORS,
+        description="Gives the generations of a world, how complete each is, and which names lead "
+        "to it.",
     ),
     Call(
         "POST",
@@ -86,6 +88,8 @@ CALLS = (
         errors=_ERRORS,
         writes=True,
         example={},
+        description="Starts a job that builds a generation of all documents, with another model "
+        "or chunking if one is named. Nobody is sent to it before it is promoted.",
     ),
     Call(
         "POST",
@@ -98,6 +102,8 @@ CALLS = (
         errors=_MOVING,
         writes=True,
         example={},
+        description="Moves the world's alias, or that of a domain, to the generation it named "
+        "before.",
     ),
     Call(
         "POST",
@@ -110,6 +116,8 @@ CALLS = (
         errors=_MOVING,
         writes=True,
         example={},
+        description="Moves the world's alias, or that of a domain, to a generation, if that is "
+        "complete and verified.",
     ),
     Call(
         "DELETE",
@@ -120,5 +128,6 @@ CALLS = (
         shapes.Removed,
         errors=(*_ERRORS, GenerationNotFound, GenerationInUse),
         writes=True,
+        description="Removes a generation with its vectors. One that an alias names stays.",
     ),
 )

@@ -67,6 +67,7 @@ CALLS = (
         _list,
         shapes.JobList,
         errors=(WorldNotFound, NotAllowed),
+        description="Gives the jobs of a world, the latest first.",
     ),
     Call(
         "GET",
@@ -76,6 +77,8 @@ CALLS = (
         _show,
         shapes.JobDetail,
         errors=_ERRORS,
+        description="Gives a job, what became of each of its sources, and the last lines of its "
+        "log.",
     ),
     Call(
         "GET",
@@ -86,6 +89,8 @@ CALLS = (
         shapes.JobSummary,
         errors=_ERRORS,
         media_type=EVENTS,
+        description="Sends the job whenever something about it has changed, and ends after it is "
+        "over. A comment line comes now and then while nothing changes.",
     ),
     Call(
         "POST",
@@ -97,6 +102,8 @@ CALLS = (
         status=202,
         errors=_ERRORS,
         writes=True,
+        description="Asks a job to stop before its next step. What it did stays, and it can be "
+        "resumed.",
     ),
     Call(
         "POST",
@@ -108,5 +115,7 @@ CALLS = (
         status=202,
         errors=(*_ERRORS, JobNotResumable),
         writes=True,
+        description="Goes on with a job that was interrupted, was cancelled or failed; what was "
+        "done is not done again.",
     ),
 )

@@ -90,6 +90,8 @@ CALLS = (
         _books,
         shapes.Shelf,
         errors=_FOLLOWING,
+        description="Gives each book that the reader has begun, and how far. It tells nothing of "
+        "what lies ahead.",
     ),
     Call(
         "GET",
@@ -100,6 +102,8 @@ CALLS = (
         Whereabouts,
         asks=shapes.BookQuery,
         errors=_FOLLOWING,
+        description="Gives how far the reader is in a book, the current one unless another is "
+        "named.",
     ),
     Call(
         "PUT",
@@ -112,6 +116,9 @@ CALLS = (
         errors=(*_FOLLOWING, DocumentNotFound, PassageNotFound, PassageAmbiguous),
         writes=True,
         example={"book": "clockmaker.md", "sid": 41},
+        description="Puts a reader to the end of a sentence, of a chapter, or of a passage; "
+        "exactly one of them is given. The reply has no word of the book. A token "
+        "that is bound to readers cannot do this.",
     ),
     Call(
         "POST",
@@ -123,6 +130,8 @@ CALLS = (
         takes=ReadingArguments,
         errors=(*ASKING, DocumentNotFound),
         example=_QUESTION,
+        description="Gives a bundle made of what the reader has read of a book, in reading order. "
+        "What lies ahead changes no byte of it.",
     ),
     Call(
         "POST",
@@ -135,6 +144,8 @@ CALLS = (
         errors=(*ASKING, DocumentNotFound),
         streams=True,
         example=_QUESTION,
+        description="Answers from what the reader has read of a book, or says that it does not "
+        "answer that; events come as for answer.",
     ),
     Call(
         "POST",
@@ -146,6 +157,8 @@ CALLS = (
         takes=shapes.ReadingMissing,
         errors=(*ASKING, DocumentNotFound),
         example=_QUESTION | {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"},
+        description="Says why a chunk is not among what the reader's request brings. A chunk that "
+        "was not read yet is answered for as one that does not exist.",
     ),
     Call(
         "GET",
@@ -156,6 +169,8 @@ CALLS = (
         SentencePage,
         asks=shapes.BookPageQuery,
         errors=(*_FOLLOWING, DocumentNotFound),
+        description="Gives sentences up to the reader's position and never one beyond it; more "
+        "says whether others follow that were read.",
     ),
     Call(
         "GET",
@@ -166,5 +181,7 @@ CALLS = (
         bytes,
         errors=(WorldNotFound, NotAllowed, ImageNotFound),
         media_type="image/*",
+        description="Gives the image of a figure that the reader has reached. Any other is "
+        "answered for as one that does not exist.",
     ),
 )

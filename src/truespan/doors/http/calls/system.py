@@ -24,7 +24,16 @@ def _metrics(asked: Asked) -> Reply:
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 CALLS = (
-    Call("GET", "/health", "health", "Whether the server runs", _health, shapes.Alive, open=True),
+    Call(
+        "GET",
+        "/health",
+        "health",
+        "Whether the server runs",
+        _health,
+        shapes.Alive,
+        open=True,
+        description="Answers as long as the server runs; nothing of the library is touched.",
+    ),
     Call(
         "GET",
         "/ready",
@@ -34,6 +43,8 @@ CALLS = (
         shapes.Alive,
         errors=(IndexUnavailable, StoreBusy, StoreDamaged),
         open=True,
+        description="Answers once store and index have answered; a load balancer may send "
+        "requests then.",
     ),
     Call(
         "GET",
@@ -44,5 +55,7 @@ CALLS = (
         bytes,
         errors=(NotAllowed,),
         media_type=METRICS,
+        description="Gives what was counted since the server began, in the text format of "
+        "Prometheus. It is for the owner.",
     ),
 )

@@ -60,8 +60,25 @@ def _domains(asked: Asked) -> Reply:
 
 
 CALLS = (
-    Call("GET", "/v1/me", "me", "What this caller may do", _me, shapes.Rights),
-    Call("GET", "/v1/worlds", "listWorlds", "The worlds of the library", _list, shapes.WorldList),
+    Call(
+        "GET",
+        "/v1/me",
+        "me",
+        "What this caller may do",
+        _me,
+        shapes.Rights,
+        description="Tells whose token came with the request, and which worlds, verbs and readers "
+        "it allows. Without a token on loopback that is everything.",
+    ),
+    Call(
+        "GET",
+        "/v1/worlds",
+        "listWorlds",
+        "The worlds of the library",
+        _list,
+        shapes.WorldList,
+        description="Gives the worlds that the caller may know of, by name.",
+    ),
     Call(
         "POST",
         "/v1/worlds",
@@ -71,9 +88,11 @@ CALLS = (
         shapes.WorldEntry,
         takes=shapes.NewWorld,
         status=201,
-        errors=(WorldExists, InvalidSettings, NotAllowed),
+        errors=(WorldExists, InvalidSettings, WorldNotFound),
         writes=True,
         example={"name": "mysteries"},
+        description="Makes a world that holds nothing yet. Its name must not be taken. Whoever "
+        "may not make worlds is told that there is none of that name.",
     ),
     Call(
         "GET",
@@ -83,6 +102,8 @@ CALLS = (
         _show,
         shapes.WorldDetail,
         errors=(WorldNotFound,),
+        description="Gives a world, and in numbers what it holds. The numbers are null for a "
+        "caller who follows a reader.",
     ),
     Call(
         "DELETE",
@@ -94,6 +115,18 @@ CALLS = (
         asks=shapes.EraseQuery,
         errors=(WorldNotFound, WorldBusy),
         writes=True,
+        description="Removes a world with its documents, positions and vectors, and gives a "
+        "receipt that says what went and whether anything of it can still be found in "
+        "the library's files. With erase=false the files are not written anew.",
     ),
-    Call("GET", "/v1/domains", "listDomains", "Domains to ask", _domains, shapes.DomainList),
+    Call(
+        "GET",
+        "/v1/domains",
+        "listDomains",
+        "Domains to ask",
+        _domains,
+        shapes.DomainList,
+        description="Gives the domains of the worlds that the caller may know of, with the "
+        "generation that each names.",
+    ),
 )

@@ -1,0 +1,66 @@
+"""Where schemathesis expects more than a description can say; it loads this file by itself.
+
+A document says what a request looks like. It cannot say which names a library knows, what is in a
+world by now, or how many tokens a model makes of a text. A request that is refused for such a
+reason is right by the document, and the refusal is right as well. Only these refusals are let pass,
+each for the calls it can come from; every other check counts everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import schemathesis
+
+ACCEPTED, REJECTED = "ST201", "ST202"
+"""Failures as schemathesis numbers them: what was wrong was accepted, what was right rejected."""
+
+WRITES = {
+    "createWorld", "deleteWorld", "uploadDocuments", "deleteDocument", "cancelJob", "resumeJob",
+    "setPosition", "reindex", "rollback", "promote", "removeGeneration",
+}  # fmt: skip
+ASKING = {
+    "search", "retrieve", "whyNot", "answer", "chat",
+    "retrieveAsReader", "answerAsReader", "whyNotAsReader",
+}  # fmt: skip
+BY_STATE: dict[str, set[str]] = {
+    # A key that was made up twice; the second request was another one.
+    "idempotency_key_reused": WRITES,
+    # The length is bounded in characters, what the model reads in tokens.
+    "query_too_long": ASKING,
+    "scope_violation": {"retrieve"},
+    "passage_not_found": {"setPosition"},
+    "passage_ambiguous": {"setPosition"},
+    # Names of models and chunkings that the library has not, worlds that hold nothing yet, files
+    # with names that cannot be printed or are all the same, sentences past the end of a book, a
+    # domain of another world.
+    "invalid_settings": {
+        "uploadDocuments", "reindex", "rollback", "promote", "removeGeneration", "setPosition",
+    },
+}  # fmt: skip
+
+
+@schemathesis.hook
+def filter_failure(_context: Any, failure: Any, case: Any, response: Any) -> bool:
+    """Keep a failure, unless it is a refusal that no description could have foretold."""
+    if failure.code == ACCEPTED:
+        # It was not accepted: 413 is how a query string that is too long is refused.
+        return response.status_code != 413
+    if failure.code != REJECTED:
+        return True
+    called = case.operation.definition.raw["operationId"]
+    return called not in BY_STATE.get(response.json()["code"], ())
+
+
+@schemathesis.hook
+def map_body(_context: Any, body: Any) -> Any:
+    """Spell whole numbers without a fraction.
+
+    JSON Schema takes 5.0 for an integer. Here it is none, at any door: a number with a point where
+    sentences or results are counted is a slip of whoever wrote it.
+    """
+    if isinstance(body, dict):
+        return {name: map_body(_context, value) for name, value in body.items()}
+    if isinstance(body, list):
+        return [map_body(_context, value) for value in body]
+    return int(body) if isinstance(body, float) and body.is_integer() else body
