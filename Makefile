@@ -103,11 +103,18 @@ fuzz: $(VENV)/.dev ## change small documents at random and parse them; MINUTES, 
 promises: $(VENV)/.dev ## write the proofs found in the tests into tests/promises.toml
 	$(BIN)/python -m tests.promises --write
 
+# What many machines need is an extra: it has a lock of its own, and the tests need it too.
 lock: ## renew the lock files (needs uv)
-	for set in runtime dev bench frameworks; do \
+	for set in runtime server dev bench frameworks; do \
+		case $$set in \
+			runtime) with="";; \
+			server) with="--extra server";; \
+			dev) with="--extra server --group dev";; \
+			*) with="--group $$set";; \
+		esac; \
 		uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 			--no-header --no-annotate --quiet --upgrade pyproject.toml --group build \
-			$$([ $$set = runtime ] || echo --group $$set) -o lock/$$set.txt; \
+			$$with -o lock/$$set.txt; \
 	done
 
 clean: ## remove the environments, the demo library and the measurements
