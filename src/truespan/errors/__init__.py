@@ -56,9 +56,12 @@
     │   ├── InvalidConfiguration
     │   ├── LibraryNotFound
     │   ├── LibraryTooNew
+    │   ├── StoreOutdated          the tables of the store have to be brought up to date
+    │   ├── StoreUnsafe            worlds would not be kept apart by the database
     │   ├── ModelUnavailable
     │   ├── ProfileMismatch        another model than the one the world was built with
     │   ├── IndexSchemaMismatch    the index holds vectors of another shape
+    │   ├── IndexKeyRefused        the index server does not accept the key
     │   ├── CredentialsMissing     no enabled key for the configured model
     │   ├── ModelDrifted           the provider's model is not what it was
     │   └── StorageFull            free space fell below the reserve
@@ -127,6 +130,7 @@ from truespan.errors.families import (
 )
 from truespan.errors.operator import (
     CredentialsMissing,
+    IndexKeyRefused,
     IndexSchemaMismatch,
     InvalidConfiguration,
     LibraryNotFound,
@@ -135,6 +139,8 @@ from truespan.errors.operator import (
     ModelUnavailable,
     ProfileMismatch,
     StorageFull,
+    StoreOutdated,
+    StoreUnsafe,
 )
 from truespan.errors.requests import (
     DeadlineExceeded,
@@ -197,6 +203,7 @@ __all__ = [
     "GoldenInvalid",
     "HostRefused",
     "ImageNotFound",
+    "IndexKeyRefused",
     "IndexRefused",
     "IndexSchemaMismatch",
     "IndexUnavailable",
@@ -250,6 +257,8 @@ __all__ = [
     "StorageFull",
     "StoreBusy",
     "StoreDamaged",
+    "StoreOutdated",
+    "StoreUnsafe",
     "TextTooLong",
     "TokenNotFound",
     "TooManyRequests",

@@ -26,6 +26,22 @@ class LibraryTooNew(OperatorError):
         )
 
 
+class StoreOutdated(OperatorError):
+    code = "store_outdated"
+
+    def __init__(self, found: int, needed: int) -> None:
+        super().__init__(
+            f"The store has schema {found}; this version needs schema {needed}.",
+            advice="Run 'truespan prepare-store'.",
+        )
+
+
+class StoreUnsafe(OperatorError):
+    """The store cannot be used because worlds would not be kept apart in it."""
+
+    code = "store_unsafe"
+
+
 class ModelUnavailable(OperatorError):
     code = "model_unavailable"
 
@@ -47,6 +63,16 @@ class IndexSchemaMismatch(OperatorError):
         super().__init__(
             f"The index holds vectors of {found}; the world's profile needs {expected}.",
             advice="'truespan doctor --apply' rebuilds the index from the store.",
+        )
+
+
+class IndexKeyRefused(OperatorError):
+    code = "index_key_refused"
+
+    def __init__(self, status: str) -> None:
+        super().__init__(
+            f"The index server does not accept the key it was given, or none was ({status}).",
+            advice="Set QDRANT_API_KEY, or add [[keys]] for qdrant; see docs/qdrant.md.",
         )
 
 

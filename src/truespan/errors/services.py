@@ -46,9 +46,17 @@ class ProviderBadReply(ServiceError):
 
 
 class IndexUnavailable(ServiceError):
+    """The index did not answer, or asked for a pause of `retry_after` seconds."""
+
     code = "index_unavailable"
     retryable = True
     advice = "Try again; the index process is restarted on demand."
+
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, advice: str | None = None
+    ) -> None:
+        super().__init__(message, advice=advice)
+        self.retry_after = retry_after
 
 
 class IndexRefused(ServiceError):
@@ -59,7 +67,5 @@ class StoreBusy(ServiceError):
     code = "store_busy"
     retryable = True
 
-    def __init__(self) -> None:
-        super().__init__(
-            "Another process holds the store for writing.", advice="Try again in a moment."
-        )
+    def __init__(self, message: str = "Another process holds the store for writing.") -> None:
+        super().__init__(message, advice="Try again in a moment.")

@@ -53,7 +53,8 @@ class VectorIndex(Protocol):
     def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
         """Return at most `limit` hits inside `scope` scoring `floor` or more, best first.
 
-        Scope and floor are applied inside the index, not afterwards. The search is exact.
+        Scope and floor are applied inside the index, not afterwards. The search is exact unless
+        `approximate` says otherwise.
 
         Raises:
             IndexSchemaMismatch: the collection is not of the scope's profile.
@@ -74,6 +75,13 @@ class VectorIndex(Protocol):
         """Return what `search` does and, beside it, the hits among `ids`, in one request.
 
         Scope and floor hold for both: an id outside the scope, or below the floor, is no hit.
+        """
+        ...
+
+    def approximate(self, scope: Scope) -> bool:
+        """Say whether a search in this scope may miss what lies close, as the operator chose.
+
+        It never is for a reader. Nothing is asked of the index.
         """
         ...
 

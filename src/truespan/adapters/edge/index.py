@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,9 +40,8 @@ from truespan.adapters.edge.wire import (
     as_error,
 )
 from truespan.adapters.qdrant_filter import Equals, Field, HasId, conditions, tenant
-from truespan.adapters.qdrant_score import float32, similarity, threshold
-from truespan.adapters.vector_bytes import numbers_of
-from truespan.errors import IndexRefused
+from truespan.adapters.qdrant_hits import check_length, check_query, hits_of, slices
+from truespan.adapters.qdrant_score import threshold
 from truespan.model.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.profile import EmbeddingProfile
@@ -112,12 +109,12 @@ class EdgeIndex:
 
     def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
         """Remove points by id, if they belong to the scope's world and generation."""
-        for part in _slices(ids, _IDS_PER_REQUEST):
+        for part in slices(ids, _IDS_PER_REQUEST):
             self._ask(Delete(_collection(scope), (tenant(scope), HasId(part))), Done)
 
     def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
         """Remove each point unless it was embedded anew, with another hash, in the meantime."""
-        for part in _slices(stale, _IDS_PER_REQUEST):
+        for part in slices(stale, _IDS_PER_REQUEST):
             where = (tenant(scope),)
             self._ask(DeleteStale(_collection(scope), where, list(part)), Done)
 
@@ -136,14 +133,19 @@ class EdgeIndex:
     ) -> tuple[list[Hit], list[Hit]]:
         """Return the best hits, and the hits among `ids`, in one request."""
         collection = _collection(scope)
-        _check_query(vector, collection.size)
+        check_query(vector, collection.size)
         if scope.documents == frozenset() or limit < 1:
             return [], []
         sent = None if floor is None else threshold(floor, collection.distance)
         request = Search(collection, conditions(scope), vector, limit, sent, tuple(ids))
         found = self._ask(request, Found)
         distance = collection.distance
-        return _hits(found.hits, distance, floor), _hits(found.named, distance, floor)
+        return hits_of(found.hits, distance, floor), hits_of(found.named, distance, floor)
+
+    def approximate(self, scope: Scope) -> bool:
+        """Say that none is: each search compares with every point that its scope allows."""
+        del scope
+        return False
 
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
         """Give every point of the world and generation, page by page.
@@ -163,7 +165,7 @@ class EdgeIndex:
     def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]:
         """Return points by id, if they belong to the scope's world and generation."""
         found: list[IndexedPoint] = []
-        for part in _slices(ids, _POINTS_PER_PAGE):
+        for part in slices(ids, _POINTS_PER_PAGE):
             where = (tenant(scope), HasId(part))
             page = self._ask(Scan(_collection(scope), where, None, len(part)), Page)
             found.extend(_indexed(*point) for point in page.points)
@@ -237,18 +239,8 @@ def _collection_of(profile: EmbeddingProfile) -> Collection:
     return Collection(profile.id, profile.dimensions, profile.distance.value)
 
 
-def _hits(found: Sequence[tuple[str, float, str]], distance: str, floor: float | None) -> list[Hit]:
-    least = -math.inf if floor is None else float32(floor)
-    scored = [(id, similarity(raw, distance), text_hash) for id, raw, text_hash in found]
-    return [
-        Hit(ChunkId(id), score, TextHash(text_hash))
-        for id, score, text_hash in scored
-        if score >= least
-    ]
-
-
 def _wire_point(point: Point, size: int) -> WirePoint:
-    _check_length(point.vector, size)
+    check_length(point.vector, size)
     return WirePoint(
         point.chunk_id,
         point.vector,
@@ -268,33 +260,9 @@ def _bytes_needed(points: int, size: int) -> int:
     return 2 * points * (4 * size + _BYTES_PER_PAYLOAD)
 
 
-def _check_length(vector: Vector, size: int) -> None:
-    if len(vector) != 4 * size:
-        raise IndexRefused(
-            f"A vector has {len(vector) / 4:g} dimensions; the collection has {size}."
-        )
-
-
-def _check_query(vector: Vector, size: int) -> None:
-    """Refuse what the index would answer with an empty result instead of an error."""
-    _check_length(vector, size)
-    # The sum of float32 numbers fits a float64, so it is finite exactly when all of them are.
-    if not math.isfinite(sum(numbers_of(vector))):
-        raise IndexRefused("The query vector holds numbers that are not finite.")
-
-
 def _indexed(
     id: str, text_hash: str | None, vector: bytes, place: WirePlace | None
 ) -> IndexedPoint:
     found = None if text_hash is None else TextHash(text_hash)
     where = None if place is None else PointPlace(*astuple(place))
     return IndexedPoint(ChunkId(id), found, Vector(vector), where)
-
-
-T = TypeVar("T")
-
-
-def _slices(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
-    rest = iter(items)
-    while part := tuple(islice(rest, size)):
-        yield part

@@ -1,0 +1,62 @@
+"""The server's adapter keeps the contract on the client library's own engine, a second opinion."""
+
+from collections.abc import Iterator
+from math import sin
+
+import pytest
+from qdrant_client import QdrantClient
+
+from tests.contract.index_contract import (
+    EAST,
+    IndexContract,
+    float32_below,
+    found,
+    leaning,
+    point,
+    vector,
+)
+from tests.worlds import HandClock
+from truespan.adapters.qdrant_server.index import QdrantServerIndex
+from truespan.adapters.qdrant_server.options import ServerOptions
+from truespan.adapters.vector_bytes import numbers_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*ocal:UserWarning")
+"""The engine says that it has no payload indexes and is always exact."""
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[QdrantServerIndex]:
+    options = ServerOptions("http://127.0.0.1:6333")
+    index = QdrantServerIndex(options, HandClock(), client=QdrantClient(":memory:"))
+    yield index
+    index.close()
+
+
+class TestLocalMode(IndexContract):
+    """The suite that every adapter runs.
+
+    This engine scales what has a length of one already once more, which a server does not: last
+    bits change. The two tests that look at these are put in terms that bear it.
+    """
+
+    @pytest.mark.parametrize("floor", [0.0, 0.15, 0.6, 0.9, 1.0])
+    def test_a_cosine_at_the_floor_is_kept_and_the_next_below_is_not(self, index, scope, floor):
+        at = point(scope, 0, leaning(floor))
+        below = point(scope, 1, leaning(float32_below(floor) if floor else -1e-6))
+        index.upsert(scope, [at, below])
+
+        assert found(index, scope, vector(*EAST), floor=floor) == [at.chunk_id]
+
+    def test_a_scan_gives_every_point_once_with_its_vector_bit_for_bit(self, index, scope):
+        points = [point(scope, n, leaning(sin(n))) for n in range(600)]
+        index.upsert(scope, points)
+
+        pages = list(index.scan(scope))
+        scanned = {p.chunk_id: p for page in pages for p in page}
+
+        assert len(pages) > 1
+        assert sum(map(len, pages)) == 600
+        for sent in points:
+            back = scanned[sent.chunk_id]
+            assert back.text_hash == sent.text_hash
+            assert numbers_of(back.vector) == pytest.approx(numbers_of(sent.vector), abs=1e-6)
