@@ -185,6 +185,9 @@ class MemoryIndex:
         hits = self.search(scope, vector, limit=limit, floor=floor)
         return hits, [hit for hit in everything if hit.chunk_id in set(ids)]
 
+    def approximate(self, scope: Scope) -> bool:
+        return False
+
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
         points = list(self._of(scope).values())
         for start in range(0, len(points), 100):

@@ -143,7 +143,7 @@ def values_for(name: str, default: str, least: str) -> list[tuple[str, Any]]:
         return [("1", True), ("0", False)]
     if name in NUMBERS:
         return [("0.5", 0.5)]
-    if name.endswith("_base_url"):
+    if name.endswith("_url"):
         return [("http://localhost:1", "http://localhost:1")]
     return [(choice, choice) for choice in CHOICES.get(name, ("another",))]
 

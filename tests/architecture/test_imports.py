@@ -71,6 +71,10 @@ ENGINE = (
 THIRD_PARTY = {
     "apsw": "adapters/sqlite_store/",
     "qdrant_edge": "adapters/edge/",
+    "qdrant_client": "adapters/qdrant_server/",
+    "httpx": "adapters/qdrant_server/",
+    "httpcore": "adapters/qdrant_server/",
+    "grpc": "adapters/qdrant_server/",
     "onnxruntime": "adapters/local/embedder.py",
     "tokenizers": "adapters/",
     "sentencex": "ingest/sentences.py",

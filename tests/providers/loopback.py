@@ -151,7 +151,7 @@ def _conversation(server: Loopback) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             self._send(server.react(Asked(self.command, self.path, headers, body)))
 
-        do_GET = do_POST  # noqa: N815
+        do_GET = do_PUT = do_PATCH = do_DELETE = do_POST  # noqa: N815
 
         def _send(self, reaction: Reaction) -> None:
             if isinstance(reaction, Raw):

@@ -45,6 +45,7 @@ from truespan.ports import (
     Embedder,
     EmbeddingLimits,
     TokenCounter,
+    VectorIndex,
     Watch,
 )
 from truespan.settings import Settings, model_cache, read_settings
@@ -92,7 +93,7 @@ def open_library(
     store = SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)
     model = _model(settings)
     wordpiece = WordPieceCounter(model)
-    index = _index(folder, settings)
+    index = _index(folder, settings, clock)
     observers = observers_of(settings, watch, metrics=metrics, logs=logs)
     return Library(
         Parts(
@@ -255,7 +256,12 @@ def _price(settings: Settings) -> float | None:
     return price if price >= 0 else None
 
 
-def _index(folder: Path, settings: Settings) -> EdgeIndex:
+def _index(folder: Path, settings: Settings, clock: Clock) -> VectorIndex:
+    """Return the embedded index, or the one on a server where the settings name it."""
+    if settings.index_url:
+        from truespan.compose.index_server import server_index
+
+        return server_index(folder, settings, clock)
     return EdgeIndex(
         folder / INDEX_FOLDER,
         reserve=settings.disk_reserve,

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from truespan.adapters.edge.index import EdgeIndex
 from truespan.adapters.library_files import file_checks
 from truespan.adapters.local.model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.errors import TruespanError
 from truespan.model.health import Check, Verdict
-from truespan.ports import Clock
+from truespan.ports import Clock, VectorIndex
 from truespan.settings import FILE_NAME, Settings
 from truespan.settings.keys import USUAL_VARIABLES
 
@@ -28,7 +27,7 @@ class LibraryEnvironment:
     folder: Path
     settings: Settings
     store: SqliteStore
-    index: EdgeIndex
+    index: VectorIndex
     model: LocalModel
     clock: Clock
 
@@ -43,19 +42,20 @@ class LibraryEnvironment:
             self.folder, FILE_NAME, reserve=settings.disk_reserve, now=self.clock.now()
         )
         yield from self.store.soundness()
-        yield self._index_process()
+        yield self._index_answers()
         yield self._embedding_model()
         yield _keys(settings, settings.embedding_provider, "embedding", settings.openai_keyless)
         yield _chat(settings)
         yield Check("versions", Verdict.OK, ", ".join(_versions()))
 
-    def _index_process(self) -> Check:
+    def _index_answers(self) -> Check:
+        name = "index server" if self.settings.index_url else "index process"
         try:
             count = len(self.index.collections())
         except TruespanError as error:
-            return Check("index process", Verdict.PROBLEM, error.message, error.advice)
+            return Check(name, Verdict.PROBLEM, error.message, error.advice)
         held = "1 collection" if count == 1 else f"{count} collections"
-        return Check("index process", Verdict.OK, f"answers, with {held}")
+        return Check(name, Verdict.OK, f"answers, with {held}")
 
     def _embedding_model(self) -> Check:
         provider = self.settings.embedding_provider

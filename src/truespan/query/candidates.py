@@ -17,7 +17,13 @@ from truespan.model.words import FUSED_WEIGHT
 from truespan.ports import UNWATCHED, Clock, Course, Embedders, TrustedStore, VectorIndex
 from truespan.query.filters import DEFAULT_FILTER, defaults_left_nothing, narrowed_scope
 from truespan.query.fused import gather_by
-from truespan.query.gather import NOTHING_EMBEDDED, Gathered, pending_notice, signal
+from truespan.query.gather import (
+    NOTHING_EMBEDDED,
+    Gathered,
+    approximate_notice,
+    pending_notice,
+    signal,
+)
 from truespan.query.rank import rank_visible
 from truespan.query.reveal import reveal
 from truespan.query.settle import existing, in_one_state
@@ -77,6 +83,7 @@ class Finder:
             return Retrieved(
                 world, scope, (), (*warnings, DEFAULT_FILTER if emptied else NOTHING_EMBEDDED)
             )
+        warnings += approximate_notice(self.index, scope)
         settings, floor = self.rules(scope)
         excluded = settings.exclude_chunk_types_from_llm
 

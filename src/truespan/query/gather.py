@@ -29,6 +29,12 @@ NOT_RECORDED = Notice(
     "Damage was found and skipped, but could not be recorded for repair just now.",
 )
 
+APPROXIMATE = Notice(
+    "approximate_search",
+    "This world is searched approximately, as its operator chose: something close may be missing, "
+    "and what other worlds hold may decide what.",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
@@ -173,6 +179,11 @@ def signal(
         return [NOT_RECORDED]
     on_flaws(scope)
     return []
+
+
+def approximate_notice(index: VectorIndex, scope: Scope) -> list[Notice]:
+    """Say so when the search that follows is not exact: the operator waived that for this world."""
+    return [APPROXIMATE] if index.approximate(scope) else []
 
 
 def pending_notice(scope: Scope, shelf: Sequence[ShelfEntry]) -> list[Notice]:

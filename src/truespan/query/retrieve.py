@@ -40,6 +40,7 @@ from truespan.query.gather import (
     NOTHING_EMBEDDED,
     Gathered,
     Supply,
+    approximate_notice,
     pending_notice,
 )
 from truespan.query.locate import occurrences
@@ -187,6 +188,7 @@ class Retriever:
             emptied = defaults_left_nothing(shelf, request)
             account.warnings.append(DEFAULT_FILTER if emptied else NOTHING_EMBEDDED)
             return
+        account.warnings += approximate_notice(self.index, scope)
         with self.course.stage(Stage.VECTOR):
             parts = self._part_vectors(scope, request.selected_text)
             ranking = self._query_vector(scope, request.query) or mean_of(parts)

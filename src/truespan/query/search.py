@@ -20,6 +20,7 @@ from truespan.query.fused import gather_by
 from truespan.query.gather import (
     NOTHING_EMBEDDED,
     Gathered,
+    approximate_notice,
     pending_notice,
     signal,
 )
@@ -98,6 +99,7 @@ class Searcher:
             answer.warnings.append(NOTHING_EMBEDDED)
             return
         answer.scope = scope
+        answer.warnings += approximate_notice(self.index, scope)
         answer.effective_k = min(answer.request.top_k, answer.in_scope)
         answer.discriminates = floor_discriminates(self.store, scope, answer.request.floor)
         with self.course.stage(Stage.VECTOR):

@@ -23,6 +23,25 @@ class Settings:
     index_idle_seconds: int = 300
     """The index process ends after this long without a request."""
 
+    index_url: str = ""
+    """Where a Qdrant server holds the index; blank for the embedded one."""
+    index_approximate_worlds: str = ""
+    """Ids of worlds that are searched approximately on a server, divided by commas."""
+    qdrant_grpc: bool = False
+    qdrant_grpc_port: int = 6334
+    qdrant_timeout_seconds: int = 30
+    qdrant_ca_file: str = ""
+    """Certificates to trust in place of this machine's; a relative path lies in the library."""
+    qdrant_prefix: str = "truespan_"
+    """What the names of this library's collections begin with."""
+    qdrant_shards: int = 1
+    qdrant_replicas: int = 1
+    qdrant_write_factor: int = 1
+    """How many replicas must have taken a write before it counts as done."""
+    qdrant_read_consistency: str = ""
+    """How many replicas must agree on what is read; blank for any one."""
+    qdrant_write_ordering: str = "medium"
+
     source_max_mib: int = 512
     """Larger files are refused before they are read."""
     loader_memory_mib: int = 1024
@@ -163,6 +182,11 @@ class Settings:
         return _listed(self.http_origins)
 
     @property
+    def approximate_worlds_listed(self) -> tuple[str, ...]:
+        """Return the ids of worlds that are searched approximately, in small letters."""
+        return _listed(self.index_approximate_worlds)
+
+    @property
     def disk_reserve(self) -> int:
         """Return the reserve in bytes."""
         return self.disk_reserve_mib * MEBIBYTE
@@ -175,6 +199,11 @@ def _listed(spelled: str) -> tuple[str, ...]:
 LEAST = {
     "disk_reserve_mib": 0,
     "index_idle_seconds": 1,
+    "qdrant_grpc_port": 1,
+    "qdrant_timeout_seconds": 1,
+    "qdrant_shards": 1,
+    "qdrant_replicas": 1,
+    "qdrant_write_factor": 1,
     "source_max_mib": 1,
     "loader_memory_mib": 256,
     "loader_cpu_seconds": 1,
@@ -201,7 +230,7 @@ LEAST = {
     "http_body_max_kib": 16,
     "http_timeout_seconds": 1,
 }
-MOST = {"embedding_batch_items": 2048, "usage_days": 36_500}
+MOST = {"embedding_batch_items": 2048, "usage_days": 36_500, "qdrant_grpc_port": 65_535}
 MOST_WHOLE = 1_000_000_000
 """The most of every other whole number: greater ones are slips, and some count in SQLite."""
 CHOICES = {
@@ -214,11 +243,14 @@ CHOICES = {
     "on_token_limit": ("mean", "truncate", "skip"),
     "sanitize_enabled": ("off", "shadow", "on"),
     "sanitize_style": ("redact", "pseudonym"),
+    "qdrant_read_consistency": ("", "majority", "quorum", "all"),
+    "qdrant_write_ordering": ("weak", "medium", "strong"),
     "log_format": ("text", "json"),
     "log_level": ("debug", "info", "warning", "error"),
 }
 ADDRESSES = frozenset(
     {
+        "index_url",
         "ollama_base_url",
         "openai_base_url",
         "google_base_url",
@@ -227,11 +259,14 @@ ADDRESSES = frozenset(
         "chat_fallback_base_url",
     }
 )
-MAY_BE_BLANK = frozenset({"chat_ollama_base_url", "chat_fallback_base_url"})
-"""Addresses that stand for another one while nobody sets them."""
-REQUIRED = frozenset({"ollama_model", "openai_model", "google_model", "fastembed_model"})
+MAY_BE_BLANK = frozenset({"index_url", "chat_ollama_base_url", "chat_fallback_base_url"})
+"""Addresses that stand for another one, or for none, while nobody sets them."""
+REQUIRED = frozenset(
+    {"ollama_model", "openai_model", "google_model", "fastembed_model", "qdrant_prefix"}
+)
 SWITCHES = frozenset(
     {
+        "qdrant_grpc",
         "docx_extract_images",
         "docx_inline_figure_placeholders",
         "docx_figure_chunks",
@@ -262,7 +297,14 @@ NUMBERS = {
 """Settings that may have a fraction, with the least and the most they may be."""
 OPTIONAL = frozenset(name for name in NUMBERS if name.startswith("answer_raw_"))
 """Numbers that need not be given at all: blank stands for none."""
-LISTS = frozenset({"answer_exclude_chunk_types_from_llm", "http_hosts", "http_origins"})
+LISTS = frozenset(
+    {
+        "answer_exclude_chunk_types_from_llm",
+        "http_hosts",
+        "http_origins",
+        "index_approximate_worlds",
+    }
+)
 """Texts with commas that may be lists in a file."""
 SHARED_NAMES = {
     name.upper(): name

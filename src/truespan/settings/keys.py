@@ -1,4 +1,4 @@
-"""Keys of providers, from the environment or from files of their own; never from settings."""
+"""Keys of providers and of an index server, from the environment or files; never from settings."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from truespan.model.keys import ProviderKey, Secret
 USUAL_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "qdrant": ("QDRANT_API_KEY",),
 }
 _FIELDS = frozenset({"provider", "name", "env", "file", "enabled", "models"})
 _LONGEST = 4096
@@ -48,7 +49,8 @@ def _key(number: int, table: Any, folder: Path, environment: Mapping[str, str]) 
         )
     provider, name = table.get("provider"), table.get("name", f"key-{number}")
     if provider not in USUAL_VARIABLES:
-        raise InvalidConfiguration(f"{where}: provider must be one of: openai, google.")
+        known = ", ".join(USUAL_VARIABLES)
+        raise InvalidConfiguration(f"{where}: provider must be one of: {known}.")
     models, enabled = table.get("models"), table.get("enabled", True)
     if not isinstance(name, str) or not name.strip() or not isinstance(enabled, bool):
         raise InvalidConfiguration(f"{where}: name must be text, enabled true or false.")

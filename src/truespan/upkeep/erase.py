@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from truespan.errors import (
+    IndexKeyRefused,
     IndexRefused,
     IndexSchemaMismatch,
     IndexUnavailable,
@@ -16,7 +17,14 @@ from truespan.model.erasure import NO_FILES, Erasure, ErasureKind, RemovedFiles
 from truespan.model.scope import OWNER, Generation, Scope
 from truespan.ports import AssetStore, TrustedStore, UploadStore, VectorIndex
 
-_LATER = (IndexUnavailable, IndexRefused, IndexSchemaMismatch, StorageFull, StoreBusy)
+_LATER = (
+    IndexUnavailable,
+    IndexRefused,
+    IndexKeyRefused,
+    IndexSchemaMismatch,
+    StorageFull,
+    StoreBusy,
+)
 """What may be otherwise the next time."""
 
 

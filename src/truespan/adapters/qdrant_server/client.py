@@ -5,12 +5,10 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from qdrant_client import QdrantClient
 
-from truespan.adapters.providers.http_connection import Target, read_target
-from truespan.adapters.qdrant_server.options import STANDARD_PORT, ServerOptions
+from truespan.adapters.qdrant_server.options import ServerOptions, server_target
 from truespan.adapters.qdrant_server.outbound import (
     AddressRefused,
     GuardedTransport,
@@ -44,22 +42,6 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
         trust_env=False,
         follow_redirects=False,
     )
-
-
-def server_target(url: str) -> Target:
-    """Return the parts of the server's address.
-
-    Raises:
-        InvalidConfiguration: it is not a plain http or https address, or it carries a password.
-    """
-    try:
-        target = read_target(url)
-    except InvalidConfiguration:
-        raise InvalidConfiguration(
-            "The setting index_url must be http:// or https:// with a host.",
-            advice="It takes no user, password, query or fragment, as in http://127.0.0.1:6333.",
-        ) from None
-    return target if urlsplit(url).port else target._replace(port=STANDARD_PORT)
 
 
 def check_channel(options: ServerOptions) -> None:

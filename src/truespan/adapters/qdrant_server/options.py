@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from truespan.adapters.providers.http_connection import Target, read_target
+from truespan.errors import InvalidConfiguration
 from truespan.model.ids import WorldId
 from truespan.model.keys import Secret
 
@@ -36,3 +39,19 @@ class ServerOptions:
     write_ordering: str = "medium"
     approximate: frozenset[WorldId] = frozenset()
     """Worlds that are searched through a graph and small numbers, except for readers."""
+
+
+def server_target(url: str) -> Target:
+    """Return the parts of the server's address.
+
+    Raises:
+        InvalidConfiguration: it is not a plain http or https address, or it carries a password.
+    """
+    try:
+        target = read_target(url)
+    except InvalidConfiguration:
+        raise InvalidConfiguration(
+            "The setting index_url must be http:// or https:// with a host.",
+            advice="It takes no user, password, query or fragment, as in http://127.0.0.1:6333.",
+        ) from None
+    return target if urlsplit(url).port else target._replace(port=STANDARD_PORT)

@@ -1,7 +1,10 @@
-"""The server's adapter keeps the contract on the client library's own engine, a second opinion."""
+"""The server's adapter keeps the contract: on the client library's own engine, over REST, and on a
+real server where QDRANT_URL names one."""
 
+import os
 from collections.abc import Iterator
 from math import sin
+from uuid import uuid4
 
 import pytest
 from qdrant_client import QdrantClient
@@ -15,24 +18,50 @@ from tests.contract.index_contract import (
     point,
     vector,
 )
+from tests.qdrant_loopback import QdrantLoopback
 from tests.worlds import HandClock
 from truespan.adapters.qdrant_server.index import QdrantServerIndex
 from truespan.adapters.qdrant_server.options import ServerOptions
+from truespan.adapters.system_clock import SystemClock
 from truespan.adapters.vector_bytes import numbers_of
+from truespan.model.keys import Secret
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*ocal:UserWarning")
 """The engine says that it has no payload indexes and is always exact."""
 
 
+REAL = os.environ.get("QDRANT_URL", "")
+
+
 @pytest.fixture(scope="module")
-def index() -> Iterator[QdrantServerIndex]:
+def in_memory() -> Iterator[QdrantServerIndex]:
     options = ServerOptions("http://127.0.0.1:6333")
     index = QdrantServerIndex(options, HandClock(), client=QdrantClient(":memory:"))
     yield index
     index.close()
 
 
-class TestLocalMode(IndexContract):
+@pytest.fixture(scope="module")
+def over_rest() -> Iterator[QdrantServerIndex]:
+    with QdrantLoopback() as server:
+        index = QdrantServerIndex(ServerOptions(server.url), SystemClock())
+        yield index
+        index.close()
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["rest", "grpc"])
+def on_a_server(request: pytest.FixtureRequest) -> Iterator[QdrantServerIndex]:
+    prefix, key = f"test_{uuid4().hex[:8]}_", Secret(os.environ.get("QDRANT_API_KEY", ""))
+    port = int(os.environ.get("QDRANT_GRPC_PORT", "6334"))
+    options = ServerOptions(REAL, key, prefix=prefix, grpc=request.param, grpc_port=port)
+    index = QdrantServerIndex(options, SystemClock())
+    yield index
+    for profile in index.collections():
+        index.discard(profile)
+    index.close()
+
+
+class LocalContract(IndexContract):
     """The suite that every adapter runs.
 
     This engine scales what has a length of one already once more, which a server does not: last
@@ -60,3 +89,28 @@ class TestLocalMode(IndexContract):
             back = scanned[sent.chunk_id]
             assert back.text_hash == sent.text_hash
             assert numbers_of(back.vector) == pytest.approx(numbers_of(sent.vector), abs=1e-6)
+
+
+class TestLocalMode(LocalContract):
+    """The client library's engine, called directly."""
+
+    @pytest.fixture
+    def index(self, in_memory: QdrantServerIndex) -> QdrantServerIndex:
+        return in_memory
+
+
+class TestRest(LocalContract):
+    """The same engine behind HTTP: whatever is asked travels as a server would get it."""
+
+    @pytest.fixture
+    def index(self, over_rest: QdrantServerIndex) -> QdrantServerIndex:
+        return over_rest
+
+
+@pytest.mark.skipif(not REAL, reason="QDRANT_URL names no server")
+class TestServer(IndexContract):
+    """A real server, with nothing put in other terms."""
+
+    @pytest.fixture
+    def index(self, on_a_server: QdrantServerIndex) -> QdrantServerIndex:
+        return on_a_server
