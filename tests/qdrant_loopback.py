@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -31,13 +32,13 @@ class Refusal(Exception):
 class QdrantLoopback(Loopback):
     """Answers as a server does, and remembers every request."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
         self.local = QdrantClient(":memory:")
         self.made: dict[str, models.CreateCollection] = {}
         self.changed: dict[str, list[models.UpdateCollection]] = {}
         self.indexes: dict[str, dict[str, Any]] = {}
         self._one_at_a_time = threading.Lock()
-        super().__init__()
+        super().__init__(tls=tls)
 
     def answer(self, asked: Asked) -> Reaction:
         path = urlsplit(asked.path).path
@@ -62,6 +63,12 @@ class QdrantLoopback(Loopback):
     def stop(self) -> None:
         super().stop()
         self.local.close()
+
+    def lose_everything(self) -> None:
+        """Come back without any collection, as a server does on an empty disk."""
+        for name in list(self.made):
+            self.local.delete_collection(name)
+            del self.made[name]
 
     def bodies(self, path: str) -> list[Any]:
         """Return the bodies of all requests to addresses that end so."""

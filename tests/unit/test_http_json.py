@@ -5,10 +5,8 @@ from __future__ import annotations
 import gc
 import math
 import os
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -20,6 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.certificates import make_certificate
 from tests.promises import proves
 from tests.providers import Answer, Asked, Loopback, PassingClock, Raw, Reaction, drops
 from tests.worlds import HandClock
@@ -588,20 +587,7 @@ def test_nobody_listening_is_said_with_what_to_do(server: Echo, client: JsonClie
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tool = shutil.which("openssl")
-    if tool is None:
-        pytest.skip("LOUD: no openssl on this machine; https was not tried")
-    path = tmp_path_factory.mktemp("tls") / "certificate.pem"
-    command = [
-        *(tool, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-        *("-nodes", "-days", "2", "-subj", "/CN=loopback", "-keyout", str(path)),
-        *("-out", str(path) + ".crt", "-addext", "subjectAltName=IP:127.0.0.1"),
-        *("-addext", "keyUsage=critical,digitalSignature,keyCertSign"),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    with path.open("a") as both:
-        both.write(Path(str(path) + ".crt").read_text())
-    return path
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture

@@ -1,0 +1,254 @@
+"""Whatever a server does wrong becomes an error of ours, which quotes neither it nor the key."""
+
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import pytest
+from qdrant_client.common import client_exceptions
+from qdrant_client.http import exceptions as http_exceptions
+
+from tests.contract.index_contract import COSINE, EAST, new_scope, point, vector
+from tests.promises import proves
+from tests.providers.loopback import Answer, Asked, Raw, Reaction, drops
+from tests.qdrant_loopback import QdrantLoopback
+from truespan.adapters.qdrant_server.faults import CollectionMissing, server_errors
+from truespan.adapters.qdrant_server.index import QdrantServerIndex
+from truespan.adapters.qdrant_server.options import ServerOptions
+from truespan.adapters.system_clock import SystemClock
+from truespan.errors import (
+    IndexKeyRefused,
+    IndexRefused,
+    IndexUnavailable,
+    TruespanError,
+)
+from truespan.model.ids import ChunkId, hash_text
+from truespan.model.keys import Secret
+from truespan.model.scope import Scope
+
+KEY = "a-key-that-nobody-may-see"
+QUOTED = "the chapter that was asked for"
+
+
+@pytest.fixture
+def server() -> Iterator[QdrantLoopback]:
+    with QdrantLoopback() as made:
+        yield made
+
+
+@pytest.fixture
+def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
+    made = index_at(server.url)
+    yield made
+    made.close()
+
+
+def index_at(url: str, **choices: Any) -> QdrantServerIndex:
+    options = {"timeout_seconds": 1, "key": Secret(KEY), **choices}
+    return QdrantServerIndex(ServerOptions(url, **options), SystemClock())
+
+
+@pytest.fixture
+def scope(index: QdrantServerIndex) -> Scope:
+    made = new_scope()
+    index.prepare(made)
+    return made
+
+
+def search(index: QdrantServerIndex, scope: Scope) -> Any:
+    return index.search(scope, vector(*EAST), limit=1, floor=None)
+
+
+def upsert(index: QdrantServerIndex, scope: Scope) -> Any:
+    return index.upsert(scope, [point(scope, 1, vector(*EAST))])
+
+
+def named(scope: Scope) -> ChunkId:
+    return point(scope, 1, vector(*EAST)).chunk_id
+
+
+CALLS: list[Callable[[QdrantServerIndex, Scope], Any]] = [
+    search,
+    upsert,
+    lambda index, scope: index.delete(scope, [named(scope)]),
+    lambda index, scope: index.delete_stale(scope, [(named(scope), hash_text("text"))]),
+    lambda index, scope: list(index.scan(scope)),
+    lambda index, scope: index.count(scope),
+    lambda index, scope: index.tenants(scope, limit=5),
+    lambda index, scope: index.collections(),
+    lambda index, scope: index.flush(scope),
+    lambda index, scope: index.discard(COSINE.id),
+    lambda index, scope: index.erase(COSINE),
+    lambda index, scope: index.prepare(new_scope(replace(COSINE, model="other"))),
+]
+NAMES = (
+    "search upsert delete delete_stale scan count tenants collections flush discard erase prepare"
+)
+
+
+def error_of(status: int, **headers: str) -> Answer:
+    return Answer(status, {"status": {"error": f"{QUOTED} {KEY}"}, "time": 0}, headers)
+
+
+def for_ever(_: Asked) -> Reaction:
+    return Answer(pieces=drops(b'{"result": '))
+
+
+FAULTS: list[tuple[str, Callable[[Asked], Reaction], type[TruespanError], float | None]] = [
+    ("429", lambda _: error_of(429, **{"Retry-After": "7"}), IndexUnavailable, 7.0),
+    ("429 bare", lambda _: error_of(429), IndexUnavailable, None),
+    (
+        "429 date",
+        lambda _: error_of(429, **{"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}),
+        IndexUnavailable,
+        None,
+    ),
+    ("500", lambda _: error_of(500), IndexUnavailable, None),
+    ("503", lambda _: error_of(503), IndexUnavailable, None),
+    ("408", lambda _: error_of(408), IndexUnavailable, None),
+    ("400", lambda _: error_of(400), IndexRefused, None),
+    ("404", lambda _: error_of(404), IndexRefused, None),
+    ("401", lambda _: error_of(401), IndexKeyRefused, None),
+    ("403", lambda _: error_of(403), IndexKeyRefused, None),
+    ("garbage", lambda _: Answer(body=b"<html>" + QUOTED.encode()), IndexUnavailable, None),
+    ("not text", lambda _: Answer(body=b"\xff\xfe"), IndexUnavailable, None),
+    ("other JSON", lambda _: Answer(content={"result": {"a": QUOTED}}), IndexUnavailable, None),
+    ("nothing", lambda _: Answer(content={"result": None}), IndexUnavailable, None),
+    ("closed", lambda _: Raw(), IndexUnavailable, None),
+    ("no HTTP", lambda _: Raw([b"hello\r\n\r\n"]), IndexUnavailable, None),
+    ("cut", lambda _: Answer(content={"result": True}, cut=5), IndexUnavailable, None),
+]
+
+
+@proves("errors.provider-or-index", "errors.no-secrets")
+@pytest.mark.parametrize(
+    ("fault", "kind", "pause"), [one[1:] for one in FAULTS], ids=[one[0] for one in FAULTS]
+)
+@pytest.mark.parametrize("call", CALLS, ids=NAMES.split())
+def test_each_fault_is_told_as_what_it_is_whatever_was_asked(
+    index, server, scope, call, fault, kind, pause, caplog
+):
+    caplog.set_level(logging.DEBUG)
+    server.fault = fault
+
+    with pytest.raises(kind) as caught:
+        call(index, scope)
+
+    assert getattr(caught.value, "retry_after", None) == pause
+    shown = f"{caught.value} {caught.value!r} {caplog.text}"
+    assert KEY not in shown
+    assert QUOTED not in shown
+
+
+@pytest.mark.parametrize("call", [search, upsert], ids=["search", "upsert"])
+def test_a_server_that_says_nothing_is_given_up_after_the_time_that_was_set(
+    index, server, scope, call
+):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        other = index_at(f"http://127.0.0.1:{port}")
+
+        with pytest.raises(IndexUnavailable, match="in time"):
+            call(other, scope)
+        other.close()
+
+
+def test_a_reply_that_never_ends_is_given_up_after_the_time_that_was_set(index, server, scope):
+    server.fault = for_ever
+
+    with pytest.raises(IndexUnavailable, match="in time"):
+        search(index, scope)
+
+
+def test_a_server_that_is_gone_cannot_be_reached(index, server, scope):
+    server.stop()
+
+    with pytest.raises(IndexUnavailable, match="cannot be reached"):
+        search(index, scope)
+
+
+def test_a_connection_that_was_closed_while_it_lay_idle_is_opened_anew(index, server, scope):
+    server.hang_up()
+
+    assert search(index, scope) == []
+
+
+def test_a_collection_that_is_gone_is_never_an_empty_one(index, server, scope):
+    server.lose_everything()
+
+    with pytest.raises(IndexRefused, match="doctor"):
+        search(index, scope)
+    with pytest.raises(IndexRefused, match="doctor"):
+        index.count(scope)
+
+
+# gRPC, whose errors come as codes
+
+
+class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
+    """What a channel raises, as far as anybody looks at it."""
+
+    __abstractmethods__ = frozenset()
+
+    def __init__(self, code: grpc.StatusCode) -> None:
+        self._code = code
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+
+@pytest.mark.parametrize("code", list(grpc.StatusCode), ids=str)
+def test_every_code_of_a_channel_is_one_of_our_errors(code):
+    with pytest.raises(TruespanError) as caught, server_errors("search"):
+        raise Failed(code)  # type: ignore[abstract]
+
+    expected: dict[grpc.StatusCode, type[TruespanError]] = {
+        grpc.StatusCode.UNAVAILABLE: IndexUnavailable,
+        grpc.StatusCode.DEADLINE_EXCEEDED: IndexUnavailable,
+        grpc.StatusCode.RESOURCE_EXHAUSTED: IndexUnavailable,
+        grpc.StatusCode.UNAUTHENTICATED: IndexKeyRefused,
+        grpc.StatusCode.PERMISSION_DENIED: IndexKeyRefused,
+        grpc.StatusCode.NOT_FOUND: CollectionMissing,
+        grpc.StatusCode.INVALID_ARGUMENT: IndexRefused,
+    }
+    assert isinstance(caught.value, expected.get(code, TruespanError))
+
+
+def test_a_channel_that_leads_nowhere_is_unavailable():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    index = index_at("http://127.0.0.1:6333", grpc=True, grpc_port=port)
+
+    with pytest.raises(IndexUnavailable):
+        index.collections()
+    index.close()
+
+
+# The client library itself
+
+
+def test_the_client_library_has_no_error_that_is_not_looked_at():
+    classes = {
+        name
+        for module in (client_exceptions, http_exceptions)
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    }
+
+    assert classes == {
+        "QdrantException",
+        "ResourceExhaustedResponse",
+        "ApiException",
+        "UnexpectedResponse",
+        "ResponseHandlingException",
+    }
+
+
+def test_what_nobody_foresaw_is_a_refusal_that_quotes_nothing():
+    with pytest.raises(IndexRefused, match="TypeError") as caught, server_errors("search"):
+        raise TypeError(QUOTED)
+
+    assert QUOTED not in str(caught.value)

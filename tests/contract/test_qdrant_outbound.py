@@ -1,0 +1,196 @@
+"""Where requests to an index server go: to the address that was named and checked, no other."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.certificates import make_certificate
+from tests.contract.index_contract import EAST, new_scope, vector
+from tests.promises import proves
+from tests.providers.loopback import Answer, Asked, Loopback, Reaction
+from tests.qdrant_loopback import QdrantLoopback
+from truespan.adapters.qdrant_server.index import QdrantServerIndex
+from truespan.adapters.qdrant_server.options import ServerOptions
+from truespan.adapters.system_clock import SystemClock
+from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
+from truespan.model.keys import Secret
+from truespan.model.scope import Scope
+
+KEY = "a-key-that-nobody-may-see"
+
+
+@pytest.fixture
+def server() -> Iterator[QdrantLoopback]:
+    with QdrantLoopback() as made:
+        yield made
+
+
+@pytest.fixture
+def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
+    made = index_at(server.url)
+    yield made
+    made.close()
+
+
+def index_at(url: str, **choices: Any) -> QdrantServerIndex:
+    options = {"timeout_seconds": 5, "key": Secret(KEY), **choices}
+    return QdrantServerIndex(ServerOptions(url, **options), SystemClock())
+
+
+@pytest.fixture
+def scope(index: QdrantServerIndex) -> Scope:
+    made = new_scope()
+    index.prepare(made)
+    return made
+
+
+def search(index: QdrantServerIndex, scope: Scope) -> Any:
+    return index.search(scope, vector(*EAST), limit=1, floor=None)
+
+
+class Elsewhere(Loopback):
+    """A server that nobody should ask."""
+
+    def answer(self, asked: Asked) -> Reaction:
+        return Answer(content={})
+
+
+@proves("http.outbound-urls")
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else(index, server, scope, status):
+    with Elsewhere() as other:
+        server.fault = lambda _: Answer(status, {}, {"Location": f"{other.url}/collections"})
+
+        with pytest.raises(IndexRefused, match="sends elsewhere"):
+            search(index, scope)
+
+        assert other.asked == []
+
+
+@proves("http.outbound-urls")
+def test_proxies_of_the_environment_are_not_used(index, server, scope, monkeypatch):
+    with Elsewhere() as other:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, other.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        fresh = index_at(server.url)
+
+        assert search(fresh, scope) == []
+        fresh.close()
+        assert other.asked == []
+
+
+@proves("http.outbound-urls")
+@pytest.mark.parametrize("grpc", [False, True], ids=["rest", "grpc"])
+@pytest.mark.parametrize(
+    "address", ["169.254.169.254", "0.0.0.0", "224.0.0.1", "[fe80::1]", "[::]"]
+)
+def test_an_address_that_is_never_an_index_s_is_not_connected_to(server, address, grpc):
+    index = index_at(f"http://{address}:{server.port}", grpc=grpc, grpc_port=server.port)
+
+    with pytest.raises(InvalidConfiguration, match="never an index's"):
+        index.collections()
+    index.close()
+
+    assert server.connections == 0
+
+
+@proves("http.outbound-urls")
+def test_a_name_is_looked_up_and_its_address_checked_at_every_connect(server, monkeypatch):
+    true = socket.getaddrinfo
+    leads_to = ["127.0.0.1", "169.254.169.254", "127.0.0.1"]
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, port, *a, **k: true(leads_to[0], port, *a, **k)
+    )
+    index = index_at(f"http://index.test:{server.port}")
+    assert index.collections() == []
+
+    server.hang_up()
+    leads_to.pop(0)
+    seen = len(server.asked)
+    with pytest.raises(InvalidConfiguration, match="never an index's"):
+        index.collections()
+    assert len(server.asked) == seen
+
+    leads_to.pop(0)
+    assert index.collections() == []
+    index.close()
+
+
+@proves("http.outbound-urls", "errors.no-secrets")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://127.0.0.1",
+        "file:///etc/passwd",
+        "127.0.0.1:6333",
+        "http://",
+        f"http://user:{KEY}@127.0.0.1",
+        f"https://127.0.0.1/?key={KEY}",
+        f"https://127.0.0.1/#{KEY}",
+        "http://127.0.0.1:0",
+        "http://127.0.0.1/\r\nHost: elsewhere",
+    ],
+)
+def test_only_a_plain_web_address_is_taken_and_it_is_not_repeated(url):
+    with pytest.raises(InvalidConfiguration) as caught:
+        index_at(url).collections()
+
+    assert KEY not in str(caught.value)
+
+
+# TLS
+
+
+def test_certificates_that_cannot_be_read_are_a_wrong_setting(tmp_path):
+    (tmp_path / "none.pem").write_text("no certificate")
+
+    for path in (tmp_path / "absent.pem", tmp_path / "none.pem"):
+        with pytest.raises(InvalidConfiguration, match="qdrant_ca_file"):
+            index_at("https://127.0.0.1:6333", ca_file=path).collections()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def encrypted(certificate: Path) -> Iterator[QdrantLoopback]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with QdrantLoopback(tls=context) as started:
+        yield started
+
+
+def test_a_certificate_that_the_settings_name_is_trusted(encrypted, certificate):
+    index = index_at(encrypted.url, ca_file=Path(f"{certificate}.crt"))
+
+    assert index.collections() == []
+    index.close()
+
+    assert encrypted.asked[0].headers["api-key"] == KEY
+
+
+def test_a_certificate_that_nobody_named_is_refused_before_anything_is_sent(encrypted):
+    index = index_at(encrypted.url)
+
+    with pytest.raises(InvalidConfiguration, match="certificate that is not trusted"):
+        index.collections()
+    index.close()
+
+    assert encrypted.asked == []
+
+
+def test_a_server_that_does_not_encrypt_gets_nothing_over_https(server):
+    index = index_at(server.url.replace("http:", "https:"))
+
+    with pytest.raises(IndexUnavailable):
+        index.collections()
+    index.close()
+
+    assert server.asked == []

@@ -1,0 +1,466 @@
+"""What a server is asked: filter, threshold, payload, exactness, consistency, ordering, key."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.contract.index_contract import (
+    COSINE,
+    DOT,
+    EAST,
+    float32_below,
+    leaning,
+    new_scope,
+    point,
+    vector,
+)
+from tests.promises import proves
+from tests.providers.loopback import Answer
+from tests.qdrant_loopback import QdrantLoopback
+from truespan.adapters.qdrant_server.index import QdrantServerIndex
+from truespan.adapters.qdrant_server.options import ServerOptions
+from truespan.adapters.system_clock import SystemClock
+from truespan.errors import IndexUnavailable
+from truespan.model.chunk import Vector
+from truespan.model.keys import Secret
+from truespan.model.scope import Scope
+
+KEY = "a-key-that-nobody-may-see"
+QUERY = "/points/query/batch"
+
+
+@pytest.fixture
+def server() -> Iterator[QdrantLoopback]:
+    with QdrantLoopback() as made:
+        yield made
+
+
+@pytest.fixture
+def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
+    yield from opened(server)
+
+
+def opened(server: QdrantLoopback, **choices: Any) -> Iterator[QdrantServerIndex]:
+    made = QdrantServerIndex(ServerOptions(server.url, **choices), SystemClock())
+    yield made
+    made.close()
+
+
+def prepared(index: QdrantServerIndex, scope: Scope | None = None) -> Scope:
+    made = scope or new_scope(generation=3)
+    index.prepare(made)
+    return made
+
+
+def searched(server: QdrantLoopback) -> list[dict[str, Any]]:
+    """Return the searches of the latest request."""
+    return server.bodies(QUERY)[-1]["searches"]
+
+
+# Searches
+
+
+@proves("search.world-in-request", "search.floor-in-request")
+def test_world_documents_and_floor_are_part_of_the_search_request(index, server):
+    scope = prepared(index).narrow(documents=[4, 2], chapter="One", section="STRASSE")
+
+    index.search(scope, vector(*EAST), limit=9, floor=0.3)
+
+    assert searched(server) == [
+        {
+            "query": {"nearest": [1.0, 0.0, 0.0, 0.0]},
+            "filter": {
+                "must": [
+                    {"key": "tenant", "match": {"value": f"{scope.world}.3"}},
+                    {"key": "document", "match": {"any": [2, 4]}},
+                    {"key": "chapter", "match": {"value": "one"}},
+                    {"key": "section", "match": {"value": "strasse"}},
+                ]
+            },
+            "params": {"exact": True, "quantization": {"ignore": True}},
+            "limit": 9,
+            "score_threshold": float32_below(0.3),
+            "with_payload": {"include": ["text_hash"]},
+            "with_vector": False,
+        }
+    ]
+
+
+@proves("search.world-in-request")
+def test_a_reader_s_position_bounds_both_where_chunks_start_and_what_decided_them(index, server):
+    scope = prepared(index).for_reader(7, 1, 41)
+
+    index.search(scope, vector(*EAST), limit=1, floor=None)
+
+    [asked] = searched(server)
+    assert asked["filter"]["must"][1:] == [
+        {"key": "document", "match": {"any": [7]}},
+        {"key": "pos_start", "range": {"lte": 41.0}},
+        {"key": "pos_reach", "range": {"lte": 41.0}},
+    ]
+    assert "score_threshold" not in asked
+
+
+def test_points_that_are_named_are_asked_for_in_the_same_request_under_the_same_conditions(
+    index, server
+):
+    scope = prepared(index)
+    named = point(scope, 1, vector(*EAST)).chunk_id
+
+    index.search_with(scope, vector(*EAST), limit=9, floor=0.3, ids=[named])
+
+    assert len(server.bodies(QUERY)) == 1
+    best, beside = searched(server)
+    assert beside == best | {
+        "limit": 1,
+        "filter": {"must": [*best["filter"]["must"], {"has_id": [named]}]},
+    }
+
+
+@proves("search.floor-inclusive")
+def test_a_score_whose_digits_read_as_a_smaller_double_still_reaches_its_floor(index, server):
+    scope = prepared(index, new_scope(DOT))
+    at = point(scope, 0, leaning(0.3))
+    index.upsert(scope, [at])
+
+    [hit] = index.search(scope, vector(*EAST), limit=5, floor=0.65)
+
+    assert hit.chunk_id == at.chunk_id
+
+
+@proves("search.floor-inclusive")
+@pytest.mark.parametrize(("digits", "kept"), [("0.3", True), ("0.29999998", False)])
+def test_scores_are_the_float32_numbers_that_their_digits_name(index, server, digits, kept):
+    scope = prepared(index)
+    found = f'{{"id": "{scope.world}", "version": 1, "score": {digits}, "payload": {{}}}}'
+    body = f'{{"result": [{{"points": [{found}]}}], "status": "ok", "time": 0.0}}'
+    server.fault = lambda _: Answer(body=body.encode())
+
+    hits = index.search(scope, vector(*EAST), limit=5, floor=0.3)
+
+    assert [hit.text_hash for hit in hits] == ([""] if kept else [])
+
+
+def test_a_scope_without_documents_is_not_even_sent(index, server):
+    scope = prepared(index)
+    before = len(server.asked)
+
+    assert index.search(scope.narrow(documents=[]), vector(*EAST), limit=5, floor=None) == []
+    assert len(server.asked) == before
+
+
+# Approximation, which is the operator's choice
+
+
+@proves("search.non-interference")
+def test_only_a_world_that_the_operator_named_is_searched_approximately(server):
+    named, other = new_scope(), new_scope()
+    [index] = opened_once(server, approximate=frozenset({named.world}))
+    index.prepare(named)
+
+    index.search(named, vector(*EAST), limit=5, floor=None)
+    approximate = searched(server)[0]["params"]
+    index.search(other, vector(*EAST), limit=5, floor=None)
+    exact = searched(server)[0]["params"]
+    index.close()
+
+    assert approximate == {
+        "hnsw_ef": 256,
+        "exact": False,
+        "quantization": {"ignore": False, "rescore": True, "oversampling": 3.0},
+    }
+    assert exact == {"exact": True, "quantization": {"ignore": True}}
+    assert (index.approximate(named), index.approximate(other)) == (True, False)
+
+
+def test_reading_is_exact_even_in_a_world_that_the_operator_named(server):
+    scope = new_scope()
+    [index] = opened_once(server, approximate=frozenset({scope.world}))
+    index.prepare(scope)
+    reader = scope.for_reader(1, 1, 10)
+
+    index.search(reader, vector(*EAST), limit=5, floor=None)
+    index.close()
+
+    assert searched(server)[0]["params"]["exact"] is True
+    assert not index.approximate(reader)
+
+
+def opened_once(server: QdrantLoopback, **choices: Any) -> list[QdrantServerIndex]:
+    return [QdrantServerIndex(ServerOptions(server.url, **choices), SystemClock())]
+
+
+def test_a_graph_and_small_numbers_are_added_when_a_world_is_named_later(server):
+    scope = new_scope()
+    [before] = opened_once(server)
+    before.prepare(scope)
+    before.close()
+    made = server.made[f"truespan_{COSINE.id}"]
+
+    for _ in range(2):
+        [after] = opened_once(server, approximate=frozenset({scope.world}))
+        after.prepare(scope)
+        after.close()
+
+    assert (made.hnsw_config.m, made.hnsw_config.payload_m) == (0, 0)
+    assert made.quantization_config is None
+    [change] = server.changed[f"truespan_{COSINE.id}"]
+    assert (change.hnsw_config.m, change.hnsw_config.payload_m) == (0, 16)
+    assert change.quantization_config.scalar.type == "int8"
+
+
+# Collections
+
+
+@proves("index.payload-indexes", "index.collection-per-model")
+def test_a_collection_is_strict_and_has_an_index_on_every_field_that_filters_name(server):
+    chosen = {"prefix": "mine-", "shards": 6, "replicas": 3, "write_factor": 2}
+    [index] = opened_once(server, **chosen)
+
+    empty = index.prepare(new_scope())
+    index.close()
+
+    name = f"mine-{COSINE.id}"
+    made = server.made[name]
+    assert empty
+    assert (made.vectors.size, made.vectors.distance) == (4, "Cosine")
+    assert (made.shard_number, made.replication_factor, made.write_consistency_factor) == (6, 3, 2)
+    assert made.strict_mode_config.model_dump(exclude_none=True) == {
+        "enabled": True,
+        "unindexed_filtering_retrieve": False,
+        "unindexed_filtering_update": False,
+        "search_allow_exact": True,
+    }
+    kinds = {field: params["type"] for field, params in server.indexes[name].items()}
+    assert kinds == {
+        **dict.fromkeys(["tenant", "chapter", "section", "kind", "text_hash"], "keyword"),
+        **dict.fromkeys(["document", "pos_start", "pos_end", "pos_reach"], "integer"),
+    }
+    tenants = [field for field, params in server.indexes[name].items() if params.get("is_tenant")]
+    assert tenants == ["tenant"]
+
+
+def test_a_collection_that_another_process_made_first_is_used(index, server):
+    scope = new_scope()
+    name = f"truespan_{COSINE.id}"
+
+    def overtaken(asked):
+        if asked.method == "PUT" and asked.path == f"/collections/{name}":
+            server.fault = None
+            assert server.answer(asked).status == 200
+
+    server.fault = overtaken
+
+    assert index.prepare(scope)
+    assert index.count(scope) == 0
+
+
+def test_collections_of_others_are_neither_listed_nor_removed(index, server):
+    prepared(index)
+    [other] = opened_once(server, prefix="other_")
+    other.prepare(new_scope())
+    other.close()
+    theirs = list(server.made)[1]
+
+    assert index.collections() == [COSINE.id]
+    index.discard(COSINE.id)
+
+    assert list(server.made) == [theirs]
+
+
+def test_what_was_prepared_is_prepared_anew_after_the_server_failed(index, server):
+    scope = prepared(index)
+    assert not index.prepare(scope)
+    server.fault = lambda _: Answer(503, {})
+    with pytest.raises(IndexUnavailable):
+        index.count(scope)
+    server.fault = None
+    server.lose_everything()
+
+    assert index.prepare(scope)
+
+
+# Writes and reads
+
+
+def test_a_point_is_sent_with_its_place_and_its_hash_and_never_text(index, server):
+    scope = prepared(index)
+    made = point(scope, 7, vector(*EAST), chapter="STRASSE", section="Straße")
+
+    index.upsert(scope, [made])
+
+    [body] = server.bodies("/points")
+    assert body == {
+        "points": [
+            {
+                "id": made.chunk_id,
+                "vector": [1.0, 0.0, 0.0, 0.0],
+                "payload": {
+                    "tenant": f"{scope.world}.3",
+                    "document": 1,
+                    "text_hash": made.text_hash,
+                    "pos_start": 7,
+                    "pos_end": 7,
+                    "pos_reach": 7,
+                    "chapter": "strasse",
+                    "section": "strasse",
+                    "kind": "text",
+                },
+            }
+        ]
+    }
+
+
+def test_writes_wait_until_they_are_carried_out_in_the_order_that_was_chosen(server):
+    [index] = opened_once(server, write_ordering="strong")
+    scope = prepared(index)
+    made = point(scope, 1, vector(*EAST))
+
+    index.upsert(scope, [made])
+    index.delete_stale(scope, [(made.chunk_id, made.text_hash)])
+    index.delete(scope, [made.chunk_id])
+    index.drop(scope)
+    index.close()
+
+    writes = [one.path.partition("?") for one in server.asked if "/points" in one.path]
+    writes = [(path.rpartition("/")[2], query) for path, _, query in writes if "count" not in path]
+    assert [path for path, _ in writes] == ["points", "batch", "delete", "delete"]
+    assert {frozenset(query.split("&")) for _, query in writes} == {
+        frozenset({"wait=true", "ordering=strong"})
+    }
+
+
+def test_many_points_go_in_several_requests(index, server):
+    scope = prepared(index)
+
+    index.upsert(scope, [point(scope, n, vector(*EAST)) for n in range(300)])
+
+    assert [len(body["points"]) for body in server.bodies("/points")] == [128, 128, 44]
+    assert index.count(scope) == 300
+
+
+@proves("repair.conditional")
+def test_a_stale_point_is_compared_and_removed_in_one_step_by_the_server(index, server):
+    scope = prepared(index)
+    stale = point(scope, 1, vector(*EAST))
+
+    index.delete_stale(scope, [(stale.chunk_id, stale.text_hash)])
+
+    [body] = server.bodies("/points/batch")
+    assert body["operations"] == [
+        {
+            "delete": {
+                "filter": {
+                    "must": [
+                        {"key": "tenant", "match": {"value": scope.tenant}},
+                        {"has_id": [stale.chunk_id]},
+                        {"key": "text_hash", "match": {"value": stale.text_hash}},
+                    ]
+                }
+            }
+        }
+    ]
+
+
+def test_reads_are_asked_with_the_consistency_that_was_chosen(server):
+    [index] = opened_once(server, read_consistency="majority")
+    scope = prepared(index)
+
+    index.search(scope, vector(*EAST), limit=1, floor=None)
+    list(index.scan(scope))
+    index.read(scope, [point(scope, 1, vector(*EAST)).chunk_id])
+    index.tenants(scope, limit=5)
+    index.close()
+
+    paths = ("/query/batch", "/scroll", "/facet")
+    reads = [one.path for one in server.asked if any(path in one.path for path in paths)]
+    assert len(reads) == 4
+    assert all("consistency=majority" in path for path in reads)
+
+
+def test_every_request_that_touches_points_names_the_tenant_first(index, server):
+    scope = prepared(index)
+    made = point(scope, 1, vector(*EAST))
+    index.upsert(scope, [made])
+    server.asked.clear()
+
+    index.search(scope, vector(*EAST), limit=1, floor=None)
+    list(index.scan(scope))
+    index.read(scope, [made.chunk_id])
+    index.count(scope)
+    index.delete(scope, [made.chunk_id])
+    index.drop(scope)
+    index.drop_tenant(scope, "somebody.9")
+
+    filters = [found for one in server.asked for found in _filters(one.content)]
+    named = [one["must"][0] for one in filters]
+    assert [one["key"] for one in named] == ["tenant"] * 7
+    assert [one["match"]["value"] for one in named] == [scope.tenant] * 6 + ["somebody.9"]
+
+
+def _filters(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one["filter"] for one in body.get("searches", [body])]
+
+
+@pytest.mark.parametrize("vector_sent", [["a", "b"], None, [[1.0]], {"x": [1.0]}, [None]])
+def test_a_point_that_makes_no_sense_comes_back_without_what_it_lacks(index, server, vector_sent):
+    scope = prepared(index)
+    odd = {"id": scope.world, "payload": {"text_hash": 5, "document": "1"}, "vector": vector_sent}
+    reply = {"result": {"points": [odd], "next_page_offset": None}, "status": "ok", "time": 0}
+    server.fault = lambda _: Answer(content=reply)
+
+    [[found]] = index.scan(scope)
+
+    assert (found.text_hash, found.place, found.vector) == (None, None, Vector(b""))
+
+
+# The key
+
+
+def test_the_key_goes_with_every_request_and_into_no_representation(server):
+    [index] = opened_once(server, key=Secret(KEY))
+    scope = prepared(index)
+    index.search(scope, vector(*EAST), limit=1, floor=None)
+    index.close()
+
+    assert {one.headers.get("api-key") for one in server.asked} == {KEY}
+    assert KEY not in repr(ServerOptions(server.url, Secret(KEY)))
+
+
+def test_a_write_that_was_taken_and_not_carried_out_is_not_done(index, server):
+    scope = prepared(index)
+    reply = {"result": {"operation_id": 1, "status": "acknowledged"}, "status": "ok", "time": 0}
+    server.fault = lambda _: Answer(content=reply)
+
+    with pytest.raises(IndexUnavailable, match="not carried it out"):
+        index.upsert(scope, [point(scope, 1, vector(*EAST))])
+
+
+def test_a_server_that_failed_at_a_write_is_not_flushed(index, server):
+    scope = prepared(index)
+
+    def failing(asked):
+        if asked.path != f"/collections/truespan_{COSINE.id}":
+            return None
+        content = server.local.get_collection(asked.path.rpartition("/")[2]).model_dump(mode="json")
+        return Answer(content={"result": content | {"status": "red"}, "status": "ok", "time": 0})
+
+    server.fault = failing
+    with pytest.raises(IndexUnavailable, match="failed at a write"):
+        index.flush(scope)
+
+
+def test_erasing_has_segments_rewritten_and_then_goes_back_to_the_usual(index, server):
+    scope = prepared(index)
+
+    index.erase(scope.profile)
+    index.erase(replace(scope.profile, model="never made"))
+
+    eager, usual = (
+        change.optimizers_config.model_dump(exclude_none=True)
+        for change in server.changed[f"truespan_{COSINE.id}"]
+    )
+    assert eager == {"deleted_threshold": 0.0, "vacuum_min_vector_number": 100}
+    assert usual == {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000}
