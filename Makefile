@@ -95,6 +95,7 @@ bench: $(BENCH)/.installed ## measure against peers; BENCH_OPTIONS=--full for al
 MINUTES ?= 60
 prove: $(VENV)/.dev ## compare 200,000 answers to readers before and after their books change ahead
 	$(BIN)/python -m tests.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
+	$(BIN)/python -m tests.differential --queries $(or $(QUERIES),20000)
 
 fuzz: MINUTES = 5
 fuzz: $(VENV)/.dev ## change small documents at random and parse them; MINUTES, SEED

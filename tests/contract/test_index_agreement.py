@@ -1,0 +1,48 @@
+"""Edge, the server's adapter and brute force give the same hits in the same order."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.differential import Agreement, agree, difference
+from tests.promises import proves
+from truespan.model.ids import ChunkId, TextHash
+from truespan.model.trail import Hit
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal:UserWarning")
+
+
+@proves("search.floor-inclusive", "search.one-world")
+def test_every_index_gives_the_hits_that_brute_force_gives(tmp_path: Path):
+    assert agree(tmp_path, queries=300) == []
+
+
+def test_an_index_whose_floor_leaves_out_what_meets_it_would_be_found_out(tmp_path: Path):
+    indexes = Agreement(tmp_path)
+    honest = indexes.local.search_with
+
+    def strict(scope, vector, *, limit, floor, ids):
+        hits, named = honest(scope, vector, limit=limit, floor=floor, ids=ids)
+        return [hit for hit in hits if floor is None or hit.score > floor], named
+
+    indexes.local.search_with = strict  # type: ignore[method-assign]
+    findings = indexes.findings(1, 100)
+    indexes.close()
+
+    assert findings
+    assert all("local mode" in one for one in findings)
+
+
+def test_answers_are_told_apart_by_score_order_and_point():
+    one, two, three = (Hit(ChunkId(name), score, TextHash("")) for name, score in _SCORED)
+    true = {hit.chunk_id: hit.score for hit in (one, two, three)}
+
+    assert difference([one, two], true, 2) == difference([one, three], true, 2) == ""
+    assert difference([two, one], true, 2)
+    assert difference([two, three], true, 2)
+    assert difference([one, two, two], true, 3)
+    assert difference([one, replace(two, chunk_id=ChunkId("z")), three], true, 3)
+
+
+_SCORED = (("a", 0.75), ("b", 0.5), ("c", 0.5))
