@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from truespan.adapters.asset_folder import AssetFolder
 from truespan.adapters.files.golden import GoldenFolder
@@ -327,6 +327,10 @@ class Place:
 
     def sql(self, statement: str, *bindings: Any) -> list[tuple[Any, ...]]:
         """Look at or damage the store behind everybody's back."""
+        if not isinstance(self.store, SqliteStore):
+            from tests.postgres import look
+
+            return look(self.folder, statement, bindings)
         return self.store._connections.query(statement, bindings)
 
     def points(self, world: World) -> dict[ChunkId, IndexedPoint]:
@@ -334,9 +338,23 @@ class Place:
         return {point.chunk_id: point for page in self.index.scan(scope) for point in page}
 
 
+STORES = ["sqlite"]
+"""Which store a place has unless it is said; `pytest --store postgres` puts another here."""
+
+
+def store_in(folder: Path, clock: HandClock, kind: str | None = None) -> SqliteStore:
+    """Return a store of a kind; all of them are used as the one on SQLite is."""
+    if (kind or STORES[-1]) == "postgres":
+        from tests.postgres import store_of
+
+        return cast("SqliteStore", store_of(folder, clock))
+    return SqliteStore(folder / "store.db", clock, reserve=0)
+
+
 def place(
     folder: Path,
     *,
+    store: str | None = None,
     index: VectorIndex | None = None,
     embedder: WordEmbedder | None = None,
     clock: HandClock | None = None,
@@ -351,12 +369,12 @@ def place(
     own_index = index or MemoryIndex()
     own_embedder = embedder or WordEmbedder()
     own_clock = clock or HandClock()
-    store = SqliteStore(folder / "store.db", own_clock, reserve=0)
+    own_store = store_in(folder, own_clock, store)
 
     def watch(inner: Any, label: str) -> Any:
         return Watched(inner, journal, label) if watched else inner
 
-    seen_store: TrustedStore = watch(store, "store")
+    seen_store: TrustedStore = watch(own_store, "store")
     parts = Parts(
         store=seen_store,
         index=watch(own_index, "index"),
@@ -377,7 +395,7 @@ def place(
         },
     )
     library = Library(parts, authority)
-    return Place(folder, own_index, own_embedder, own_clock, store, library, journal)
+    return Place(folder, own_index, own_embedder, own_clock, own_store, library, journal)
 
 
 def other_profile(**changes: Any) -> EmbeddingProfile:

@@ -1,0 +1,311 @@
+"""Jobs in PostgreSQL: how each stands, its sources, and the last lines of its log."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final, LiteralString
+from uuid import uuid4
+
+import msgspec
+
+from truespan.adapters.postgres_store.connection import (
+    Connections,
+    Row,
+    Session,
+    again_on_conflict,
+    change,
+    change_each,
+    fetch,
+)
+from truespan.adapters.postgres_store.worlds import require_world
+from truespan.errors import JobNotFound
+from truespan.model.job import (
+    DocumentState,
+    Job,
+    JobCounts,
+    JobDocument,
+    JobLine,
+    JobNews,
+    JobState,
+    Phase,
+)
+from truespan.model.scope import Scope
+from truespan.ports import Clock
+
+KEPT_JOBS = 200
+KEPT_WITH_DOCUMENTS = 10
+KEPT_LINES = 200
+
+_COLUMNS: Final = (
+    "id, kind, state, phase, request, created_at, seen_at, finished_at, "
+    "process, counts, error, background, crashes"
+)
+
+
+class PostgresJobs:
+    """The part of the store that knows jobs.
+
+    A job's row is all that has to be agreed on, so nobody waits here for who writes to the world.
+    """
+
+    _connections: Connections
+    _clock: Clock
+
+    def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Write down a job that runs now, and forget the oldest that are over."""
+        return self._add(scope, kind, request, process, JobState.RUNNING)
+
+    def queue_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
+        """Write down a job that is to be done in the background; else as `begin_job`."""
+        return self._add(scope, kind, request, process, JobState.QUEUED)
+
+    @again_on_conflict
+    def _add(self, scope: Scope, kind: str, request: str, process: str, state: JobState) -> Job:
+        now = self._clock.now()
+        job = Job(
+            id=uuid4().hex[:12],
+            kind=kind,
+            state=state,
+            phase=Phase.READING,
+            request=request,
+            created_at=now,
+            seen_at=now,
+            finished_at=None,
+            process=process,
+            background=state is JobState.QUEUED,
+        )
+        with self._connections.writing(scope.world) as session:
+            require_world(session, scope.world)
+            session.execute(
+                """INSERT INTO jobs (id, kind, request, state, phase, process, created_at,
+                     seen_at, background) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)""",
+                (
+                    job.id,
+                    kind,
+                    request,
+                    state.value,
+                    job.phase.value,
+                    process,
+                    now,
+                    now,
+                    job.background,
+                ),
+            )
+            _forget_oldest(session)
+        return job
+
+    def requeue_job(
+        self, scope: Scope, job: str, process: str, *, seen: JobState, crashes: int
+    ) -> bool:
+        """Queue a job again; False when it is no longer in the state it was seen in."""
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET state = 'queued', background = true, cancel = false,
+                 process = %(process)s, crashes = %(crashes)s, seen_at = %(now)s,
+                 finished_at = NULL, error = NULL
+               WHERE key = %(key)s AND state = %(seen)s""",
+            process=process,
+            crashes=crashes,
+            seen=seen.value,
+        )
+
+    def start_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Begin with a job that is queued; False when it is not, or not any more."""
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET state = 'running', process = %(process)s, seen_at = %(now)s
+               WHERE key = %(key)s AND state = 'queued'""",
+            process=process,
+        )
+
+    def continue_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Take up a job that did not end well; False when it is done or another took it up."""
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET state = 'running', background = false, cancel = false,
+                 process = %(process)s, seen_at = %(now)s, finished_at = NULL, error = NULL
+               WHERE key = %(key)s AND state NOT IN ('done', 'queued', 'running')""",
+            process=process,
+        )
+
+    def interrupt_job(self, scope: Scope, job: str, process: str) -> bool:
+        """Write down that a job which a process had is interrupted; False when that has it not."""
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET crashes = crashes + (background AND state = 'running')::int,
+                 state = 'interrupted', finished_at = %(now)s
+               WHERE key = %(key)s AND process = %(process)s
+                 AND state IN ('queued', 'running')""",
+            process=process,
+        )
+
+    @again_on_conflict
+    def _change(self, scope: Scope, job: str, statement: LiteralString, **bindings: Any) -> bool:
+        """Run a statement that may name the job's `key` and `now`; say if it did anything."""
+        with self._connections.writing(scope.world) as session:
+            named = {"key": _job_key(session, job), "now": self._clock.now(), **bindings}
+            return change(session, statement, named) > 0
+
+    @again_on_conflict
+    def record_job(
+        self,
+        scope: Scope,
+        job: str,
+        *,
+        state: JobState,
+        phase: Phase,
+        counts: JobCounts,
+        news: JobNews,
+        error: str | None = None,
+    ) -> bool:
+        """Write down how a job stands; say whether somebody asked for it to be cancelled."""
+        now = self._clock.now()
+        with self._connections.writing(scope.world) as session:
+            key = _job_key(session, job)
+            rows = fetch(
+                session,
+                """UPDATE jobs SET state = %s, phase = %s, counts = %s, error = %s, seen_at = %s,
+                     finished_at = %s WHERE key = %s RETURNING cancel""",
+                (
+                    state.value,
+                    phase.value,
+                    msgspec.json.encode(asdict(counts)).decode(),
+                    error,
+                    now,
+                    now if state.is_over else None,
+                    key,
+                ),
+            )
+            _write_news(session, key, news)
+        return bool(rows and rows[0][0])
+
+    def cancel_job(self, scope: Scope, job: str) -> None:
+        """Ask a job to stop. One that nobody runs, yet or any more, is cancelled at once."""
+        self._change(
+            scope,
+            job,
+            """UPDATE jobs SET cancel = true,
+                 finished_at = CASE state WHEN 'queued' THEN %(now)s ELSE finished_at END,
+                 state = CASE WHEN state IN ('interrupted', 'queued') THEN 'cancelled'
+                   ELSE state END
+               WHERE key = %(key)s""",
+        )
+
+    def job(self, scope: Scope, job: str) -> Job | None:
+        """Return one job of the world, found by its id."""
+        rows = self._connections.query(
+            scope.world,
+            f"SELECT {_COLUMNS} FROM jobs WHERE id = %s",  # noqa: S608 -- the names are above
+            (job,),
+        )
+        return _job(rows[0]) if rows else None
+
+    def jobs(self, scope: Scope) -> list[Job]:
+        """Return the jobs of the world, the latest first."""
+        rows = self._connections.query(
+            scope.world,
+            f"SELECT {_COLUMNS} FROM jobs ORDER BY key DESC",  # noqa: S608
+        )
+        return [_job(row) for row in rows]
+
+    def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
+        """Return what became of a job's sources."""
+        rows = self._connections.query(
+            scope.world,
+            """SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
+               FROM job_documents d JOIN jobs j ON j.key = d.job
+               WHERE j.id = %s ORDER BY d.name, d.doc_id""",
+            (job,),
+        )
+        return [
+            JobDocument(doc_id, name, DocumentState(state), *rest)
+            for doc_id, name, state, *rest in rows
+        ]
+
+    def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
+        """Return the last lines of a job's log."""
+        rows = self._connections.query(
+            scope.world,
+            """SELECT l.at, l.level, l.line FROM job_lines l JOIN jobs j ON j.key = l.job
+               WHERE j.id = %s ORDER BY l.number""",
+            (job,),
+        )
+        return [JobLine(*row) for row in rows]
+
+
+def _forget_oldest(session: Session) -> None:
+    session.execute(
+        """DELETE FROM jobs WHERE state NOT IN ('queued', 'running')
+             AND key NOT IN (SELECT key FROM jobs ORDER BY key DESC LIMIT %s)""",
+        (KEPT_JOBS,),
+    )
+    # Of older jobs the numbers are enough; their documents would outgrow the library.
+    session.execute(
+        """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs
+             WHERE state NOT IN ('queued', 'running') AND key NOT IN
+               (SELECT key FROM jobs ORDER BY key DESC LIMIT %s))""",
+        (KEPT_WITH_DOCUMENTS,),
+    )
+
+
+def _job_key(session: Session, job: str) -> int:
+    rows = fetch(session, "SELECT key FROM jobs WHERE id = %s", (job,))
+    if not rows:
+        raise JobNotFound(job)
+    return rows[0][0]
+
+
+def _write_news(session: Session, key: int, news: JobNews) -> None:
+    change_each(
+        session,
+        """INSERT INTO job_documents (job, doc_id, name, state, code, reason, chunks)
+           VALUES (%s, %s, %s, %s, %s, %s, %s)
+           ON CONFLICT (world_id, job, doc_id) DO UPDATE SET name = excluded.name,
+             state = excluded.state, code = excluded.code, reason = excluded.reason,
+             chunks = excluded.chunks""",
+        [
+            (key, one.doc_id, one.name, one.state.value, one.code, one.reason, one.chunks)
+            for one in news.documents.values()
+        ],
+    )
+    if not news.lines:
+        return
+    last = fetch(session, "SELECT coalesce(max(number), 0) FROM job_lines WHERE job = %s", (key,))[
+        0
+    ][0]
+    change_each(
+        session,
+        "INSERT INTO job_lines (job, number, at, level, line) VALUES (%s, %s, %s, %s, %s)",
+        [
+            (key, last + place, line.at, line.level, line.line)
+            for place, line in enumerate(news.lines, 1)
+        ],
+    )
+    session.execute(
+        "DELETE FROM job_lines WHERE job = %s AND number <= %s",
+        (key, last + len(news.lines) - KEPT_LINES),
+    )
+
+
+def _job(row: Row) -> Job:
+    job, kind, state, phase, request, created, seen, finished, process, counts, *rest = row
+    error, background, crashes = rest
+    return Job(
+        id=job,
+        kind=kind,
+        state=JobState(state),
+        phase=Phase(phase),
+        request=request,
+        created_at=created,
+        seen_at=seen,
+        finished_at=finished,
+        process=process,
+        counts=msgspec.json.decode(counts, type=JobCounts),
+        error=error,
+        background=background,
+        crashes=crashes,
+    )

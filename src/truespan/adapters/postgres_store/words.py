@@ -1,0 +1,211 @@
+"""Counted words in PostgreSQL: plain rows by term, as in any other engine."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, Final
+
+from truespan.adapters.postgres_store.connection import (
+    Connections,
+    Row,
+    Session,
+    again_on_conflict,
+    change_each,
+    fetch,
+)
+from truespan.adapters.postgres_store.staging import revision_key
+from truespan.adapters.postgres_store.worlds import lock_world, require_world
+from truespan.model.document import RevisionRef
+from truespan.model.ids import TextHash
+from truespan.model.scope import Scope, World, admits
+from truespan.model.words import CountableChunk, CountedRevision, Postings, WordEntry, WordShelf
+
+_MOST_SHELVES = 8
+_PAIR = struct.Struct("<IH")
+"""A chunk's index and how often a term is in it."""
+_MOST_COUNTED = 0xFFFF
+
+_IN_FORCE: Final = """
+    FROM documents d
+    JOIN revisions r ON r.document = d.key AND r.state = 'active'
+    JOIN tallies t ON t.revision = r.key AND t.generation = %(generation)s
+"""
+
+
+class PostgresWords:
+    """The part of the store that keeps how often words stand where."""
+
+    _connections: Connections
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._word_shelves: dict[tuple[Any, ...], WordShelf] = {}
+        self._word_lock = threading.Lock()
+
+    def counts_words(self, scope: Scope) -> bool:
+        """Say whether words were ever counted in the scope's world and generation."""
+        rows = self._connections.query(
+            scope.world,
+            "SELECT 1 FROM words WHERE generation = %s LIMIT 1",
+            (scope.generation.number,),
+        )
+        return bool(rows)
+
+    def word_shelf(self, scope: Scope, world: World) -> WordShelf:
+        """Return every revision in force of the scope's generation, by document number.
+
+        It is remembered until the world changes or words are counted.
+        """
+        asked = (world.id, world.changes, scope.generation.number)
+        known = self._word_shelves.get(asked)
+        if known is None:
+            known = self._read_shelf(scope)
+            with self._word_lock:
+                if len(self._word_shelves) >= _MOST_SHELVES:
+                    self._word_shelves.clear()
+                self._word_shelves[asked] = known
+        return known
+
+    def _read_shelf(self, scope: Scope) -> WordShelf:
+        asked = {"generation": scope.generation.number}
+        with self._connections.reading(scope.world) as session:
+            revisions = fetch(
+                session,
+                f"""SELECT r.key, d.number, r.number, r.language, w.recipe, w.texts, w.lengths
+                    {_IN_FORCE} LEFT JOIN word_counts w
+                      ON w.revision = r.key AND w.generation = %(generation)s
+                    WHERE d.deleted_at IS NULL ORDER BY d.number""",
+                asked,
+            )
+            states = fetch(
+                session,
+                f"""SELECT r.key, s.position, s.text_hash, s.state = 'embedded'
+                    {_IN_FORCE} JOIN states s ON s.revision = r.key
+                      AND s.generation = %(generation)s
+                      AND s.kind = 'text' AND s.state <> 'quarantined'
+                    WHERE d.deleted_at IS NULL ORDER BY d.number, s.position""",
+                asked,
+            )
+        chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
+        return WordShelf(tuple(_entry(row, chunks.get(row[0], [])) for row in revisions))
+
+    def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
+        """Return the chunks of kind text of a revision, in order, not yet believed."""
+        with self._connections.reading(scope.world) as session:
+            require_world(session, scope.world)
+            rows = fetch(
+                session,
+                """SELECT c.position, c.text, c.text_hash
+                   FROM states s JOIN chunks c ON c.revision = s.revision
+                     AND c.generation = s.generation AND c.position = s.position
+                   WHERE s.revision = %s AND s.generation = %s AND s.kind = 'text'
+                     AND s.state <> 'quarantined' ORDER BY s.position""",
+                (revision_key(session, revision), scope.generation.number),
+            )
+        return [CountableChunk(index, data, TextHash(found)) for index, data, found in rows]
+
+    def keep_words(self, scope: Scope, counted: Sequence[CountedRevision]) -> None:
+        """Keep the words of revisions in place of what was kept of them, in one commit."""
+        self._keep_words(scope, counted)
+        with self._word_lock:
+            self._word_shelves.clear()
+
+    @again_on_conflict
+    def _keep_words(self, scope: Scope, counted: Sequence[CountedRevision]) -> None:
+        with self._connections.writing(scope.world) as session:
+            lock_world(session, scope.world)
+            for one in counted:
+                key = revision_key(session, one.ref)
+                if key is not None:
+                    _keep(session, scope.generation.number, key, one)
+
+    def postings(self, scope: Scope, term: str) -> Postings:
+        """Return where a term stands, in any revision of the scope's world and generation."""
+        rows = self._connections.query(
+            scope.world,
+            "SELECT revision, postings FROM words WHERE generation = %s AND term = %s",
+            (scope.generation.number, term),
+        )
+        packed = [row[1] for row in rows]
+        chunks = [len(one) // _PAIR.size for one in packed]
+        return Postings([row[0] for row in rows], chunks, b"".join(packed))
+
+    def placed(self, scope: Scope) -> set[tuple[int, int]]:
+        """Return key and chunk index of what stands in the scope's chapter and section."""
+        rows = self._connections.query(
+            scope.world,
+            f"""SELECT d.number, r.key, c.position, coalesce(c.chapter, r.title),
+                  coalesce(c.section, c.chapter, r.title)
+                {_IN_FORCE} JOIN chunks c ON c.revision = r.key
+                  AND c.generation = %(generation)s WHERE d.deleted_at IS NULL""",
+            {"generation": scope.generation.number},
+        )
+        return {
+            (key, index)
+            for number, key, index, chapter, section in rows
+            if admits(scope.documents, number)
+            and scope.chapter in (None, chapter.casefold())
+            and scope.section in (None, section.casefold())
+        }
+
+
+def _entry(row: Row, chunks: Sequence[Row]) -> WordEntry:
+    key, document, revision, language, recipe, texts, lengths = row
+    counted = dict(_pairs(lengths)) if lengths else {}
+    return WordEntry(
+        key=key,
+        ref=RevisionRef(document, revision),
+        language=language,
+        recipe=recipe,
+        fresh=texts == _digest((index, text_hash) for _, index, text_hash, _ in chunks),
+        lengths={
+            index: counted[index]
+            for _, index, _, embedded in chunks
+            if embedded and index in counted
+        },
+    )
+
+
+def _keep(session: Session, generation: int, key: int, counted: CountedRevision) -> None:
+    session.execute("DELETE FROM words WHERE revision = %s AND generation = %s", (key, generation))
+    change_each(
+        session,
+        "INSERT INTO words (generation, term, revision, postings) VALUES (%s, %s, %s, %s)",
+        [
+            (generation, term, key, _packed(places))
+            for term, places in sorted(counted.terms.items())
+        ],
+    )
+    lengths = array("I", [number for pair in counted.lengths.items() for number in pair])
+    session.execute(
+        """INSERT INTO word_counts (revision, generation, recipe, texts, lengths)
+           VALUES (%s, %s, %s, %s, %s)
+           ON CONFLICT (world_id, revision, generation) DO UPDATE SET recipe = excluded.recipe,
+             texts = excluded.texts, lengths = excluded.lengths""",
+        (
+            key,
+            generation,
+            counted.recipe,
+            _digest(sorted(counted.hashes.items())),
+            lengths.tobytes(),
+        ),
+    )
+
+
+def _pairs(lengths: bytes) -> Iterable[tuple[int, int]]:
+    numbers = array("I", lengths)
+    return zip(numbers[::2], numbers[1::2], strict=True)
+
+
+def _digest(texts: Iterable[tuple[int, str]]) -> bytes:
+    """Return what tells one list of chunk texts from another."""
+    return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
+
+
+def _packed(places: Mapping[int, int]) -> bytes:
+    return b"".join(_PAIR.pack(index, min(count, _MOST_COUNTED)) for index, count in places.items())
