@@ -1,0 +1,207 @@
+"""A library whose index is on a Qdrant server gives the same answers, or says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.providers.loopback import Answer
+from tests.qdrant_loopback import QdrantLoopback
+from tests.worlds import MemoryIndex, WordCounter, WordEmbedder, place
+from truespan.adapters.edge.index import EdgeIndex
+from truespan.compose import open_library
+from truespan.engine.library import Library, World
+from truespan.errors import IndexKeyRefused, IndexUnavailable
+from truespan.model.bundle import BundleStatus, Notice
+from truespan.model.health import Verdict
+from truespan.model.scope import Scope
+
+BOOK = "The otter swims by night. The harbour is dark. A lamp burns at the pier. Nobody sees it."
+APPROXIMATE = "approximate_search"
+
+
+@pytest.fixture
+def server() -> Iterator[QdrantLoopback]:
+    with QdrantLoopback() as made:
+        yield made
+
+
+@pytest.fixture
+def settled(server: QdrantLoopback, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The environment of an operator who has named the server."""
+    monkeypatch.setenv("TRUESPAN_INDEX_URL", server.url)
+    monkeypatch.setenv("TRUESPAN_QDRANT_TIMEOUT_SECONDS", "5")
+    return monkeypatch
+
+
+def opened(folder: Path) -> Library:
+    return open_library(folder, create=True, embedder=WordEmbedder(), counter=WordCounter())
+
+
+def filled(library: Library, folder: Path, name: str = "harbour") -> World:
+    for number, word in enumerate(("otter", "lantern", "ferry")):
+        path = folder / "files" / f"{number}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{BOOK} There is a {word} too.", encoding="utf-8")
+    world = library.create_world(name)
+    world.ingest(str(folder / "files"))
+    return world
+
+
+def codes(warnings: tuple[Notice, ...]) -> list[str]:
+    return [one.code for one in warnings]
+
+
+@proves("index.collection-per-model")
+def test_a_world_is_ingested_searched_read_and_deleted_on_a_server(
+    server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        world = filled(library, tmp_path)
+        result = world.search("lantern", top_k=3)
+        bundle = world.retrieve("the otter by night", language_constraint=None)
+        [name] = server.made
+        held = server.local.count(name).count
+        library.delete_world("harbour")
+        left = server.local.count(name).count
+
+    assert result.results[0].source == "1.txt"
+    assert bundle.status is not BundleStatus.ERROR
+    assert bundle.retrieved_chunks
+    assert (held, left) == (3, 0)
+    assert APPROXIMATE not in [*codes(result.warnings), *codes(bundle.metadata.warnings)]
+    assert BOOK[:20].encode() not in b"".join(asked.body for asked in server.asked)
+
+
+@proves("search.non-interference")
+def test_a_server_answers_as_the_embedded_index_does(
+    server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def answers(folder: Path) -> list[list[tuple[str, int, float]]]:
+        folder.mkdir()
+        with opened(folder) as library:
+            world = filled(library, folder)
+            found = [
+                world.search(query, top_k=k, floor=0.0).results
+                for query in ("lantern", "otter by night", "ferry harbour")
+                for k in (1, 2, 10)
+            ]
+            if isinstance(library._parts.index, EdgeIndex):
+                library._parts.index.retire()
+        return [[(one.source, one.index, one.score) for one in results] for results in found]
+
+    on_server = answers(tmp_path / "server")
+    settled.delenv("TRUESPAN_INDEX_URL")
+    settled.delenv("TRUESPAN_QDRANT_TIMEOUT_SECONDS")
+
+    assert on_server == answers(tmp_path / "embedded")
+
+
+def ask_everything(world: World) -> dict[str, tuple[Notice, ...]]:
+    return {
+        "search": world.search("otter by night", floor=0.0).warnings,
+        "retrieve": world.retrieve("otter by night", language_constraint=None).metadata.warnings,
+        "answer": world.answer("otter by night").warnings,
+    }
+
+
+@proves("search.non-interference")
+def test_each_response_of_a_world_that_is_searched_approximately_says_so(
+    server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        world, other = filled(library, tmp_path), filled(library, tmp_path, "other")
+        named = world.id
+        before = ask_everything(world)
+    settled.setenv("TRUESPAN_INDEX_APPROXIMATE_WORLDS", named.upper())
+    with opened(tmp_path) as library:
+        after = ask_everything(library.world("harbour"))
+        beside = ask_everything(library.world(other.name))
+
+    assert all(APPROXIMATE not in codes(warnings) for warnings in before.values())
+    assert all(codes(warnings).count(APPROXIMATE) == 1 for warnings in after.values())
+    assert all(APPROXIMATE not in codes(warnings) for warnings in beside.values())
+
+
+class Approximate(MemoryIndex):
+    """An index that is approximate wherever nobody reads."""
+
+    def approximate(self, scope: Scope) -> bool:
+        return scope.position is None
+
+
+@proves("reading.non-interference")
+def test_a_reader_is_never_answered_approximately(tmp_path: Path) -> None:
+    here = place(tmp_path, index=Approximate())
+    world = here.world(book__txt=BOOK)
+    reader = world.reader("r")
+    reader.set("book.txt", sid=2)
+
+    read = reader.retrieve("the lamp at the pier")
+    unbound = world.retrieve("the lamp at the pier", language_constraint=None)
+
+    assert APPROXIMATE in codes(unbound.metadata.warnings)
+    assert APPROXIMATE not in codes(read.metadata.warnings)
+
+
+@proves("errors.provider-or-index")
+def test_a_server_that_fails_is_a_failed_bundle_and_loses_nothing(
+    server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        world = filled(library, tmp_path)
+        before = world.search("otter", floor=0.0).results
+        server.fault = lambda _: Answer(503, {})
+        bundle = world.retrieve("otter", language_constraint=None)
+        with pytest.raises(IndexUnavailable):
+            world.search("otter")
+        with pytest.raises(IndexUnavailable):
+            library.ready()
+        server.fault = lambda _: Answer(403, {})
+        with pytest.raises(IndexKeyRefused):
+            world.search("otter")
+        server.fault = None
+
+        assert world.search("otter", floor=0.0).results == before
+    assert bundle.status is BundleStatus.ERROR
+    assert bundle.error is not None
+    assert (bundle.error.code, bundle.error.retryable) == ("index_unavailable", True)
+
+
+@proves("index.scrub")
+def test_a_server_that_came_back_empty_is_filled_from_the_store_without_the_provider(
+    server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        world = filled(library, tmp_path)
+        before = world.search("otter", floor=0.0).results
+    server.lose_everything()
+
+    embedder = WordEmbedder()
+    with open_library(tmp_path, embedder=embedder, counter=WordCounter()) as library:
+        library.doctor(apply=True)
+        after = library.world("harbour").search("otter", floor=0.0).results
+
+    assert after == before
+    assert embedder.documents == []
+
+
+@proves("search.one-world")
+def test_the_doctor_says_whether_the_server_answers_and_tries_its_boundaries(
+    server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        filled(library, tmp_path)
+        well = library.doctor(machine=True, self_test=True)
+        server.fault = lambda _: Answer(401, {"status": {"error": "no"}})
+        ill = library._parts.environment
+        assert ill is not None
+        checks = {check.name: check for check in ill.checks()}
+
+    assert {check.verdict for check in well.checks if check.name == "index server"} == {Verdict.OK}
+    assert not [*well.all_items()]
+    assert checks["index server"].verdict is Verdict.PROBLEM
+    assert "QDRANT_API_KEY" in checks["index server"].remedy

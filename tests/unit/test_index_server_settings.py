@@ -1,0 +1,127 @@
+"""From settings to an index: embedded unless a server is named, and then as the operator says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import WordCounter, WordEmbedder
+from truespan.adapters.edge.index import EdgeIndex
+from truespan.adapters.qdrant_server.index import QdrantServerIndex
+from truespan.adapters.qdrant_server.options import server_target
+from truespan.compose import open_library
+from truespan.compose.index_server import server_options
+from truespan.errors import InvalidConfiguration
+from truespan.settings import read_settings
+
+KEY = "a-key-that-nobody-may-see"
+WORLD = "6f1c2c9e-4f0e-4f0e-8f0e-4f0e4f0e4f0e"
+URL = {"TRUESPAN_INDEX_URL": "http://127.0.0.1:1"}
+
+
+def options(folder: Path, **variables: str):
+    chosen = {f"TRUESPAN_{name.upper()}": value for name, value in variables.items()}
+    return server_options(folder, read_settings(folder, URL | chosen))
+
+
+def test_the_index_is_embedded_unless_a_server_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def index_of(folder: Path) -> object:
+        with open_library(
+            folder, create=True, embedder=WordEmbedder(), counter=WordCounter()
+        ) as library:
+            return library._parts.index
+
+    embedded = index_of(tmp_path / "one")
+    monkeypatch.setenv("TRUESPAN_INDEX_URL", "http://127.0.0.1:1")
+    served = index_of(tmp_path / "other")
+
+    assert isinstance(embedded, EdgeIndex)
+    # Nobody listens there: opening a library asks the server nothing.
+    assert isinstance(served, QdrantServerIndex)
+    assert not (tmp_path / "other" / "index").exists()
+
+
+def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path) -> None:
+    code = (
+        "import sys, truespan.compose.index_server as one;"
+        "from truespan.settings import read_settings; from pathlib import Path;"
+        "from truespan.adapters.system_clock import SystemClock;"
+        f"one.server_index(Path('.'), read_settings(Path('.'), {URL!r}), SystemClock());"
+        "sys.exit(any(name in sys.modules for name in ('qdrant_client', 'httpx', 'grpc')))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == 0
+
+
+def test_every_choice_of_the_operator_reaches_the_adapter(tmp_path: Path) -> None:
+    chosen = options(
+        tmp_path,
+        qdrant_grpc="1",
+        qdrant_grpc_port="7000",
+        qdrant_timeout_seconds="3",
+        qdrant_ca_file="ca.pem",
+        qdrant_prefix="mine-",
+        qdrant_shards="6",
+        qdrant_replicas="3",
+        qdrant_write_factor="2",
+        qdrant_read_consistency="quorum",
+        qdrant_write_ordering="strong",
+        index_approximate_worlds=f" {WORLD.upper()},",
+    )
+
+    assert (chosen.url, chosen.grpc, chosen.grpc_port) == ("http://127.0.0.1:1", True, 7000)
+    assert (chosen.timeout_seconds, chosen.ca_file) == (3, tmp_path / "ca.pem")
+    assert (chosen.prefix, chosen.shards, chosen.replicas) == ("mine-", 6, 3)
+    assert (chosen.write_factor, chosen.read_consistency) == (2, "quorum")
+    assert (chosen.write_ordering, chosen.approximate) == ("strong", {WORLD})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"qdrant_prefix": "../"},
+        {"qdrant_prefix": "a/b"},
+        {"qdrant_prefix": "x" * 65},
+        {"qdrant_write_factor": "2"},
+        {"index_approximate_worlds": "my world"},
+    ],
+)
+def test_settings_that_make_no_sense_fail_when_the_library_is_opened(
+    tmp_path: Path, wrong: dict[str, str]
+) -> None:
+    with pytest.raises(InvalidConfiguration):
+        options(tmp_path, **wrong)
+
+
+def test_the_key_comes_from_the_environment_or_a_file_and_is_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"{KEY}-2\n")
+    entry = '[[keys]]\nprovider = "qdrant"\nfile = "key"\n'
+    usual = server_options(tmp_path, read_settings(tmp_path, URL | {"QDRANT_API_KEY": KEY}))
+    (tmp_path / "truespan.toml").write_text(entry)
+    named = server_options(tmp_path, read_settings(tmp_path, URL | {"QDRANT_API_KEY": KEY}))
+    (tmp_path / "truespan.toml").write_text(f"{entry}enabled = false\n")
+    none = server_options(tmp_path, read_settings(tmp_path, URL))
+
+    assert (usual.key.reveal(), named.key.reveal()) == (KEY, f"{KEY}-2")
+    assert not none.key
+    assert KEY not in f"{usual!r} {named!r}"
+
+
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("http://localhost", "http://localhost:6333"),
+        ("https://qdrant.test/", "https://qdrant.test:6333"),
+        ("https://qdrant.test:443/behind/it", "https://qdrant.test:443/behind/it"),
+        ("http://[::1]:7000", "http://[::1]:7000"),
+    ],
+)
+def test_an_address_without_a_port_means_the_one_that_qdrant_listens_on(
+    url: str, meant: str
+) -> None:
+    assert server_target(url).url == meant
