@@ -107,6 +107,7 @@ def _described(server: QdrantLoopback, name: str, _: bytes) -> Any:
     found = server.local.get_collection(name).model_dump(mode="json")
     made = server.made[name]
     config = found["config"]
+    config["params"]["vectors"] = json.loads(made.model_dump_json(exclude_none=True))["vectors"]
     for change in (made, *server.changed[name]):
         if change.strict_mode_config is not None:
             config["strict_mode_config"] = change.strict_mode_config.model_dump(mode="json")
@@ -127,7 +128,10 @@ def _create(server: QdrantLoopback, name: str, body: bytes) -> Any:
     asked = models.CreateCollection.model_validate_json(body)
     if name in server.made:
         raise Refusal(409, f"Wrong input: Collection `{name}` already exists!")
-    server.local.create_collection(name, vectors_config=asked.vectors)
+    assert isinstance(asked.vectors, models.VectorParams)
+    # Local mode scales every vector again where a server leaves those of length one as they are.
+    plain = asked.vectors.model_copy(update={"distance": models.Distance.DOT})
+    server.local.create_collection(name, vectors_config=plain)
     server.made[name], server.changed[name], server.indexes[name] = asked, [], {}
     return True
 
@@ -152,7 +156,8 @@ def _index(server: QdrantLoopback, name: str, body: bytes) -> Any:
 
 def _upsert(server: QdrantLoopback, name: str, body: bytes) -> Any:
     points = models.PointsList.model_validate_json(body).points
-    server.local.upsert(name, points)
+    kept = [one.model_copy(update={"vector": _kept(server, name, one.vector)}) for one in points]
+    server.local.upsert(name, kept)
     return _DONE
 
 
@@ -178,9 +183,23 @@ def _query(server: QdrantLoopback, name: str, body: bytes) -> Any:
     for one in searches:
         server.demand_indexes(name, one.filter)
     # Local mode knows no parameters: it is always exact.
-    bare = [one.model_copy(update={"params": None}) for one in searches]
+    bare = [
+        one.model_copy(update={"params": None, "query": _kept(server, name, one.query.nearest)})
+        for one in searches
+        if isinstance(one.query, models.NearestQuery)
+    ]
     found = server.local.query_batch_points(name, bare)
     return [{"points": [_scored(one) for one in answer.points]} for answer in found]
+
+
+def _kept(server: QdrantLoopback, name: str, vector: Any) -> list[float]:
+    """Return a vector as a server keeps it: under cosine it has the length one."""
+    vectors = server.made[name].vectors
+    squared = sum(number * number for number in vector)
+    cosine = isinstance(vectors, models.VectorParams) and vectors.distance == "Cosine"
+    if not cosine or abs(squared - 1) <= 1e-6 or squared < 1e-7:
+        return vector
+    return [number / squared**0.5 for number in vector]
 
 
 def _scored(one: models.ScoredPoint) -> dict[str, Any]:

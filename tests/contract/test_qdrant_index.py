@@ -61,12 +61,16 @@ def on_a_server(request: pytest.FixtureRequest) -> Iterator[QdrantServerIndex]:
     index.close()
 
 
-class LocalContract(IndexContract):
-    """The suite that every adapter runs.
+class TestLocalMode(IndexContract):
+    """The client library's engine, called directly.
 
-    This engine scales what has a length of one already once more, which a server does not: last
+    It scales what has a length of one already once more, which a server does not: last
     bits change. The two tests that look at these are put in terms that bear it.
     """
+
+    @pytest.fixture
+    def index(self, in_memory: QdrantServerIndex) -> QdrantServerIndex:
+        return in_memory
 
     @pytest.mark.parametrize("floor", [0.0, 0.15, 0.6, 0.9, 1.0])
     def test_a_cosine_at_the_floor_is_kept_and_the_next_below_is_not(self, index, scope, floor):
@@ -91,16 +95,8 @@ class LocalContract(IndexContract):
             assert numbers_of(back.vector) == pytest.approx(numbers_of(sent.vector), abs=1e-6)
 
 
-class TestLocalMode(LocalContract):
-    """The client library's engine, called directly."""
-
-    @pytest.fixture
-    def index(self, in_memory: QdrantServerIndex) -> QdrantServerIndex:
-        return in_memory
-
-
-class TestRest(LocalContract):
-    """The same engine behind HTTP: whatever is asked travels as a server would get it."""
+class TestRest(IndexContract):
+    """Behind HTTP: whatever is asked travels as a server would get it, and is kept as there."""
 
     @pytest.fixture
     def index(self, over_rest: QdrantServerIndex) -> QdrantServerIndex:
