@@ -1,5 +1,5 @@
-"""The server's adapter keeps the contract: on the client library's own engine, over REST, and on a
-real server where QDRANT_URL names one."""
+"""The server's adapter keeps the contract: on the client library's own engine, by REST and by gRPC,
+and on a real server where QDRANT_URL names one."""
 
 import os
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ from tests.contract.index_contract import (
     point,
     vector,
 )
+from tests.qdrant_grpc_loopback import QdrantGrpcLoopback
 from tests.qdrant_loopback import QdrantLoopback
 from tests.worlds import HandClock
 from truespan.adapters.qdrant_server.index import QdrantServerIndex
@@ -45,6 +46,15 @@ def in_memory() -> Iterator[QdrantServerIndex]:
 def over_rest() -> Iterator[QdrantServerIndex]:
     with QdrantLoopback() as server:
         index = QdrantServerIndex(ServerOptions(server.url), SystemClock())
+        yield index
+        index.close()
+
+
+@pytest.fixture(scope="module")
+def over_grpc() -> Iterator[QdrantServerIndex]:
+    with QdrantGrpcLoopback() as server:
+        options = ServerOptions("http://127.0.0.1:1", grpc=True, grpc_port=server.port)
+        index = QdrantServerIndex(options, SystemClock())
         yield index
         index.close()
 
@@ -101,6 +111,14 @@ class TestRest(IndexContract):
     @pytest.fixture
     def index(self, over_rest: QdrantServerIndex) -> QdrantServerIndex:
         return over_rest
+
+
+class TestGrpc(IndexContract):
+    """By gRPC: every request and answer goes through the other of the two languages."""
+
+    @pytest.fixture
+    def index(self, over_grpc: QdrantServerIndex) -> QdrantServerIndex:
+        return over_grpc
 
 
 @pytest.mark.skipif(not REAL, reason="QDRANT_URL names no server")

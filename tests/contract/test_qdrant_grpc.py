@@ -1,0 +1,115 @@
+"""By gRPC the same is asked and the same goes wrong; the contract runs in test_qdrant_index."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc as transport
+import pytest
+from qdrant_client import grpc
+
+from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope, point, vector
+from tests.promises import proves
+from tests.qdrant_grpc_loopback import QdrantGrpcLoopback
+from truespan.adapters.qdrant_server.index import QdrantServerIndex
+from truespan.adapters.qdrant_server.options import ServerOptions
+from truespan.adapters.system_clock import SystemClock
+from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
+from truespan.model.keys import Secret
+from truespan.model.scope import Scope
+
+KEY = "a-key-that-nobody-may-see"
+
+
+@pytest.fixture
+def server() -> Iterator[QdrantGrpcLoopback]:
+    with QdrantGrpcLoopback() as made:
+        yield made
+
+
+@pytest.fixture
+def index(server: QdrantGrpcLoopback) -> Iterator[QdrantServerIndex]:
+    options = ServerOptions(
+        "http://127.0.0.1:1",
+        Secret(KEY),
+        grpc=True,
+        grpc_port=server.port,
+        read_consistency="all",
+        write_ordering="strong",
+        shards=2,
+    )
+    made = QdrantServerIndex(options, SystemClock())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def scope(index: QdrantServerIndex) -> Scope:
+    made = new_scope()
+    index.prepare(made)
+    return made
+
+
+def test_a_search_is_exact_and_holds_scope_threshold_payload_and_consistency(index, server, scope):
+    index.search(scope.narrow(documents=[4]), vector(*EAST), limit=9, floor=0.3)
+
+    [batch] = server.to("QueryBatchPoints")
+    [asked] = batch.query_points
+    tenant, document = (one.field for one in asked.filter.must)
+    assert (tenant.key, tenant.match.keyword) == ("tenant", scope.tenant)
+    assert (document.key, list(document.match.integers.integers)) == ("document", [4])
+    assert (asked.params.exact, asked.params.quantization.ignore) == (True, True)
+    assert (asked.limit, asked.score_threshold) == (9, float32_below(0.3))
+    assert list(asked.with_payload.include.fields) == ["text_hash"]
+    assert batch.read_consistency.type == grpc.ReadConsistencyType.All
+
+
+def test_writes_wait_and_keep_the_order_that_was_chosen(index, server, scope):
+    made = point(scope, 1, vector(*EAST))
+    index.upsert(scope, [made])
+    index.delete(scope, [made.chunk_id])
+    index.delete_stale(scope, [(made.chunk_id, made.text_hash)])
+
+    kinds = ("UpsertPoints", "DeletePoints", "UpdateBatchPoints")
+    writes: list[Any] = [one for kind in kinds for one in server.to(kind)]
+    assert [one.wait for one in writes] == [True] * 3
+    assert {one.ordering.type for one in writes} == {grpc.WriteOrderingType.Strong}
+
+
+def test_a_collection_is_made_as_by_rest(index, server, scope):
+    made = server.rest.made[f"truespan_{COSINE.id}"]
+
+    assert (made.shard_number, made.strict_mode_config.enabled) == (2, True)
+    assert made.strict_mode_config.unindexed_filtering_update is False
+    assert server.rest.indexes[f"truespan_{COSINE.id}"]["tenant"]["is_tenant"] is True
+
+
+def test_the_key_goes_with_every_call(index, server, scope):
+    index.count(scope)
+
+    assert set(server.keys) == {KEY}
+
+
+@proves("errors.provider-or-index", "errors.no-secrets")
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (transport.StatusCode.UNAVAILABLE, IndexUnavailable),
+        (transport.StatusCode.INTERNAL, IndexUnavailable),
+        (transport.StatusCode.RESOURCE_EXHAUSTED, IndexUnavailable),
+        (transport.StatusCode.UNAUTHENTICATED, IndexKeyRefused),
+        (transport.StatusCode.PERMISSION_DENIED, IndexKeyRefused),
+        (transport.StatusCode.INVALID_ARGUMENT, IndexRefused),
+        (transport.StatusCode.NOT_FOUND, IndexRefused),
+    ],
+    ids=str,
+)
+def test_what_a_channel_answers_is_told_as_what_it_is(
+    index, server, scope, code, kind: type[TruespanError]
+):
+    server.fault = code
+
+    with pytest.raises(kind) as caught:
+        index.search(scope, vector(*EAST), limit=1, floor=None)
+
+    assert KEY not in str(caught.value)
+    assert "what the server says" not in str(caught.value)
