@@ -17,14 +17,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    worlds.STORES.append(str(config.getoption("--store")))
+
+
 @pytest.fixture(autouse=True)
-def _stores(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Give places the chosen kind of store, and close what a test left open on a server."""
-    worlds.STORES.append(str(request.config.getoption("--store")))
+def _stores() -> Iterator[None]:
+    """Close what a test left open on a server; what it shares with others is theirs to close."""
+    opened = sys.modules["tests.postgres"].opened() if "tests.postgres" in sys.modules else 0
     yield
-    worlds.STORES.pop()
     if "tests.postgres" in sys.modules:
-        sys.modules["tests.postgres"].close_stores()
+        sys.modules["tests.postgres"].close_stores(opened)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "World",
     "__version__",
     "open",
+    "prepare_store",
     "restore",
     "verify_backup",
 ]
@@ -79,6 +80,24 @@ def open(
         metrics=metrics,
         logs=logs,
     )
+
+
+def prepare_store(path: str | Path) -> tuple[int, int]:
+    """Make or update the tables of a library's PostgreSQL store, as the role that owns them.
+
+    The settings of the library's folder and the environment say where it is. Returns the schema
+    before and after; both are the same where nothing was to be done.
+
+    Raises:
+        InvalidConfiguration: they do not, or the role may not do it.
+        LibraryTooNew: the tables are those of a newer version.
+        StoreUnsafe: worlds would not be kept apart in that database.
+    """
+    from pathlib import Path
+
+    from truespan.compose.store_server import prepare_tables
+
+    return prepare_tables(Path(path))
 
 
 def restore(backup: str | Path, path: str | Path) -> RestoreReport:

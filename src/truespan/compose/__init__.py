@@ -28,6 +28,7 @@ from truespan.compose.answers import CONFIGURED_DISTANCE, answer_rules
 from truespan.compose.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE, backups_of
 from truespan.compose.chat import chat_choices, chat_models
 from truespan.compose.environment import LibraryEnvironment
+from truespan.compose.store_server import ServerBackups, is_on_server, server_store
 from truespan.compose.watch import observers_of
 from truespan.engine.library import Library
 from truespan.engine.parts import OtherEmbedder, Parts
@@ -80,17 +81,24 @@ def open_library(
         InvalidConfiguration: a setting is wrong.
     """
     folder = Path(path)
-    if not (folder / STORE_FILE).exists():
+    if not (create or folder.is_dir()):
+        raise LibraryNotFound(str(folder))
+    settings = read_settings(folder)
+    on_server = is_on_server(settings)
+    if not (folder.is_dir() if on_server else (folder / STORE_FILE).exists()):
         if not create:
             raise LibraryNotFound(str(folder))
-        _make(folder)
-    settings = read_settings(folder)
+        _make(folder, with_store=not on_server)
     # Before anything is opened: settings that contradict each other leave nothing open behind.
     own = embedder is not None or bool(others)
     rules = answer_rules(settings, known=None if own else CONFIGURED_DISTANCE)
     chat_choices(settings)
     clock = SystemClock()
-    store = SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)
+    store = (
+        server_store(folder, settings, clock)
+        if on_server
+        else SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)
+    )
     model = _model(settings)
     wordpiece = WordPieceCounter(model)
     index = _index(folder, settings, clock)
@@ -133,7 +141,11 @@ def open_library(
                 reserve=settings.disk_reserve,
                 max_bytes=settings.source_max_mib * MEBIBYTE,
             ),
-            backups=backups_of(folder, _assets(folder, settings), settings, clock),
+            backups=(
+                ServerBackups()
+                if on_server
+                else backups_of(folder, _assets(folder, settings), settings, clock)
+            ),
             randomness=SystemRandomness(),
             mark_query=UsageKey(folder / USAGE_KEY_FILE).mark,
             watch=observers.watch,
@@ -269,11 +281,12 @@ def _index(folder: Path, settings: Settings, clock: Clock) -> VectorIndex:
     )
 
 
-def _make(folder: Path) -> None:
-    """Make the library's folder and file, readable by their owner alone."""
+def _make(folder: Path, *, with_store: bool) -> None:
+    """Make the library's folder, and its file if the store is one, for their owner alone."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (folder / STORE_FILE).touch(mode=0o600)
+        if with_store:
+            (folder / STORE_FILE).touch(mode=0o600)
     except OSError as error:
         raise InvalidConfiguration(
             f"A library cannot be made at {folder}: {error.strerror}.",

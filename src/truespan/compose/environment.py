@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Protocol
 
 from truespan.adapters.library_files import file_checks
 from truespan.adapters.local.model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
-from truespan.adapters.sqlite_store import SqliteStore
 from truespan.errors import TruespanError
 from truespan.model.health import Check, Verdict
 from truespan.ports import Clock, VectorIndex
@@ -20,13 +20,19 @@ from truespan.settings.keys import USUAL_VARIABLES
 _SHOWN = ("truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy")
 
 
+class _Store(Protocol):
+    """What can be asked of either store, beyond what it is for."""
+
+    def soundness(self) -> list[Check]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LibraryEnvironment:
     """Looks at all that is around a library; nothing is read before it is asked."""
 
     folder: Path
     settings: Settings
-    store: SqliteStore
+    store: _Store
     index: VectorIndex
     model: LocalModel
     clock: Clock

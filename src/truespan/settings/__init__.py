@@ -15,7 +15,7 @@ from typing import Any
 
 from truespan.errors import InvalidConfiguration
 from truespan.settings.catalogue import SHARED_NAMES, Settings
-from truespan.settings.check import checked, read_chunkings
+from truespan.settings.check import checked, read_chunkings, refuse_passwords
 from truespan.settings.embeddings import read_embeddings
 from truespan.settings.keys import read_keys
 
@@ -48,6 +48,7 @@ def read_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
     """
     variables = os.environ if environment is None else environment
     values: dict[str, Any] = {**_from_file(folder / FILE_NAME)}
+    refuse_passwords(values)
     tables = {
         "chunkings": read_chunkings(values.pop("chunking", {})),
         "embeddings": read_embeddings(values.pop("embedding", {})),

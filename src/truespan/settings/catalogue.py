@@ -20,6 +20,18 @@ class Settings:
 
     disk_reserve_mib: int = 256
     """Writes are refused when less than this would stay free."""
+    store_url: str = field(default="", repr=False)
+    """Where a PostgreSQL database holds the store; blank for the file in the library."""
+    store_url_file: str = ""
+    """A file that holds store_url instead; a relative path lies in the library."""
+    store_owner_url: str = field(default="", repr=False)
+    """The same database for the role that owns the tables, which only makes and updates them."""
+    store_owner_url_file: str = ""
+    store_pool_size: int = 8
+    """Connections to the database that one process may have at a time."""
+    store_timeout_seconds: int = 30
+    """How long a statement, a lock or a free connection is waited for."""
+
     index_idle_seconds: int = 300
     """The index process ends after this long without a request."""
 
@@ -198,6 +210,8 @@ def _listed(spelled: str) -> tuple[str, ...]:
 
 LEAST = {
     "disk_reserve_mib": 0,
+    "store_pool_size": 1,
+    "store_timeout_seconds": 1,
     "index_idle_seconds": 1,
     "qdrant_grpc_port": 1,
     "qdrant_timeout_seconds": 1,
@@ -230,7 +244,13 @@ LEAST = {
     "http_body_max_kib": 16,
     "http_timeout_seconds": 1,
 }
-MOST = {"embedding_batch_items": 2048, "usage_days": 36_500, "qdrant_grpc_port": 65_535}
+MOST = {
+    "embedding_batch_items": 2048,
+    "usage_days": 36_500,
+    "qdrant_grpc_port": 65_535,
+    "store_pool_size": 1000,
+    "store_timeout_seconds": 3600,
+}
 MOST_WHOLE = 1_000_000_000
 """The most of every other whole number: greater ones are slips, and some count in SQLite."""
 CHOICES = {
@@ -264,6 +284,8 @@ MAY_BE_BLANK = frozenset({"index_url", "chat_ollama_base_url", "chat_fallback_ba
 REQUIRED = frozenset(
     {"ollama_model", "openai_model", "google_model", "fastembed_model", "qdrant_prefix"}
 )
+SECRETS = frozenset({"store_url", "store_owner_url"})
+"""Addresses that may hold a password, but not in a settings file, which is copied and shown."""
 SWITCHES = frozenset(
     {
         "qdrant_grpc",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ from truespan.settings.catalogue import (
     NUMBERS,
     OPTIONAL,
     REQUIRED,
+    SECRETS,
     SWITCHES,
 )
 
@@ -40,6 +42,28 @@ def checked(name: str, value: Any) -> Any:
     if name in LISTS and isinstance(value, list):
         return ",".join(_text(name, one) for one in value)
     return _text(name, value)
+
+
+def refuse_passwords(values: Mapping[str, Any]) -> None:
+    """Refuse settings of a file that hold a password.
+
+    Raises:
+        InvalidConfiguration: one does; it is not repeated.
+    """
+    for name in sorted(SECRETS & values.keys()):
+        if isinstance(values[name], str) and _holds_password(values[name]):
+            raise InvalidConfiguration(
+                f"The setting {name} holds a password, which must not stand in this file.",
+                advice=f"Set the variable TRUESPAN_{name.upper()}, or {name}_file.",
+            )
+
+
+def _holds_password(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return parts.password is not None or "password" in parts.query
+    except ValueError:
+        return True
 
 
 def _whole_number(name: str, value: Any) -> int:

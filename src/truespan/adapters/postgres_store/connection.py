@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,19 +82,16 @@ class Connections:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._pool: ConnectionPool[Session] = ConnectionPool(
-            address.url.reveal(),
-            connection_class=psycopg.Connection,
-            kwargs={"autocommit": True, "connect_timeout": 10, "application_name": "truespan"},
-            configure=_configured(address.timeout_seconds),
-            min_size=0,
-            max_size=address.pool_size,
-            timeout=address.timeout_seconds,
-            max_idle=300.0,
-            open=False,
-            name="truespan",
-        )
-        self._pool.open()
+        self._opened: ConnectionPool[Session] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def _pool(self) -> ConnectionPool[Session]:
+        """The pool, which is opened when it is first needed, and again after it was closed."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = _pool_of(self._address)
+            return self._opened
 
     @contextmanager
     def reading(self, world: str, role: str = WORLD_ROLE) -> Iterator[Session]:
@@ -135,7 +133,10 @@ class Connections:
 
     def close(self) -> None:
         """Close every connection."""
-        self._pool.close()
+        with self._lock:
+            pool, self._opened = self._opened, None
+        if pool is not None:
+            pool.close()
 
     def _ask(self, role: str, world: str, sql: LiteralString, bindings: Bindings) -> list[Row]:
         try:
@@ -251,6 +252,23 @@ def _why(error: psycopg.OperationalError) -> str:
         if sign in told:
             return words
     return "nobody answers there"
+
+
+def _pool_of(address: Address) -> ConnectionPool[Session]:
+    pool: ConnectionPool[Session] = ConnectionPool(
+        address.url.reveal(),
+        connection_class=psycopg.Connection,
+        kwargs={"autocommit": True, "connect_timeout": 10, "application_name": "truespan"},
+        configure=_configured(address.timeout_seconds),
+        min_size=0,
+        max_size=address.pool_size,
+        timeout=address.timeout_seconds,
+        max_idle=300.0,
+        open=False,
+        name="truespan",
+    )
+    pool.open()
+    return pool
 
 
 def _configured(timeout_seconds: float) -> Callable[[Session], None]:

@@ -27,12 +27,13 @@ def run(arguments: list[str]) -> int:
         ingest,
         reading,
         serve,
+        store,
         tokens,
     )
     from truespan.doors.cli.app import app
 
     # Imported so that their commands are known.
-    del answer, backup, doctor, evaluate, generations, ingest, reading, serve, tokens
+    del answer, backup, doctor, evaluate, generations, ingest, reading, serve, store, tokens
 
     try:
         _require_text(arguments)
