@@ -37,6 +37,8 @@ class QdrantLoopback(Loopback):
         self.made: dict[str, models.CreateCollection] = {}
         self.changed: dict[str, list[models.UpdateCollection]] = {}
         self.indexes: dict[str, dict[str, Any]] = {}
+        self.status = "green"
+        """What it says of every collection."""
         self._one_at_a_time = threading.Lock()
         super().__init__(tls=tls)
 
@@ -113,10 +115,13 @@ def _described(server: QdrantLoopback, name: str, _: bytes) -> Any:
             config["strict_mode_config"] = change.strict_mode_config.model_dump(mode="json")
         if change.hnsw_config is not None:
             config["hnsw_config"] |= change.hnsw_config.model_dump(mode="json", exclude_none=True)
+        if change.optimizers_config is not None:
+            config["optimizer_config"] |= change.optimizers_config.model_dump(exclude_none=True)
         if change.quantization_config is not None:
             config["quantization_config"] = json.loads(change.model_dump_json(exclude_none=True))[
                 "quantization_config"
             ]
+    found["status"] = server.status
     found["payload_schema"] = {
         field: {"data_type": parameters["type"], "params": parameters, "points": 0}
         for field, parameters in server.indexes[name].items()

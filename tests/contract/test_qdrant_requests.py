@@ -19,6 +19,7 @@ from tests.contract.index_contract import (
 from tests.promises import proves
 from tests.providers.loopback import Answer
 from tests.qdrant_loopback import QdrantLoopback
+from tests.worlds import HandClock
 from truespan.adapters.qdrant_server.index import QdrantServerIndex
 from truespan.adapters.qdrant_server.options import ServerOptions
 from truespan.adapters.system_clock import SystemClock
@@ -441,13 +442,8 @@ def test_a_write_that_was_taken_and_not_carried_out_is_not_done(index, server):
 def test_a_server_that_failed_at_a_write_is_not_flushed(index, server):
     scope = prepared(index)
 
-    def failing(asked):
-        if asked.path != f"/collections/truespan_{COSINE.id}":
-            return None
-        content = server.local.get_collection(asked.path.rpartition("/")[2]).model_dump(mode="json")
-        return Answer(content={"result": content | {"status": "red"}, "status": "ok", "time": 0})
+    server.status = "red"
 
-    server.fault = failing
     with pytest.raises(IndexUnavailable, match="failed at a write"):
         index.flush(scope)
 
@@ -464,3 +460,23 @@ def test_erasing_has_segments_rewritten_and_then_goes_back_to_the_usual(index, s
     )
     assert eager == {"deleted_threshold": 0.0, "vacuum_min_vector_number": 100}
     assert usual == {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000}
+
+
+def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
+    clock = HandClock()
+    clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
+    index = QdrantServerIndex(ServerOptions(server.url), clock)
+    scope = prepared(index)
+    changed = server.changed[f"truespan_{COSINE.id}"]
+
+    server.status = "yellow"
+    for _ in range(2):
+        with pytest.raises(IndexUnavailable, match="still rewriting"):
+            index.erase(scope.profile)
+    under_way = len(changed)
+    server.status = "green"
+    index.erase(scope.profile)
+    index.close()
+
+    assert under_way == 1
+    assert [one.optimizers_config.deleted_threshold for one in changed] == [0.0, 0.2]

@@ -216,17 +216,18 @@ class Server:
         """Have the segments that hold deleted points written anew, and wait until that is done.
 
         Raises:
-            IndexUnavailable: it takes longer; asking again goes on.
+            IndexUnavailable: it takes longer; the server goes on, and asking again waits on.
         """
         name = self._name(profile.id)
         with server_errors("rewrite its segments"):
             if not self._client.collection_exists(name):
                 return
-            self._client.update_collection(name, optimizers_config=_EAGER)
-            try:
-                self._wait_until_green(name, seconds)
-            finally:
-                self._client.update_collection(name, optimizers_config=_USUAL)
+            chosen = self._client.get_collection(name).config.optimizer_config
+            # A change of these numbers would begin anew what is under way already.
+            if chosen.deleted_threshold != _EAGER.deleted_threshold:
+                self._client.update_collection(name, optimizers_config=_EAGER)
+            self._wait_until_green(name, seconds)
+            self._client.update_collection(name, optimizers_config=_USUAL)
 
     def _wait_until_green(self, name: str, seconds: float) -> None:
         deadline = self._clock.monotonic() + seconds

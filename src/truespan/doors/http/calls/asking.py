@@ -17,6 +17,7 @@ from truespan.errors import (
     CredentialsMissing,
     DocumentNotFound,
     DomainNotFound,
+    IndexKeyRefused,
     IndexRefused,
     IndexUnavailable,
     InternalError,
@@ -49,6 +50,7 @@ ASKING = (
     ProviderBadReply,
     IndexUnavailable,
     IndexRefused,
+    IndexKeyRefused,
     ProfileMismatch,
     StoreDamaged,
 )
