@@ -106,6 +106,10 @@ class IndexContract:
         assert index.count(scope) == 0
         assert list(index.scan(scope)) == []
 
+    def test_a_search_is_exact_unless_an_operator_chose_otherwise(self, index, scope):
+        assert not index.approximate(scope)
+        assert not index.approximate(scope.for_reader(1, 1, 5))
+
     def test_a_limit_of_nothing_finds_nothing(self, index, scope):
         index.upsert(scope, [point(scope, 0, vector(*EAST))])
 

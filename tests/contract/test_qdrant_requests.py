@@ -1,6 +1,7 @@
 """What a server is asked: filter, threshold, payload, exactness, consistency, ordering, key."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from tests.worlds import HandClock
 from truespan.adapters.qdrant_server.index import QdrantServerIndex
 from truespan.adapters.qdrant_server.options import ServerOptions
 from truespan.adapters.system_clock import SystemClock
-from truespan.errors import IndexUnavailable
+from truespan.errors import IndexUnavailable, InvalidConfiguration
 from truespan.model.chunk import Vector
 from truespan.model.keys import Secret
 from truespan.model.scope import Scope
@@ -428,6 +429,35 @@ def test_the_key_goes_with_every_request_and_into_no_representation(server):
 
     assert {one.headers.get("api-key") for one in server.asked} == {KEY}
     assert KEY not in repr(ServerOptions(server.url, Secret(KEY)))
+
+
+@proves("errors.no-secrets")
+@pytest.mark.parametrize("mark", ["\n", "\x00", "é", "\u2028"])
+def test_a_key_that_cannot_be_sent_is_a_wrong_setting_and_is_not_repeated(server, mark):
+    [index] = opened_once(server, key=Secret(f"{KEY}{mark}{KEY}"))
+
+    with pytest.raises(InvalidConfiguration) as caught:
+        index.collections()
+    index.close()
+
+    assert KEY not in f"{caught.value} {caught.value!r}"
+    assert server.asked == []
+
+
+def test_threads_may_share_one_index(index, server):
+    scope = prepared(index)
+    points = [point(scope, n, leaning(n / 20)) for n in range(20)]
+
+    def work(number: int) -> str:
+        index.upsert(scope, [points[number]])
+        [hit] = index.search(scope, points[number].vector, limit=1, floor=0.999999)
+        return hit.chunk_id
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(work, range(20)))
+
+    assert found == [one.chunk_id for one in points]
+    assert index.count(scope) == 20
 
 
 def test_a_write_that_was_taken_and_not_carried_out_is_not_done(index, server):

@@ -15,6 +15,7 @@ from truespan.adapters.qdrant_server.outbound import (
     allowed_addresses,
 )
 from truespan.errors import InvalidConfiguration
+from truespan.model.keys import Secret
 from truespan.ports import Clock
 
 
@@ -34,7 +35,7 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
         grpc_port=options.grpc_port,
         timeout=options.timeout_seconds,
         # Not as `api_key`: that warns whoever runs the server beside Truespan, without TLS.
-        headers={"api-key": options.key.reveal()} if options.key else None,
+        headers=_headers(options.key),
         # The check would be one more request, through a client and proxies of its own.
         check_compatibility=False,
         grpc_options=_channel(certificates),
@@ -42,6 +43,19 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
         trust_env=False,
         follow_redirects=False,
     )
+
+
+def _headers(key: Secret) -> dict[str, str] | None:
+    if not key:
+        return None
+    value = key.reveal()
+    if not (value.isascii() and value.isprintable()):
+        # Further down, the error that this leads to would quote the key.
+        raise InvalidConfiguration(
+            "The key of the index server holds characters that cannot be sent.",
+            advice="Look for line breaks and spaces that were copied along with it.",
+        )
+    return {"api-key": value}
 
 
 def check_channel(options: ServerOptions) -> None:
