@@ -1,14 +1,13 @@
 """What a server is asked: filter, threshold, payload, exactness, consistency, ordering, key."""
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.contract.index_contract import (
-    COSINE,
     DOT,
     EAST,
     float32_below,
@@ -20,11 +19,10 @@ from tests.contract.index_contract import (
 from tests.promises import proves
 from tests.providers.loopback import Answer
 from tests.qdrant_loopback import QdrantLoopback
-from tests.worlds import HandClock
 from truespan.adapters.qdrant_server.index import QdrantServerIndex
 from truespan.adapters.qdrant_server.options import ServerOptions
 from truespan.adapters.system_clock import SystemClock
-from truespan.errors import IndexUnavailable, InvalidConfiguration
+from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
 from truespan.model.chunk import Vector
 from truespan.model.keys import Secret
 from truespan.model.scope import Scope
@@ -41,13 +39,13 @@ def server() -> Iterator[QdrantLoopback]:
 
 @pytest.fixture
 def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
-    yield from opened(server)
-
-
-def opened(server: QdrantLoopback, **choices: Any) -> Iterator[QdrantServerIndex]:
-    made = QdrantServerIndex(ServerOptions(server.url, **choices), SystemClock())
+    [made] = opened_once(server)
     yield made
     made.close()
+
+
+def opened_once(server: QdrantLoopback, **choices: Any) -> list[QdrantServerIndex]:
+    return [QdrantServerIndex(ServerOptions(server.url, **choices), SystemClock())]
 
 
 def prepared(index: QdrantServerIndex, scope: Scope | None = None) -> Scope:
@@ -153,137 +151,6 @@ def test_a_scope_without_documents_is_not_even_sent(index, server):
     assert len(server.asked) == before
 
 
-# Approximation, which is the operator's choice
-
-
-@proves("search.non-interference")
-def test_only_a_world_that_the_operator_named_is_searched_approximately(server):
-    named, other = new_scope(), new_scope()
-    [index] = opened_once(server, approximate=frozenset({named.world}))
-    index.prepare(named)
-
-    index.search(named, vector(*EAST), limit=5, floor=None)
-    approximate = searched(server)[0]["params"]
-    index.search(other, vector(*EAST), limit=5, floor=None)
-    exact = searched(server)[0]["params"]
-    index.close()
-
-    assert approximate == {
-        "hnsw_ef": 256,
-        "exact": False,
-        "quantization": {"ignore": False, "rescore": True, "oversampling": 3.0},
-    }
-    assert exact == {"exact": True, "quantization": {"ignore": True}}
-    assert (index.approximate(named), index.approximate(other)) == (True, False)
-
-
-def test_reading_is_exact_even_in_a_world_that_the_operator_named(server):
-    scope = new_scope()
-    [index] = opened_once(server, approximate=frozenset({scope.world}))
-    index.prepare(scope)
-    reader = scope.for_reader(1, 1, 10)
-
-    index.search(reader, vector(*EAST), limit=5, floor=None)
-    index.close()
-
-    assert searched(server)[0]["params"]["exact"] is True
-    assert not index.approximate(reader)
-
-
-def opened_once(server: QdrantLoopback, **choices: Any) -> list[QdrantServerIndex]:
-    return [QdrantServerIndex(ServerOptions(server.url, **choices), SystemClock())]
-
-
-def test_a_graph_and_small_numbers_are_added_when_a_world_is_named_later(server):
-    scope = new_scope()
-    [before] = opened_once(server)
-    before.prepare(scope)
-    before.close()
-    made = server.made[f"truespan_{COSINE.id}"]
-
-    for _ in range(2):
-        [after] = opened_once(server, approximate=frozenset({scope.world}))
-        after.prepare(scope)
-        after.close()
-
-    assert (made.hnsw_config.m, made.hnsw_config.payload_m) == (0, 0)
-    assert made.quantization_config is None
-    [change] = server.changed[f"truespan_{COSINE.id}"]
-    assert (change.hnsw_config.m, change.hnsw_config.payload_m) == (0, 16)
-    assert change.quantization_config.scalar.type == "int8"
-
-
-# Collections
-
-
-@proves("index.payload-indexes", "index.collection-per-model")
-def test_a_collection_is_strict_and_has_an_index_on_every_field_that_filters_name(server):
-    chosen = {"prefix": "mine-", "shards": 6, "replicas": 3, "write_factor": 2}
-    [index] = opened_once(server, **chosen)
-
-    empty = index.prepare(new_scope())
-    index.close()
-
-    name = f"mine-{COSINE.id}"
-    made = server.made[name]
-    assert empty
-    assert (made.vectors.size, made.vectors.distance) == (4, "Cosine")
-    assert (made.shard_number, made.replication_factor, made.write_consistency_factor) == (6, 3, 2)
-    assert made.strict_mode_config.model_dump(exclude_none=True) == {
-        "enabled": True,
-        "unindexed_filtering_retrieve": False,
-        "unindexed_filtering_update": False,
-        "search_allow_exact": True,
-    }
-    kinds = {field: params["type"] for field, params in server.indexes[name].items()}
-    assert kinds == {
-        **dict.fromkeys(["tenant", "chapter", "section", "kind", "text_hash"], "keyword"),
-        **dict.fromkeys(["document", "pos_start", "pos_end", "pos_reach"], "integer"),
-    }
-    tenants = [field for field, params in server.indexes[name].items() if params.get("is_tenant")]
-    assert tenants == ["tenant"]
-
-
-def test_a_collection_that_another_process_made_first_is_used(index, server):
-    scope = new_scope()
-    name = f"truespan_{COSINE.id}"
-
-    def overtaken(asked):
-        if asked.method == "PUT" and asked.path == f"/collections/{name}":
-            server.fault = None
-            assert server.answer(asked).status == 200
-
-    server.fault = overtaken
-
-    assert index.prepare(scope)
-    assert index.count(scope) == 0
-
-
-def test_collections_of_others_are_neither_listed_nor_removed(index, server):
-    prepared(index)
-    [other] = opened_once(server, prefix="other_")
-    other.prepare(new_scope())
-    other.close()
-    theirs = list(server.made)[1]
-
-    assert index.collections() == [COSINE.id]
-    index.discard(COSINE.id)
-
-    assert list(server.made) == [theirs]
-
-
-def test_what_was_prepared_is_prepared_anew_after_the_server_failed(index, server):
-    scope = prepared(index)
-    assert not index.prepare(scope)
-    server.fault = lambda _: Answer(503, {})
-    with pytest.raises(IndexUnavailable):
-        index.count(scope)
-    server.fault = None
-    server.lose_everything()
-
-    assert index.prepare(scope)
-
-
 # Writes and reads
 
 
@@ -332,6 +199,17 @@ def test_writes_wait_until_they_are_carried_out_in_the_order_that_was_chosen(ser
     assert {frozenset(query.split("&")) for _, query in writes} == {
         frozenset({"wait=true", "ordering=strong"})
     }
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_vector_that_is_not_finite_is_refused_since_no_request_can_hold_it(index, server, number):
+    scope = prepared(index)
+    odd = point(scope, 1, vector(number, 0.0, 0.0, 0.0))
+
+    with pytest.raises(IndexRefused, match="not finite"):
+        index.upsert(scope, [point(scope, 2, vector(*EAST)), odd])
+
+    assert server.bodies("/points") == []
 
 
 def test_many_points_go_in_several_requests(index, server):
@@ -467,46 +345,3 @@ def test_a_write_that_was_taken_and_not_carried_out_is_not_done(index, server):
 
     with pytest.raises(IndexUnavailable, match="not carried it out"):
         index.upsert(scope, [point(scope, 1, vector(*EAST))])
-
-
-def test_a_server_that_failed_at_a_write_is_not_flushed(index, server):
-    scope = prepared(index)
-
-    server.status = "red"
-
-    with pytest.raises(IndexUnavailable, match="failed at a write"):
-        index.flush(scope)
-
-
-def test_erasing_has_segments_rewritten_and_then_goes_back_to_the_usual(index, server):
-    scope = prepared(index)
-
-    index.erase(scope.profile)
-    index.erase(replace(scope.profile, model="never made"))
-
-    eager, usual = (
-        change.optimizers_config.model_dump(exclude_none=True)
-        for change in server.changed[f"truespan_{COSINE.id}"]
-    )
-    assert eager == {"deleted_threshold": 0.0, "vacuum_min_vector_number": 100}
-    assert usual == {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000}
-
-
-def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
-    clock = HandClock()
-    clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
-    index = QdrantServerIndex(ServerOptions(server.url), clock)
-    scope = prepared(index)
-    changed = server.changed[f"truespan_{COSINE.id}"]
-
-    server.status = "yellow"
-    for _ in range(2):
-        with pytest.raises(IndexUnavailable, match="still rewriting"):
-            index.erase(scope.profile)
-    under_way = len(changed)
-    server.status = "green"
-    index.erase(scope.profile)
-    index.close()
-
-    assert under_way == 1
-    assert [one.optimizers_config.deleted_threshold for one in changed] == [0.0, 0.2]

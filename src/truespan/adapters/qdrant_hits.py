@@ -38,12 +38,12 @@ def check_length(vector: Vector, size: int) -> None:
         )
 
 
-def check_query(vector: Vector, size: int) -> None:
-    """Refuse what the index would answer with an empty result instead of an error."""
+def check_vector(vector: Vector, size: int) -> None:
+    """Refuse what an index would answer with an empty result, or could not even be sent."""
     check_length(vector, size)
     # The sum of float32 numbers fits a float64, so it is finite exactly when all of them are.
     if not math.isfinite(sum(numbers_of(vector))):
-        raise IndexRefused("The query vector holds numbers that are not finite.")
+        raise IndexRefused("A vector holds numbers that are not finite.")
 
 
 def slices(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:

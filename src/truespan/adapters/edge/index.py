@@ -40,7 +40,7 @@ from truespan.adapters.edge.wire import (
     as_error,
 )
 from truespan.adapters.qdrant_filter import Equals, Field, HasId, conditions, tenant
-from truespan.adapters.qdrant_hits import check_length, check_query, hits_of, slices
+from truespan.adapters.qdrant_hits import check_length, check_vector, hits_of, slices
 from truespan.adapters.qdrant_score import threshold
 from truespan.model.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
 from truespan.model.ids import ChunkId, TextHash
@@ -133,7 +133,7 @@ class EdgeIndex:
     ) -> tuple[list[Hit], list[Hit]]:
         """Return the best hits, and the hits among `ids`, in one request."""
         collection = _collection(scope)
-        check_query(vector, collection.size)
+        check_vector(vector, collection.size)
         if scope.documents == frozenset() or limit < 1:
             return [], []
         sent = None if floor is None else threshold(floor, collection.distance)

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from truespan.adapters.qdrant_filter import Equals, Field, HasId, conditions, tenant
-from truespan.adapters.qdrant_hits import check_length, check_query, hits_of, slices
+from truespan.adapters.qdrant_hits import check_vector, hits_of, slices
 from truespan.adapters.qdrant_score import threshold
 from truespan.adapters.qdrant_server.options import ServerOptions
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
@@ -65,7 +65,7 @@ class QdrantServerIndex:
     def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         """Write points in slices, each carried out before the next is sent."""
         for point in points:
-            check_length(point.vector, scope.profile.dimensions)
+            check_vector(point.vector, scope.profile.dimensions)
         with self._server() as server:
             for part in slices(points, _POINTS_PER_REQUEST):
                 server.upsert(scope.profile, scope.tenant, part)
@@ -106,7 +106,7 @@ class QdrantServerIndex:
     ) -> tuple[list[Hit], list[Hit]]:
         """Return the best hits, and the hits among `ids`, in one request."""
         profile, distance = scope.profile, scope.profile.distance.value
-        check_query(vector, profile.dimensions)
+        check_vector(vector, profile.dimensions)
         if scope.documents == frozenset() or limit < 1:
             return [], []
         with self._server() as server:

@@ -1,0 +1,202 @@
+"""How collections on a server are made, shared, completed and erased; and approximation."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.contract.index_contract import COSINE, EAST, new_scope, vector
+from tests.contract.test_qdrant_requests import opened_once, prepared, searched
+from tests.promises import proves
+from tests.providers.loopback import Answer
+from tests.qdrant_loopback import QdrantLoopback
+from tests.worlds import HandClock
+from truespan.adapters.qdrant_server.index import QdrantServerIndex
+from truespan.adapters.qdrant_server.options import ServerOptions
+from truespan.errors import IndexUnavailable
+
+
+@pytest.fixture
+def server() -> Iterator[QdrantLoopback]:
+    with QdrantLoopback() as made:
+        yield made
+
+
+@pytest.fixture
+def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
+    [made] = opened_once(server)
+    yield made
+    made.close()
+
+
+# Approximation, which is the operator's choice
+
+
+@proves("search.non-interference")
+def test_only_a_world_that_the_operator_named_is_searched_approximately(server):
+    named, other = new_scope(), new_scope()
+    [index] = opened_once(server, approximate=frozenset({named.world}))
+    index.prepare(named)
+
+    index.search(named, vector(*EAST), limit=5, floor=None)
+    approximate = searched(server)[0]["params"]
+    index.search(other, vector(*EAST), limit=5, floor=None)
+    exact = searched(server)[0]["params"]
+    index.close()
+
+    assert approximate == {
+        "hnsw_ef": 256,
+        "exact": False,
+        "quantization": {"ignore": False, "rescore": True, "oversampling": 3.0},
+    }
+    assert exact == {"exact": True, "quantization": {"ignore": True}}
+    assert (index.approximate(named), index.approximate(other)) == (True, False)
+
+
+def test_reading_is_exact_even_in_a_world_that_the_operator_named(server):
+    scope = new_scope()
+    [index] = opened_once(server, approximate=frozenset({scope.world}))
+    index.prepare(scope)
+    reader = scope.for_reader(1, 1, 10)
+
+    index.search(reader, vector(*EAST), limit=5, floor=None)
+    index.close()
+
+    assert searched(server)[0]["params"]["exact"] is True
+    assert not index.approximate(reader)
+
+
+def test_a_graph_and_small_numbers_are_added_when_a_world_is_named_later(server):
+    scope = new_scope()
+    [before] = opened_once(server)
+    before.prepare(scope)
+    before.close()
+    made = server.made[f"truespan_{COSINE.id}"]
+
+    for _ in range(2):
+        [after] = opened_once(server, approximate=frozenset({scope.world}))
+        after.prepare(scope)
+        after.close()
+
+    assert (made.hnsw_config.m, made.hnsw_config.payload_m) == (0, 0)
+    assert made.quantization_config is None
+    [change] = server.changed[f"truespan_{COSINE.id}"]
+    assert (change.hnsw_config.m, change.hnsw_config.payload_m) == (0, 16)
+    assert change.quantization_config.scalar.type == "int8"
+
+
+# Collections
+
+
+@proves("index.payload-indexes", "index.collection-per-model")
+def test_a_collection_is_strict_and_has_an_index_on_every_field_that_filters_name(server):
+    chosen = {"prefix": "mine-", "shards": 6, "replicas": 3, "write_factor": 2}
+    [index] = opened_once(server, **chosen)
+
+    empty = index.prepare(new_scope())
+    index.close()
+
+    name = f"mine-{COSINE.id}"
+    made = server.made[name]
+    assert empty
+    assert (made.vectors.size, made.vectors.distance) == (4, "Cosine")
+    assert (made.shard_number, made.replication_factor, made.write_consistency_factor) == (6, 3, 2)
+    assert made.strict_mode_config.model_dump(exclude_none=True) == {
+        "enabled": True,
+        "unindexed_filtering_retrieve": False,
+        "unindexed_filtering_update": False,
+        "search_allow_exact": True,
+    }
+    kinds = {field: params["type"] for field, params in server.indexes[name].items()}
+    assert kinds == {
+        **dict.fromkeys(["tenant", "chapter", "section", "kind", "text_hash"], "keyword"),
+        **dict.fromkeys(["document", "pos_start", "pos_end", "pos_reach"], "integer"),
+    }
+    tenants = [field for field, params in server.indexes[name].items() if params.get("is_tenant")]
+    assert tenants == ["tenant"]
+
+
+def test_a_collection_that_another_process_made_first_is_used(index, server):
+    scope = new_scope()
+    name = f"truespan_{COSINE.id}"
+
+    def overtaken(asked):
+        if asked.method == "PUT" and asked.path == f"/collections/{name}":
+            server.fault = None
+            assert server.answer(asked).status == 200
+
+    server.fault = overtaken
+
+    assert index.prepare(scope)
+    assert index.count(scope) == 0
+
+
+def test_collections_of_others_are_neither_listed_nor_removed(index, server):
+    prepared(index)
+    [other] = opened_once(server, prefix="other_")
+    other.prepare(new_scope())
+    other.close()
+    theirs = list(server.made)[1]
+
+    assert index.collections() == [COSINE.id]
+    index.discard(COSINE.id)
+
+    assert list(server.made) == [theirs]
+
+
+def test_what_was_prepared_is_prepared_anew_after_the_server_failed(index, server):
+    scope = prepared(index)
+    assert not index.prepare(scope)
+    server.fault = lambda _: Answer(503, {})
+    with pytest.raises(IndexUnavailable):
+        index.count(scope)
+    server.fault = None
+    server.lose_everything()
+
+    assert index.prepare(scope)
+
+
+# Durability
+
+
+def test_a_server_that_failed_at_a_write_is_not_flushed(index, server):
+    scope = prepared(index)
+
+    server.status = "red"
+
+    with pytest.raises(IndexUnavailable, match="failed at a write"):
+        index.flush(scope)
+
+
+def test_erasing_has_segments_rewritten_and_then_goes_back_to_the_usual(index, server):
+    scope = prepared(index)
+
+    index.erase(scope.profile)
+    index.erase(replace(scope.profile, model="never made"))
+
+    eager, usual = (
+        change.optimizers_config.model_dump(exclude_none=True)
+        for change in server.changed[f"truespan_{COSINE.id}"]
+    )
+    assert eager == {"deleted_threshold": 0.0, "vacuum_min_vector_number": 100}
+    assert usual == {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000}
+
+
+def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
+    clock = HandClock()
+    clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
+    index = QdrantServerIndex(ServerOptions(server.url), clock)
+    scope = prepared(index)
+    changed = server.changed[f"truespan_{COSINE.id}"]
+
+    server.status = "yellow"
+    for _ in range(2):
+        with pytest.raises(IndexUnavailable, match="still rewriting"):
+            index.erase(scope.profile)
+    under_way = len(changed)
+    server.status = "green"
+    index.erase(scope.profile)
+    index.close()
+
+    assert under_way == 1
+    assert [one.optimizers_config.deleted_threshold for one in changed] == [0.0, 0.2]
