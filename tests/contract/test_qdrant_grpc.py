@@ -9,6 +9,7 @@ from qdrant_client import grpc
 
 from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope, point, vector
 from tests.promises import proves
+from tests.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.qdrant_grpc_loopback import QdrantGrpcLoopback
 from truespan.adapters.qdrant_server.index import QdrantServerIndex
 from truespan.adapters.qdrant_server.options import ServerOptions
@@ -87,6 +88,25 @@ def test_the_key_goes_with_every_call(index, server, scope):
     index.count(scope)
 
     assert set(server.keys) == {KEY}
+
+
+class Elsewhere(Loopback):
+    """A server that nobody should ask."""
+
+    def answer(self, asked: Asked) -> Reaction:
+        return Answer(content={})
+
+
+@proves("http.outbound-urls")
+def test_proxies_of_the_environment_are_not_used(server, index, monkeypatch):
+    with Elsewhere() as other:
+        for name in ("grpc_proxy", "http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, other.url)
+        for name in ("no_grpc_proxy", "no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+
+        assert index.collections() == []
+        assert other.connections == 0
 
 
 @proves("errors.provider-or-index", "errors.no-secrets")
