@@ -77,6 +77,9 @@ class Database:
                 admin.execute(
                     sql.SQL("DELETE FROM {}").format(sql.Identifier("truespan_shared", table))
                 )
+            admin.execute(
+                "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'"
+            )
             # Rows without a world were planted by a test.
             return not any(admin.execute("SELECT 1 FROM truespan.states LIMIT 1"))
 
@@ -121,6 +124,11 @@ def close_stores(since: int) -> None:
 _SPELLINGS = (
     (re.compile(r"\(SELECT key FROM worlds WHERE id = \?\)"), "?::uuid"),
     (re.compile(r"\bworld = "), "world_id = "),
+    (re.compile(r"\((world), "), "(world_id, "),
+    (
+        re.compile(r"SELECT key, (.*?) FROM worlds WHERE id = \?", re.DOTALL),
+        r"SELECT world_id, \1 FROM worlds WHERE world_id = ?::uuid",
+    ),
     (
         re.compile(r"JOIN worlds w ON w\.key = (\w+)\.world\b"),
         r"JOIN worlds w ON w.world_id = \1.world_id",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from dataclasses import asdict
 from pathlib import Path
 
 import apsw
 import pytest
 
+from tests.contract.records_contract import RecordsContract
+from tests.contract.store_contract import StoreContract
 from tests.promises import proves
 from tests.stories import story
 from tests.worlds import WORDS, HandClock, place
@@ -22,12 +23,10 @@ from truespan.errors import (
     StorageFull,
     StoreBusy,
     StoreDamaged,
-    WorldExists,
-    WorldNotFound,
 )
-from truespan.model.ids import WorldId, hash_text
+from truespan.model.ids import hash_text
 from truespan.model.profile import STANDARD_CHUNKING
-from truespan.model.scope import OWNER, Authority, Generation, Scope, Verb
+from truespan.model.scope import OWNER
 
 
 def test_every_table_is_strict_and_foreign_keys_are_kept(tmp_path: Path) -> None:
@@ -122,135 +121,6 @@ def test_a_writer_that_waits_too_long_gets_a_retryable_error(
     assert here.library.create_world("late")
 
 
-def test_names_are_unique_and_worlds_are_found_by_name_or_id(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    made = here.library.create_world("one")
-
-    with pytest.raises(WorldExists):
-        here.library.create_world("one")
-
-    assert here.library.world(made.id).name == "one"
-    assert here.library.world("one").id == made.id
-
-
-@proves("authority.only-narrows")
-def test_every_read_is_bound_to_the_world_of_its_scope(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    one = here.world("one", a__txt="The harbour light.")
-    two = here.world("two", a__txt="The garden wall.")
-    mine, theirs = here.scope(one), here.scope(two)
-    ids = here.store.chunk_ids(theirs, _only(here.store, theirs))
-
-    assert here.store.read_chunks(mine, ids) == {}
-    assert here.store.canonical_text(mine, 1) == "The harbour light."
-    here.store.mark_pending(mine, ids)
-    here.store.rebuild_chunk(mine, ids[0])
-    assert here.sql("SELECT count(*) FROM states WHERE state = 'embedded'") == [(2,)]
-    gone = Scope(OWNER, WorldId("00000000-0000-4000-8000-00000000dead"), mine.generation)
-    for call in (
-        lambda: here.store.documents(gone),
-        lambda: here.store.stage(gone, []),
-        lambda: here.store.tombstone(gone, 1),
-        lambda: here.store.status(gone),
-    ):
-        with pytest.raises(WorldNotFound):
-            call()
-
-
-def _only(store: SqliteStore, scope: Scope):
-    from truespan.model.document import RevisionRef
-
-    [document] = store.documents(scope)
-    assert document.active is not None
-    return RevisionRef(document.number, document.active)
-
-
-@proves("authority.only-narrows")
-def test_a_reader_may_not_write_or_make_worlds(tmp_path: Path) -> None:
-    owner = place(tmp_path)
-    world = owner.world(a__txt="The harbour light.")
-    reader = Authority(worlds=frozenset({world.id}), verbs=frozenset({Verb.READ}))  # type: ignore[arg-type]
-    guest = place(tmp_path, index=owner.index, authority=reader)
-
-    assert guest.library.world("world").search("harbour", floor=0.0).results
-    with pytest.raises(WorldNotFound):
-        guest.library.world("world").ingest(owner.write("b.txt", "More."))
-    with pytest.raises(WorldNotFound):
-        guest.library.world("world").delete("1")
-    with pytest.raises(WorldNotFound):
-        guest.library.create_world("mine")
-    assert len(world.documents()) == 1
-
-
-@proves("search.embedded-count")
-def test_tallies_equal_a_fresh_count_after_every_kind_of_change(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(90), b__txt=story(40, "garden"))
-    scope = here.scope(world)
-
-    def check() -> None:
-        kept = here.sql("SELECT revision, chunks, embedded, quarantined FROM tallies ORDER BY 1")
-        counted = here.sql(
-            """SELECT revision, count(*), sum(state = 'embedded'), sum(state = 'quarantined')
-               FROM states GROUP BY 1 ORDER BY 1"""
-        )
-        assert kept == counted
-
-    check()
-    chunk = here.store.chunk_ids(scope, _first(here.store, scope))[0]
-    here.store.mark_pending(scope, [chunk])
-    check()
-    here.sql("UPDATE texts SET text = 'gone'")
-    here.store.rebuild_chunk(scope, chunk)
-    check()
-    world.ingest(here.write("world/a.txt", story(10)))
-    check()
-    world.delete("b.txt")
-    check()
-
-
-def _first(store: SqliteStore, scope: Scope):
-    from truespan.model.document import RevisionRef
-
-    document = store.documents(scope)[0]
-    assert document.active is not None
-    return RevisionRef(document.number, document.active)
-
-
-@proves("store.second-process")
-def test_threads_read_and_write_at_once_without_losing_anything(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    errors: list[BaseException] = []
-
-    def work(number: int) -> None:
-        try:
-            for turn in range(5):
-                here.library.create_world(f"{number}-{turn}")
-                here.library.worlds()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=[number]) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert errors == []
-    assert len(here.library.worlds()) == 30
-
-
-def test_a_generation_keeps_the_profile_it_was_begun_with(tmp_path: Path) -> None:
-    from tests.worlds import other_profile
-
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    first = here.store.begin_generation(OWNER, world.id, WORDS)  # type: ignore[arg-type]
-    again = here.store.begin_generation(OWNER, world.id, other_profile(model="x"))  # type: ignore[arg-type]
-
-    assert first.generation == again.generation == Generation(1, WORDS)
-
-
 def test_a_library_of_an_earlier_schema_keeps_its_texts_readers_and_vectors(tmp_path: Path) -> None:
     older = apsw.Connection(str(tmp_path / "store.db"))
     for number, script in enumerate(_steps()[:2], 1):
@@ -284,3 +154,15 @@ def test_a_library_of_an_earlier_schema_keeps_its_texts_readers_and_vectors(tmp_
     assert [(one.name, one.title, one.origin) for one in world.documents()] == [("a.txt", "A", "")]
     [position] = here.store.positions(here.scope(world), "ann")
     assert position.chunking == STANDARD_CHUNKING["sentences"]
+
+
+class TestContract(StoreContract):
+    """The suite that every store passes, on SQLite."""
+
+    kind = "sqlite"
+
+
+class TestRecords(RecordsContract):
+    """What a store keeps beside documents, on SQLite."""
+
+    kind = "sqlite"

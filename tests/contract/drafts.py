@@ -1,0 +1,43 @@
+"""Revisions made by hand, as small as they can be."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from truespan.model.chunk import CutChunk
+from truespan.model.document import AuditEntry, Draft, MeasuredSentence
+from truespan.model.ids import hash_text
+from truespan.model.profile import STANDARD_CHUNKING
+from truespan.model.source import DocumentKind
+from truespan.model.text import CanonicalText, PageStart, Place, Sentence
+
+
+def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
+    """Return a revision of one sentence and one chunk."""
+    fields: dict[str, Any] = {
+        "doc_id": doc_id,
+        "name": "a.txt",
+        "path": "/a.txt",
+        "kind": DocumentKind.DOCUMENT,
+        "title": "A Title",
+        "language": "en",
+        "language_declared": False,
+        "version": "1.0",
+        "declared_title": None,
+        "tags": (),
+        "chunking": STANDARD_CHUNKING["window"],
+        "source_hash": hash_text(f"source of {text}"),
+        "recipe": "recipe",
+        "canonical": CanonicalText(text, (0,), (Place("One", "Two"),), pages=(PageStart(0, 1),)),
+        "sentences": (
+            MeasuredSentence(Sentence(0, 0, len(text)), sha256(text.encode()).digest(), 3),
+        ),
+        "chunks": (
+            CutChunk(
+                0, 0, len(text), 0, 0, 0, text, hash_text(text), "", 3, [], "One", "Two", page=1
+            ),
+        ),
+        "audit": (AuditEntry("EMAIL", "rule", 2, True),),
+    }
+    return Draft(**fields | changes)

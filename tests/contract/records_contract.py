@@ -1,0 +1,366 @@
+"""What every adapter of the port `TrustedStore` owes its callers: what is kept beside documents."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.store_contract import built, shown
+from tests.worlds import Place, other_profile, place, vector_of
+from truespan.errors import JobNotFound, NotAllowed, RecordNotFound, WorldNotFound
+from truespan.model.calibrated import Calibration
+from truespan.model.chunk import ChunkState
+from truespan.model.decision import AnswerMode
+from truespan.model.ids import ChunkId, TextHash, WorldId, hash_text
+from truespan.model.job import (
+    DocumentState,
+    JobCounts,
+    JobDocument,
+    JobLine,
+    JobNews,
+    JobState,
+    Phase,
+)
+from truespan.model.replay import KEPT_SECONDS
+from truespan.model.scope import OWNER, UNLIMITED, Authority, Scope, Verb
+from truespan.model.token import TokenRecord
+from truespan.model.trail import Flaw, FlawKind
+from truespan.model.usage import Usage
+from truespan.model.words import CountedRevision
+
+HOSTILE = (
+    "'; DROP TABLE chunks; --",
+    '"; DELETE FROM worlds; --',
+    "x' OR '1'='1",
+    "%s %(name)s %% $1 ?1 :name {0}",
+    "\\'; SELECT pg_sleep(9); --",
+    "$$; DROP SCHEMA truespan CASCADE; $$",
+    "a'||(SELECT name FROM worlds LIMIT 1)||'b",
+    "') UNION SELECT text FROM texts --",
+    "\u2019 ʼ ； \u202e -- \\x27 \t\n",
+)
+"""What would do something, somewhere, if it were ever read as a statement."""
+
+
+class RecordsContract:
+    """Jobs, tokens, replies, caches, logs, words, repairs, and what the doctor looks at."""
+
+    kind = "sqlite"
+
+    @pytest.fixture
+    def here(self, tmp_path: Path) -> Place:
+        return place(tmp_path, store=self.kind)
+
+    def test_a_job_goes_through_its_states_and_only_through_them(self, here: Place) -> None:
+        scope = built(here)
+        job = here.store.queue_job(scope, "ingest", '{"a": 1}', "p1").id
+
+        assert not here.store.continue_job(scope, job, "p2")
+        assert here.store.start_job(scope, job, "p2")
+        assert not here.store.start_job(scope, job, "p3")
+        assert not here.store.interrupt_job(scope, job, "p1")
+        assert here.store.interrupt_job(scope, job, "p2")
+        found = here.store.job(scope, job)
+        assert found is not None
+        assert (found.state, found.crashes, found.process) == (JobState.INTERRUPTED, 1, "p2")
+        queued = JobState.QUEUED
+        assert not here.store.requeue_job(scope, job, "p4", seen=queued, crashes=1)
+        assert here.store.requeue_job(scope, job, "p4", seen=JobState.INTERRUPTED, crashes=1)
+        here.store.cancel_job(scope, job)
+        found = here.store.job(scope, job)
+        assert found is not None
+        assert (found.state, found.request) == (JobState.CANCELLED, '{"a": 1}')
+        with pytest.raises(JobNotFound):
+            here.store.cancel_job(scope, "none")
+        with pytest.raises(JobNotFound):
+            here.store.start_job(built(here, "other"), job, "p")
+
+    def test_a_job_tells_what_became_of_its_sources(self, here: Place) -> None:
+        scope = built(here)
+        job = here.store.begin_job(scope, "ingest", "{}", "p").id
+        first = JobDocument("a", "a.txt", DocumentState.READ, chunks=1)
+        news = JobNews({"a": first}, [JobLine(1.0, "info", "one"), JobLine(2.0, "info", "two")])
+        counts = JobCounts(documents=1, fraction=0.5)
+
+        def told(state: JobState, news: JobNews) -> bool:
+            return here.store.record_job(
+                scope, job, state=state, phase=Phase.EMBEDDING, counts=counts, news=news
+            )
+
+        assert not told(JobState.RUNNING, news)
+        here.store.cancel_job(scope, job)
+        last = replace(first, state=DocumentState.FAILED, code="x", reason="y")
+        assert told(JobState.CANCELLED, JobNews({"a": last}, []))
+        assert here.store.job_documents(scope, job) == [last]
+        assert [line.line for line in here.store.job_lines(scope, job)] == ["one", "two"]
+        [listed] = here.store.jobs(scope)
+        assert (listed.counts, listed.finished_at) == (counts, here.clock.now())
+
+    def test_of_many_who_start_a_job_one_does(self, here: Place) -> None:
+        scope = built(here)
+        job = here.store.queue_job(scope, "ingest", "{}", "p").id
+        began: list[bool] = []
+        threads = [
+            threading.Thread(
+                target=lambda n=number: began.append(here.store.start_job(scope, job, f"p{n}"))
+            )
+            for number in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert sorted(began) == [False] * 5 + [True]
+
+    def test_tokens_are_kept_for_the_owner_and_end_with_their_worlds(self, here: Place) -> None:
+        scope = built(here)
+        verbs = frozenset({Verb.READ, Verb.WRITE})
+        record = TokenRecord("id-1", "name", frozenset({scope.world}), verbs, UNLIMITED, 1.0, None)
+        every = TokenRecord("id-2", "all", UNLIMITED, frozenset(Verb), UNLIMITED, 2.0, 9.0)
+
+        for one in (record, every):
+            here.store.create_token(OWNER, one, bytes(32))
+        gone = frozenset({WorldId("00000000-0000-4000-8000-00000000dead")})
+        with pytest.raises(WorldNotFound):
+            here.store.create_token(OWNER, replace(record, id="id-3", worlds=gone), bytes(32))
+        with pytest.raises(NotAllowed):
+            here.store.tokens(Authority(UNLIMITED, verbs))
+        assert here.store.tokens(OWNER) == [record, every]
+        assert here.store.find_token("id-1") == (record, bytes(32))
+        assert here.store.revoke_token(OWNER, "id-2", now=5.0)
+        assert here.store.revoke_token(OWNER, "id-2", now=7.0)
+        assert not here.store.revoke_token(OWNER, "none", now=5.0)
+        assert here.store.tokens(OWNER)[1].revoked_at == 5.0
+        here.store.delete_world(OWNER, scope.world, erase=False)
+        assert here.store.tokens(OWNER)[0].worlds == frozenset()
+
+    def test_a_key_is_claimed_once_answered_once_and_forgotten_in_time(self, here: Place) -> None:
+        key, other = b"k" * 32, b"o" * 32
+
+        assert here.store.claim_key(key, b"f" * 32, "p1") is None
+        claim = here.store.claim_key(key, b"g" * 32, "p2")
+        assert claim is not None
+        assert (claim.fingerprint, claim.process, claim.reply) == (b"f" * 32, "p1", None)
+        assert here.store.take_over_key(key, "p1", "p2")
+        assert not here.store.take_over_key(key, "p1", "p3")
+        here.store.keep_reply(key, "p2", b"\0reply")
+        here.store.release_key(key, "p2")
+        again = here.store.claim_key(key, b"f" * 32, "p4")
+        assert again is not None
+        assert again.reply == b"\0reply"
+        assert here.store.claim_key(other, b"f" * 32, "p1") is None
+        here.store.release_key(other, "p1")
+        assert here.store.claim_key(other, b"f" * 32, "p2") is None
+        here.clock.time += KEPT_SECONDS + 1
+        assert here.store.claim_key(key, b"f" * 32, "p5") is None
+
+    def test_of_many_who_claim_a_key_at_once_one_has_it(self, here: Place) -> None:
+        claims: list[Any] = []
+        threads = [
+            threading.Thread(
+                target=lambda n=number: claims.append(
+                    here.store.claim_key(b"k" * 32, b"f" * 32, f"p{n}")
+                )
+            )
+            for number in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert claims.count(None) == 1
+        assert len({claim.process for claim in claims if claim is not None}) == 1
+
+    def test_a_cached_query_is_used_while_it_is_young_and_of_its_world_alone(
+        self, here: Place
+    ) -> None:
+        scope, other = built(here), built(here, "other")
+        here.store.cache_query(scope, "key", vector_of("a"), now=1000.0)
+
+        def cached(scope: Scope, now: float) -> Any:
+            return here.store.cached_query(scope, "key", now=now, ttl=10.0)
+
+        assert cached(scope, 1009.9) == vector_of("a")
+        assert cached(scope, 1010.0) is None
+        assert cached(scope, 999.9) is None
+        assert cached(other, 1000.0) is None
+        here.store.cache_query(scope, "key", vector_of("b"), now=1001.0)
+        assert cached(scope, 1001.0) == vector_of("b")
+
+    def test_keys_that_wait_do_so_for_everybody(self, here: Place, tmp_path: Path) -> None:
+        here.store.cool_down("openai", "first", 12.5)
+        here.store.cool_down("openai", "first", 7.25)
+
+        second = place(tmp_path, store=self.kind)
+        assert second.store.cooling_until("openai", "first") == 7.25
+        assert second.store.cooling_until("openai", "second") == 0.0
+
+    def test_the_usage_log_keeps_the_latest_and_forgets_the_rest(self, here: Place) -> None:
+        scope = built(here)
+        usage = Usage(AnswerMode.RAG, 3, "m", None, {"a": [1, "é"]}, {"mode": "rag"})
+
+        def note() -> str:
+            here.clock.time += 1
+            return here.store.record_usage(OWNER, scope.world, usage, days=1, most=3)
+
+        ids = [note() for _ in range(5)]
+        kept = here.store.usage(OWNER, scope.world, limit=10)
+        assert [one.id for one in kept] == ids[:1:-1]
+        assert here.store.usage_record(OWNER, scope.world, ids[4]).evidence == {"a": [1, "é"]}
+        for reference in (ids[0], "none"):
+            with pytest.raises(RecordNotFound):
+                here.store.usage_record(OWNER, scope.world, reference)
+        here.clock.time += 2 * 86_400
+        assert [one.id for one in here.store.usage(OWNER, scope.world, limit=10)] == ids[:1:-1]
+        last = note()
+        assert [one.id for one in here.store.usage(OWNER, scope.world, limit=10)] == [last]
+
+    def test_a_calibration_is_kept_for_its_profile(self, here: Place) -> None:
+        scope = built(here)
+        measured = Calibration(0.1, 0.2, 0.3, 0.2, 0.3, 0.4, 0.1, "ten queries")
+
+        assert here.store.kept_calibration(scope) is None
+        here.store.keep_calibration(scope, measured)
+        assert here.store.kept_calibration(scope) == measured
+        other = here.store.add_generation(scope, other_profile(model="x"), None)
+        assert here.store.kept_calibration(Scope(OWNER, scope.world, other)) is None
+        assert here.store.forget_calibration(scope)
+        assert not here.store.forget_calibration(scope)
+
+    def test_words_are_kept_for_a_revision_and_go_with_it(self, here: Place) -> None:
+        scope = built(here)
+        ref = shown(here, scope, "The harbour light.")
+        counted = CountedRevision(
+            ref,
+            "recipe",
+            {0: hash_text("The harbour light.")},
+            {0: 3},
+            {"harbour": {0: 1}, "x" * 300: {0: 70_000}},
+        )
+
+        assert not here.store.counts_words(scope)
+        here.store.keep_words(scope, [counted, replace(counted, ref=replace(ref, document=9))])
+        assert here.store.counts_words(scope)
+        world = here.store.find_world(OWNER, scope.world)
+        assert world is not None
+        [entry] = here.store.word_shelf(scope, world).entries
+        assert (entry.ref, entry.fresh, dict(entry.lengths)) == (ref, True, {0: 3})
+        postings = here.store.postings(scope, "harbour")
+        assert (list(postings.keys), postings.packed) == (
+            [entry.key],
+            bytes([0, 0, 0, 0, 1, 0]),
+        )
+        assert here.store.postings(scope, "x" * 300).packed[4:] == b"\xff\xff"
+        here.store.tombstone(scope, 1)
+        here.store.purge(scope, ref)
+        assert not here.store.counts_words(scope)
+
+    def test_flaws_are_recorded_once_and_repairs_finished(self, here: Place) -> None:
+        scope = built(here)
+        ref = shown(here, scope, "The harbour light.")
+        [chunk] = here.store.chunk_ids(scope, ref)
+        stale = Flaw(FlawKind.STALE, chunk, TextHash("p" * 64), TextHash("f" * 64))
+        orphan = Flaw(FlawKind.ORPHAN, ChunkId("none"), TextHash("q" * 64), None)
+
+        for _ in range(2):
+            here.store.record_flaws(scope, [stale, orphan])
+        repairs = here.store.repairs(scope)
+        assert [one.flaw for one in repairs] == [stale, orphan]
+        assert here.store.read_chunks(scope, [chunk])[chunk].state is ChunkState.PENDING
+        assert here.store.unfinished(scope) == [ref]
+        here.store.finish_repairs(scope, [repairs[0].number])
+        assert [one.flaw for one in here.store.repairs(scope)] == [orphan]
+
+    def test_the_doctor_finds_and_mends_what_it_can(self, here: Place) -> None:
+        scope = built(here)
+        ref = shown(here, scope, "The harbour light.")
+        [chunk] = here.store.chunk_ids(scope, ref)
+        vectors = {hash_text("The harbour light."): vector_of("The harbour light.")}
+
+        assert list(here.store.text_flaws(scope)) == []
+        assert list(here.store.revision_flaws(scope)) == []
+        assert here.store.tally_flaws(scope) == []
+        assert [dict(page) for page in here.store.kept_vectors(scope)] == [vectors]
+        [(sampled, text)] = here.store.sample(scope, 5)
+        assert (sampled.chunk_id, text) == (chunk, "The harbour light.")
+        here.sql("UPDATE texts SET text = 'gone'")
+        [flaw] = here.store.revision_flaws(scope)
+        assert flaw.restorable
+        assert here.store.restore_text(scope, ref)
+        assert here.store.canonical_text(scope, 1) == "The harbour light."
+        here.sql("UPDATE tallies SET embedded = 0")
+        [tally] = here.store.tally_flaws(scope)
+        here.store.count_again(scope, tally.revision, tally.generation)
+        assert here.store.tally_flaws(scope) == []
+        here.store.forget_vectors(scope, list(vectors))
+        assert here.store.unsettled(scope) == (1, 0)
+        here.store.skip_chunks(scope, [chunk])
+        assert here.store.unsettled(scope) == (0, 1)
+
+    def test_an_index_that_is_lost_is_lost_in_every_world_of_its_profile(self, here: Place) -> None:
+        scopes = [built(here, name) for name in ("one", "two")]
+        for scope in scopes:
+            shown(here, scope, "The harbour light.")
+
+        here.store.forget_index(scopes[0])
+
+        assert [here.store.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
+
+    @pytest.mark.parametrize("text", HOSTILE)
+    def test_no_text_is_ever_read_as_a_statement(self, here: Place, text: str) -> None:
+        scope = built(here, f"world {text}")
+        labels = {"name": text, "path": text, "title": text, "language": text, "version": text}
+        optional = {"declared_title": text, "tags": (text,), "source_url": text, "metadata": text}
+        ref = shown(here, scope, f"Text: {text}", text, **labels, **optional, origin=text)
+        here.store.set_position(scope, text, ref, 0, current=True)
+        here.store.cool_down(text, text, 1.0)
+        here.store.cache_query(scope, text, vector_of(text), now=1.0)
+        here.store.keep_probes(scope, {text: vector_of(text)})
+        here.store.move_alias(scope, text)
+        job = here.store.begin_job(scope, text, text, text)
+        failed = JobDocument(text, text, DocumentState.FAILED, text, text)
+        here.store.record_job(
+            scope,
+            job.id,
+            state=JobState.RUNNING,
+            phase=Phase.READING,
+            counts=JobCounts(current=text),
+            news=JobNews({text: failed}, [JobLine(1.0, text, text)]),
+            error=text,
+        )
+        token = TokenRecord(text, text, UNLIMITED, frozenset(Verb), UNLIMITED, 1.0, None)
+        here.store.create_token(OWNER, token, bytes(32))
+        counted = CountedRevision(ref, text, {0: hash_text(text)}, {0: 1}, {text: {0: 1}})
+        here.store.keep_words(scope, [counted])
+
+        found = here.store.find_world(OWNER, f"world {text}", text)
+        assert found is not None
+        assert found.aim == text
+        [document] = here.store.documents(scope)
+        assert (document.doc_id, document.title, document.tags) == (text, text, (text,))
+        assert here.store.canonical_text(scope, 1) == f"Text: {text}"
+        assert here.store.in_force(scope, text) is not None
+        assert [one.reader for one in here.store.positions(scope, text)] == [text]
+        assert here.store.cooling_until(text, text) == 1.0
+        assert here.store.cached_query(scope, text, now=1.0, ttl=9.0) == vector_of(text)
+        assert list(here.store.probes(scope)) == [text]
+        assert here.store.job_documents(scope, job.id) == [failed]
+        assert here.store.find_token(text) == (token, bytes(32))
+        assert here.store.postings(scope, text).packed
+        for lookup in (
+            lambda: here.store.read_chunks(scope, [ChunkId(text)]),
+            lambda: here.store.vectors(scope, [TextHash(text)]),
+            lambda: here.store.find_world(OWNER, text),
+            lambda: here.store.find_domain(OWNER, f"{text}?"),
+            lambda: here.store.job(scope, text),
+        ):
+            assert not lookup()
+        here.store.tombstone(scope, 1, erase=True)
+        assert [line.line for line in here.store.job_lines(scope, job.id)] == ["(deleted)"]
+        assert len(here.store.worlds(OWNER)) == 1

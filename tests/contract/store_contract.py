@@ -1,0 +1,380 @@
+"""What every adapter of the port `TrustedStore` owes its callers, as one suite: worlds and texts.
+
+A test module for an adapter derives a class from `StoreContract` and says which `kind` it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.contract.drafts import draft
+from tests.promises import proves
+from tests.stories import story
+from tests.worlds import WORDS, Place, other_profile, place, vector_of
+from truespan.errors import (
+    DocumentNotFound,
+    DomainNotFound,
+    GenerationInUse,
+    GenerationNotFound,
+    WorldExists,
+    WorldNotFound,
+)
+from truespan.model.document import Derived, RevisionRef
+from truespan.model.erasure import ErasureKind
+from truespan.model.ids import ChunkId, TextHash, WorldId, hash_text
+from truespan.model.reading import TailChunk
+from truespan.model.scope import OWNER, Authority, Generation, Scope, Verb
+
+NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
+
+
+def only(here: Place, scope: Scope) -> RevisionRef:
+    """Return the revision in force of the one document there is."""
+    document = here.store.documents(scope)[0]
+    assert document.active is not None
+    return RevisionRef(document.number, document.active)
+
+
+def built(here: Place, name: str = "world") -> Scope:
+    """Make a world with a generation and nothing in it."""
+    world = here.store.create_world(OWNER, name)
+    begun = here.store.begin_generation(OWNER, world.id, WORDS)
+    assert begun.generation is not None
+    return Scope(OWNER, world.id, begun.generation)
+
+
+def shown(here: Place, scope: Scope, text: str, doc_id: str = "doc-1", **labels) -> RevisionRef:
+    """Carry one revision all the way, as an ingestion does."""
+    [ref] = here.store.stage(scope, [draft(text, doc_id, **labels)])
+    here.store.keep_vectors(scope, {hash_text(text): vector_of(text)})
+    chunks = here.store.pending(scope, ref, after=-1, limit=10)
+    here.store.mark_embedded(scope, chunks)
+    assert here.store.flip(scope, [ref]) == [ref]
+    return ref
+
+
+class StoreContract:
+    """Worlds, generations, documents, chunks and readers."""
+
+    kind = "sqlite"
+
+    @pytest.fixture
+    def here(self, tmp_path: Path) -> Place:
+        return place(tmp_path, store=self.kind)
+
+    def test_names_are_unique_and_worlds_are_found_by_name_or_id(self, here: Place) -> None:
+        made = here.library.create_world("one")
+
+        with pytest.raises(WorldExists):
+            here.library.create_world("one")
+
+        assert here.library.world(made.id).name == "one"
+        assert here.library.world("one").id == made.id
+        assert here.store.find_world(OWNER, "two") is None
+        assert here.store.find_world(OWNER, made.id.upper()) is None
+
+    def test_worlds_are_listed_by_name_as_far_as_an_authority_sees_them(self, here: Place) -> None:
+        made = {name: here.store.create_world(OWNER, name).id for name in ("b", "Ä", "a", "B")}
+        reader = Authority(frozenset({made["a"]}), frozenset({Verb.READ}))
+
+        assert [world.name for world in here.store.worlds(OWNER)] == ["B", "a", "b", "Ä"]
+        assert [world.name for world in here.store.worlds(reader)] == ["a"]
+        assert here.store.find_world(reader, "b") is None
+        with pytest.raises(WorldNotFound):
+            here.store.create_world(reader, "c")
+
+    @proves("authority.only-narrows")
+    def test_every_read_is_bound_to_the_world_of_its_scope(self, here: Place) -> None:
+        one = here.world("one", a__txt="The harbour light.")
+        two = here.world("two", a__txt="The garden wall.")
+        mine, theirs = here.scope(one), here.scope(two)
+        ids = here.store.chunk_ids(theirs, only(here, theirs))
+
+        assert here.store.read_chunks(mine, ids) == {}
+        assert here.store.canonical_text(mine, 1) == "The harbour light."
+        here.store.mark_pending(mine, ids)
+        here.store.rebuild_chunk(mine, ids[0])
+        assert here.sql("SELECT count(*) FROM states WHERE state = 'embedded'") == [(2,)]
+        gone = Scope(OWNER, NOBODY, mine.generation)
+        for call in (
+            lambda: here.store.documents(gone),
+            lambda: here.store.stage(gone, []),
+            lambda: here.store.tombstone(gone, 1),
+            lambda: here.store.status(gone),
+            lambda: here.store.keep_probes(gone, {}),
+            lambda: here.store.begin_job(gone, "ingest", "{}", "p"),
+        ):
+            with pytest.raises(WorldNotFound):
+                call()
+
+    @proves("authority.only-narrows")
+    def test_a_reader_may_not_write_or_make_worlds(self, here: Place, tmp_path: Path) -> None:
+        world = here.world(a__txt="The harbour light.")
+        reader = Authority(frozenset({WorldId(world.id)}), frozenset({Verb.READ}))
+        guest = place(tmp_path, index=here.index, authority=reader, store=self.kind)
+
+        assert guest.library.world("world").search("harbour", floor=0.0).results
+        with pytest.raises(WorldNotFound):
+            guest.library.world("world").ingest(here.write("b.txt", "More."))
+        with pytest.raises(WorldNotFound):
+            guest.library.world("world").delete("1")
+        with pytest.raises(WorldNotFound):
+            guest.library.create_world("mine")
+        assert len(world.documents()) == 1
+
+    @proves("search.embedded-count")
+    def test_tallies_equal_a_fresh_count_after_every_kind_of_change(self, here: Place) -> None:
+        world = here.world(a__txt=story(90), b__txt=story(40, "garden"))
+        scope = here.scope(world)
+
+        def check() -> None:
+            kept = here.sql(
+                "SELECT revision, chunks, embedded, quarantined FROM tallies ORDER BY 1"
+            )
+            counted = here.sql(
+                """SELECT revision, count(*), count(*) FILTER (WHERE state = 'embedded'),
+                     count(*) FILTER (WHERE state = 'quarantined')
+                   FROM states GROUP BY 1 ORDER BY 1"""
+            )
+            assert kept == counted
+
+        check()
+        chunk = here.store.chunk_ids(scope, only(here, scope))[0]
+        here.store.mark_pending(scope, [chunk])
+        check()
+        here.sql("UPDATE texts SET text = 'gone'")
+        here.store.rebuild_chunk(scope, chunk)
+        check()
+        world.ingest(here.write("world/a.txt", story(10)))
+        check()
+        world.delete("b.txt")
+        check()
+
+    @proves("store.second-process")
+    def test_threads_read_and_write_at_once_without_losing_anything(self, here: Place) -> None:
+        errors: list[BaseException] = []
+
+        def work(number: int) -> None:
+            try:
+                for turn in range(5):
+                    here.library.create_world(f"{number}-{turn}")
+                    here.library.worlds()
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=[number]) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert errors == []
+        assert len(here.library.worlds()) == 30
+
+    def test_documents_that_arrive_at_once_have_numbers_of_their_own(self, here: Place) -> None:
+        scope = built(here)
+        refs: list[RevisionRef] = []
+
+        def work(number: int) -> None:
+            for turn in range(4):
+                refs.extend(here.store.stage(scope, [draft("Text.", f"doc-{number}-{turn}")]))
+
+        threads = [threading.Thread(target=work, args=[number]) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert sorted(ref.document for ref in refs) == list(range(1, 21))
+
+    def test_a_generation_keeps_the_profile_it_was_begun_with(self, here: Place) -> None:
+        world = here.store.create_world(OWNER, "world")
+        first = here.store.begin_generation(OWNER, world.id, WORDS)
+        again = here.store.begin_generation(OWNER, world.id, other_profile(model="x"))
+
+        assert first.generation == again.generation == Generation(1, WORDS)
+
+    def test_aliases_move_to_complete_generations_alone_and_back(self, here: Place) -> None:
+        scope = built(here)
+        ref = shown(here, scope, "The harbour light.")
+        second = here.store.add_generation(scope, other_profile(model="x"), None)
+        newer = Scope(OWNER, scope.world, second)
+
+        assert not here.store.move_alias(newer, None)
+        assert here.store.uncut(newer) == [ref]
+        recut = here.store.recuttable(newer, ref)
+        assert recut is not None
+        assert recut.text == "The harbour light."
+        assert here.store.write_chunks(newer, ref, draft(recut.text).chunks)
+        here.store.keep_vectors(newer, {hash_text(recut.text): vector_of(recut.text)})
+        here.store.mark_embedded(newer, here.store.pending(newer, ref, after=-1, limit=9))
+        assert here.store.move_alias(newer, None)
+        assert here.store.move_alias(newer, "key")
+        assert here.store.previous_generation(newer, None) == 1
+        found = here.store.find_domain(OWNER, "key")
+        assert found is not None
+        assert found.generation == second
+        other = built(here, "other")
+        with pytest.raises(DomainNotFound):
+            here.store.move_alias(other, "key")
+        with pytest.raises(GenerationInUse):
+            here.store.retire_generation(newer)
+        assert [one.domains for one in here.store.generations(scope)] == [(), ("key",)]
+
+        here.store.remove_domain(newer, "key")
+        here.store.retire_generation(scope)
+        assert [one.number for one in here.store.retired_generations(scope)] == [1]
+        here.store.remove_generation(scope)
+        assert [one.generation.number for one in here.store.kept_generations(newer)] == [2]
+        assert here.store.status(newer).chunks == 1
+        with pytest.raises(GenerationNotFound):
+            here.store.stage(scope, [draft("More.")])
+
+    def test_a_revision_is_seen_once_it_is_whole_and_the_old_one_until_then(
+        self, here: Place
+    ) -> None:
+        scope = built(here)
+        first = shown(here, scope, "The first text.", tags=("red",))
+        [second] = here.store.stage(scope, [draft("The second text.")])
+
+        assert here.store.canonical_text(scope, 1) == "The first text."
+        assert here.store.flip(scope, [second]) == []
+        again = shown(here, scope, "The second text.")
+        assert again.revision == 3
+        assert here.store.canonical_text(scope, 1) == "The second text."
+        assert here.store.retired(scope) == [first, second]
+        for ref in (first, second):
+            here.store.purge(scope, ref)
+        assert here.store.retired(scope) == []
+        assert list(here.store.vectors(scope, [hash_text("The first text.")])) == []
+        assert list(here.store.vectors(scope, [hash_text("The second text.")]))
+        here.store.tombstone(scope, 1)
+        with pytest.raises(DocumentNotFound):
+            here.store.tombstone(scope, 1)
+        assert here.store.documents(scope) == []
+        assert here.store.deleted(scope) == ["doc-1"]
+
+    @pytest.mark.parametrize(
+        "text", ["A NUL \0 in it.", "Cafe\u0301 🛶 ½ \u2028 end", "\\x00 \\ %s"]
+    )
+    def test_text_comes_back_as_it_was_given(self, here: Place, text: str) -> None:
+        scope = built(here)
+        ref = shown(here, scope, text)
+        [chunk_id] = here.store.chunk_ids(scope, ref)
+
+        assert here.store.canonical_text(scope, 1) == text
+        if "\0" not in text:
+            # Cleaning takes it out; SQLite ends a text there when it counts code points.
+            assert here.store.text_between(scope, ref, 2, len(text) - 1) == text[2:-1]
+            passage = here.store.passage(scope, ref, 1, 5)
+            assert passage is not None
+            assert passage.text == text[1:5].encode()
+        stored = here.store.read_chunks(scope, [chunk_id])[chunk_id].chunk
+        assert stored is not None
+        assert stored.data == text.encode()
+        [counted] = here.store.countable(scope, ref)
+        assert counted.data == text.encode()
+        here.sql("DELETE FROM chunks")
+        assert here.store.rebuild_chunk(scope, chunk_id)
+        assert here.store.read_chunks(scope, [chunk_id])[chunk_id].chunk == stored
+
+    def test_positions_move_with_a_revision_and_end_with_the_document(self, here: Place) -> None:
+        scope = built(here)
+        ref = shown(here, scope, "The first text.")
+        here.store.set_position(scope, "ann", ref, 0, current=True)
+        [position] = here.store.positions(scope, "ann")
+        assert (position.sid, position.current, position.revision) == (0, True, 1)
+
+        shown(here, scope, "The first text.", recipe="other")
+        assert [one.sid for one in here.store.positions(scope, "ann")] == [0]
+        shown(here, scope, "Another text.")
+        assert [one.sid for one in here.store.positions(scope, "ann")] == [-1]
+        with pytest.raises(DocumentNotFound):
+            here.store.set_position(scope, "ann", ref, 0, current=False)
+        here.store.tombstone(scope, 1)
+        assert here.store.positions(scope, "ann") == []
+        for old in here.store.retired(scope):
+            here.store.purge(scope, old)
+        again = shown(here, scope, "A new document.")
+        here.store.set_position(scope, "ann", again, 0, current=False)
+        assert [one.current for one in here.store.positions(scope, "ann")] == [False]
+
+    def test_a_tail_is_kept_for_its_position_with_the_vectors_there_are(self, here: Place) -> None:
+        scope = built(here)
+        ref = shown(here, scope, "The first text.")
+        text = TextHash(hash_text("The first"))
+        chunk = TailChunk(0, 0, 0, 9, 0, 0, "The first", text, 2, "One", None)
+
+        assert here.store.tail(scope, ref, 0) is None
+        here.store.keep_tail(scope, ref, 0, [])
+        assert here.store.tail(scope, ref, 0) == []
+        here.store.keep_tail(scope, ref, 0, [chunk])
+        here.store.keep_tail(scope, ref, 0, [chunk])
+        assert here.store.tail(scope, ref, 0) == [chunk]
+        here.store.keep_vectors(scope, {text: vector_of("The first")})
+        [kept] = here.store.tail(scope, ref, 0) or []
+        assert kept.vector == vector_of("The first")
+        assert here.store.tail(scope, ref, 1) is None
+
+    def test_what_was_derived_is_kept_until_labels_change(self, here: Place) -> None:
+        scope = built(here)
+        ref = shown(here, scope, "The first text.")
+
+        assert here.store.underived(scope) == [ref]
+        assert here.store.derivable(scope, ref) is not None
+        here.store.keep_derived(scope, [Derived(ref, '{"a": 1}', None)])
+        assert here.store.derived(scope, 1) == '{"a": 1}'
+        assert [(one.label, one.count) for one in here.store.audit(scope, 1)] == [("EMAIL", 2)]
+        here.store.relabel(
+            scope,
+            1,
+            language="de",
+            version="2",
+            tags=["x"],
+            source_url="u",
+            metadata=None,
+            origin="",
+        )
+        assert here.store.derived(scope, 1) is None
+        [document] = here.store.documents(scope)
+        assert (document.language, document.language_declared) == ("de", True)
+        assert (document.version, document.tags, document.source_url) == ("2", ("x",), "u")
+
+    def test_a_world_is_deleted_with_all_its_rows_and_what_follows_is_queued(
+        self, here: Place
+    ) -> None:
+        scope, other = built(here, "one"), built(here, "two")
+        shown(here, scope, "The harbour light.")
+        shown(here, other, "The garden wall.")
+
+        removed = here.store.delete_world(OWNER, scope.world, erase=True)
+
+        assert removed["chunks"] == removed["texts"] == removed["worlds"] == 1
+        assert here.sql("SELECT count(*) FROM states") == [(1,)]
+        assert [world.name for world in here.store.worlds(OWNER)] == ["two"]
+        waiting = here.store.erasures(urgent=True)
+        assert [one.kind for one in waiting] == list(ErasureKind)
+        here.store.queue_erasure(other, urgent=False)
+        later = here.store.erasures()
+        # A wish that came later is not answered by work that began before it.
+        for one in waiting:
+            here.store.finish_erasure(one)
+        assert {one.kind for one in here.store.erasures()} == {ErasureKind.INDEX, ErasureKind.STORE}
+        assert all(one.urgent for one in later)
+        with pytest.raises(WorldNotFound):
+            here.store.delete_world(OWNER, scope.world, erase=True)
+
+    def test_ids_that_are_none_are_unknown_and_no_error(self, here: Place) -> None:
+        scope = built(here)
+        shown(here, scope, "The harbour light.")
+
+        assert here.store.read_chunks(scope, [ChunkId("no uuid at all")]) == {}
+        assert here.store.read_chunks(scope, []) == {}
+        assert here.store.find_world(OWNER, "no uuid", 5) is None
+        assert here.store.find_world(OWNER, "world", "no domain") is None
+        assert here.store.in_force(scope, 99) is None
+        assert here.store.job(scope, "none") is None
+        assert here.store.find_token("none") is None

@@ -1,0 +1,378 @@
+"""What PostgreSQL itself is made to hold: worlds apart, whatever statement is run and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.postgres import APPLICATION, OWNER_ROLE, Database, database_of, fresh_database, server
+from tests.promises import proves
+from tests.stories import story
+from tests.worlds import HandClock, Place, place
+from truespan.adapters.postgres_store import PostgresStore
+from truespan.adapters.postgres_store.connection import Address, Connections, fetch
+from truespan.adapters.postgres_store.guard import require_known_version
+from truespan.adapters.postgres_store.schema import (
+    SHARED_TABLES,
+    known_schema,
+    prepare_store,
+    role_of,
+)
+from truespan.errors import (
+    InvalidConfiguration,
+    LibraryTooNew,
+    StoreBusy,
+    StoreOutdated,
+    StoreUnsafe,
+)
+from truespan.model.keys import Secret
+
+
+@pytest.fixture
+def database() -> Database:
+    return fresh_database()
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Place:
+    """Two worlds with something in almost every table."""
+    here = place(tmp_path, store="postgres")
+    for name in ("one", "two"):
+        world = here.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
+        world.reader("ann").set("a.txt", sid=7)
+        world.reader("ann").retrieve("the night")
+        world.search("the night", floor=0.0, fused=True)
+        here.store.cool_down("provider", name, 1.0)
+    return here
+
+
+def tables_of(database: Database) -> dict[tuple[str, str], tuple[bool, bool]]:
+    with database.admin() as admin:
+        rows = admin.execute(
+            """SELECT n.nspname, c.relname, c.relrowsecurity, c.relforcerowsecurity
+               FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
+                 AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+                 AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!'"""
+        ).fetchall()
+    return {(schema, name): (enabled, forced) for schema, name, enabled, forced in rows}
+
+
+@proves("store.postgres-row-security", "store.space-isolation")
+def test_every_table_is_under_a_forced_policy_or_listed_as_of_no_world(database: Database) -> None:
+    tables = tables_of(database)
+
+    of_no_world = {name for schema, name in tables if schema == "truespan_shared"}
+    assert of_no_world == SHARED_TABLES
+    assert {schema for schema, _ in tables} == {"truespan", "truespan_shared"}
+    of_worlds = {name: how for (schema, name), how in tables.items() if schema == "truespan"}
+    assert len(of_worlds) >= 29
+    assert set(of_worlds.values()) == {(True, True)}
+    with database.admin() as admin:
+        columns = admin.execute(
+            """SELECT table_name, is_nullable, data_type FROM information_schema.columns
+               WHERE table_schema = 'truespan' AND column_name = 'world_id'"""
+        ).fetchall()
+        policies = admin.execute(
+            """SELECT DISTINCT permissive, roles::text, cmd, qual = with_check, qual
+               FROM pg_policies WHERE schemaname = 'truespan'"""
+        ).fetchall()
+    assert {name for name, *_ in columns} == set(of_worlds)
+    assert {tuple(kind) for _, *kind in columns} == {("NO", "uuid")}
+    [(permissive, roles, command, same, condition)] = policies
+    assert (permissive, roles, command, same) == ("PERMISSIVE", "{public}", "ALL", True)
+    assert "world_id" in condition
+    assert "truespan.world" in condition
+
+
+@proves("store.postgres-row-security")
+def test_without_a_world_not_one_row_is_seen(filled: Place) -> None:
+    database = database_of(filled.folder)
+    tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
+    with database.admin() as admin:
+        held = {name: _count(admin, name) for name in tables}
+    with psycopg.connect(database.url.reveal(), autocommit=True) as application:
+        unset = {name: _count(application, name) for name in tables}
+        application.execute("SELECT set_config('truespan.world', '', false)")
+        blank = {name: _count(application, name) for name in tables}
+
+    assert set(unset.values()) == set(blank.values()) == {0}
+    empty = {name for name, count in held.items() if not count}
+    assert empty <= {
+        "alias_moves", "audits", "calibrations", "figures", "job_lines", "pages", "probes",
+        "repairs", "usage",
+    }  # fmt: skip
+
+
+@proves("store.postgres-row-security", "store.space-isolation")
+def test_of_each_table_a_world_sees_its_own_rows_and_cannot_touch_others(filled: Place) -> None:
+    database = database_of(filled.folder)
+    tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
+    one, two = (filled.library.world(name).id for name in ("one", "two"))
+    with database.admin() as admin:
+        held = {name: _count(admin, name, one) for name in tables}
+        theirs = {name: _count(admin, name, two) for name in tables}
+    connections = Connections(Address(database.url))
+    try:
+        with connections.writing(one) as session:
+            assert {name: _count(session, name) for name in tables} == held
+            assert {name: _count(session, name, two) for name in tables} == dict.fromkeys(tables, 0)
+            for name in tables:
+                table = sql.Identifier("truespan", name)
+                session.execute(sql.SQL("DELETE FROM {} WHERE world_id = %s").format(table), (two,))
+                session.execute(
+                    sql.SQL("UPDATE {} SET world_id = world_id WHERE world_id = %s").format(table),
+                    (two,),
+                )
+        for name in tables:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), connections.writing(one) as s:
+                _moved(s, name, two)
+    finally:
+        connections.close()
+    with database.admin() as admin:
+        assert {name: _count(admin, name, two) for name in tables} == theirs
+
+
+def _moved(session: psycopg.Connection, name: str, world: str) -> None:
+    """Try to give a row to another world; where there is no row, to make one there."""
+    table = sql.Identifier("truespan", name)
+    cursor = session.execute(sql.SQL("UPDATE {} SET world_id = %s").format(table), (world,))
+    if not cursor.rowcount:
+        # The policy is asked before any other constraint could object.
+        session.execute(sql.SQL("INSERT INTO {} (world_id) VALUES (%s)").format(table), (world,))
+
+
+def _count(connection: psycopg.Connection, table: str, world: str | None = None) -> int:
+    query = sql.SQL("SELECT count(*) FROM {} WHERE world_id = coalesce(%s::uuid, world_id)")
+    rows = connection.execute(query.format(sql.Identifier("truespan", table)), (world,)).fetchall()
+    return rows[0][0]
+
+
+@proves("store.postgres-row-security")
+def test_the_world_ends_with_its_transaction_whatever_becomes_of_it(filled: Place) -> None:
+    database = database_of(filled.folder)
+    one = filled.library.world("one").id
+    connections = Connections(Address(database.url, pool_size=1))
+    left = []
+
+    def look() -> None:
+        with connections._pool.connection() as session:
+            left.append(fetch(session, "SELECT count(*), current_user FROM truespan.states"))
+
+    try:
+        with connections.writing(one) as session:
+            assert fetch(session, "SELECT count(*) > 0 FROM states") == [(True,)]
+        look()
+        with pytest.raises(RuntimeError), connections.writing(one):
+            raise RuntimeError("given up")
+        look()
+        with pytest.raises(StoreBusy), connections.writing(one) as session:
+            _wait_too_long(session)
+        look()
+        with pytest.raises(psycopg.Error), connections.writing(one) as session:
+            session.execute("SELECT 1 / 0")
+        look()
+    finally:
+        connections.close()
+
+    assert left == [[(0, APPLICATION)]] * 4
+
+
+def _wait_too_long(session: psycopg.Connection) -> None:
+    session.execute("SET LOCAL statement_timeout = 1")
+    session.execute("SELECT pg_sleep(5)")
+
+
+def test_whoever_works_for_a_world_sees_nothing_that_belongs_to_none(filled: Place) -> None:
+    database = database_of(filled.folder)
+    one = filled.library.world("one").id
+    connections = Connections(Address(database.url))
+    try:
+        for table in sorted(SHARED_TABLES):
+            query = sql.SQL("SELECT * FROM {}").format(sql.Identifier("truespan_shared", table))
+            with (
+                pytest.raises(psycopg.errors.InsufficientPrivilege),
+                connections.writing(one) as session,
+            ):
+                session.execute(query)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), connections.sharing() as session:
+            session.execute("SELECT * FROM truespan.worlds")
+    finally:
+        connections.close()
+
+
+@pytest.fixture
+def role(database: Database) -> Iterator[str]:
+    """A role that has what the application has, to give it too much."""
+    name = f"other_{database.name}"
+    with database.server.admin() as admin:
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
+        admin.execute(
+            sql.SQL("GRANT truespan_worlds, truespan_shared TO {}").format(sql.Identifier(name))
+        )
+    yield name
+    with database.admin() as admin:
+        admin.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(name)))
+        admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+TOO_MUCH: dict[str, tuple[LiteralString, str]] = {
+    "superuser": ("ALTER ROLE {role} SUPERUSER", "superuser"),
+    "bypassing": ("ALTER ROLE {role} BYPASSRLS", "BYPASSRLS"),
+    "member of a superuser": ("GRANT postgres TO {role}", "member of a role"),
+    "member of the owner": ("GRANT {owner} TO {role}", "owns tables"),
+    "owner of one table": ("ALTER TABLE truespan.repairs OWNER TO {role}", "owns tables"),
+    "maker of schemas": ("GRANT CREATE ON DATABASE {database} TO {role}", "may create"),
+    "maker of tables": ("GRANT CREATE ON SCHEMA truespan TO {role}", "may create"),
+    "maker of roles": ("ALTER ROLE {role} CREATEROLE", "may create"),
+}
+
+
+@proves("store.postgres-row-security")
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_a_role_that_could_get_around_the_policies_is_refused(
+    database: Database, role: str, what: str
+) -> None:
+    statement, words = TOO_MUCH[what]
+    url = server().url(database.name, role)
+    PostgresStore(Address(url), HandClock()).close()
+    with database.admin() as admin:
+        admin.execute(
+            sql.SQL(statement).format(
+                role=sql.Identifier(role),
+                owner=sql.Identifier(OWNER_ROLE),
+                database=sql.Identifier(database.name),
+            )
+        )
+
+    with pytest.raises(StoreUnsafe) as refusal:
+        PostgresStore(Address(url), HandClock())
+
+    assert words in refusal.value.message
+    assert refusal.value.advice
+
+
+CHANGED: dict[str, LiteralString] = {
+    "off": "ALTER TABLE truespan.chunks DISABLE ROW LEVEL SECURITY",
+    "not forced": "ALTER TABLE truespan.chunks NO FORCE ROW LEVEL SECURITY",
+    "gone": "DROP POLICY own_world ON truespan.chunks",
+    "another beside it": "CREATE POLICY more ON truespan.chunks USING (true)",
+    "a table without": "CREATE TABLE truespan.chunks_2 (world_id uuid)",
+    "a view beside them": "CREATE VIEW truespan.chunks_seen AS SELECT * FROM truespan.chunks",
+}
+
+
+@pytest.mark.parametrize("how", CHANGED)
+def test_a_database_whose_policies_were_changed_is_refused(database: Database, how: str) -> None:
+    with database.admin() as admin:
+        admin.execute(CHANGED[how])
+
+    with pytest.raises(StoreUnsafe) as refusal:
+        PostgresStore(Address(database.url), HandClock())
+
+    assert "chunks" in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    "version", [90_624, 120_022, 130_021, 140_018, 150_013, 160_009, 170_000, 170_005]
+)
+def test_versions_that_are_known_to_leak_are_refused(version: int) -> None:
+    with pytest.raises(StoreUnsafe) as refusal:
+        require_known_version(version)
+
+    assert "later" in refusal.value.advice
+
+
+@pytest.mark.parametrize("version", [130_022, 140_019, 160_010, 170_006, 180_000, 190_001])
+def test_versions_without_a_known_leak_are_accepted(version: int) -> None:
+    require_known_version(version)
+
+
+def test_tables_of_another_version_are_refused_with_what_to_do(database: Database) -> None:
+    last = known_schema()
+    with database.admin() as admin:
+        admin.execute("DELETE FROM truespan_shared.schema_steps WHERE number = %s", (last,))
+        with pytest.raises(StoreOutdated) as outdated:
+            PostgresStore(Address(database.url), HandClock())
+        admin.execute(
+            "INSERT INTO truespan_shared.schema_steps (number, name) VALUES (%s, 'x'), (%s, 'y')",
+            (last, last + 1),
+        )
+    with pytest.raises(LibraryTooNew):
+        PostgresStore(Address(database.url), HandClock())
+    with pytest.raises(LibraryTooNew):
+        prepare_store(database.owner_url, APPLICATION)
+    unprepared = fresh_database(prepared=False)
+    with pytest.raises(StoreOutdated):
+        PostgresStore(Address(unprepared.url), HandClock())
+
+    assert "prepare-store" in outdated.value.advice
+
+
+def test_preparing_twice_and_at_once_is_harmless() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    database = fresh_database(prepared=False)
+
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: prepare_store(database.owner_url, APPLICATION), range(4)))
+
+    assert sorted(one.before for one in made) == [0, *[known_schema()] * 3]
+    assert prepare_store(database.owner_url, APPLICATION).before == known_schema()
+    PostgresStore(Address(database.url), HandClock()).close()
+
+
+def test_the_owner_of_the_tables_cannot_be_the_one_who_uses_them(database: Database) -> None:
+    for application in (OWNER_ROLE, "postgres"):
+        with pytest.raises(StoreUnsafe):
+            prepare_store(database.owner_url, application)
+    with pytest.raises(InvalidConfiguration):
+        prepare_store(database.owner_url, "nobody-of-that-name")
+    with pytest.raises(StoreUnsafe):
+        PostgresStore(Address(database.owner_url), HandClock())
+
+
+WRONG = {
+    "password": ("guarded", "wrong-password", "password was refused"),
+    "no password": ("guarded", "", "needs a password"),
+    "role": ("no_such_role", "some-password", "no such database or role"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_address_is_one_clear_error_without_the_password(
+    database: Database, what: str
+) -> None:
+    role, password, words = WRONG[what]
+
+    with pytest.raises(InvalidConfiguration) as refusal:
+        PostgresStore(Address(server().url(database.name, role, password)), HandClock())
+
+    assert words in str(refusal.value)
+    told = f"{refusal.value!r} {refusal.value} {refusal.value.__cause__} {refusal.value.advice}"
+    assert "some-password" not in told
+    assert "wrong-password" not in told
+    assert refusal.value.__suppress_context__
+
+
+def test_a_server_that_is_not_there_is_a_wrong_setting_and_not_an_outage() -> None:
+    for url in (
+        "postgresql://app:pass-word@127.0.0.1:1/library",
+        "postgresql://app:pass-word@/library?host=/nowhere",
+        "postgresql://app:pass-word@[/library",
+    ):
+        with pytest.raises(InvalidConfiguration) as refusal:
+            PostgresStore(Address(Secret(url)), HandClock())
+        assert "pass-word" not in str(refusal.value)
+
+
+def test_the_role_of_an_address_is_read_from_it() -> None:
+    assert role_of(Secret("postgresql://app:pw@host/library")) == "app"
+    for url in ("postgresql://host/library", "postgresql://[", "nonsense"):
+        with pytest.raises(InvalidConfiguration):
+            role_of(Secret(url))

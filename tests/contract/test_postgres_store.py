@@ -1,0 +1,212 @@
+"""The trusted store on PostgreSQL: the suite of all stores, and what a server adds to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.contract.drafts import draft
+from tests.contract.records_contract import RecordsContract
+from tests.contract.store_contract import StoreContract, built, shown
+from tests.postgres import database_of, fresh_database
+from tests.promises import proves
+from tests.storm import WAYS, plant, storm
+from tests.worlds import Place, place
+from truespan.adapters.postgres_store.connection import again_on_conflict, mapped_errors
+from truespan.errors import InvalidSettings, StorageFull, StoreBusy, StoreDamaged, TruespanError
+from truespan.model.scope import OWNER
+
+
+class TestContract(StoreContract):
+    """The suite that every store passes, on PostgreSQL."""
+
+    kind = "postgres"
+
+
+class TestRecords(RecordsContract):
+    """What a store keeps beside documents, on PostgreSQL."""
+
+    kind = "postgres"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path, store="postgres")
+
+
+@proves("store.postgres-row-security", "store.space-isolation")
+def test_of_ten_thousand_transactions_of_two_hundred_worlds_none_sees_anothers_rows() -> None:
+    database = fresh_database()
+
+    weather = storm(database, plant(database, 200), 10_000, seed=7, minutes=4)
+
+    assert weather.foreign == []
+    assert set(weather.ended) == set(WAYS)
+    assert weather.ended.total() >= 10_000
+
+
+def test_writers_of_one_world_wait_for_each_other_and_for_nobody_else(here: Place) -> None:
+    one, two = built(here, "one"), built(here, "two")
+    with here.store._connections.writing(one.world) as session:  # type: ignore[call-arg]
+        session.execute("SELECT 1 FROM worlds FOR NO KEY UPDATE")
+        done = []
+        waiting = threading.Thread(
+            target=lambda: done.append(here.store.stage(one, [draft("Text.")]))
+        )
+        waiting.start()
+        shown(here, two, "The garden wall.")
+        assert here.store.documents(one) == []
+        assert done == []
+    waiting.join(30)
+
+    assert len(done) == 1
+
+
+def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(here: Place) -> None:
+    scope = built(here)
+    here.store._connections._address = None  # type: ignore[attr-defined]
+    with database_of(here.folder).admin() as admin, admin.transaction():
+        admin.execute("SELECT 1 FROM truespan.worlds FOR UPDATE")
+        with here.store._connections.writing(scope.world) as session:  # type: ignore[call-arg]
+            session.execute("SET lock_timeout = '5ms'")
+        with pytest.raises(StoreBusy) as refusal:
+            here.store.stage(scope, [draft("Text.")])
+
+    assert refusal.value.retryable
+
+
+def test_a_server_that_closed_every_connection_is_asked_anew(here: Place) -> None:
+    scope = built(here)
+    shown(here, scope, "The harbour light.")
+    with database_of(here.folder).admin() as admin:
+        admin.execute(
+            """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+        )
+
+    assert here.store.canonical_text(scope, 1) == "The harbour light."
+
+
+def test_a_connection_that_is_lost_in_a_write_is_retryable_and_leaves_nothing(here: Place) -> None:
+    scope = built(here)
+
+    with pytest.raises(StoreBusy) as refusal, here.store._connections.writing(scope.world) as one:  # type: ignore[call-arg]
+        _cut_while_writing(here, one)
+
+    assert refusal.value.retryable
+    assert "lost" in refusal.value.message
+    assert here.sql("SELECT count(*) FROM probes") == [(0,)]
+
+
+def _cut_while_writing(here: Place, session: psycopg.Connection) -> None:
+    session.execute("INSERT INTO probes (generation, probe, vector) VALUES (1, 'p', '')")
+    with database_of(here.folder).admin() as admin:
+        admin.execute("SELECT pg_terminate_backend(%s)", (session.info.backend_pid,))
+    session.execute("SELECT 1")
+
+
+MAPPED: dict[type[BaseException], type[TruespanError]] = {
+    psycopg.errors.SerializationFailure: StoreBusy,
+    psycopg.errors.DeadlockDetected: StoreBusy,
+    psycopg.errors.LockNotAvailable: StoreBusy,
+    psycopg.errors.QueryCanceled: StoreBusy,
+    psycopg.errors.AdminShutdown: StoreBusy,
+    psycopg.errors.CannotConnectNow: StoreBusy,
+    psycopg.errors.TooManyConnections: StoreBusy,
+    psycopg.OperationalError: StoreBusy,
+    psycopg.InterfaceError: StoreBusy,
+    psycopg.errors.DiskFull: StorageFull,
+    psycopg.errors.DataCorrupted: StoreDamaged,
+    psycopg.errors.NumericValueOutOfRange: InvalidSettings,
+    psycopg.errors.ProgramLimitExceeded: InvalidSettings,
+}
+
+
+@pytest.mark.parametrize("error", MAPPED, ids=lambda kind: kind.__name__)
+def test_each_error_of_the_engine_becomes_one_of_ours_without_its_words(
+    error: type[BaseException],
+) -> None:
+    with pytest.raises(MAPPED[error]) as refusal, mapped_errors():
+        raise error("a value: 'secret text'")
+
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["a \0 in it", "\ud800"],
+)
+def test_what_is_no_text_here_is_the_callers_mistake(here: Place, reference: str) -> None:
+    scope = built(here)
+    for call in (
+        lambda: here.store.find_world(OWNER, reference),
+        lambda: here.store.in_force(scope, reference),
+        lambda: here.store.create_world(OWNER, reference),
+        lambda: here.store.positions(scope, reference),
+    ):
+        with pytest.raises(InvalidSettings):
+            call()
+
+
+def test_parts_of_a_text_are_counted_right_whatever_the_engine_can_read(here: Place) -> None:
+    scope = built(here)
+    text = "é \0 and 🛶 more"
+    ref = shown(here, scope, text)
+
+    for start, end in ((0, 1), (2, 3), (3, 99), (8, 10), (5, 2)):
+        assert here.store.text_between(scope, ref, start, end) == text[start:end]
+    here.sql("UPDATE texts SET text = x'ff4142'")
+    assert here.store.text_between(scope, ref, 1, 3) == "AB"
+
+
+def test_numbers_past_all_that_is_kept_are_unknown_or_refused(here: Place) -> None:
+    scope = built(here)
+    shown(here, scope, "The harbour light.")
+    huge = 1 << 80
+
+    assert here.store.in_force(scope, huge) is None
+    assert here.store.sentences_across(scope, huge, 0, 5) == (-1, -1)
+    assert here.store.find_world(OWNER, scope.world, huge) is None
+    with pytest.raises(InvalidSettings):
+        here.store.usage(OWNER, scope.world, limit=huge)
+
+
+def counted(fails: int, error: type[BaseException]) -> tuple[Callable[[], str], list[int]]:
+    """Return a method that is rolled back so many times, and where it counts its calls."""
+    calls: list[int] = []
+
+    @again_on_conflict
+    def method() -> str:
+        calls.append(1)
+        with mapped_errors():
+            if len(calls) <= fails:
+                raise error("rolled back")
+        return "done"
+
+    return method, calls
+
+
+@pytest.mark.parametrize(
+    "error", [psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected]
+)
+def test_a_transaction_rolled_back_for_anothers_sake_is_run_again_a_few_times(
+    error: type[BaseException],
+) -> None:
+    method, calls = counted(5, error)
+    assert method() == "done"
+    assert len(calls) == 6
+    method, calls = counted(6, error)
+    with pytest.raises(StoreBusy):
+        method()
+    assert len(calls) == 6
+
+
+def test_nothing_else_is_run_again() -> None:
+    method, calls = counted(1, psycopg.errors.LockNotAvailable)
+    with pytest.raises(StoreBusy):
+        method()
+    assert len(calls) == 1
