@@ -93,7 +93,8 @@ bench: $(BENCH)/.installed ## measure against peers; BENCH_OPTIONS=--full for al
 	$(BENCH)/bin/python -m bench $(BENCH_OPTIONS)
 
 MINUTES ?= 60
-prove: $(VENV)/.dev ## compare 200,000 answers to readers before and after their books change ahead
+prove: $(VENV)/.dev ## 100,000 transactions of 200 worlds, and 200,000 answers before and after books change ahead
+	$(BIN)/python -m tests.storm --transactions 100000 --minutes $(MINUTES)
 	$(BIN)/python -m tests.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
 	$(BIN)/python -m tests.differential --queries $(or $(QUERIES),20000)
 

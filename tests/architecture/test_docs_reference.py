@@ -32,7 +32,8 @@ def test_the_library_page_lists_every_argument_of_the_package_functions() -> Non
     rows = table_rows(sections_of(DOCS / "library.md")["Functions of the package"])
 
     assert {row[0]: re.findall(r"\w+", row[1]) for row in rows} == {
-        name: arguments_of(getattr(truespan, name)) for name in ("open", "restore", "verify_backup")
+        name: arguments_of(getattr(truespan, name))
+        for name in ("open", "prepare_store", "restore", "verify_backup")
     }
 
 

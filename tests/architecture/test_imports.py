@@ -70,6 +70,8 @@ ENGINE = (
 
 THIRD_PARTY = {
     "apsw": "adapters/sqlite_store/",
+    "psycopg": "adapters/postgres_store/",
+    "psycopg_pool": "adapters/postgres_store/",
     "qdrant_edge": "adapters/edge/",
     "qdrant_client": "adapters/qdrant_server/",
     "httpx": "adapters/qdrant_server/",

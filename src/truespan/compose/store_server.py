@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
@@ -112,12 +113,8 @@ def _read(path: Path, name: str) -> str:
 
 
 def _require_installed() -> None:
-    try:
-        import psycopg
-        import psycopg_pool
-    except ImportError:
+    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
         raise InvalidConfiguration(
             "A store in PostgreSQL needs packages that are not installed.",
             advice="Install truespan[server].",
-        ) from None
-    del psycopg, psycopg_pool
+        )

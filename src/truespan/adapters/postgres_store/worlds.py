@@ -61,12 +61,15 @@ class PostgresWorlds:
             listed = fetch(
                 session, "SELECT world_id::text, name FROM truespan_shared.directory ORDER BY name"
             )
-            found = []
-            for world, name in listed:
-                if authority.sees(WorldId(world)):
-                    enter(session, world)
-                    found.extend(_world(world, name, row) for row in fetch(session, _DEFAULT))
-        return found
+            seen = [(world, name) for world, name in listed if authority.sees(WorldId(world))]
+            # One after the other, but sent together: there may be many.
+            with session.pipeline():
+                asked = [_default(session, world) for world, _ in seen]
+            return [
+                _world(world, name, row)
+                for (world, name), cursor in zip(seen, asked, strict=True)
+                for row in cursor
+            ]
 
     def find_world(self, authority: Authority, reference: str, aim: Aim = None) -> World | None:
         """Return the world with this id or name, with the generation that is aimed at.
@@ -189,6 +192,11 @@ def _named(session: Session, reference: str) -> tuple[str, str] | None:
         {"id": _as_id(reference), "name": reference},
     )
     return (rows[0][0], rows[0][1]) if rows else None
+
+
+def _default(session: Session, world: str) -> psycopg.Cursor[Row]:
+    enter(session, world)
+    return session.execute(_DEFAULT)
 
 
 def _as_id(reference: str) -> str | None:
