@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import promises, worlds
+from tests.columns import columns_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,11 +22,23 @@ def pytest_configure(config: pytest.Config) -> None:
     worlds.STORES.append(str(config.getoption("--store")))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of some modules once in each column, unless one was chosen for the run."""
+    columns = columns_of(getattr(metafunc.module, "__name__", ""), metafunc.function.__name__)
+    if columns and metafunc.config.getoption("--store") == "sqlite":
+        metafunc.parametrize("_stores", columns, indirect=True)
+
+
 @pytest.fixture(autouse=True)
-def _stores() -> Iterator[None]:
-    """Close what a test left open on a server; what it shares with others is theirs to close."""
+def _stores(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give places the store of the test's column, and close what it left open on a server.
+
+    What a test shares with others is theirs to close.
+    """
+    worlds.STORES.append(getattr(request, "param", worlds.STORES[-1]))
     opened = sys.modules["tests.postgres"].opened() if "tests.postgres" in sys.modules else 0
     yield
+    worlds.STORES.pop()
     if "tests.postgres" in sys.modules:
         sys.modules["tests.postgres"].close_stores(opened)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truespan.doors.cli.app import AsJson, LibraryPath, app, say
+from truespan.doors.cli.app import AsJson, LibraryPath, app, folder_of, say
 from truespan.doors.wire import to_json
 
 
@@ -10,9 +10,8 @@ from truespan.doors.wire import to_json
 def prepare_store(library: LibraryPath = None, as_json: AsJson = False) -> None:
     """Make or update the tables of a PostgreSQL store, as the role of store_owner_url."""
     import truespan
-    from truespan.settings import default_library
 
-    before, now = truespan.prepare_store(library or default_library())
+    before, now = truespan.prepare_store(folder_of(library))
     if as_json:
         say(to_json({"schema_before": before, "schema": now}))
     elif before == now:
