@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the server does: it is valid, complete, and schemathesis agrees."""
+"""The OpenAPI document is valid and complete, and by schemathesis the server does what it says."""
 
 from __future__ import annotations
 

@@ -64,7 +64,9 @@ class Streamable:
         self._calls = anyio.CapacityLimiter(MOST_CALLS)
         try:
             async with AsyncExitStack() as running:
-                running.enter_context(outlined("mcp"))
+                # The second one's debug lines hold every event whole, and so the text of documents.
+                for name in ("mcp", "sse_starlette"):
+                    running.enter_context(outlined(name))
                 for role in (READING, OWNING):
                     self._served[role.name] = self._serving(role)
                     await running.enter_async_context(self._served[role.name].run())
