@@ -1,4 +1,4 @@
-"""Two worlds behind one door, keys of every kind to it, and a request for each call of its table."""
+"""Two worlds behind one door, keys of every kind to it, and a request for each of its calls."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def verb_sets() -> Iterator[list[str]]:
     """Give every set of verbs but the empty one, which no token can have."""
     verbs = sorted(Verb)
     for size in range(1, len(verbs) + 1):
-        yield from map(list, combinations(verbs, size))
+        yield from ([str(verb) for verb in chosen] for chosen in combinations(verbs, size))
 
 
 def dead_keys(here: Place, elsewhere: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.books import canaries, canary, plain_book
-from tests.doors.http_door import Client, Told, answering
+from tests.doors.http_door import Told, answering
 from tests.doors.mcp_asking import Message, addresses, messages, result_of
 from tests.doors.tenants import Names, Request, request
 from tests.doors.test_mcp_tenants import _timeless
@@ -182,9 +182,7 @@ def test_no_log_at_any_level_has_a_query_a_token_or_a_word_of_a_document(
         told = client.json(
             "POST", "/v1/worlds/world/search", {"query": secret, "zqmember": 1}, token=shelf.reading
         )
-        client.json(
-            "POST", "/v1/worlds/world/search", {"query": secret}, token=shelf.reading
-        )
+        client.json("POST", "/v1/worlds/world/search", {"query": secret}, token=shelf.reading)
         client.send("GET", "/v1/worlds/zqworldcanary", token=shelf.reading)
         client.send("GET", "/zqaddresscanary?x=zqaddresscanary", hosts=["zqhostcanary"])
         client.send("BAD zq\x01canary", "/")

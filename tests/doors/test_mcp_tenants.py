@@ -29,7 +29,11 @@ def everything(made: Estate, *, inside: bool) -> list[Message]:
     """Return all requests that name the foreign world, or its things inside the own one."""
     strange, own = made.strange, made.names
     if inside:
-        paths = ["/mcp", *addresses(own.world, strange.reader)[2:], *addresses(own.world, own.reader)[1:]]
+        paths = [
+            "/mcp",
+            *addresses(own.world, strange.reader)[2:],
+            *addresses(own.world, own.reader)[1:],
+        ]
     else:
         paths = [*addresses(strange.world, strange.reader)[1:], f"/mcp/{made.foreign.id}"]
     return list(messages(sorted(set(paths)), "the great clock", strange.book, strange.document))
@@ -132,8 +136,8 @@ def test_over_mcp_each_key_gets_the_tools_of_its_right_and_a_session_is_its_own(
             token=made.keys["two worlds"],
         )
 
-    reading, all_of_it = ["list_books", "get_reading_position", "retrieve_context"], ["search",
-                                                                               "retrieve"]  # fmt: skip
+    reading = ["list_books", "get_reading_position", "retrieve_context"]
+    all_of_it = ["search", "retrieve"]
     assert tools["read"] == tools["administer+follow+read+write"] == all_of_it
     assert tools["two worlds"] == all_of_it
     assert tools["a reader"] == tools["a reader of no book"] == reading
@@ -143,9 +147,11 @@ def test_over_mcp_each_key_gets_the_tools_of_its_right_and_a_session_is_its_own(
     assert b"search" not in stolen.body
 
 
-HOSTILE = ("%2e%2e", "..%2f..", "%00", "%ff", "'%20OR%20'1'='1", "%E2%80%AE", "%ED%A0%80", "a" * 3000,
-           f"{FOREIGN}-world%00", f"{FOREIGN}-world%2f", f"{FOREIGN}-WORLD", "%F0%9F%95%B0",
-           f"{OWN}-world/{FOREIGN}-reader/x", f"{OWN}-world%2f..%2f{FOREIGN}-world")  # fmt: skip
+HOSTILE = (
+    "%2e%2e", "..%2f..", "%00", "%ff", "'%20OR%20'1'='1", "%E2%80%AE", "%ED%A0%80", "a" * 3000,
+    f"{FOREIGN}-world%00", f"{FOREIGN}-world%2f", f"{FOREIGN}-WORLD", "%F0%9F%95%B0",
+    f"{OWN}-world/{FOREIGN}-reader/x", f"{OWN}-world%2f..%2f{FOREIGN}-world",
+)  # fmt: skip
 
 
 @proves("authority.only-narrows")

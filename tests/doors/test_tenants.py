@@ -194,7 +194,11 @@ def test_whatever_is_no_token_of_this_library_opens_nothing_and_gets_one_answer(
         one = request(call, made.names)
         told = [one.sent(client, key) for key in made.dead.values()]
         told.append(one.sent(client, None))
-        told.append(replace(one, headers=[*one.headers, ("authorization", "Basic b3duZXI6")]).sent(client, None))  # noqa: E501
+        told.append(
+            replace(one, headers=[*one.headers, ("authorization", "Basic b3duZXI6")]).sent(
+                client, None
+            )
+        )
         good = ("authorization", f"Bearer {made.keys[ALL_VERBS]}")
         twice = replace(one, headers=[*one.headers, good, good])
         told.append(twice.sent(client, None))

@@ -101,6 +101,8 @@ class Call:
     """Whether it changes something, so that an idempotency key is of use."""
     domains: bool = False
     """Whether X-RAG-Domain counts."""
+    before: Callable[[Asked], None] | None = None
+    """What is asked before a large body is read, so that it is not sent for nothing."""
     form: bool = False
     """Whether the body is an upload in place of JSON."""
     media_type: str = JSON

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from truespan.engine.library import Library
 
 _ENCODER = msgspec.json.Encoder()
+_NEVER = threading.Event()
+"""Never set: where nobody looks whether the caller is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,10 @@ class Doorway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever becomes of it."""
-        gone = threading.Event()
         try:
             call = self._called(scope["method"])
             scope["truespan.call"] = call
-            given = await self._given(call, scope, receive, gone)
+            given = await self._given(call, scope, receive)
         except TruespanError as error:
             given = problem_reply(error)
         except Exception as error:
@@ -109,36 +110,45 @@ class Doorway:
             raise MethodNotAllowed({*self._calls, *heads})
         return call
 
-    async def _given(
-        self, call: Call, scope: Scope, receive: Receive, gone: threading.Event
-    ) -> Given:
-        message = Message(
-            scope,
-            call,
-            bodies.header(scope, b"authorization"),
-            query=bodies.read_query(call.asks, scope["query_string"]),
-        )
-        limits, pool = self._house.limits, self._house.pool
+    async def _given(self, call: Call, scope: Scope, receive: Receive) -> Given:
+        query = bodies.read_query(call.asks, scope["query_string"])
+        told = bodies.header(scope, b"authorization")
         if call.form:
-            return await self._uploaded(message, receive)
-        body = await bodies.whole_body(
+            return await self._uploaded(Message(scope, call, told, query=query), receive)
+        limits = self._house.limits
+        sent = await bodies.whole_body(
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
-        if call.takes is not None:
-            message = replace(message, body=bodies.read_json(call.takes, scope, body))
-        message = replace(message, fingerprint=partial(_digest, scope, body))
-        leaving = asyncio.create_task(_leaves(receive, gone)) if call.streams else None
+        body = None if call.takes is None else bodies.read_json(call.takes, scope, sent)
+        message = Message(scope, call, told, body, query, partial(_digest, scope, sent))
+        if call.streams:
+            return await self._awaited(message, receive)
+        return await self._house.pool.run(
+            partial(self._asked, message, _NEVER), seconds=limits.seconds
+        )
+
+    async def _awaited(self, message: Message, receive: Receive) -> Given:
+        """Ask for what may take long, and stop when whoever asked has gone."""
+        gone = threading.Event()
+        leaving = asyncio.create_task(_leaves(receive, gone))
         try:
-            seconds = limits.seconds
-            return await pool.run(partial(self._asked, message, gone), seconds=seconds)
+            return await self._house.pool.run(
+                partial(self._asked, message, gone), seconds=self._house.limits.seconds
+            )
         finally:
-            if leaving is not None:
-                leaving.cancel()
+            leaving.cancel()
 
     async def _uploaded(self, message: Message, receive: Receive) -> Given:
         """Take an upload; whoever may not is told so before the bytes come."""
         limits, pool = self._house.limits, self._house.pool
-        principal = await pool.run(partial(self._house.admission.admit, message.authorizations))
+
+        def admitted() -> Principal:
+            known = self._house.admission.admit(message.authorizations)
+            if message.call.before is not None:
+                message.call.before(self._request(message, known, _NEVER))
+            return known
+
+        principal = await pool.run(admitted)
         parts = await read_form(
             message.scope, receive, limit=limits.upload, seconds=limits.upload_seconds
         )
@@ -150,7 +160,7 @@ class Doorway:
                     body=form,
                     fingerprint=lambda: _digest(message.scope, form.fingerprint()),
                 )
-                return self._answered(filled, principal, threading.Event())
+                return self._answered(filled, principal, _NEVER)
 
         return await pool.run(taken, seconds=limits.seconds)
 
@@ -162,23 +172,23 @@ class Doorway:
         return self._answered(message, principal, gone)
 
     def _answered(self, message: Message, principal: Principal, gone: threading.Event) -> Given:
-        call, house = message.call, self._house
-        domain = message.header(b"x-rag-domain") if call.domains else None
+        call, asked = message.call, self._request(message, principal, gone)
         key = message.header(b"idempotency-key") if call.writes else None
-        library = house.library.under(principal.authority)
-        asked = Asked(
-            library=library,
+        if key is None:
+            return _encoded(call.run(asked))
+        return _once(asked.library, principal, key, message, lambda: call.run(asked))
+
+    def _request(self, message: Message, principal: Principal, gone: threading.Event) -> Asked:
+        return Asked(
+            library=self._house.library.under(principal.authority),
             principal=principal,
             path=message.scope.get("path_params", {}),
             body=message.body,
             query=message.query,
-            domain=domain,
-            default_world=house.default_world,
+            domain=message.header(b"x-rag-domain") if message.call.domains else None,
+            default_world=self._house.default_world,
             gone=gone.is_set,
         )
-        if key is None:
-            return _encoded(call.run(asked))
-        return _once(library, principal, key, message, lambda: call.run(asked))
 
     async def _send(self, given: Given, receive: Receive, send: Send) -> None:
         house = self._house

@@ -74,6 +74,11 @@ class Streamable:
         finally:
             await self._settle(self._calls)
 
+    @property
+    def idle(self) -> bool:
+        """Say whether no call is at work on the library."""
+        return self._calls is None or not self._calls.borrowed_tokens
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as whoever asks may be answered, or say what would have to change."""
         try:
@@ -84,6 +89,7 @@ class Streamable:
         except TruespanError as error:
             chosen, answering = None, _problem(error)
         except Exception as error:
+            self._library.count_bug()
             chosen, answering = None, _problem(unforeseen("choice", error))
         seen = {**scope, CHOSEN: chosen, "user": _holder(chosen) if chosen else None}
         await answering(seen, receive, send)
@@ -112,9 +118,14 @@ class Streamable:
 
     async def _settle(self, calls: anyio.CapacityLimiter) -> None:
         """Wait until no call is at work on the library, which is about to be closed."""
+        places = [object() for _ in range(MOST_CALLS)]
+        taken: list[object] = []
         with anyio.move_on_after(PATIENCE, shield=True):
-            for _ in range(MOST_CALLS):
-                await calls.acquire_on_behalf_of(object())
+            for place in places:
+                await calls.acquire_on_behalf_of(place)
+                taken.append(place)
+        for place in taken:
+            calls.release_on_behalf_of(place)
 
 
 def _place(scope: Scope) -> Place:

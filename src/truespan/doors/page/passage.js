@@ -80,7 +80,7 @@ export function card(one, { rank = 0, figures = [], signal } = {}) {
  * until somebody asks for them, so that nobody reads them by accident, by ear neither. */
 export function veiled(one, position) {
   const cut = one.first <= position;
-  const text = make("div", { class: "veil-text", "aria-hidden": "true" }, one.text);
+  const text = make("div", { class: "veil-text", "aria-hidden": "true" }, make("i"), make("i"), make("i"));
   const reveal = button("Reveal", () => {
     const shown = make("div", { class: "card-text", tabindex: "-1" }, unmarked(one.text));
     text.replaceWith(shown);

@@ -101,12 +101,22 @@ def answered(asked: Asked, events: Iterator[AnswerEvent], *, streamed: bool) -> 
         headers += ((DOMAIN, asked.domain),)
     if streamed:
         return Events(_told(first, events), headers)
-    for event in events:
-        if isinstance(event, Finished):
-            return Reply(event.answer, headers=headers)
-        if asked.gone():
-            # Nobody waits for it: leaving the loop ends the request to the model.
-            raise Interrupted
+    return Reply(_whole(asked, events), headers=headers)
+
+
+def _whole(asked: Asked, events: Iterator[AnswerEvent]) -> Answer:
+    """Return the answer when it is all there; whoever leaves ends the request to the model."""
+    try:
+        for event in events:
+            if isinstance(event, Finished):
+                return event.answer
+            if asked.gone():
+                raise Interrupted
+    finally:
+        # The error that is raised holds on to what raised it, so nothing ends by itself here.
+        close = getattr(events, "close", None)
+        if close is not None:
+            close()
     raise InternalError("end of an answer")
 
 
