@@ -6,7 +6,8 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
@@ -147,6 +148,14 @@ def read_reply(connection: socket.socket, method: str = "GET") -> tuple[Told, bo
         return Told(reply.status, headers, body), not reply.will_close
     finally:
         reply.close()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Return once something holds that nobody tells of; it must within a minute."""
+    waiting, end = threading.Event(), time.monotonic() + TIMEOUT
+    while not holds():
+        assert time.monotonic() < end
+        waiting.wait(0.01)
 
 
 class _Quiet(uvicorn.Server):

@@ -256,13 +256,14 @@ def timeless(body: bytes) -> bytes:
     if not body.startswith(b"{"):
         return body
     content = msgspec.json.decode(body)
-    return msgspec.json.encode(_without_time(content), order="sorted")
+    return msgspec.json.encode(without_time(content), order="sorted")
 
 
-def _without_time(value: object) -> object:
+def without_time(value: object) -> object:
+    """Return data without what differs from one request to the next like it."""
     if isinstance(value, dict):
-        return {k: 0 if k in PASSING else _without_time(v) for k, v in value.items()}
-    return [_without_time(one) for one in value] if isinstance(value, list) else value
+        return {k: 0 if k in PASSING else without_time(v) for k, v in value.items()}
+    return [without_time(one) for one in value] if isinstance(value, list) else value
 
 
 def by_name(name: str) -> Call:

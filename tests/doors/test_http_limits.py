@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.answers import QUESTION, study
-from tests.doors.http_door import Client, Told, answering, read_reply
+from tests.doors.http_door import Client, Told, answering, read_reply, until
 from tests.doors.tenants import BOUNDARY, form
 from tests.providers.chat import OpenAiChatServer, openai_chat
 from tests.worlds import Place, place
@@ -236,8 +236,7 @@ def test_whoever_leaves_ends_the_request_to_the_model(speaking: Speaking, stream
         if stream:
             assert b"event: started" in received(connection, b"event: piece")
         else:
-            while not speaking.model.asked:
-                speaking.silent.wait(0.01)
+            until(lambda: bool(speaking.model.asked))
         connection.close()
         ended = speaking.model.ended.wait(30)
         after = client.json("GET", "/v1/worlds")
@@ -261,8 +260,7 @@ def test_a_stream_ends_when_the_server_does(speaking: Speaking) -> None:
             caller = Client(client.port)
             body = {"query": QUESTION, "stream": True}
             streamed = pool.submit(caller.json, "POST", "/v1/worlds/world/answer", body)
-            while not speaking.model.asked:
-                speaking.silent.wait(0.01)
+            until(lambda: bool(speaking.model.asked))
         told = streamed.result(30)
         caller.close()
 

@@ -12,8 +12,7 @@ import pytest
 from tests.books import canaries, canary, plain_book
 from tests.doors.http_door import Told, answering
 from tests.doors.mcp_asking import Message, addresses, messages, result_of
-from tests.doors.tenants import Names, Request, request
-from tests.doors.test_mcp_tenants import _timeless
+from tests.doors.tenants import Names, Request, request, without_time
 from tests.doors.test_tenants import CHANGING
 from tests.promises import proves
 from tests.worlds import Place, place
@@ -80,9 +79,7 @@ def asked_for(one: Request | Message) -> set[str]:
 def shown(told: Told) -> tuple[object, ...]:
     kept = [pair for pair in told.headers if pair[0] not in ("date", "content-length")]
     content = told.header("content-type") or ""
-    body = _timeless(result_of(told)) if "json" in content or "event" in content else told.body
-    if isinstance(body, dict):
-        body.pop("record", None)
+    body = without_time(result_of(told)) if "json" in content or "event" in content else told.body
     return told.status, kept, body
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.doors.http_door import Client, Told, answering
 from tests.doors.mcp_asking import Message, addresses, messages, result_of
-from tests.doors.tenants import FOREIGN, OWN, Estate, estate
+from tests.doors.tenants import FOREIGN, OWN, Estate, estate, without_time
 from tests.promises import proves
 from truespan.doors.http.admission import Doorkeeping
 from truespan.doors.http.app import Serving
@@ -41,13 +41,7 @@ def everything(made: Estate, *, inside: bool) -> list[Message]:
 
 def shown(told: Told) -> tuple[object, ...]:
     headers = [pair for pair in told.headers if pair[0] not in ("date", "content-length")]
-    return told.status, headers, _timeless(result_of(told))
-
-
-def _timeless(value: object) -> object:
-    if isinstance(value, dict):
-        return {k: 0 if k == "processing_time_ms" else _timeless(v) for k, v in value.items()}
-    return [_timeless(one) for one in value] if isinstance(value, list) else value
+    return told.status, headers, without_time(result_of(told))
 
 
 def silent(told: Told, asked: Message, secrets: list[bytes]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import truespan
-from tests.doors.http_door import Client, Told
+from tests.doors.http_door import Client, Told, until
 from tests.doors.speakers import settled
 from tests.doors.tenants import BOUNDARY, form
 from tests.doors.test_http_limits import received
@@ -206,11 +206,9 @@ def test_a_server_that_ends_lets_requests_finish_ends_streams_and_takes_no_more(
             + body
         )
         begun = received(stream, b"event: piece")
-        while len(model.asked) < 2:
-            go_on.wait(0.01)
+        until(lambda: len(model.asked) == 2)
         server.process.send_signal(signal.SIGTERM)
-        while _is_open(streamed.port):
-            go_on.wait(0.01)
+        until(lambda: not _is_open(streamed.port))
         go_on.set()
         told: Told = running.result(60)
         rest = b"".join(iter(lambda: stream.recv(65536), b""))
@@ -283,9 +281,7 @@ def test_two_workers_answer_alike_and_one_that_is_killed_is_begun_again(
         assert len(first) == 2
         assert all(one == (200, expected) for one in answers(server, 12))
         os.kill(first[0], signal.SIGKILL)
-        pause = threading.Event()
-        while len(workers_of(server.process.pid)) < 2 or first[0] in workers_of(server.process.pid):
-            pause.wait(0.02)
+        until(lambda: len(set(workers_of(server.process.pid)) - {first[0]}) == 2)
         again = workers_of(server.process.pid)
         assert first[1] in again
         assert all(one == (200, expected) for one in answers(server, 12))

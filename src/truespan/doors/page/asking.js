@@ -88,6 +88,7 @@ function marks(result) {
 export async function ask({ quietly = false } = {}) {
   const lack = missing();
   if (lack) return hint(lack);
+  running?.abort();
   running = new AbortController();
   const { signal } = running;
   const panel = byId("panel-context");
