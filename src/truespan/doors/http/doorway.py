@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -182,7 +183,7 @@ class Doorway:
         return Asked(
             library=self._house.library.under(principal.authority),
             principal=principal,
-            path=message.scope.get("path_params", {}),
+            path=_named(message.scope.get("path_params", {})),
             body=message.body,
             query=message.query,
             domain=message.header(b"x-rag-domain") if message.call.domains else None,
@@ -275,6 +276,18 @@ def _once(
     caller = ReplayKey(principal.token or "", key)
     kept = msgspec.msgpack.decode(library.once(caller, message.fingerprint(), work), type=_Kept)
     return Reply(kept.body, kept.status, kept.headers, kept.media_type)
+
+
+def _named(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return what an address names, as it is spelled there.
+
+    Raises:
+        InvalidSettings: it is no text.
+    """
+    try:
+        return {name: unquote(value, errors="strict") for name, value in parameters.items()}
+    except UnicodeDecodeError:
+        raise InvalidSettings("The address is not UTF-8.") from None
 
 
 def _digest(scope: Scope, body: bytes) -> bytes:

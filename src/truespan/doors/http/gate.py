@@ -46,6 +46,8 @@ class Gate:
             await self._inner(scope, receive, send)
             return
         began, told = self._now(), _Told(send)
+        # Divided as it was sent: a name may hold a slash, which is spelled %2F in an address.
+        scope["path"] = scope["raw_path"].decode("latin-1")
         try:
             told.origin = self._checked(scope)
         except TruespanError as error:
