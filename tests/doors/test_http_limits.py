@@ -156,9 +156,20 @@ def test_a_query_string_is_not_read_without_end(here: Place) -> None:
         b"".join([form({"tags": str(n)})[: -len(BOUNDARY) - 6] for n in range(150)]),
         form({f"f{n}": "x" for n in range(300)}),
         form({"title": "x" * 5000}),
+        form({}).removesuffix(f"--{BOUNDARY}--\r\n".encode()) + form({}, name="b.txt")[:-30],
+        form({})[:-4],
         form({"title": "a"}).removesuffix(f"--{BOUNDARY}--\r\n".encode()) + form({"title": "b"}),
     ],
-    ids=["no file", "unknown field", "many files", "many fields", "long field", "twice"],
+    ids=[
+        "no file",
+        "unknown field",
+        "many files",
+        "many fields",
+        "long field",
+        "cut short",
+        "end cut off",
+        "twice",
+    ],
 )
 def test_a_form_that_is_out_of_order_is_refused_and_leaves_nothing(
     here: Place, body: bytes

@@ -20,6 +20,7 @@ from tests.promises import proves
 from tests.worlds import Place as Here
 from tests.worlds import place
 from truespan.doors.mcp.choice import Chosen, Place, Told, choose
+from truespan.doors.mcp.sessions import MOST_OF_ONE
 from truespan.doors.mcp.streamable import CHOSEN, Streamable
 from truespan.errors import CallerError, InvalidSettings, NotAllowed, WorldNotFound
 from truespan.model.scope import OWNER, UNLIMITED, Authority, Verb
@@ -86,6 +87,22 @@ def test_a_token_for_one_world_or_one_reader_needs_nothing_more(here: Here) -> N
         "owning",
         None,
     )
+
+
+def test_whoever_opens_too_many_sessions_loses_the_oldest_and_nobody_else_does(
+    here: Here, at: Address
+) -> None:
+    careless, careful = token(here, worlds="one"), token(here, worlds="one")
+    kept = at.begin(careful)
+    ended = at.begin(careless)
+    assert at.request("DELETE", careless, mcp_session_id=ended).status_code == 200
+
+    opened = [at.begin(careless) for _ in range(MOST_OF_ONE + 1)]
+
+    assert at.call(opened[0], "ping", careless).status_code == 404
+    assert [at.call(one, "ping", careless).status_code for one in opened[1:3]] == [200, 200]
+    assert at.call(opened[-1], "ping", careless).status_code == 200
+    assert at.call(kept, "ping", careful).status_code == 200
 
 
 @proves("authority.only-narrows")

@@ -84,12 +84,13 @@ class Admission:
             Unauthorized: a token is needed and none came, or the one that came is not valid.
             TooManyRequests: this caller has sent too many.
         """
-        principal = self._known(authorizations)
+        principal = self.known(authorizations)
         if principal.token is not None and self.keeping.per_minute:
             self._count(principal.token)
         return principal
 
-    def _known(self, authorizations: list[bytes]) -> Principal:
+    def known(self, authorizations: list[bytes]) -> Principal:
+        """Return who asks, without counting it."""
         if not authorizations:
             if self.keeping.needs_token:
                 raise Unauthorized

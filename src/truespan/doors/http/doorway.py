@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan.doors.http import bodies
 from truespan.doors.http.admission import LOCAL, Admission
-from truespan.doors.http.call import JSON, Asked, Call, Events, Followed, Given, Reply
+from truespan.doors.http.call import JSON, Asked, Call, Event, Events, Followed, Given, Reply
 from truespan.doors.http.events import send_events, send_followed
 from truespan.doors.http.problems import problem_reply
 from truespan.doors.http.uploads import opened, read_form
@@ -169,8 +169,17 @@ class Doorway:
         """Admit the caller and ask the engine. This and all below runs in a thread."""
         if message.call.open:
             return self._answered(message, LOCAL, gone)
-        principal = self._house.admission.admit(message.authorizations)
-        return self._answered(message, principal, gone)
+        admission, told = self._house.admission, message.authorizations
+        given = self._answered(message, admission.admit(told), gone)
+        if not isinstance(given, Followed):
+            return given
+
+        def look() -> tuple[Event, bool]:
+            # A token that is revoked meanwhile sees no more, however long a job takes.
+            admission.known(told)
+            return given.look()
+
+        return Followed(look, given.first)
 
     def _answered(self, message: Message, principal: Principal, gone: threading.Event) -> Given:
         call, asked = message.call, self._request(message, principal, gone)
@@ -211,12 +220,13 @@ class AdmittedDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with whoever sent it, or tell why not."""
         house, told = self._house, bodies.header(scope, b"authorization")
-        limit = house.limits.body
+        limits = house.limits
         try:
-            bodies.check_length(scope, limit)
+            bodies.check_length(scope, limits.body)
             principal = await house.pool.run(partial(house.admission.admit, told))
             scope["state"] = {**scope.get("state", {}), "principal": principal}
-            await self._inner(scope, bodies.limited(receive, limit), send)
+            bounded = bodies.limited(receive, limits.body, limits.body_seconds)
+            await self._inner(scope, bounded, send)
         except TruespanError as error:
             # The body is read before anything is sent, so there is still somebody to tell.
             await send_reply(problem_reply(error), send)

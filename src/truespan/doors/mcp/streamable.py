@@ -26,6 +26,7 @@ from truespan.doors.mcp.choice import Chosen, Place, Told, choose
 from truespan.doors.mcp.engine import PATIENCE
 from truespan.doors.mcp.logs import outlined
 from truespan.doors.mcp.server import Work, make_server, unforeseen
+from truespan.doors.mcp.sessions import Sessions
 from truespan.doors.mcp.tools import OWNING, READING, Role
 from truespan.errors import MethodNotAllowed, RouteNotFound, TruespanError
 from truespan.model.token import Principal
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 MOST_BODY = 1 << 20
 """Bytes of a request: the longest selection that may be asked about is far shorter."""
-MOST_SESSIONS = 1000
+MOST_SESSIONS = 10_000
+"""Of all callers together, for each role."""
 IDLE_SECONDS = 30 * 60
 MOST_CALLS = 32
 """Calls at work at once; the others wait."""
@@ -57,6 +59,7 @@ class Streamable:
         self._sessions = sessions
         self._served: dict[str, StreamableHTTPSessionManager] = {}
         self._calls: anyio.CapacityLimiter | None = None
+        self._opened = Sessions()
 
     @asynccontextmanager
     async def lifetime(self) -> AsyncIterator[None]:
@@ -92,7 +95,10 @@ class Streamable:
             self._library.count_bug()
             chosen, answering = None, _problem(unforeseen("choice", error))
         seen = {**scope, CHOSEN: chosen, "user": _holder(chosen) if chosen else None}
-        await answering(seen, receive, send)
+        if chosen is None or not self._sessions:
+            await answering(seen, receive, send)
+        else:
+            await self._opened.answer(answering, str(chosen.holder), seen, receive, send)
 
     def _choose(self, scope: Scope) -> Chosen:
         principal: Principal = scope["state"]["principal"]
