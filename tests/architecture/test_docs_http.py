@@ -10,7 +10,7 @@ import typer
 
 from tests.docs_reader import DOCS, blocks_of, prose_of, sections_of, table_rows
 from truespan.doors.cli import serve as command
-from truespan.doors.http import app, bodies, events, process, uploads, workers
+from truespan.doors.http import app, bodies, connection, events, process, uploads, workers
 from truespan.doors.http.call import EVENTS, Call
 from truespan.doors.http.doorway import Limits
 from truespan.doors.http.openapi import description
@@ -100,8 +100,10 @@ def test_the_limits_are_those_that_hold() -> None:
         (f"{uploads.MOST_FILES}", ""),
         (f"{uploads.MOST_FIELDS}", ""),
         (f"{uploads.LONGEST_FIELD} bytes", ""),
+        (f"{connection.LONGEST_HEAD // 1024} KiB", ""),
         (f"{bodies.LONGEST_QUERY_STRING} bytes", ""),
         (f"{settings.http_timeout_seconds} seconds", "http_timeout_seconds"),
+        (f"{connection.HEAD_SECONDS:g} seconds", ""),
         (f"{limits.body_seconds:g} seconds", ""),
         (f"{limits.upload_seconds:g} seconds", ""),
         ("any number", "http_requests_per_minute"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.doors.http_door import Client, answering, until
-from tests.doors.tenants import BOUNDARY, form
+from tests.doors.tenants import BOUNDARY, form, timeless
 from tests.worlds import Place, place
 
 TEXT = "The lamp went out at midnight. Nobody saw it. The clock struck one."
@@ -98,3 +98,27 @@ def test_a_token_that_is_revoked_loses_the_stream_of_a_job(here: Place, client: 
 
     assert b"event: problem" in heard
     assert b'"code":"unauthorized"' in heard
+
+
+@pytest.mark.parametrize("call", ["retrieve", "answer", "position", "sentences"])
+@pytest.mark.parametrize("name", ["b.txt", "2", "b-*"])
+def test_a_reader_cannot_tell_a_book_without_position_from_none(
+    here: Place, client: Client, call: str, name: str
+) -> None:
+    world = here.library.world("w")
+    world.reader("ada").set("a.txt", sid=0)
+    bound = here.library.tokens.create("t", worlds="w", readers="ada")[1].reveal()
+
+    def asked() -> tuple[int, bytes]:
+        base = f"/v1/worlds/w/readers/ada/{call}"
+        if call in ("retrieve", "answer"):
+            body = {"query": "lamp", "book": name}
+            told = client.json("POST", base, body, token=bound)
+        else:
+            told = client.json("GET", f"{base}?book={name}", token=bound)
+        return told.status, timeless(told.body)
+
+    absent = asked()
+    world.ingest(here.write("b.txt", "Another book altogether."))
+
+    assert asked() == absent

@@ -186,7 +186,7 @@ class Reader:
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before the provider is asked.
-            DocumentNotFound: no document of the world has this name.
+            DocumentNotFound: no document of the world has this name; to whoever may not see them, none has a position.
         """
         request = ReadingRequest(query, top_k, book)
         with self._parts.watch.request(Request.READING) as course:
@@ -200,7 +200,7 @@ class Reader:
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
-            DocumentNotFound: no document of the world has this name.
+            DocumentNotFound: no document of the world has this name; to whoever may not see them, none has a position.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
         """
         return last_of(self.answer_stream(query, book))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,14 @@ from starlette.types import Receive, Scope
 from truespan.doors.http.bodies import convert, media_type, pieces
 from truespan.doors.http.call import FORM
 from truespan.doors.http.shapes import Body, Label
-from truespan.errors import DeadlineExceeded, InvalidSettings, MediaTypeUnsupported
+from truespan.errors import (
+    DeadlineExceeded,
+    InternalError,
+    InvalidSettings,
+    MediaTypeUnsupported,
+    StorageFull,
+    TruespanError,
+)
 from truespan.model.upload import Upload
 
 MOST_FILES = 100
@@ -88,12 +96,21 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
             found = await parser.parse()
     except TimeoutError:
         raise DeadlineExceeded(seconds) from None
+    except OSError as error:
+        raise _unwritten(error) from None
     except (MultiPartException, KeyError, ValueError, UnicodeDecodeError):
         raise InvalidSettings("The form cannot be read.", advice=_ADVICE) from None
     if not parser.ended:
         parser.let_go()
         raise InvalidSettings("The form ends before its last part.", advice=_ADVICE)
     return found
+
+
+def _unwritten(error: OSError) -> TruespanError:
+    """Say whether files that come could not be kept for lack of room."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return InternalError("error of the folder for temporary files")
+    return StorageFull(0, 0)
 
 
 class _WholeForm(MultiPartParser):
