@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ import pytest
 from tests.doors.http_door import Client, answering, until
 from tests.doors.tenants import BOUNDARY, form, timeless
 from tests.worlds import Place, place
+from truespan.doors.http.admission import Doorkeeping
+from truespan.doors.http.app import Serving
+from truespan.doors.http.serve import _check_names
+from truespan.errors import InvalidConfiguration
+from truespan.settings import Settings
 
 TEXT = "The lamp went out at midnight. Nobody saw it. The clock struck one."
 
@@ -122,3 +128,65 @@ def test_a_reader_cannot_tell_a_book_without_position_from_none(
     world.ingest(here.write("b.txt", "Another book altogether."))
 
     assert asked() == absent
+
+
+def test_a_usual_world_that_is_foreign_is_not_told(here: Place) -> None:
+    here.library.create_world("drafts")
+    own = here.library.tokens.create("t", worlds="drafts")[1].reveal()
+    both = here.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
+    usual = Serving(world=here.library.world("w").id)
+
+    with answering(here.library, usual) as asking:
+        of_own = asking.json("POST", "/chat", {"query": "lamp"}, token=own)
+        of_usual = asking.json("POST", "/chat", {"query": "lamp"}, token=both)
+    with answering(here.library) as asking:
+        unsaid = asking.json("POST", "/chat", {"query": "lamp"}, token=both)
+
+    assert of_own.content["decision_explain"]["retrieval_target"] == "drafts"
+    assert of_usual.content["decision_explain"]["retrieval_target"] == "w@1"
+    assert (unsaid.status, unsaid.code) == (400, "invalid_settings")
+
+
+def test_where_tokens_are_needed_nothing_is_said_of_a_body_before_one_came(here: Place) -> None:
+    with answering(here.library, Serving(keeping=Doorkeeping(needs_token=True))) as asking:
+        told = [
+            asking.json("POST", "/v1/worlds/w/search", {"wrong": 1}, token=token)
+            for token in (None, "ts_wrong", "")
+        ]
+
+    assert [(one.status, one.code) for one in told] == [(401, "unauthorized")] * 3
+    assert all("Bearer" in one.content["advice"] for one in told)
+
+
+def test_a_body_where_none_is_taken_is_refused(here: Place, client: Client) -> None:
+    job = here.library.world("w").jobs.list()[0].id
+
+    told = client.json("POST", f"/v1/worlds/w/jobs/{job}/cancel", {"x": 1})
+
+    assert (told.status, told.code) == (400, "invalid_settings")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("http_hosts", "https://lib.example.org"),
+        ("http_hosts", "lib.example.org:8443"),
+        ("http_hosts", "*.example.org"),
+        ("http_origins", "https://reader.example.org/"),
+        ("http_origins", "reader.example.org"),
+        ("http_origins", "*"),
+        ("http_origins", "ftp://reader.example.org"),
+    ],
+)
+def test_names_that_would_never_match_are_refused_at_the_start(
+    here: Place, setting: str, value: str
+) -> None:
+    with pytest.raises(InvalidConfiguration, match=setting):
+        _check_names(replace(Settings(), **{setting: value}))
+
+
+def test_names_that_can_match_are_taken() -> None:
+    hosts = "lib.example.org, 10.0.0.7, [::1], localhost"
+    origins = "https://reader.example.org, http://localhost:5173, http://10.0.0.7:80"
+
+    _check_names(Settings(http_hosts=hosts, http_origins=origins))

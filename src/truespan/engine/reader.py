@@ -186,7 +186,8 @@ class Reader:
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before the provider is asked.
-            DocumentNotFound: no document of the world has this name; to whoever may not see them, none has a position.
+            DocumentNotFound: no document has this name; to whoever may not see the documents, one
+                that is not there merely has no position.
         """
         request = ReadingRequest(query, top_k, book)
         with self._parts.watch.request(Request.READING) as course:
@@ -200,7 +201,8 @@ class Reader:
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
-            DocumentNotFound: no document of the world has this name; to whoever may not see them, none has a position.
+            DocumentNotFound: no document has this name; to whoever may not see the documents, one
+                that is not there merely has no position.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
         """
         return last_of(self.answer_stream(query, book))

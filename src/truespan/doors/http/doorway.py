@@ -116,10 +116,15 @@ class Doorway:
         told = bodies.header(scope, b"authorization")
         if call.form:
             return await self._uploaded(Message(scope, call, told, query=query), receive)
-        limits = self._house.limits
+        limits, admission = self._house.limits, self._house.admission
+        if admission.keeping.needs_token and not call.open and call.takes is not None:
+            # Nobody's bytes are taken in before it is known whose they are.
+            await self._house.pool.run(partial(admission.known, told))
         sent = await bodies.whole_body(
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
+        if call.takes is None and sent.strip():
+            raise InvalidSettings("This address takes no body.")
         body = None if call.takes is None else bodies.read_json(call.takes, scope, sent)
         message = Message(scope, call, told, body, query, partial(_digest, scope, sent))
         if call.streams:

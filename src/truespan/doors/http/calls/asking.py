@@ -138,14 +138,16 @@ def _meant(asked: Asked) -> World:
     named = asked.body.world
     if asked.domain is not None:
         return asked.library.domain(asked.domain, world=named)
-    if named is None and asked.default_world is None:
-        seen = asked.library.worlds()
-        if len(seen) != 1:
-            raise InvalidSettings(
-                "Say which world is meant.", advice='Send "world", or the header X-RAG-Domain.'
-            )
-        return asked.library.world(seen[0].id)
-    return asked.library.world(named or asked.default_world or "")
+    if named is not None:
+        return asked.library.world(named)
+    seen = [world.id for world in asked.library.worlds()]
+    # What the operator named may be nothing that this caller knows of.
+    usual = [world for world in seen if world == asked.default_world] or seen
+    if len(usual) != 1:
+        raise InvalidSettings(
+            "Say which world is meant.", advice='Send "world", or the header X-RAG-Domain.'
+        )
+    return asked.library.world(usual[0])
 
 
 def _usage(asked: Asked) -> Reply:
