@@ -18,7 +18,7 @@ from tests.doors.tenants import BOUNDARY, form
 from tests.providers.chat import OpenAiChatServer, openai_chat
 from tests.worlds import Place, place
 from truespan.doors.http.admission import Doorkeeping
-from truespan.doors.http.app import Serving
+from truespan.doors.http.app import THREADS, Serving
 from truespan.doors.http.doorway import Limits
 from truespan.engine.library import Library
 from truespan.ports import ChatModels
@@ -279,3 +279,20 @@ def test_a_stream_ends_when_the_server_does(speaking: Speaking) -> None:
     assert b"event: started" in told.body
     assert b"event: finished" not in told.body
     assert speaking.model.ended.wait(30)
+
+
+def test_answers_that_wait_for_a_model_hold_up_nothing_else(speaking: Speaking) -> None:
+    body = json.dumps({"query": QUESTION, "stream": False}).encode()
+    with answering(speaking.library) as client:
+        asked = head(
+            client, "/v1/worlds/world/answer", "application/json", f"content-length: {len(body)}"
+        )
+        waiting = [client.connect() for _ in range(THREADS + 4)]
+        for connection in waiting:
+            connection.sendall(asked + body)
+        until(lambda: len(speaking.model.asked) > THREADS)
+        others = [client.json("GET", path).status for path in ("/health", "/", "/v1/worlds")]
+        for connection in waiting:
+            connection.close()
+
+    assert others == [200, 200, 200]

@@ -110,6 +110,8 @@ class Call:
     """Whether the reply may come as events instead."""
     open: bool = False
     """Whether anybody may ask, with a token or without."""
+    light: bool = False
+    """Whether it touches nothing of the library, and so needs no thread."""
     example: Mapping[str, Any] | None = field(default=None, hash=False)
     """A body that makes sense, for the OpenAPI document."""
     description: str = ""

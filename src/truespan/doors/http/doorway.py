@@ -127,6 +127,8 @@ class Doorway:
             raise InvalidSettings("This address takes no body.")
         body = None if call.takes is None else bodies.read_json(call.takes, scope, sent)
         message = Message(scope, call, told, body, query, partial(_digest, scope, sent))
+        if call.light:
+            return self._asked(message, _NEVER)
         if call.streams:
             return await self._awaited(message, receive)
         return await self._house.pool.run(
@@ -134,11 +136,14 @@ class Doorway:
         )
 
     async def _awaited(self, message: Message, receive: Receive) -> Given:
-        """Ask for what may take long, and stop when whoever asked has gone."""
+        """Ask for what may wait for a model, in threads of its own: the rest must not wait for it.
+
+        It stops when whoever asked has gone.
+        """
         gone = threading.Event()
         leaving = asyncio.create_task(_leaves(receive, gone))
         try:
-            return await self._house.pool.run(
+            return await self._house.streams.run(
                 partial(self._asked, message, gone), seconds=self._house.limits.seconds
             )
         finally:
