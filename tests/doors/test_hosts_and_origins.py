@@ -25,7 +25,7 @@ EVIL = (
     "127.0.0.1@evil.example", "localhost:{port}@evil.example", "evil.example\\localhost",
     "user@localhost", "localhost:80:80", "localhost:evil", "localhost:-1", "localhost.",
     "127.0.0.2", "127.1", "2130706433", "0x7f000001", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]",
-    "::1", "[::1", "::1]", "[::1]evil.example", "[::1]:evil", "localhost localhost",
+    "::1", "[::1", "::1]", "[::1]evil.example", "[::1]8700", "[::1]:evil", "localhost localhost",
     "localhost,evil.example", "LOCALHOST.evil.example", "ｌocalhost", "http://localhost", "*", ".",
 )  # fmt: skip
 

@@ -129,8 +129,8 @@ def _name_of(host: str) -> str:
     """Return a Host header without its port, in small letters; nothing if it is none."""
     name, bracket, port = host.lower().rpartition("]")
     if bracket:
-        name, port = name + bracket, port.removeprefix(":") if port.startswith(":") else port
-        return name if not port or port.isdecimal() else ""
+        plain = not port or (port.startswith(":") and port[1:].isdecimal())
+        return name + bracket if plain else ""
     name, colon, port = host.lower().partition(":")
     return name if not colon or port.isdecimal() else ""
 

@@ -20,7 +20,7 @@ from truespan.doors.http.call import JSON, Asked, Call, Event, Events, Followed,
 from truespan.doors.http.events import send_events, send_followed
 from truespan.doors.http.problems import problem_reply
 from truespan.doors.http.uploads import opened, read_form
-from truespan.errors import InvalidSettings, MethodNotAllowed, TruespanError
+from truespan.errors import InvalidSettings, MethodNotAllowed, Overloaded, TruespanError
 from truespan.model.replay import ReplayKey
 from truespan.model.token import Principal
 
@@ -99,6 +99,9 @@ class Doorway:
             given = await self._given(call, scope, receive)
         except TruespanError as error:
             given = problem_reply(error)
+        except asyncio.CancelledError:
+            # The server ends and has waited long enough; whoever asked may ask the next one.
+            given = problem_reply(Overloaded())
         except Exception as error:
             given = problem_reply(self._house.on_bug("request", error))
         await self._send(given, receive, send)

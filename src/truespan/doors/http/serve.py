@@ -148,7 +148,7 @@ def _listening(service: Service) -> Iterator[socket.socket]:
         except OSError as error:
             raise InvalidConfiguration(
                 f"Nothing can be served at {service.host}, port {service.port}: {error.strerror}.",
-                advice="Choose another with --port; 0 takes one that is free.",
+                advice="Choose another with --host or --port; port 0 takes one that is free.",
             ) from None
         listener.listen(BACKLOG)
         yield listener
