@@ -8,7 +8,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
 FRAMEWORKS := .venv-frameworks
 
-.PHONY: help demo test test-system test-frameworks programs lint format types bench prove fuzz promises lock clean
+.PHONY: help demo test test-system test-page test-mcp test-frameworks programs chromium lint format types \
+	bench prove fuzz fuzz-http promises lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -40,6 +41,20 @@ test-system: $(VENV)/.dev ## make documents with LibreOffice and pandoc and read
 	@{ command -v soffice && command -v pandoc; } >/dev/null || $(MAKE) --no-print-directory programs
 	$(BIN)/python -m pytest -m system -rs
 
+test-page: $(VENV)/.dev chromium ## try the page in Chromium
+	$(BIN)/python -m pytest tests/page -m page -rs
+
+# The suite is made for a newer Node.js than many machines have, so it brings its own.
+NPM := $(VENV)/npm
+$(NPM)/.installed: $(BIN)/python
+	npm install --prefix $(NPM) --silent --no-audit --no-fund node@22 \
+		@modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/inspector@0.15.0
+	@touch $@
+
+test-mcp: $(VENV)/.dev $(NPM)/.installed ## try MCP with its conformance suite and inspector (needs npm)
+	PATH="$(CURDIR)/$(NPM)/node_modules/.bin:$$PATH" \
+		$(BIN)/python -m pytest -m system -rs tests/doors/test_mcp_conformance.py
+
 # Frameworks live apart too: Truespan needs none of them, and the other tests must notice if it did.
 $(FRAMEWORKS)/.installed: lock/frameworks.txt pyproject.toml
 	@echo "installing Truespan and the frameworks it has adapters for ..."
@@ -55,6 +70,9 @@ test-frameworks: $(FRAMEWORKS)/.installed ## try the adapters with the framework
 	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks -m frameworks -rs \
 		--allow-hosts=127.0.0.1 --allow-unix-socket -o asyncio_mode=auto \
 		-o asyncio_default_fixture_loop_scope=function
+
+chromium:
+	@command -v chromium >/dev/null || $(MAKE) --no-print-directory programs PROGRAMS=chromium
 
 programs:
 	@if ! command -v apt-get >/dev/null; then \
@@ -101,6 +119,10 @@ prove: $(VENV)/.dev ## 100,000 transactions of 200 worlds, and 200,000 answers b
 fuzz: MINUTES = 5
 fuzz: $(VENV)/.dev ## change small documents at random and parse them; MINUTES, SEED
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(or $(SEED),1)
+
+fuzz-http: MINUTES = 5
+fuzz-http: $(VENV)/.dev ## hold a running server against its OpenAPI document; MINUTES, SEED
+	$(BIN)/python -m tests.fuzz_http --minutes $(MINUTES) --seed $(or $(SEED),1)
 
 promises: $(VENV)/.dev ## write the proofs found in the tests into tests/promises.toml
 	$(BIN)/python -m tests.promises --write

@@ -1,14 +1,18 @@
 """The demo: ingest a mystery, ask three questions, then break things and see them caught.
 
 Then read along as a reader, ask about a selection, take in papers that a manifest names, ask for an
-answer, and build another generation.
+answer, build another generation, and ask over HTTP.
 
 It leaves a library in ./demo-library that can be used further with the `truespan` command.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import apsw
@@ -79,10 +83,12 @@ def main() -> None:
         take_in_papers(library)
         answer(world)
         build_another(world)
+    ask_over_http()
     console.print(
         f"\nThe library stays in ./{LIBRARY}. Go on with, for instance:\n"
         f'  .venv/bin/truespan search "Who was on the jetty?" -L {LIBRARY} -w mysteries -k 3\n'
-        f"  .venv/bin/truespan status -L {LIBRARY} -w mysteries"
+        f"  .venv/bin/truespan status -L {LIBRARY} -w mysteries\n"
+        f"  .venv/bin/truespan serve -L {LIBRARY}   # then open http://127.0.0.1:8700/"
     )
 
 
@@ -222,6 +228,42 @@ def build_another(world: World) -> None:
     console.print(show_generations(world.generations.list()), markup=False, soft_wrap=True)
     console.print(show_promotion(world.generations.rollback()), markup=False)
     world.generations.remove(built.generation)
+
+
+def ask_over_http() -> None:
+    """Serve the library, ask as the reader did and as nobody may, and end the server."""
+    heading("truespan serve: the same over HTTP")
+    command = [sys.executable, "-m", "truespan", "serve", "-L", str(LIBRARY), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = server.stdout.readline().rpartition(" ")[2].strip() if server.stdout else ""
+            for path, body in (
+                ("v1/worlds/mysteries/readers/ann/retrieve", {"query": QUESTIONS[0], "top_k": 2}),
+                ("chat", {"query": QUESTIONS[0], "world": "mysteries"}),
+                ("v1/worlds/elsewhere/search", {"query": QUESTIONS[0]}),
+            ):
+                console.print(f"POST /{path}", markup=False)
+                console.print(f"  {posted(address + path, body)}", markup=False, soft_wrap=True)
+        finally:
+            server.terminate()
+
+
+def posted(address: str, body: dict[str, object]) -> str:
+    """Return what a server answered, in a line."""
+    request = urllib.request.Request(  # noqa: S310 -- our own server, started above.
+        address, json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request) as reply:  # noqa: S310
+            found = json.load(reply)
+            mode = reply.headers.get("X-Answer-Mode")
+    except urllib.error.HTTPError as problem:
+        told = json.load(problem)
+        return f"{problem.code} {told['code']}: {told['detail']} {told['advice']}"
+    if mode is not None:
+        return f"200, X-Answer-Mode: {mode}; {len(found['citations'])} citations"
+    funnel = found["metadata"]["funnel"]
+    return f"200 {found['status']}: {funnel['returned']} of {funnel['in_scope']} chunks read so far"
 
 
 def short(text: str, length: int) -> str:

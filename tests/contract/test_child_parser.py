@@ -377,7 +377,8 @@ def test_an_interrupt_does_not_reach_a_child(probing: ChildParser):
 INTERRUPTED = """
 import os, signal, threading
 from truespan.adapters.child.parser import ChildParser
-parser = ChildParser(module="tests.child_probe")
+# A busy machine may take its time to start the child; that is not what is tried here.
+parser = ChildParser(module="tests.child_probe", cpu_seconds=120)
 parser.parse("repeat", b"1", images=False)
 signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
 signal.setitimer(signal.ITIMER_REAL, 0.2)

@@ -6,7 +6,8 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
@@ -15,6 +16,7 @@ from typing import Any
 import uvicorn
 
 from truespan.doors.http.app import Serving, make_app
+from truespan.doors.http.process import config_of
 from truespan.engine.library import Library
 
 TIMEOUT = 60.0
@@ -149,6 +151,14 @@ def read_reply(connection: socket.socket, method: str = "GET") -> tuple[Told, bo
         reply.close()
 
 
+def until(holds: Callable[[], bool]) -> None:
+    """Return once something holds that nobody tells of; it must within a minute."""
+    waiting, end = threading.Event(), time.monotonic() + TIMEOUT
+    while not holds():
+        assert time.monotonic() < end
+        waiting.wait(0.01)
+
+
 class _Quiet(uvicorn.Server):
     """A server that ends its streams when it ends, as the real one does."""
 
@@ -170,17 +180,7 @@ def answering(library: Library, serving: Serving | None = None) -> Iterator[Clie
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
-        config = uvicorn.Config(
-            application.asgi,
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            ws="none",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=10,
-        )
-        server = _Quiet(config, ending)
+        server = _Quiet(config_of(application), ending)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         client = Client(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Everything that can be asked of MCP over HTTP, as single requests to a server without sessions."""
+"""Everything that can be asked of MCP over HTTP, as requests that stand alone."""
 
 from __future__ import annotations
 

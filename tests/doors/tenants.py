@@ -1,4 +1,4 @@
-"""Two worlds behind one door, keys of every kind to it, and a request for each call of its table."""
+"""Two worlds behind one door, keys of every kind to it, and a request for each of its calls."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def verb_sets() -> Iterator[list[str]]:
     """Give every set of verbs but the empty one, which no token can have."""
     verbs = sorted(Verb)
     for size in range(1, len(verbs) + 1):
-        yield from map(list, combinations(verbs, size))
+        yield from ([str(verb) for verb in chosen] for chosen in combinations(verbs, size))
 
 
 def dead_keys(here: Place, elsewhere: Path) -> dict[str, str]:
@@ -256,13 +256,14 @@ def timeless(body: bytes) -> bytes:
     if not body.startswith(b"{"):
         return body
     content = msgspec.json.decode(body)
-    return msgspec.json.encode(_without_time(content), order="sorted")
+    return msgspec.json.encode(without_time(content), order="sorted")
 
 
-def _without_time(value: object) -> object:
+def without_time(value: object) -> object:
+    """Return data without what differs from one request to the next like it."""
     if isinstance(value, dict):
-        return {k: 0 if k in PASSING else _without_time(v) for k, v in value.items()}
-    return [_without_time(one) for one in value] if isinstance(value, list) else value
+        return {k: 0 if k in PASSING else without_time(v) for k, v in value.items()}
+    return [without_time(one) for one in value] if isinstance(value, list) else value
 
 
 def by_name(name: str) -> Call:

@@ -25,7 +25,7 @@ EVIL = (
     "127.0.0.1@evil.example", "localhost:{port}@evil.example", "evil.example\\localhost",
     "user@localhost", "localhost:80:80", "localhost:evil", "localhost:-1", "localhost.",
     "127.0.0.2", "127.1", "2130706433", "0x7f000001", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]",
-    "::1", "[::1", "::1]", "[::1]evil.example", "[::1]:evil", "localhost localhost",
+    "::1", "[::1", "::1]", "[::1]evil.example", "[::1]8700", "[::1]:evil", "localhost localhost",
     "localhost,evil.example", "LOCALHOST.evil.example", "ｌocalhost", "http://localhost", "*", ".",
 )  # fmt: skip
 
@@ -85,9 +85,7 @@ def test_this_machine_s_own_names_are_answered(plain: Client, host: str) -> None
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("host", EVIL)
-def test_no_other_name_is_answered_at_any_address_with_any_method(
-    plain: Client, host: str
-) -> None:
+def test_no_other_name_is_answered_at_any_address_with_any_method(plain: Client, host: str) -> None:
     for address in ADDRESSES:
         for method in ("GET", "POST"):
             told = asked(plain, host, method=method, address=address)
@@ -120,7 +118,9 @@ def test_a_name_in_the_address_does_not_stand_for_the_header(plain: Client, targ
 
 
 @proves("http.local-and-checked")
-@pytest.mark.parametrize("host", ["lamp.example", "LAMP.example:80", "10.0.0.7:{port}", "[fe80::1]"])
+@pytest.mark.parametrize(
+    "host", ["lamp.example", "LAMP.example:80", "10.0.0.7:{port}", "[fe80::1]"]
+)
 def test_names_that_the_operator_added_are_answered_and_no_others(
     doors: dict[str, Client], host: str
 ) -> None:
@@ -198,9 +198,7 @@ def test_two_origins_are_none_of_ours(plain: Client, sharing: Client) -> None:
 
 
 def test_nothing_is_shared_unless_the_operator_says_with_whom(plain: Client) -> None:
-    told = asked(
-        plain, origin=OURS, method="OPTIONS", access_control_request_method="POST"
-    )
+    told = asked(plain, origin=OURS, method="OPTIONS", access_control_request_method="POST")
 
     assert told.code == "origin_refused"
     assert gave_nothing(told)
@@ -212,7 +210,9 @@ def test_a_page_that_may_ask_is_told_so_and_can_read_what_it_needs(sharing: Clie
         assert told.status == 200
         assert told.header("access-control-allow-origin") == OURS
         assert told.header("vary") == "Origin"
-        exposed = {one.strip() for one in str(told.header("access-control-expose-headers")).split(",")}
+        exposed = {
+            one.strip() for one in str(told.header("access-control-expose-headers")).split(",")
+        }
         assert {"X-Answer-Mode", "X-RAG-Domain", "Location", "Retry-After"} <= exposed
         assert told.header("access-control-allow-credentials") is None
     failed = asked(sharing, origin=OURS, address="/nowhere")
@@ -237,7 +237,7 @@ def test_a_page_that_may_ask_can_find_out_beforehand(sharing: Client) -> None:
 
 
 @proves("http.local-and-checked")
-@pytest.mark.parametrize("origin", [one for one in FOREIGN_ORIGINS])
+@pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
 def test_sharing_with_one_site_shares_with_no_other(sharing: Client, origin: str) -> None:
     for method in ("GET", "OPTIONS"):
         told = asked(sharing, origin=origin, method=method, access_control_request_method="POST")
@@ -254,7 +254,9 @@ def test_every_reply_forbids_guessing_keeping_and_framing(plain: Client) -> None
             assert told.header("cross-origin-resource-policy") == "same-origin"
             assert told.header("cache-control") in ("no-store", "no-cache"), address
             assert told.header("server") is None
-    assert "frame-ancestors 'none'" in str(asked(plain, address="/").header("content-security-policy"))
+    assert "frame-ancestors 'none'" in str(
+        asked(plain, address="/").header("content-security-policy")
+    )
 
 
 def test_the_default_is_this_machine_alone_without_sharing(tmp_path: Path) -> None:

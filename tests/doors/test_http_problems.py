@@ -1,4 +1,4 @@
-"""Every error at the HTTP door: its code, its status, whether to retry, and nothing it should not say."""
+"""Every error at the HTTP door: its code, its status, whether to retry, and no more than that."""
 
 from __future__ import annotations
 

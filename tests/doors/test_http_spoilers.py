@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.books import canaries, canary, plain_book
-from tests.doors.http_door import Client, Told, answering
+from tests.doors.http_door import Told, answering
 from tests.doors.mcp_asking import Message, addresses, messages, result_of
-from tests.doors.tenants import Names, Request, request
-from tests.doors.test_mcp_tenants import _timeless
+from tests.doors.tenants import Names, Request, request, without_time
 from tests.doors.test_tenants import CHANGING
 from tests.promises import proves
 from tests.worlds import Place, place
@@ -24,7 +23,7 @@ from truespan.engine.library import World
 
 LENGTH, READ = 120, 40
 CLOSED = Serving(keeping=Doorkeeping(needs_token=True), sessions=False)
-QUERIES = ("who was seen by the harbour?", canary(LENGTH - 3), "the lamp")
+QUERIES = ("who was seen by the harbour?", canary(LENGTH - 3))
 
 
 class Shelf:
@@ -46,10 +45,9 @@ class Shelf:
         """Give the names of things that have been read and of things that have not."""
         document, job = self.world.document("1"), self.world.jobs.list()[0].id
         chunks = [row[0] for row in self.here.sql("SELECT chunk_id FROM states ORDER BY reach")]
-        for chunk in (chunks[0], chunks[-1]):
-            for named in ("book.md", document.doc_id):
-                yield Names("world", named, chunk, f"{document.doc_id}/img_001.png", job,
-                            "record", "ann", "1", named, "domain")  # fmt: skip
+        for chunk, named in ((chunks[0], "book.md"), (chunks[-1], document.doc_id)):
+            yield Names("world", named, chunk, f"{document.doc_id}/img_001.png", job,
+                        "record", "ann", "1", named, "domain")  # fmt: skip
 
     def requests(self) -> list[Request | Message]:
         """Return every request that a reader's key can send, and all that it may not."""
@@ -59,8 +57,8 @@ class Shelf:
                 if call.name in ("createWorld", "deleteWorld") or call.form:
                     continue
                 asked += [with_query(request(call, names), query) for query in QUERIES]
-        for query in QUERIES:
-            asked += messages(addresses("world", "ann"), query, "book.md", "1")
+        asked += messages(addresses("world", "ann")[::2], QUERIES[0], "book.md", "1")
+        asked += messages(addresses("world", "ann")[:1], QUERIES[1], "book.md", "1")
         unique = {(str(one), *(repr(part) for part in parts(one))): one for one in asked}
         return list(unique.values())
 
@@ -81,9 +79,7 @@ def asked_for(one: Request | Message) -> set[str]:
 def shown(told: Told) -> tuple[object, ...]:
     kept = [pair for pair in told.headers if pair[0] not in ("date", "content-length")]
     content = told.header("content-type") or ""
-    body = _timeless(result_of(told)) if "json" in content or "event" in content else told.body
-    if isinstance(body, dict):
-        body.pop("record", None)
+    body = without_time(result_of(told)) if "json" in content or "event" in content else told.body
     return told.status, kept, body
 
 
@@ -132,7 +128,7 @@ def test_no_other_end_of_the_book_changes_a_byte_of_any_reply_to_its_reader(shel
             for one, first, now in zip(asked, before, replies(), strict=True):
                 assert now == first, (str(one), parts(one))
 
-    assert sum(reply[0] == 200 for reply in before) > 40
+    assert sum(reply[0] == 200 for reply in before) > 20
 
 
 @proves("search.non-interference", "reading.non-interference")
@@ -165,7 +161,7 @@ def test_no_other_world_changes_a_byte_of_any_reply(shelf: Shelf) -> None:
         deleted = replies()
 
     assert before == added == changed == deleted
-    assert sum(reply[0] == 200 for reply in before) > 60
+    assert sum(reply[0] == 200 for reply in before) > 30
 
 
 @proves("errors.no-secrets")
@@ -183,9 +179,7 @@ def test_no_log_at_any_level_has_a_query_a_token_or_a_word_of_a_document(
         told = client.json(
             "POST", "/v1/worlds/world/search", {"query": secret, "zqmember": 1}, token=shelf.reading
         )
-        client.json(
-            "POST", "/v1/worlds/world/search", {"query": secret}, token=shelf.reading
-        )
+        client.json("POST", "/v1/worlds/world/search", {"query": secret}, token=shelf.reading)
         client.send("GET", "/v1/worlds/zqworldcanary", token=shelf.reading)
         client.send("GET", "/zqaddresscanary?x=zqaddresscanary", hosts=["zqhostcanary"])
         client.send("BAD zq\x01canary", "/")
@@ -220,9 +214,9 @@ def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
             assert b"zqlongcanary" not in told.everything(), (path, told.body)
 
 
-def test_the_client_of_these_tests_would_hear_what_is_told(shelf: Shelf) -> None:
-    with answering(shelf.here.library) as client:
-        told: Told = Client(client.port).json(
-            "POST", "/v1/worlds/world/search", {"query": canary(LENGTH - 3)}
+def test_whoever_may_read_on_is_told_what_lies_ahead(shelf: Shelf) -> None:
+    with answering(shelf.here.library, CLOSED) as client:
+        told = client.json(
+            "GET", "/v1/worlds/world/documents/1/sentences?first=100", token=shelf.reading
         )
     assert canary(LENGTH - 3) in canaries(told.body.decode())

@@ -99,7 +99,11 @@ def test_the_same_key_with_anything_else_is_refused_and_does_nothing(
 
     told = client.json(method, path, content, headers=[("idempotency-key", "k")])
 
-    assert (told.status, told.code, told.content["retryable"]) == (422, "idempotency_key_reused", False)
+    assert (told.status, told.code, told.content["retryable"]) == (
+        422,
+        "idempotency_key_reused",
+        False,
+    )
     assert worlds(here) == ["new", "w"]
     assert here.library.world("w").reader("ann").books() == []
 
@@ -163,7 +167,11 @@ def test_while_the_first_is_at_work_the_second_is_told_to_wait(here: Place) -> N
         later = keyed(second, "k")
         second.close()
 
-    assert (busy.status, busy.code, busy.content["retryable"]) == (409, "idempotency_key_busy", True)
+    assert (busy.status, busy.code, busy.content["retryable"]) == (
+        409,
+        "idempotency_key_busy",
+        True,
+    )
     assert (reused.status, reused.code) == (422, "idempotency_key_reused")
     assert later.shown == done.shown
     assert worlds(here) == ["new", "w"]

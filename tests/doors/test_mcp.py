@@ -169,16 +169,12 @@ def test_the_position_is_told_for_the_current_and_for_a_named_book(ann: Session)
         assert [notice["code"] for notice in absent["warnings"]] == ["no_reading_position"]
 
 
-def test_a_book_that_is_not_there_is_an_error_with_its_code(ann: Session) -> None:
-    result = ann.call("retrieve_context", query=QUESTION, book="nowhere.md")
-
-    assert code_of(result) == "document_not_found"
-    assert texts_of(result)[0].startswith("document_not_found: ")
-
-
 @proves("reading.no-state")
-def test_a_book_without_a_position_gives_nothing_and_says_why(ann: Session) -> None:
-    result = ann.call("retrieve_context", query="What did the gardener hide?", book="other.md")
+@pytest.mark.parametrize("book", ["other.md", "nowhere.md"])
+def test_a_book_without_a_position_gives_nothing_and_says_why_and_so_does_no_book(
+    ann: Session, book: str
+) -> None:
+    result = ann.call("retrieve_context", query="What did the gardener hide?", book=book)
 
     found = found_in(result)
     assert (found["retrieved_chunks"], found["context"]) == ([], "")

@@ -7,9 +7,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
+from anyio import to_thread
 
 from tests.doors.mcp_clients import BOOK, HELLO
 from tests.doors.mcp_http import Address, connected, message_of, serving
@@ -17,6 +20,8 @@ from tests.promises import proves
 from tests.worlds import Place as Here
 from tests.worlds import place
 from truespan.doors.mcp.choice import Chosen, Place, Told, choose
+from truespan.doors.mcp.sessions import MOST_OF_ONE
+from truespan.doors.mcp.streamable import CHOSEN, Streamable
 from truespan.errors import CallerError, InvalidSettings, NotAllowed, WorldNotFound
 from truespan.model.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.model.token import Principal
@@ -82,6 +87,22 @@ def test_a_token_for_one_world_or_one_reader_needs_nothing_more(here: Here) -> N
         "owning",
         None,
     )
+
+
+def test_whoever_opens_too_many_sessions_loses_the_oldest_and_nobody_else_does(
+    here: Here, at: Address
+) -> None:
+    careless, careful = token(here, worlds="one"), token(here, worlds="one")
+    kept = at.begin(careful)
+    ended = at.begin(careless)
+    assert at.request("DELETE", careless, mcp_session_id=ended).status_code == 200
+
+    opened = [at.begin(careless) for _ in range(MOST_OF_ONE + 1)]
+
+    assert at.call(opened[0], "ping", careless).status_code == 404
+    assert [at.call(one, "ping", careless).status_code for one in opened[1:3]] == [200, 200]
+    assert at.call(opened[-1], "ping", careless).status_code == 200
+    assert at.call(kept, "ping", careful).status_code == 200
 
 
 @proves("authority.only-narrows")
@@ -283,6 +304,30 @@ def test_a_call_that_takes_long_holds_up_no_other(here: Here, at: Address) -> No
         slow.join(60)
 
     assert message_of(answers[0])["result"]["isError"] is False
+
+
+def test_the_server_knows_whether_a_call_is_still_at_work(here: Here) -> None:
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        waiting.set()
+        assert go_on.wait(60)
+
+    async def ask() -> list[bool]:
+        app = Streamable(here.library, Told(world="one", owner=True), sessions=False)
+        seen = [app.idle]
+        async with app.lifetime(), anyio.create_task_group() as calls:
+            chosen = choose(here.library, app._told, Principal(None, OWNER), Place())
+            request = SimpleNamespace(scope={CHOSEN: chosen})
+            calls.start_soon(app._run, request, lambda seat: seat.subject().search("key"))
+            await to_thread.run_sync(waiting.wait)
+            calls.cancel_scope.cancel()
+            seen.append(app.idle)
+            go_on.set()
+        return [*seen, app.idle]
+
+    here.embedder.before = wait
+    assert anyio.run(ask) == [True, False, True]
 
 
 def test_there_is_no_stream_that_could_stay_open(here: Here, at: Address) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.fuzz_http import BEARERS, Course, library_of, run, served_for
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory):
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with library_of(tmp_path_factory.mktemp("bearers")) as made:
         yield made
 
@@ -23,8 +24,7 @@ def test_schemathesis_finds_nothing_as_a_bearer(caller: str, library: Path, tmp_
     assert found.passed, found.report
 
 
-def test_a_call_that_is_open_to_everybody_is_noticed(library: Path, tmp_path: Path) -> None:
-    """The check for tokens looks at something: without one, on a server that says it needs one."""
+def test_the_server_that_bearers_are_tried_on_asks_for_a_token(library: Path) -> None:
     with served_for(library, BEARERS[1]) as server:
         assert server.under(None).get("/v1/worlds").status_code == 401
         assert server.get("/v1/worlds").status_code == 200

@@ -26,7 +26,7 @@ from truespan.model.job import JobState
 from truespan.model.upload import Upload
 
 STEPS = (*range(1, 5), *range(6, 60, 3))
-"""Each of the first ones, in which an upload becomes a job, and some of those that all jobs have."""
+"""The first ones, in which an upload becomes a job, and some of those that every job has."""
 TALE = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(60))
 
 

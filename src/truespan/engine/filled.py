@@ -18,7 +18,7 @@ from truespan.errors import (
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestReport, Progress
 from truespan.model.document import Document
-from truespan.model.scope import Scope
+from truespan.model.scope import Scope, Verb
 
 OnProgress = Callable[[Progress], None]
 
@@ -142,7 +142,10 @@ class FilledWorld(KeptWorld):
 
     @property
     def jobs(self) -> Jobs:
-        """Return the world's jobs."""
+        """Return the world's jobs, for whoever may read all of it or write to it."""
+        scope = self._scope()
+        if scope is not None and self._authority.may(Verb.WRITE, scope.world):
+            return Jobs(self._parts, scope)
         return Jobs(self._parts, self._readable())
 
     def _intake(self, scope: Scope) -> WorldIntake:

@@ -49,6 +49,15 @@ class HeldWorld:
         """Return who is asking."""
         return self._authority
 
+    def require_writable(self) -> None:
+        """Refuse whoever may not write here, before anything is brought.
+
+        Raises:
+            WorldNotFound: as for a world that is not there.
+        """
+        if not self._authority.may(Verb.WRITE, self._record().id):
+            raise WorldNotFound(self.id)
+
     def _record(self) -> WorldRecord:
         return existing(self._parts.store, self._authority, self.id, self.aim)
 

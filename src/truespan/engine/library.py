@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from pathlib import PurePath
 from types import TracebackType
+from uuid import UUID
 
 from truespan.engine.checkup import Checkup
 from truespan.engine.once import once
@@ -57,8 +58,11 @@ class Library:
             WorldExists: the name is taken.
             InvalidSettings: the name is blank or too long.
         """
-        if not isinstance(name, str) or not name.strip() or len(name) > 200:
-            raise InvalidSettings("A world needs a name of 1 to 200 characters.")
+        plain = isinstance(name, str) and name.strip() and name.strip().isprintable()
+        if not plain or len(name) > 200 or _is_id(name.strip()):
+            raise InvalidSettings(
+                "A world needs a name of 1 to 200 characters that can be printed, and is no id."
+            )
         record = self._parts.store.create_world(self._authority, name.strip())
         return World(self._parts, self._authority, self._repairs, record.id)
 
@@ -288,3 +292,11 @@ class Library:
         if record is None:
             raise WorldNotFound(reference)
         return record
+
+
+def _is_id(name: str) -> bool:
+    """Say whether a name could be taken for the id of a world."""
+    try:
+        return bool(UUID(name))
+    except ValueError:
+        return False

@@ -93,7 +93,8 @@ class Reader:
             raise DocumentNotFound(book)
         ref = RevisionRef(document.number, document.active)
         self._parts.store.set_position(scope, self.name, ref, chosen, current=current)
-        return self.where(book)
+        # Whoever may set a position may read the whole world, and need not be the reader.
+        return self._at(scope, document.doc_id)
 
     def where(self, book: str | None = None) -> Whereabouts:
         """Return how far the reader is in a book, or in the current one.
@@ -102,9 +103,13 @@ class Reader:
             PositionNotFound: there is no position in such a book.
         """
         scope = self._following()
-        positions = self._parts.store.positions(scope, self.name) if scope else []
-        found = book_of(positions, book)
-        if scope is None or found is None:
+        if scope is None:
+            raise PositionNotFound
+        return self._at(scope, book)
+
+    def _at(self, scope: Scope, book: str | None) -> Whereabouts:
+        found = book_of(self._parts.store.positions(scope, self.name), book)
+        if found is None:
             raise PositionNotFound
         return whereabouts(self._parts.store, scope, found)
 
@@ -181,7 +186,8 @@ class Reader:
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before the provider is asked.
-            DocumentNotFound: no document of the world has this name.
+            DocumentNotFound: no document has this name; to whoever may not see the documents, one
+                that is not there merely has no position.
         """
         request = ReadingRequest(query, top_k, book)
         with self._parts.watch.request(Request.READING) as course:
@@ -195,7 +201,8 @@ class Reader:
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
-            DocumentNotFound: no document of the world has this name.
+            DocumentNotFound: no document has this name; to whoever may not see the documents, one
+                that is not there merely has no position.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
         """
         return last_of(self.answer_stream(query, book))

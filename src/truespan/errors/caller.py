@@ -85,7 +85,10 @@ class Unauthorized(CallerError):
     code = "unauthorized"
 
     def __init__(self) -> None:
-        super().__init__("This needs a valid token.")
+        super().__init__(
+            "This needs a valid token.",
+            advice="Send it as 'Authorization: Bearer TOKEN'; the owner makes them.",
+        )
 
 
 class TokenNotFound(CallerError):

@@ -36,7 +36,9 @@ def checked_name(name: object) -> str:
         raise InvalidSettings("The name of an upload must be text.")
     spelled = unicodedata.normalize("NFC", name)
     if not spelled.strip(" .") or spelled != spelled.strip():
-        raise InvalidSettings("The name of an upload must not be blank, nor have blanks around it.")
+        raise InvalidSettings(
+            "The name of an upload must not be blank or only dots, nor have blanks around it."
+        )
     if "/" in spelled or "\\" in spelled:
         raise InvalidSettings("The name of an upload is that of a file, without any folder.")
     if not all(char.isprintable() or char in _JOINERS for char in spelled):

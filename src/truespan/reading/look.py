@@ -12,7 +12,7 @@ from truespan.model.document import RevisionRef
 from truespan.model.ids import ChunkId
 from truespan.model.names import Stage
 from truespan.model.reading import NOTHING_READ, Position, TailChunk
-from truespan.model.scope import Aim, Authority, Scope, World
+from truespan.model.scope import Aim, Authority, Scope, Verb, World
 from truespan.model.trail import Verified, Visible
 from truespan.ports import UNWATCHED, Clock, Course, Embedders, TrustedStore, VectorIndex
 from truespan.query.gather import Gathered, gather
@@ -69,7 +69,7 @@ class Lookout:
     def opened(self, authority: Authority, world: World, reader: str, book: str | None) -> Opened:
         """Open the named book, or the current one, at the recorded position."""
         if world.generation is None:
-            if book is not None:
+            if book is not None and authority.may(Verb.READ, world.id):
                 raise DocumentNotFound(book)
             return Opened(notices=(NO_POSITION,))
         whole = Scope(authority, world.id, world.generation)
@@ -112,8 +112,11 @@ class Lookout:
         return Look(self.store, self.index, scope, vector, ending, in_scope, seen, self.course)
 
     def _require_book(self, scope: Scope, world: World, book: str | None) -> None:
-        """Refuse a name that no document has; one that has no position is merely unreadable."""
-        if book is None:
+        """Refuse a name that no document has; one that has no position is merely unreadable.
+
+        To whoever may not see the world's documents the two are one, or names could be guessed.
+        """
+        if book is None or not scope.authority.may(Verb.READ, scope.world):
             return
         names = {
             name

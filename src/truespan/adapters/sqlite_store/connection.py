@@ -13,6 +13,7 @@ import apsw
 
 from truespan.adapters.disk_space import require_space
 from truespan.errors import (
+    InvalidConfiguration,
     InvalidSettings,
     LibraryTooNew,
     StorageFull,
@@ -95,6 +96,11 @@ class Connections:
             raise self._explained(error) from error
         except (apsw.CorruptError, apsw.NotADBError) as error:
             raise StoreDamaged("The library's database file is damaged.") from error
+        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+            raise InvalidConfiguration(
+                "The library's folder cannot be written.",
+                advice="It needs write access, for readers too; or use a copy of it.",
+            ) from error
         except OverflowError:
             # SQLite counts to 2**63; whatever is larger was asked for by a caller.
             raise InvalidSettings("A number is larger than any that is kept.") from None

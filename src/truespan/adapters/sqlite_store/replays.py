@@ -17,7 +17,11 @@ class SqliteReplays:
         """Note that a process is at work on a request; None if nobody has claimed the key."""
         now = self._clock.now()
         with self._connections.writing() as connection:
-            connection.execute("DELETE FROM replays WHERE created_at < ?", (now - KEPT_SECONDS,))
+            # What a clock that was wrong dated far ahead would otherwise be kept for as long.
+            connection.execute(
+                "DELETE FROM replays WHERE created_at NOT BETWEEN ? AND ?",
+                (now - KEPT_SECONDS, now + KEPT_SECONDS),
+            )
             found = fetch(
                 connection,
                 "SELECT fingerprint, process, reply FROM replays WHERE digest = ?",

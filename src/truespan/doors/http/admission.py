@@ -84,12 +84,13 @@ class Admission:
             Unauthorized: a token is needed and none came, or the one that came is not valid.
             TooManyRequests: this caller has sent too many.
         """
-        principal = self._known(authorizations)
+        principal = self.known(authorizations)
         if principal.token is not None and self.keeping.per_minute:
             self._count(principal.token)
         return principal
 
-    def _known(self, authorizations: list[bytes]) -> Principal:
+    def known(self, authorizations: list[bytes]) -> Principal:
+        """Return who asks, without counting it."""
         if not authorizations:
             if self.keeping.needs_token:
                 raise Unauthorized
@@ -128,8 +129,8 @@ def _name_of(host: str) -> str:
     """Return a Host header without its port, in small letters; nothing if it is none."""
     name, bracket, port = host.lower().rpartition("]")
     if bracket:
-        name, port = name + bracket, port.removeprefix(":") if port.startswith(":") else port
-        return name if not port or port.isdecimal() else ""
+        plain = not port or (port.startswith(":") and port[1:].isdecimal())
+        return name + bracket if plain else ""
     name, colon, port = host.lower().partition(":")
     return name if not colon or port.isdecimal() else ""
 

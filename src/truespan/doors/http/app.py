@@ -71,11 +71,13 @@ def make_app(library: Library, serving: Serving, ending: asyncio.Event) -> Appli
         default_world=serving.world,
     )
     calls = (*CALLS, *description(CALLS, needs_token=serving.keeping.needs_token), *page_calls())
-    routes = [Route(path, Doorway(house, found)) for path, found in by_path(calls).items()]
+    # Addresses are tried in their order; what is posted to is asked most.
+    addresses = sorted(by_path(calls).items(), key=lambda entry: "POST" not in entry[1])
+    routes = [Route(path, Doorway(house, found)) for path, found in addresses]
     told = Told(serving.world, serving.mcp_reader, serving.mcp_owner)
     mcp = mcp_app(library, told, sessions=serving.sessions)
     admitted = AdmittedDoor(house, mcp)
-    routes += [Route(path, admitted) for path in ("/mcp", "/mcp/{world}", "/mcp/{world}/{reader}")]
+    routes += [Route(path, admitted) for path in ("/mcp", "/mcp/{place:path}")]
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
@@ -86,7 +88,7 @@ def make_app(library: Library, serving: Serving, ending: asyncio.Event) -> Appli
 
     router = Router(routes, redirect_slashes=False, default=_nothing_here, lifespan=lifespan)
     gate = Gate(router, serving.keeping, time.monotonic)
-    return Application(gate, lambda: house.pool.idle and house.streams.idle)
+    return Application(gate, lambda: house.pool.idle and house.streams.idle and mcp.idle)
 
 
 async def _nothing_here(scope: Scope, _receive: Receive, send: Send) -> None:

@@ -58,14 +58,20 @@ def check_length(scope: Scope, limit: int) -> None:
         raise RequestTooLarge(limit)
 
 
-def limited(receive: Receive, limit: int) -> Receive:
-    """Return what receives the same messages, and refuses a body that turns out too long."""
-    length = 0
+def limited(receive: Receive, limit: int, seconds: float | None = None) -> Receive:
+    """Return what receives the same messages, and refuses a body that is too long, or too late."""
+    length, whole = 0, False
+    late = None if seconds is None else asyncio.get_running_loop().time() + seconds
 
     async def counted() -> Message:
-        nonlocal length
-        message = await receive()
+        nonlocal length, whole
+        try:
+            async with asyncio.timeout_at(None if whole else late):
+                message = await receive()
+        except TimeoutError:
+            raise DeadlineExceeded(seconds or 0.0) from None
         length += len(message.get("body", b""))
+        whole = whole or not message.get("more_body", False)
         if length > limit:
             raise RequestTooLarge(limit)
         return message

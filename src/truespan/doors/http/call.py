@@ -101,6 +101,8 @@ class Call:
     """Whether it changes something, so that an idempotency key is of use."""
     domains: bool = False
     """Whether X-RAG-Domain counts."""
+    before: Callable[[Asked], None] | None = None
+    """What is asked before a large body is read, so that it is not sent for nothing."""
     form: bool = False
     """Whether the body is an upload in place of JSON."""
     media_type: str = JSON
@@ -108,6 +110,8 @@ class Call:
     """Whether the reply may come as events instead."""
     open: bool = False
     """Whether anybody may ask, with a token or without."""
+    light: bool = False
+    """Whether it touches nothing of the library, and so needs no thread."""
     example: Mapping[str, Any] | None = field(default=None, hash=False)
     """A body that makes sense, for the OpenAPI document."""
     description: str = ""

@@ -9,17 +9,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan.doors.http import bodies
 from truespan.doors.http.admission import LOCAL, Admission
-from truespan.doors.http.call import JSON, Asked, Call, Events, Followed, Given, Reply
+from truespan.doors.http.call import JSON, Asked, Call, Event, Events, Followed, Given, Reply
 from truespan.doors.http.events import send_events, send_followed
 from truespan.doors.http.problems import problem_reply
 from truespan.doors.http.uploads import opened, read_form
-from truespan.errors import InvalidSettings, MethodNotAllowed, TruespanError
+from truespan.errors import InvalidSettings, MethodNotAllowed, Overloaded, TruespanError
 from truespan.model.replay import ReplayKey
 from truespan.model.token import Principal
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from truespan.engine.library import Library
 
 _ENCODER = msgspec.json.Encoder()
+_NEVER = threading.Event()
+"""Never set: where nobody looks whether the caller is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +93,15 @@ class Doorway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever becomes of it."""
-        gone = threading.Event()
         try:
             call = self._called(scope["method"])
             scope["truespan.call"] = call
-            given = await self._given(call, scope, receive, gone)
+            given = await self._given(call, scope, receive)
         except TruespanError as error:
             given = problem_reply(error)
+        except asyncio.CancelledError:
+            # The server ends and has waited long enough; whoever asked may ask the next one.
+            given = problem_reply(Overloaded())
         except Exception as error:
             given = problem_reply(self._house.on_bug("request", error))
         await self._send(given, receive, send)
@@ -109,36 +114,55 @@ class Doorway:
             raise MethodNotAllowed({*self._calls, *heads})
         return call
 
-    async def _given(
-        self, call: Call, scope: Scope, receive: Receive, gone: threading.Event
-    ) -> Given:
-        message = Message(
-            scope,
-            call,
-            bodies.header(scope, b"authorization"),
-            query=bodies.read_query(call.asks, scope["query_string"]),
-        )
-        limits, pool = self._house.limits, self._house.pool
+    async def _given(self, call: Call, scope: Scope, receive: Receive) -> Given:
+        query = bodies.read_query(call.asks, scope["query_string"])
+        told = bodies.header(scope, b"authorization")
         if call.form:
-            return await self._uploaded(message, receive)
-        body = await bodies.whole_body(
+            return await self._uploaded(Message(scope, call, told, query=query), receive)
+        limits, admission = self._house.limits, self._house.admission
+        if admission.keeping.needs_token and not call.open and call.takes is not None:
+            # Nobody's bytes are taken in before it is known whose they are.
+            await self._house.pool.run(partial(admission.known, told))
+        sent = await bodies.whole_body(
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
-        if call.takes is not None:
-            message = replace(message, body=bodies.read_json(call.takes, scope, body))
-        message = replace(message, fingerprint=partial(_digest, scope, body))
-        leaving = asyncio.create_task(_leaves(receive, gone)) if call.streams else None
+        if call.takes is None and sent.strip():
+            raise InvalidSettings("This address takes no body.")
+        body = None if call.takes is None else bodies.read_json(call.takes, scope, sent)
+        message = Message(scope, call, told, body, query, partial(_digest, scope, sent))
+        if call.light:
+            return self._asked(message, _NEVER)
+        if call.streams:
+            return await self._awaited(message, receive)
+        return await self._house.pool.run(
+            partial(self._asked, message, _NEVER), seconds=limits.seconds
+        )
+
+    async def _awaited(self, message: Message, receive: Receive) -> Given:
+        """Ask for what may wait for a model, in threads of its own: the rest must not wait for it.
+
+        It stops when whoever asked has gone.
+        """
+        gone = threading.Event()
+        leaving = asyncio.create_task(_leaves(receive, gone))
         try:
-            seconds = limits.seconds
-            return await pool.run(partial(self._asked, message, gone), seconds=seconds)
+            return await self._house.streams.run(
+                partial(self._asked, message, gone), seconds=self._house.limits.seconds
+            )
         finally:
-            if leaving is not None:
-                leaving.cancel()
+            leaving.cancel()
 
     async def _uploaded(self, message: Message, receive: Receive) -> Given:
         """Take an upload; whoever may not is told so before the bytes come."""
         limits, pool = self._house.limits, self._house.pool
-        principal = await pool.run(partial(self._house.admission.admit, message.authorizations))
+
+        def admitted() -> Principal:
+            known = self._house.admission.admit(message.authorizations)
+            if message.call.before is not None:
+                message.call.before(self._request(message, known, _NEVER))
+            return known
+
+        principal = await pool.run(admitted)
         parts = await read_form(
             message.scope, receive, limit=limits.upload, seconds=limits.upload_seconds
         )
@@ -150,7 +174,7 @@ class Doorway:
                     body=form,
                     fingerprint=lambda: _digest(message.scope, form.fingerprint()),
                 )
-                return self._answered(filled, principal, threading.Event())
+                return self._answered(filled, principal, _NEVER)
 
         return await pool.run(taken, seconds=limits.seconds)
 
@@ -158,27 +182,36 @@ class Doorway:
         """Admit the caller and ask the engine. This and all below runs in a thread."""
         if message.call.open:
             return self._answered(message, LOCAL, gone)
-        principal = self._house.admission.admit(message.authorizations)
-        return self._answered(message, principal, gone)
+        admission, told = self._house.admission, message.authorizations
+        given = self._answered(message, admission.admit(told), gone)
+        if not isinstance(given, Followed):
+            return given
+
+        def look() -> tuple[Event, bool]:
+            # A token that is revoked meanwhile sees no more, however long a job takes.
+            admission.known(told)
+            return given.look()
+
+        return Followed(look, given.first)
 
     def _answered(self, message: Message, principal: Principal, gone: threading.Event) -> Given:
-        call, house = message.call, self._house
-        domain = message.header(b"x-rag-domain") if call.domains else None
+        call, asked = message.call, self._request(message, principal, gone)
         key = message.header(b"idempotency-key") if call.writes else None
-        library = house.library.under(principal.authority)
-        asked = Asked(
-            library=library,
-            principal=principal,
-            path=message.scope.get("path_params", {}),
-            body=message.body,
-            query=message.query,
-            domain=domain,
-            default_world=house.default_world,
-            gone=gone.is_set,
-        )
         if key is None:
             return _encoded(call.run(asked))
-        return _once(library, principal, key, message, lambda: call.run(asked))
+        return _once(asked.library, principal, key, message, lambda: call.run(asked))
+
+    def _request(self, message: Message, principal: Principal, gone: threading.Event) -> Asked:
+        return Asked(
+            library=self._house.library.under(principal.authority),
+            principal=principal,
+            path=_named(message.scope.get("path_params", {})),
+            body=message.body,
+            query=message.query,
+            domain=message.header(b"x-rag-domain") if message.call.domains else None,
+            default_world=self._house.default_world,
+            gone=gone.is_set,
+        )
 
     async def _send(self, given: Given, receive: Receive, send: Send) -> None:
         house = self._house
@@ -200,12 +233,13 @@ class AdmittedDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with whoever sent it, or tell why not."""
         house, told = self._house, bodies.header(scope, b"authorization")
-        limit = house.limits.body
+        limits = house.limits
         try:
-            bodies.check_length(scope, limit)
+            bodies.check_length(scope, limits.body)
             principal = await house.pool.run(partial(house.admission.admit, told))
             scope["state"] = {**scope.get("state", {}), "principal": principal}
-            await self._inner(scope, bodies.limited(receive, limit), send)
+            bounded = bodies.limited(receive, limits.body, limits.body_seconds)
+            await self._inner(scope, bounded, send)
         except TruespanError as error:
             # The body is read before anything is sent, so there is still somebody to tell.
             await send_reply(problem_reply(error), send)
@@ -265,6 +299,18 @@ def _once(
     caller = ReplayKey(principal.token or "", key)
     kept = msgspec.msgpack.decode(library.once(caller, message.fingerprint(), work), type=_Kept)
     return Reply(kept.body, kept.status, kept.headers, kept.media_type)
+
+
+def _named(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return what an address names, as it is spelled there.
+
+    Raises:
+        InvalidSettings: it is no text.
+    """
+    try:
+        return {name: unquote(value, errors="strict") for name, value in parameters.items()}
+    except UnicodeDecodeError:
+        raise InvalidSettings("The address is not UTF-8.") from None
 
 
 def _digest(scope: Scope, body: bytes) -> bytes:

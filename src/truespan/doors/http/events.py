@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -98,7 +99,9 @@ async def send_followed(
                 break
             await asyncio.wait({leaving}, timeout=SECONDS_BETWEEN_LOOKS)
             quiet += SECONDS_BETWEEN_LOOKS
-            event, over = await pool.run(given.look)
+            with contextlib.suppress(Overloaded):
+                # Whoever follows can wait for the next look.
+                event, over = await pool.run(given.look)
     except TruespanError as error:
         await _tell(send, _problem(error))
     except Exception as error:

@@ -46,6 +46,8 @@ class Gate:
             await self._inner(scope, receive, send)
             return
         began, told = self._now(), _Told(send)
+        # Divided as it was sent: a name may hold a slash, which is spelled %2F in an address.
+        scope["path"] = scope["raw_path"].decode("latin-1")
         try:
             told.origin = self._checked(scope)
         except TruespanError as error:
@@ -63,10 +65,10 @@ class Gate:
         fetched = {
             name: value for name, value in scope["headers"] if name.startswith(b"sec-fetch-")
         }
+        navigates = fetched.get(b"sec-fetch-mode") == b"navigate"
         # Following a link from another site to the page is harmless: it carries nothing.
-        cross_site = (
-            fetched.get(b"sec-fetch-site") == b"cross-site"
-            and fetched.get(b"sec-fetch-mode") != b"navigate"
+        cross_site = fetched.get(b"sec-fetch-site") == b"cross-site" and not (
+            scope["method"] in ("GET", "HEAD") and navigates
         )
         return self._keeping.check_origin(header(scope, b"origin"), host, cross_site=cross_site)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -34,7 +33,7 @@ _STREAMED = {"started": Started, "piece": Piece, "finished": Answer, "problem": 
 _FOLLOWED = {"job": JobSummary, "problem": ProblemDetails}
 
 
-def description(calls: Iterable[Call], *, needs_token: bool = False) -> tuple[Call, ...]:
+def description(calls: tuple[Call, ...], *, needs_token: bool = False) -> tuple[Call, ...]:
     """Return the address of the OpenAPI document, which is written when it is first asked for."""
     own = Call(
         "GET",
@@ -52,22 +51,14 @@ def description(calls: Iterable[Call], *, needs_token: bool = False) -> tuple[Ca
 @cache
 def document(calls: tuple[Call, ...], *, needs_token: bool) -> bytes:
     """Return the document of these calls; the same calls give the same bytes."""
-    given = [_described(kind) for call in calls for kind in (call.gives, call.takes)]
-    events = [*_STREAMED.values(), *_FOLLOWED.values()]
-    kinds = [kind for kind in dict.fromkeys([*given, *events]) if kind is not None]
-    schemas, components = msgspec.json.schema_components(kinds, ref_template=_SCHEMAS)
-    by_kind = dict(zip(kinds, schemas, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
-    for call in calls:
-        at = paths.setdefault(re.sub(r":\w+}", "}", call.path), {})
-        at[call.method.lower()] = _operation(call, by_kind)
+    by_kind, components = _schemas(calls)
     whole = {
         "openapi": "3.1.0",
         "info": _INFO,
         "servers": [{"url": "/", "description": "The server that gave this document."}],
         "security": [{"bearer": []}] if needs_token else [{}, {"bearer": []}],
         "tags": [{"name": name, "description": words} for name, words in TOPIC_WORDS.items()],
-        "paths": paths,
+        "paths": _paths(calls, by_kind),
         "components": {
             "schemas": {name: _narrowed(name, components[name]) for name in sorted(components)},
             "examples": problem_examples(calls),
@@ -94,9 +85,21 @@ _BEARER = {
 }
 
 
-def _described(kind: Any) -> Any:
-    """Return the type that stands for a reply or a body; None where there is no JSON."""
-    return None if kind is bytes else kind
+def _schemas(calls: tuple[Call, ...]) -> tuple[dict[Any, Schema], dict[str, Schema]]:
+    """Return how each type is referred to, and what the types say, by their names."""
+    given = [kind for call in calls for kind in (call.gives, call.takes)]
+    events = [*_STREAMED.values(), *_FOLLOWED.values()]
+    kinds = [kind for kind in dict.fromkeys([*given, *events]) if kind not in (None, bytes)]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_SCHEMAS)
+    return dict(zip(kinds, schemas, strict=True)), components
+
+
+def _paths(calls: tuple[Call, ...], by_kind: dict[Any, Schema]) -> dict[str, Any]:
+    paths: dict[str, dict[str, Any]] = {}
+    for call in calls:
+        at = paths.setdefault(re.sub(r":\w+}", "}", call.path), {})
+        at[call.method.lower()] = _operation(call, by_kind)
+    return paths
 
 
 def _operation(call: Call, by_kind: dict[Any, Schema]) -> dict[str, Any]:

@@ -43,7 +43,16 @@ def _file(name: str | None, asked: Asked) -> Reply:
 def page_calls() -> tuple[Call, ...]:
     """Return the addresses of the page. They are no part of the API, and give out no secret."""
     return (
-        Call("GET", "/", "page", "The page", partial(_file, "index.html"), bytes, open=True),
+        Call(
+            "GET",
+            "/",
+            "page",
+            "The page",
+            partial(_file, "index.html"),
+            bytes,
+            open=True,
+            light=True,
+        ),
         Call(
             "GET",
             "/page/{name}",
@@ -52,5 +61,6 @@ def page_calls() -> tuple[Call, ...]:
             partial(_file, None),
             bytes,
             open=True,
+            light=True,
         ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -15,7 +16,8 @@ from types import FrameType
 
 import uvicorn
 
-from truespan.doors.http.app import Serving, make_app
+from truespan.doors.http.app import Application, Serving, make_app
+from truespan.doors.http.connection import BoundedConnection
 from truespan.engine.library import Library
 
 PATIENCE = 10
@@ -39,10 +41,26 @@ def work(
     service: Service, listener: socket.socket, library: Library, on_started: Callable[[], None]
 ) -> int:
     """Serve in this process, on a socket that listens already."""
+    # Requests that cannot be read are the senders' business, and there may be many.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     ending = asyncio.Event()
     application = make_app(library, service.serving, ending)
-    config = uvicorn.Config(
+    library.resume_waiting()
+    _Server(config_of(application), ending, on_started).run(sockets=[listener])
+    if not application.is_idle():
+        # A call is still at work and cannot be interrupted. What was committed stays.
+        library.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    return 0
+
+
+def config_of(application: Application) -> uvicorn.Config:
+    """Return how uvicorn serves an application."""
+    return uvicorn.Config(
         application.asgi,
+        http=BoundedConnection,
         log_config=None,
         access_log=False,
         lifespan="on",
@@ -53,15 +71,6 @@ def work(
         timeout_graceful_shutdown=PATIENCE,
         backlog=BACKLOG,
     )
-    library.resume_waiting()
-    _Server(config, ending, on_started).run(sockets=[listener])
-    if not application.is_idle():
-        # A call is still at work and cannot be interrupted. What was committed stays.
-        library.close()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
-    return 0
 
 
 class _Server(uvicorn.Server):

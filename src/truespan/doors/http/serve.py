@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from truespan.model.token import TokenState
 from truespan.settings import Settings, read_settings, share_metrics
 from truespan.settings.catalogue import MEBIBYTE
 
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[?[0-9a-f:.]+\]?", re.ASCII)
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- told apart here, and bound only if somebody asks.
 
 
@@ -47,6 +49,7 @@ def serve(service: Service, on_ready: Callable[[str], None]) -> int:
 def _prepared(service: Service, settings: Settings, library: Library) -> Serving:
     """Return how to serve, with what the settings say; refuse what would be open to everybody."""
     _check(service)
+    _check_names(settings)
     local = is_loopback(service.host)
     needs_token = service.require_token or not local
     if not local and not _has_tokens(library):
@@ -93,6 +96,29 @@ def _check(service: Service) -> None:
         raise InvalidSettings("Say which world MCP is for.", advice="Give --world NAME.")
 
 
+def _check_names(settings: Settings) -> None:
+    """Refuse names that no request would ever match, however they were meant.
+
+    Raises:
+        InvalidConfiguration: one of them is no host, or no origin.
+    """
+    for host in settings.http_hosts_listed:
+        if not _HOST.fullmatch(host):
+            raise InvalidConfiguration(
+                f"http_hosts has {host!r}, which is no name of a host.",
+                advice="Give names or addresses alone, without scheme, port or '*'.",
+            )
+    for origin in settings.http_origins_listed:
+        scheme, _, rest = origin.partition("://")
+        host, colon, port = rest.rpartition(":") if rest[-1:].isdigit() else (rest, "", "")
+        plain = _HOST.fullmatch(host if colon else rest) is not None
+        if scheme not in ("http", "https") or not plain or (colon and not port.isdecimal()):
+            raise InvalidConfiguration(
+                f"http_origins has {origin!r}, which is no origin.",
+                advice="Give scheme, host and port alone, such as https://reader.example.org.",
+            )
+
+
 def _has_tokens(library: Library) -> bool:
     tokens = library.tokens
     return any(tokens.state(record) is TokenState.ACTIVE for record in tokens.list())
@@ -122,7 +148,7 @@ def _listening(service: Service) -> Iterator[socket.socket]:
         except OSError as error:
             raise InvalidConfiguration(
                 f"Nothing can be served at {service.host}, port {service.port}: {error.strerror}.",
-                advice="Choose another with --port; 0 takes one that is free.",
+                advice="Choose another with --host or --port; port 0 takes one that is free.",
             ) from None
         listener.listen(BACKLOG)
         yield listener

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,13 +19,23 @@ from starlette.types import Receive, Scope
 from truespan.doors.http.bodies import convert, media_type, pieces
 from truespan.doors.http.call import FORM
 from truespan.doors.http.shapes import Body, Label
-from truespan.errors import DeadlineExceeded, InvalidSettings, MediaTypeUnsupported
+from truespan.errors import (
+    DeadlineExceeded,
+    InternalError,
+    InvalidSettings,
+    MediaTypeUnsupported,
+    StorageFull,
+    TruespanError,
+)
 from truespan.model.upload import Upload
 
 MOST_FILES = 100
 MOST_FIELDS = 200
 LONGEST_FIELD = 4096
 _BLOCK = 1 << 20
+_ADVICE = (
+    f"Send at most {MOST_FILES} parts named file, and fields of at most {LONGEST_FIELD} bytes."
+)
 
 
 class Declaration(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,7 +84,7 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
     """
     if media_type(scope) != FORM:
         raise MediaTypeUnsupported(FORM)
-    parser = MultiPartParser(
+    parser = _WholeForm(
         Headers(scope=scope),
         pieces(scope, receive, limit),
         max_files=MOST_FILES,
@@ -82,11 +93,39 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
     )
     try:
         async with asyncio.timeout(seconds):
-            return await parser.parse()
+            found = await parser.parse()
     except TimeoutError:
         raise DeadlineExceeded(seconds) from None
+    except OSError as error:
+        raise _unwritten(error) from None
     except (MultiPartException, KeyError, ValueError, UnicodeDecodeError):
-        raise InvalidSettings("The form cannot be read.", advice="Send parts named file.") from None
+        raise InvalidSettings("The form cannot be read.", advice=_ADVICE) from None
+    if not parser.ended:
+        parser.let_go()
+        raise InvalidSettings("The form ends before its last part.", advice=_ADVICE)
+    return found
+
+
+def _unwritten(error: OSError) -> TruespanError:
+    """Say whether files that come could not be kept for lack of room."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return InternalError("error of the folder for temporary files")
+    return StorageFull(0, 0)
+
+
+class _WholeForm(MultiPartParser):
+    """Notices whether a form came to its end; one that was cut would lose files in silence."""
+
+    ended = False
+
+    def on_end(self) -> None:
+        """Take note of the end."""
+        self.ended = True
+
+    def let_go(self) -> None:
+        """Close every file, also of a part that did not come whole."""
+        for file in self._files_to_close_on_error:
+            file.close()
 
 
 @contextmanager

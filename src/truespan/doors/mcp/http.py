@@ -55,6 +55,11 @@ class McpApp:
             finally:
                 waiting.cancel_scope.cancel()
 
+    @property
+    def idle(self) -> bool:
+        """Say whether no call is at work on the library, also of clients that have gone."""
+        return self._serving is None or self._serving.idle
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         self._wanted.set()

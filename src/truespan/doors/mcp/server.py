@@ -73,6 +73,8 @@ def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
             return await called(None)
         return await reported(context.session, called)
 
+    # Without it, the newer protocol lists all tools before each call, to look one of them up.
+    server.get_tool_input_schema = {tool.name: tool.input_schema for tool in listed.tools}.get
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
 

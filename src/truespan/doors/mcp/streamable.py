@@ -26,6 +26,7 @@ from truespan.doors.mcp.choice import Chosen, Place, Told, choose
 from truespan.doors.mcp.engine import PATIENCE
 from truespan.doors.mcp.logs import outlined
 from truespan.doors.mcp.server import Work, make_server, unforeseen
+from truespan.doors.mcp.sessions import Sessions
 from truespan.doors.mcp.tools import OWNING, READING, Role
 from truespan.errors import MethodNotAllowed, RouteNotFound, TruespanError
 from truespan.model.token import Principal
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 MOST_BODY = 1 << 20
 """Bytes of a request: the longest selection that may be asked about is far shorter."""
-MOST_SESSIONS = 1000
+MOST_SESSIONS = 10_000
+"""Of all callers together, for each role."""
 IDLE_SECONDS = 30 * 60
 MOST_CALLS = 32
 """Calls at work at once; the others wait."""
@@ -57,6 +59,7 @@ class Streamable:
         self._sessions = sessions
         self._served: dict[str, StreamableHTTPSessionManager] = {}
         self._calls: anyio.CapacityLimiter | None = None
+        self._opened = Sessions()
 
     @asynccontextmanager
     async def lifetime(self) -> AsyncIterator[None]:
@@ -64,13 +67,20 @@ class Streamable:
         self._calls = anyio.CapacityLimiter(MOST_CALLS)
         try:
             async with AsyncExitStack() as running:
-                running.enter_context(outlined("mcp"))
+                # The second one's debug lines hold every event whole, and so the text of documents.
+                for name in ("mcp", "sse_starlette"):
+                    running.enter_context(outlined(name))
                 for role in (READING, OWNING):
                     self._served[role.name] = self._serving(role)
                     await running.enter_async_context(self._served[role.name].run())
                 yield
         finally:
             await self._settle(self._calls)
+
+    @property
+    def idle(self) -> bool:
+        """Say whether no call is at work on the library."""
+        return self._calls is None or not self._calls.borrowed_tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as whoever asks may be answered, or say what would have to change."""
@@ -82,9 +92,13 @@ class Streamable:
         except TruespanError as error:
             chosen, answering = None, _problem(error)
         except Exception as error:
+            self._library.count_bug()
             chosen, answering = None, _problem(unforeseen("choice", error))
         seen = {**scope, CHOSEN: chosen, "user": _holder(chosen) if chosen else None}
-        await answering(seen, receive, send)
+        if chosen is None or not self._sessions:
+            await answering(seen, receive, send)
+        else:
+            await self._opened.answer(answering, str(chosen.holder), seen, receive, send)
 
     def _choose(self, scope: Scope) -> Chosen:
         principal: Principal = scope["state"]["principal"]
@@ -110,9 +124,14 @@ class Streamable:
 
     async def _settle(self, calls: anyio.CapacityLimiter) -> None:
         """Wait until no call is at work on the library, which is about to be closed."""
+        places = [object() for _ in range(MOST_CALLS)]
+        taken: list[object] = []
         with anyio.move_on_after(PATIENCE, shield=True):
-            for _ in range(MOST_CALLS):
-                await calls.acquire_on_behalf_of(object())
+            for place in places:
+                await calls.acquire_on_behalf_of(place)
+                taken.append(place)
+        for place in taken:
+            calls.release_on_behalf_of(place)
 
 
 def _place(scope: Scope) -> Place:

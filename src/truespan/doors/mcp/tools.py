@@ -13,7 +13,7 @@ from truespan.doors.mcp import plain
 from truespan.doors.mcp.prompts import OWNING_PROMPTS, READING_PROMPTS, Prompt
 from truespan.doors.mcp.resources import ReaderShelf, Shelf, WorldShelf
 from truespan.doors.mcp.schema import schema_of_arguments, schema_of_result
-from truespan.errors import DocumentNotFound, PositionNotFound
+from truespan.errors import PositionNotFound
 from truespan.model.bundle import ContextBundle, Notice, SearchResult
 
 if TYPE_CHECKING:
@@ -79,11 +79,7 @@ def _get_reading_position(reader: Reader, asked: given.PositionArguments) -> pla
 
 
 def _retrieve_context(reader: Reader, asked: given.ReadingArguments) -> ContextBundle:
-    try:
-        return reader.retrieve(asked.query, book=asked.book, top_k=asked.top_k)
-    except DocumentNotFound as error:
-        error.advice = "The tool list_books names the books."
-        raise
+    return reader.retrieve(asked.query, book=asked.book, top_k=asked.top_k)
 
 
 def _search(world: World, asked: given.SearchArguments) -> SearchResult:

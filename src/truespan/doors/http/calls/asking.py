@@ -103,12 +103,22 @@ def answered(asked: Asked, events: Iterator[AnswerEvent], *, streamed: bool) -> 
         headers += ((DOMAIN, asked.domain),)
     if streamed:
         return Events(_told(first, events), headers)
-    for event in events:
-        if isinstance(event, Finished):
-            return Reply(event.answer, headers=headers)
-        if asked.gone():
-            # Nobody waits for it: leaving the loop ends the request to the model.
-            raise Interrupted
+    return Reply(_whole(asked, events), headers=headers)
+
+
+def _whole(asked: Asked, events: Iterator[AnswerEvent]) -> Answer:
+    """Return the answer when it is all there; whoever leaves ends the request to the model."""
+    try:
+        for event in events:
+            if isinstance(event, Finished):
+                return event.answer
+            if asked.gone():
+                raise Interrupted
+    finally:
+        # The error that is raised holds on to what raised it, so nothing ends by itself here.
+        close = getattr(events, "close", None)
+        if close is not None:
+            close()
     raise InternalError("end of an answer")
 
 
@@ -130,14 +140,16 @@ def _meant(asked: Asked) -> World:
     named = asked.body.world
     if asked.domain is not None:
         return asked.library.domain(asked.domain, world=named)
-    if named is None and asked.default_world is None:
-        seen = asked.library.worlds()
-        if len(seen) != 1:
-            raise InvalidSettings(
-                "Say which world is meant.", advice='Send "world", or the header X-RAG-Domain.'
-            )
-        return asked.library.world(seen[0].id)
-    return asked.library.world(named or asked.default_world or "")
+    if named is not None:
+        return asked.library.world(named)
+    seen = [world.id for world in asked.library.worlds()]
+    # What the operator named may be nothing that this caller knows of.
+    usual = [world for world in seen if world == asked.default_world] or seen
+    if len(usual) != 1:
+        raise InvalidSettings(
+            "Say which world is meant.", advice='Send "world", or the header X-RAG-Domain.'
+        )
+    return asked.library.world(usual[0])
 
 
 def _usage(asked: Asked) -> Reply:

@@ -30,6 +30,10 @@ def _list(asked: Asked) -> Reply:
     return Reply(shapes.DocumentList(documents=[*map(shapes.document_entry, found)]))
 
 
+def _may_upload(asked: Asked) -> None:
+    asked.world().require_writable()
+
+
 def _upload(asked: Asked) -> Reply:
     world = asked.world()
     return accepted(world, world.submit_uploads(asked.body.uploads, **asked.body.declared))
@@ -99,6 +103,7 @@ CALLS = (
         _upload,
         shapes.OneJob,
         status=202,
+        before=_may_upload,
         form=True,
         errors=(WorldNotFound, InvalidSettings, SourceTooLarge, StorageFull, ProfileMismatch),
         writes=True,

@@ -103,7 +103,7 @@ CALLS = (
         errors=_ERRORS,
         writes=True,
         description="Asks a job to stop before its next step. What it did stays, and it can be "
-        "resumed.",
+        "resumed, unless it was an upload: its files are removed then.",
     ),
     Call(
         "POST",

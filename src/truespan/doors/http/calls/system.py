@@ -32,6 +32,7 @@ CALLS = (
         _health,
         shapes.Alive,
         open=True,
+        light=True,
         description="Answers as long as the server runs; nothing of the library is touched.",
     ),
     Call(
