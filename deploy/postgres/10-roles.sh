@@ -1,0 +1,19 @@
+#!/bin/sh
+# Makes the two roles and the database that docs/postgres.md describes. The image runs this once, while
+# its volume is empty; the passwords are those of the two addresses.
+set -eu
+secrets=${SECRETS_MOUNT:-/run/secrets}
+password_in() {
+	sed -n 's#^postgresql://truespan_[a-z]*:\([0-9A-Za-z]\{32,\}\)@.*#\1#p' "$secrets/$1"
+}
+owner=$(password_in store_owner_url)
+application=$(password_in store_url)
+if [ -z "$owner" ] || [ -z "$application" ]; then
+	echo "store-url or store-owner-url is not as deploy/make-secrets.sh makes it." >&2
+	exit 1
+fi
+psql --set=ON_ERROR_STOP=1 --username="${POSTGRES_USER:-postgres}" --dbname=postgres <<SQL
+CREATE ROLE truespan_owner LOGIN CREATEROLE PASSWORD '$owner';
+CREATE ROLE truespan_app LOGIN PASSWORD '$application';
+CREATE DATABASE truespan OWNER truespan_owner ENCODING 'UTF8' TEMPLATE template0;
+SQL
