@@ -24,6 +24,7 @@ from psycopg import sql
 from truespan.adapters.postgres_store import PostgresStore
 from truespan.adapters.postgres_store.connection import Address
 from truespan.adapters.postgres_store.schema import SHARED_TABLES, prepare_store
+from truespan.adapters.procrastinate_queue.schema import prepare_queue
 from truespan.model.keys import Secret
 from truespan.ports import Clock
 
@@ -77,6 +78,9 @@ class Database:
                 admin.execute(
                     sql.SQL("DELETE FROM {}").format(sql.Identifier("truespan_shared", table))
                 )
+            admin.execute("SET search_path = truespan_queue")
+            admin.execute("DELETE FROM truespan_queue.procrastinate_jobs")
+            admin.execute("DELETE FROM truespan_queue.procrastinate_workers")
             admin.execute(
                 "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'"
             )
@@ -191,7 +195,7 @@ def fresh_database(*, prepared: bool = True) -> Database:
 @cache
 def _template() -> str:
     made = fresh_database(prepared=False)
-    prepare_store(made.owner_url, APPLICATION)
+    prepare_store(made.owner_url, APPLICATION, also=prepare_queue)
     with made.server.admin() as admin:
         admin.execute(
             sql.SQL("ALTER DATABASE {} RENAME TO {}").format(

@@ -73,6 +73,7 @@ THIRD_PARTY = {
     "apsw": "adapters/sqlite_store/",
     "psycopg": "adapters/postgres_store/",
     "psycopg_pool": "adapters/postgres_store/",
+    "procrastinate": "adapters/procrastinate_queue/",
     "qdrant_edge": "adapters/edge/",
     "qdrant_client": "adapters/qdrant_server/",
     "httpx": "adapters/qdrant_server/",

@@ -23,6 +23,7 @@ from truespan.adapters.postgres_store.schema import (
     prepare_store,
     role_of,
 )
+from truespan.adapters.procrastinate_queue.schema import QUEUE_TABLES
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
@@ -69,7 +70,9 @@ def test_every_table_is_under_a_forced_policy_or_listed_as_of_no_world(database:
 
     of_no_world = {name for schema, name in tables if schema == "truespan_shared"}
     assert of_no_world == SHARED_TABLES
-    assert {schema for schema, _ in tables} == {"truespan", "truespan_shared"}
+    of_the_queue = {name for schema, name in tables if schema == "truespan_queue"}
+    assert of_the_queue == QUEUE_TABLES
+    assert {schema for schema, _ in tables} == {"truespan", "truespan_shared", "truespan_queue"}
     of_worlds = {name: how for (schema, name), how in tables.items() if schema == "truespan"}
     assert len(of_worlds) >= 29
     assert set(of_worlds.values()) == {(True, True)}

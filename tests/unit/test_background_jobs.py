@@ -29,7 +29,7 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.model.ids import WorldId
-from truespan.model.job import Job, JobState
+from truespan.model.job import MOST_CRASHES, Job, JobState
 from truespan.model.scope import Authority, Verb
 from truespan.model.source import Declared
 from truespan.model.upload import Upload
@@ -394,11 +394,11 @@ def test_what_somebody_stopped_on_purpose_is_left_alone(here: Place) -> None:
 
 def test_one_that_takes_its_process_with_it_is_not_taken_up_for_ever(here: Place) -> None:
     world = here.world(a__txt=STORY)
-    job = left_by(here, world, state="running", crashes=worker.MOST_CRASHES - 2)
+    job = left_by(here, world, state="running", crashes=MOST_CRASHES - 2)
 
     with held_up(here):
         [taken] = here.library.resume_waiting()
-        assert taken.crashes == worker.MOST_CRASHES - 1
+        assert taken.crashes == MOST_CRASHES - 1
         here.sql("UPDATE jobs SET state = 'running', process = ? WHERE id = ?", job.process, job.id)
         assert here.library.resume_waiting() == []
         assert world.jobs.get(job.id).state is JobState.INTERRUPTED

@@ -28,8 +28,14 @@ from truespan.compose.answers import CONFIGURED_DISTANCE, answer_rules
 from truespan.compose.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE, backups_of
 from truespan.compose.chat import chat_choices, chat_models
 from truespan.compose.environment import LibraryEnvironment
-from truespan.compose.store_server import ServerBackups, is_on_server, server_store
+from truespan.compose.store_server import (
+    ServerBackups,
+    is_on_server,
+    server_queue,
+    server_store,
+)
 from truespan.compose.watch import observers_of
+from truespan.engine.job_thread import JobThread
 from truespan.engine.library import Library
 from truespan.engine.parts import OtherEmbedder, Parts
 from truespan.errors import InvalidConfiguration, LibraryNotFound
@@ -45,6 +51,8 @@ from truespan.ports import (
     Cooldowns,
     Embedder,
     EmbeddingLimits,
+    JobQueue,
+    Paces,
     TokenCounter,
     VectorIndex,
     Watch,
@@ -94,11 +102,14 @@ def open_library(
     rules = answer_rules(settings, known=None if own else CONFIGURED_DISTANCE)
     chat_choices(settings)
     clock = SystemClock()
-    store = (
-        server_store(folder, settings, clock)
-        if on_server
-        else SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)
-    )
+    queue: JobQueue
+    paces: Paces | None
+    if on_server:
+        store = paces = server_store(folder, settings, clock)
+        queue = server_queue(folder, settings)
+    else:
+        store = SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)
+        paces, queue = None, JobThread()
     model = _model(settings)
     wordpiece = WordPieceCounter(model)
     index = _index(folder, settings, clock)
@@ -107,7 +118,7 @@ def open_library(
         Parts(
             store=store,
             index=index,
-            embedder=embedder or _embedder(settings, model, wordpiece, clock, store),
+            embedder=embedder or _embedder(settings, model, wordpiece, clock, store, paces),
             counter=counter or wordpiece,
             sources=FileSources(supported, max_bytes=settings.source_max_mib * MEBIBYTE),
             parser=_parser(settings),
@@ -124,7 +135,7 @@ def open_library(
             price=_price(settings),
             fused_weight=settings.fused_weight,
             others=(
-                _others(settings, wordpiece, clock, store)
+                _others(settings, wordpiece, clock, store, paces)
                 if others is None
                 else {name: _given(one) for name, one in others.items()}
             ),
@@ -146,6 +157,8 @@ def open_library(
                 if on_server
                 else backups_of(folder, _assets(folder, settings), settings, clock)
             ),
+            queue=queue,
+            most_crashes=settings.worker_crashes,
             randomness=SystemRandomness(),
             mark_query=UsageKey(folder / USAGE_KEY_FILE).mark,
             watch=observers.watch,
@@ -162,6 +175,7 @@ def _embedder(
     wordpiece: TokenCounter,
     clock: Clock,
     cooldowns: Cooldowns,
+    paces: Paces | None = None,
 ) -> Embedder:
     """Return the configured embedder; none is asked anything before it is needed."""
     if settings.embedding_provider == "local":
@@ -169,17 +183,21 @@ def _embedder(
     # The clients of providers cost every start some milliseconds that most do not need.
     from truespan.compose.provider import provider_embedder
 
-    return provider_embedder(settings, wordpiece, clock, cooldowns)
+    return provider_embedder(settings, wordpiece, clock, cooldowns, paces)
 
 
 def _others(
-    settings: Settings, wordpiece: TokenCounter, clock: Clock, cooldowns: Cooldowns
+    settings: Settings,
+    wordpiece: TokenCounter,
+    clock: Clock,
+    cooldowns: Cooldowns,
+    paces: Paces | None,
 ) -> dict[str, OtherEmbedder]:
     """Return the further embedders that the settings name, each made when it is first needed."""
 
     def made(changes: Mapping[str, Any]) -> Callable[[], Embedder]:
         chosen = replace(settings, **changes)
-        return cache(lambda: _embedder(chosen, _model(chosen), wordpiece, clock, cooldowns))
+        return cache(lambda: _embedder(chosen, _model(chosen), wordpiece, clock, cooldowns, paces))
 
     return {
         name: OtherEmbedder(changes["embedding_provider"], made(changes))

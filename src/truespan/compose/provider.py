@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from truespan.adapters.providers.key_ring import KeyRing
-from truespan.ingest.embed.pace import Pace
-from truespan.ports import Clock, Cooldowns, Embedder, TokenCounter
+from truespan.ingest.embed.pace import Pace, SharedPace
+from truespan.ports import Clock, Cooldowns, Embedder, Paces, TokenCounter
 from truespan.settings import Settings, model_cache
 
 
 def provider_embedder(
-    settings: Settings, wordpiece: TokenCounter, clock: Clock, cooldowns: Cooldowns
+    settings: Settings,
+    wordpiece: TokenCounter,
+    clock: Clock,
+    cooldowns: Cooldowns,
+    paces: Paces | None = None,
 ) -> Embedder:
     """Return the embedder of the configured provider; it is asked nothing yet."""
-    per_minute = settings.embedding_requests_per_minute
-    pace = Pace(per_minute, clock) if per_minute else None
+    pace = _pace(settings, clock, paces)
     in_flight = settings.embedding_api_concurrency
     match settings.embedding_provider:
         case "ollama":
@@ -62,6 +65,16 @@ def provider_embedder(
         cache_dir=model_cache() / "fastembed",
         threads=settings.embedding_threads or None,
     )
+
+
+def _pace(settings: Settings, clock: Clock, paces: Paces | None) -> Pace | None:
+    """Return how fast the provider is asked: by all processes together, where that can be known."""
+    per_minute = settings.embedding_requests_per_minute
+    if not per_minute:
+        return None
+    if paces is None:
+        return Pace(per_minute, clock)
+    return SharedPace(per_minute, clock, settings.embedding_provider, paces)
 
 
 def ring_of(

@@ -14,6 +14,7 @@ from truespan.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from truespan.adapters.postgres_store import PostgresStore
+    from truespan.adapters.procrastinate_queue import ProcrastinateQueue
     from truespan.model.backup import BackupReport
 
 _LONGEST = 4096
@@ -43,6 +44,22 @@ def server_store(folder: Path, settings: Settings, clock: Clock) -> PostgresStor
     )
 
 
+def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
+    """Return the queue in the same database; it is asked nothing yet."""
+    from truespan.adapters.procrastinate_queue import ProcrastinateQueue, QueueLimits
+
+    url = _address(folder, "store_url", settings.store_url, settings.store_url_file)
+    return ProcrastinateQueue(
+        url,
+        QueueLimits(
+            waiting=settings.queue_most_waiting,
+            tries=settings.worker_tries,
+            stalled_seconds=settings.worker_stalled_seconds,
+            timeout_seconds=settings.store_timeout_seconds,
+        ),
+    )
+
+
 def prepare_tables(folder: Path) -> tuple[int, int]:
     """Make or update the tables of a library's store; return the schema before and after.
 
@@ -58,12 +75,13 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
         )
     _require_installed()
     from truespan.adapters.postgres_store.schema import prepare_store, role_of
+    from truespan.adapters.procrastinate_queue.schema import prepare_queue
 
     owner = _address(
         folder, "store_owner_url", settings.store_owner_url, settings.store_owner_url_file
     )
     url = _address(folder, "store_url", settings.store_url, settings.store_url_file)
-    prepared = prepare_store(owner, role_of(url))
+    prepared = prepare_store(owner, role_of(url), also=prepare_queue)
     return prepared.before, prepared.now
 
 
@@ -113,7 +131,7 @@ def _read(path: Path, name: str) -> str:
 
 
 def _require_installed() -> None:
-    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+    if any(find_spec(name) is None for name in ("psycopg", "psycopg_pool", "procrastinate")):
         raise InvalidConfiguration(
             "A store in PostgreSQL needs packages that are not installed.",
             advice="Install truespan[server].",

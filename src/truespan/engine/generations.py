@@ -26,7 +26,7 @@ from truespan.ingest.reindex import Reindex, ReindexReport
 from truespan.ingest.report import Progress
 from truespan.model.bundle import Notice
 from truespan.model.document import GenerationRecord
-from truespan.model.job import Job, JobOrder, JobState
+from truespan.model.job import Job, JobOrder, JobState, Urgency
 from truespan.model.names import Request
 from truespan.model.profile import ChunkingProfile, EmbeddingProfile
 from truespan.model.scope import Scope
@@ -123,11 +123,11 @@ class Generations:
         Raises:
             InvalidSettings, ProfileMismatch: as `reindex`, before anything is begun.
         """
+        self._parts.queue.require_room()
         scope = self._named_alike(embedding, chunking)
         request = json.dumps({"generation": scope.generation.number})
-        own = self._parts.processes.own()
-        job = self._parts.store.queue_job(scope, KIND, request, own)
-        self._parts.queue.submit(JobOrder(scope.world, job.id))
+        job = self._parts.store.queue_job(scope, KIND, request, self._parts.keeper)
+        self._parts.queue.submit(JobOrder(scope.world, job.id, Urgency.REINDEX))
         return job
 
     def _named_alike(self, embedding: str | None, chunking: str | None) -> Scope:

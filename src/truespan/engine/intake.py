@@ -156,8 +156,8 @@ class WorldIntake:
         """Write down a request as a job for the background. What it names is looked for first."""
         self._beside(self._scope)
         self._command.find(request)
-        store, own = self._parts.store, self._parts.processes.own()
-        return store.queue_job(self._scope, KIND, request.spelled(), own)
+        self._parts.queue.require_room()
+        return self._parts.store.queue_job(self._scope, KIND, request.spelled(), self._parts.keeper)
 
     def work(self, job: Job, journal: JobJournal, course: Course) -> IngestReport:
         """Do what a job says that somebody begins with now, perhaps in another process."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
+from truespan.errors import InvalidConfiguration
 from truespan.model.job import JobOrder
 from truespan.ports import JobWorker
 
@@ -32,9 +34,32 @@ class JobThread:
         self._current: JobOrder | None = None
         self._closing_seconds = closing_seconds
 
+    @property
+    def holder(self) -> None:
+        """Jobs that wait are this process's own."""
+        return
+
     def work_with(self, worker: JobWorker) -> None:
         """Say who does the work."""
         self._worker = worker
+
+    def require_room(self) -> None:
+        """There is room: what waits is only names."""
+
+    def serve(
+        self,
+        *,
+        concurrency: int,
+        once: bool,
+        stopping: Callable[[], bool],
+        now_and_then: Callable[[], None],
+    ) -> int:
+        """Refuse: no other process hears of what is submitted here."""
+        del concurrency, once, stopping, now_and_then
+        raise InvalidConfiguration(
+            "The jobs of this library are done by the process that they are submitted to.",
+            advice="Workers need a store in PostgreSQL; see docs/workers.md.",
+        )
 
     def submit(self, order: JobOrder) -> None:
         """Have a job done when its turn comes."""

@@ -98,6 +98,9 @@ class Jobs:
 
     def _as_it_is(self, job: Job) -> Job:
         """Return a job with the state it really has: who runs it may be gone."""
+        if job.background and self.parts.queue.holder is not None:
+            # Somebody else takes it up again, or it is written down as interrupted.
+            return job
         if job.state in _ALIVE and not self.parts.processes.is_alive(job.process):
             return replace(job, state=JobState.INTERRUPTED)
         return job

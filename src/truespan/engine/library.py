@@ -208,6 +208,41 @@ class Library:
             raise NotAllowed("take up jobs")
         return resume_waiting(self._parts, self._scopes())
 
+    @property
+    def has_workers(self) -> bool:
+        """Say whether jobs that are submitted are done by workers, whichever process asks."""
+        return self._parts.queue.holder is not None
+
+    def work(
+        self,
+        *,
+        concurrency: int = 1,
+        once: bool = False,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> int:
+        """Do the jobs that are submitted to the library, in this process, until told to stop.
+
+        So many are done at a time. Told to stop, a job ends its step, and any worker goes on with
+        it. With `once`, return when nothing is left to begin with. Returns how many orders were
+        carried out.
+
+        Raises:
+            NotAllowed: this authority does not have the whole library.
+            InvalidConfiguration: jobs are done by the process that they are submitted to.
+            InvalidSettings: fewer than one job at a time.
+        """
+        if self._authority != OWNER:
+            raise NotAllowed("do jobs")
+        if concurrency < 1:
+            raise InvalidSettings("At least one job must be done at a time.")
+
+        def look() -> None:
+            resume_waiting(self._parts, self._scopes())
+
+        return self._parts.queue.serve(
+            concurrency=concurrency, once=once, stopping=stopping, now_and_then=look
+        )
+
     def erase(self) -> ErasureReport:
         """Do what deletions left queued, such as files that could not be written anew then."""
         return remover(self._parts).catch_up()

@@ -9,6 +9,7 @@ from truespan.engine.job_thread import JobThread
 from truespan.errors import InvalidSettings
 from truespan.ingest.prepare import Preparation
 from truespan.model.answer_rules import AnswerRules
+from truespan.model.job import MOST_CRASHES
 from truespan.model.profile import EmbeddingProfile
 from truespan.model.words import FUSED_WEIGHT
 from truespan.ports import (
@@ -79,6 +80,8 @@ class Parts:
     """Who keeps files that are handed over until they are ingested; nobody unless composed so."""
     queue: JobQueue = field(default_factory=JobThread)
     """Who has jobs done in the background."""
+    most_crashes: int = MOST_CRASHES
+    """A job under which its process went away so often is left to somebody who looks into it."""
     randomness: Randomness | None = None
     """Who makes secrets; without it there are no new tokens."""
     watch: Watch = UNWATCHED
@@ -87,6 +90,11 @@ class Parts:
     """Gives what was counted, in the text format of Prometheus; nothing where nobody counts."""
     mark_query: Callable[[str, str], str] = lambda _world, _query: ""
     """Gives what the usage log has in place of a query of a world; nothing without a key."""
+
+    @property
+    def keeper(self) -> str:
+        """Return who has jobs that wait: the queue where it outlives us, else this process."""
+        return self.queue.holder or self.processes.own()
 
     def embedder_for(self, profile: EmbeddingProfile) -> Embedder:
         """Return the embedder of a generation's profile; the default one when no other has it.

@@ -10,7 +10,7 @@ from truespan.engine.generations import KIND as REINDEX
 from truespan.engine.intake import declared_as
 from truespan.errors import JobNotResumable, NotAllowed
 from truespan.ingest.command import IngestRequest
-from truespan.model.job import Job, JobOrder
+from truespan.model.job import Job, JobOrder, Urgency
 from truespan.model.source import Declared
 from truespan.model.upload import Upload, checked_uploads
 
@@ -20,23 +20,27 @@ class SubmittedWorld(FilledWorld):
 
     def submit_ingest(
         self,
-        paths: str | PurePath | Sequence[str | PurePath],
+        paths: str | PurePath | Sequence[str | PurePath] = (),
         *,
+        manifest: str | PurePath | None = None,
         kind: str | None = None,
         title: str | None = None,
         language: str | None = None,
         version: str | None = None,
         chunking: str | None = None,
         tags: Sequence[str] | None = None,
+        prune: bool = False,
+        allow_empty: bool = False,
     ) -> Job:
         """Have files and folders carried into the world in the background, as `ingest` does.
 
         Raises:
             SourceMissing, InvalidSettings, ProfileMismatch: as `ingest`, before there is a job.
+            Overloaded: too many jobs wait already.
         """
         declared = declared_as(kind, title, language, version, chunking, tags)
         intake = self._intake(self._writing_scope())
-        request = intake.request(paths, None, declared, prune=False, allow_empty=False)
+        request = intake.request(paths, manifest, declared, prune=prune, allow_empty=allow_empty)
         return self._submitted(intake.queue(request))
 
     def submit_uploads(
@@ -61,7 +65,10 @@ class SubmittedWorld(FilledWorld):
             SourceTooLarge: a file is larger than a document may be.
             StorageFull: there is no room.
             ProfileMismatch: the configured embedder is not the one the world was built with.
+            Overloaded: too many jobs wait already.
         """
+        # Nobody brings a file to where there is no room for its job.
+        self._parts.queue.require_room()
         declared = declared_as(kind, title, language, version, chunking, tags)
         checked = checked_uploads(uploads)
         return self._submitted(self._received(checked, declared))
@@ -77,8 +84,9 @@ class SubmittedWorld(FilledWorld):
             self.generations.list()
         scope = self._writing_scope()
         earlier = self.jobs.resumable(job)
-        store, own = self._parts.store, self._parts.processes.own()
-        if not store.requeue_job(scope, job, own, seen=earlier.state, crashes=0):
+        self._parts.queue.require_room()
+        again, keeper = self._parts.store.requeue_job, self._parts.keeper
+        if not again(scope, job, keeper, seen=earlier.state, crashes=0):
             raise JobNotResumable(job, self.jobs.get(job).state)
         return self._submitted(self.jobs.get(job))
 
@@ -92,5 +100,6 @@ class SubmittedWorld(FilledWorld):
             return intake.queue(IngestRequest(declared=declared, uploads=batch))
 
     def _submitted(self, job: Job) -> Job:
-        self._parts.queue.submit(JobOrder(self._record().id, job.id))
+        urgency = Urgency.REINDEX if job.kind == REINDEX else Urgency.INGEST
+        self._parts.queue.submit(JobOrder(self._record().id, job.id, urgency))
         return job

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from truespan.engine.generations import KIND as REINDEX
 from truespan.engine.held import Repairs
@@ -12,15 +13,12 @@ from truespan.engine.parts import Parts
 from truespan.engine.removal import remover
 from truespan.engine.uploads import let_go, sweep_uploads, sweep_worlds
 from truespan.engine.world import World
-from truespan.errors import Cancelled, TruespanError, WorldNotFound
+from truespan.errors import Cancelled, Interrupted, TruespanError, WorldNotFound
 from truespan.ingest.journal import JobJournal, journaled
-from truespan.model.job import Job, JobOrder, JobState
+from truespan.model.job import Job, JobOrder, JobState, Outcome, Urgency
 from truespan.model.names import Request
 from truespan.model.scope import OWNER, Scope
 from truespan.ports import Course
-
-MOST_CRASHES = 3
-"""A job under which the process went away so often is left to somebody who looks into it."""
 
 
 class LibraryWorker:
@@ -29,32 +27,76 @@ class LibraryWorker:
     def __init__(self, parts: Parts, repairs: Repairs) -> None:
         self._parts = parts
         self._repairs = repairs
+        self._lock = threading.Lock()
+        self._current: set[str] = set()
 
-    def run(self, order: JobOrder, stopping: Callable[[], bool]) -> None:
+    def run(self, order: JobOrder, stopping: Callable[[], bool], *, last: bool = True) -> Outcome:
         """Do a job that is queued, and write down how it ended, however that was."""
-        world, parts = World(self._parts, OWNER, self._repairs, order.world), self._parts
+        world, store = World(self._parts, OWNER, self._repairs, order.world), self._parts.store
         scope = _scope_of(world)
-        job = parts.store.job(scope, order.job) if scope else None
+        job = store.job(scope, order.job) if scope else None
         if scope is None or job is None:
-            return
-        if not parts.store.start_job(scope, job.id, parts.processes.own()):
-            return
+            return Outcome.OVER
+        with self._alone(job.id) as alone:
+            if not alone:
+                return Outcome.AGAIN
+            left = job.state is JobState.RUNNING and job.background
+            if left and not _taken_from_another(self._parts, scope, job):
+                return Outcome.OVER
+            if not store.start_job(scope, job.id, self._parts.processes.own()):
+                return Outcome.OVER
+            return self._done(world, scope, job, stopping, last)
+
+    def _done(
+        self, world: World, scope: Scope, job: Job, stopping: Callable[[], bool], last: bool
+    ) -> Outcome:
+        """Do a job that is ours now."""
+        parts, own = self._parts, self._parts.processes.own()
         kind = Request.REINDEX if job.kind == REINDEX else Request.INGEST
+
+        def waits(error: TruespanError) -> bool:
+            stopped = isinstance(error, Interrupted)
+            return parts.queue.holder is not None and (stopped or (error.retryable and not last))
+
         try:
             with parts.watch.request(kind) as course:
                 journal = JobJournal(
-                    parts.store, scope, job.id, parts.clock, course=course, stopping=stopping
-                )
-                journaled(journal, lambda: _work(world, job, journal, course))
+                    parts.store, scope, job.id, parts.clock,
+                    course=course, stopping=stopping, process=own,
+                )  # fmt: skip
+                journaled(journal, lambda: _work(world, job, journal, course), waits)
         except Cancelled:
             let_go(parts, scope, job)
-        except TruespanError:
+        except TruespanError as error:
             # Its record says which one, and it can go on.
-            return
+            return self._put_back(scope, job, error) if waits(error) else Outcome.OVER
         else:
             let_go(parts, scope, job)
             # What a deletion could not erase at once is caught up by whoever writes next.
             remover(parts).catch_up(urgent=True)
+        return Outcome.OVER
+
+    def _put_back(self, scope: Scope, job: Job, error: TruespanError) -> Outcome:
+        """Hand a job that is queued again back to the queue, unless somebody else has it."""
+        store, now = self._parts.store, self._parts.store.job(scope, job.id)
+        crashes = job.crashes if now is None else now.crashes
+        queued = JobState.QUEUED
+        if not store.requeue_job(scope, job.id, self._parts.keeper, seen=queued, crashes=crashes):
+            return Outcome.OVER
+        return Outcome.STOPPED if isinstance(error, Interrupted) else Outcome.AGAIN
+
+    @contextmanager
+    def _alone(self, job: str) -> Iterator[bool]:
+        """Say whether no other thread of this process is at a job; then none begins with it."""
+        with self._lock:
+            alone = job not in self._current
+            self._current.add(job)
+        try:
+            yield alone
+        finally:
+            if alone:
+                with self._lock:
+                    self._current.discard(job)
 
     def leave(self, order: JobOrder) -> None:
         """Write down that a job of this process is interrupted; it is no crash."""
@@ -69,14 +111,20 @@ def resume_waiting(parts: Parts, scopes: list[Scope]) -> list[Job]:
 
     Of several processes that do this at once, only one takes each job.
     """
-    left = [
+    background = [
         (job.created_at, scope, job)
         for scope in scopes
         for job in reversed(Jobs(parts, scope).list())
-        if job.background and job.state is JobState.INTERRUPTED
+        if job.background
     ]
-    left.sort(key=lambda one: one[0])
-    taken = [job for _, scope, seen in left if (job := _taken_up(parts, scope, seen)) is not None]
+    background.sort(key=lambda one: one[0])
+    left = [(scope, job) for _, scope, job in background if job.state is JobState.INTERRUPTED]
+    taken = [job for scope, seen in left if (job := _taken_up(parts, scope, seen)) is not None]
+    if parts.queue.holder is not None:
+        # Whoever wrote a job down may have gone before it could give the order.
+        for _, scope, job in background:
+            if not job.state.is_over:
+                parts.queue.submit(order_for(scope, job))
     with suppress(TruespanError):
         sweep_worlds(parts)
         for scope in scopes:
@@ -86,17 +134,41 @@ def resume_waiting(parts: Parts, scopes: list[Scope]) -> list[Job]:
 
 def _taken_up(parts: Parts, scope: Scope, seen: Job) -> Job | None:
     """Queue a job again, unless another process was faster or it takes its process with it."""
-    jobs, own = Jobs(parts, scope), parts.processes.own()
+    jobs = Jobs(parts, scope)
     try:
         job = jobs.resumable(seen.id)
     except TruespanError:
         return None
-    if job.state is not JobState.INTERRUPTED or job.crashes >= MOST_CRASHES:
+    if job.state is not JobState.INTERRUPTED or job.crashes >= parts.most_crashes:
         return None
-    if not parts.store.requeue_job(scope, job.id, own, seen=job.state, crashes=job.crashes):
+    again = parts.store.requeue_job
+    if not again(scope, job.id, parts.keeper, seen=job.state, crashes=job.crashes):
         return None
-    parts.queue.submit(JobOrder(scope.world, job.id))
+    parts.queue.submit(order_for(scope, job))
     return jobs.get(job.id)
+
+
+def _taken_from_another(parts: Parts, scope: Scope, job: Job) -> bool:
+    """Queue a job again that somebody had who lost the order for it; False if it is to be left.
+
+    One that is not gone after all hears of it when it next writes down how far it came.
+    """
+    if parts.queue.holder is None:
+        return False
+    store = parts.store
+    store.interrupt_job(scope, job.id, job.process)
+    now = store.job(scope, job.id)
+    if now is not None and now.state is JobState.CANCELLED:
+        let_go(parts, scope, now)
+    if now is None or now.state is not JobState.INTERRUPTED or now.crashes >= parts.most_crashes:
+        return False
+    return store.requeue_job(scope, job.id, parts.keeper, seen=now.state, crashes=now.crashes)
+
+
+def order_for(scope: Scope, job: Job) -> JobOrder:
+    """Return the order to do a job, as urgent as jobs of its kind are."""
+    urgency = Urgency.REINDEX if job.kind == REINDEX else Urgency.INGEST
+    return JobOrder(scope.world, job.id, urgency)
 
 
 def _work(world: World, job: Job, journal: JobJournal, course: Course) -> None:

@@ -58,6 +58,7 @@
     │   ├── LibraryTooNew
     │   ├── StoreOutdated          the tables of the store have to be brought up to date
     │   ├── StoreUnsafe            worlds would not be kept apart by the database
+    │   ├── MigrationRefused       a move met something else, or did not arrive as it was sent
     │   ├── ModelUnavailable
     │   ├── ProfileMismatch        another model than the one the world was built with
     │   ├── IndexSchemaMismatch    the index holds vectors of another shape
@@ -135,6 +136,7 @@ from truespan.errors.operator import (
     InvalidConfiguration,
     LibraryNotFound,
     LibraryTooNew,
+    MigrationRefused,
     ModelDrifted,
     ModelUnavailable,
     ProfileMismatch,
@@ -221,6 +223,7 @@ __all__ = [
     "ManifestInvalid",
     "MediaTypeUnsupported",
     "MethodNotAllowed",
+    "MigrationRefused",
     "ModelDrifted",
     "ModelUnavailable",
     "NotAllowed",

@@ -42,6 +42,12 @@ class StoreUnsafe(OperatorError):
     code = "store_unsafe"
 
 
+class MigrationRefused(OperatorError):
+    """What is in the target of a move is not, or would not be, this library and nothing else."""
+
+    code = "migration_refused"
+
+
 class ModelUnavailable(OperatorError):
     code = "model_unavailable"
 

@@ -119,12 +119,18 @@ class DeadlineExceeded(ServiceError):
 
 
 class Overloaded(ServiceError):
-    """More requests wait than the server has room for, or it is about to end."""
+    """More requests or jobs wait than there is room for, or a server is about to end."""
 
     code = "overloaded"
     retryable = True
     advice = "Try again in a moment."
     retry_after = 1.0
 
-    def __init__(self) -> None:
-        super().__init__("The server has no room for another request just now.")
+    def __init__(
+        self,
+        message: str = "The server has no room for another request just now.",
+        *,
+        retry_after: float = 1.0,
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after

@@ -79,9 +79,11 @@ class JobJournal(Journal):
         on_progress: Callable[[Progress], None] | None = None,
         stopping: Callable[[], bool] = lambda: False,
         course: Course = UNWATCHED,
+        process: str | None = None,
     ) -> None:
         super().__init__(on_progress, course)
         self._stopping = stopping
+        self._process = process
         self._store = store
         self._scope = scope
         self._job = job
@@ -127,11 +129,17 @@ class JobJournal(Journal):
         self._news.lines.append(JobLine(self._clock.now(), level, _in_one_line(line)))
 
     def end(self, state: JobState, error: str | None = None) -> None:
-        """Write down how the job ended."""
+        """Write down how the job ended.
+
+        Raises:
+            Cancelled: it was to be queued again, and somebody asked for it to stop.
+        """
         if state is JobState.DONE:
             self._phase = Phase.FINISHED
             self._latest = replace(self._latest, fraction=1.0, current="")
-        self._write(state, error)
+        if self._write(state, error) and state is JobState.QUEUED:
+            self._write(JobState.CANCELLED, None)
+            raise Cancelled
 
     def _stop_if_asked(self) -> None:
         """Stop because the process is about to end, which is nobody's wish to give the job up."""
@@ -154,6 +162,7 @@ class JobJournal(Journal):
             counts=self._counts(now),
             news=news,
             error=error,
+            process=self._process,
         )
 
     def _counts(self, now: float) -> JobCounts:
@@ -175,18 +184,28 @@ class JobJournal(Journal):
 T = TypeVar("T")
 
 
-def journaled(journal: Journal, work: Callable[[], T]) -> T:
-    """Do the work of a run, and write down how it ended, however that was."""
+def _never(error: TruespanError) -> bool:
+    del error
+    return False
+
+
+def journaled(
+    journal: Journal, work: Callable[[], T], waits: Callable[[TruespanError], bool] = _never
+) -> T:
+    """Do the work of a run, and write down how it ended, however that was.
+
+    Where it `waits` to be tried again after an error, it is written down as queued.
+    """
     try:
         done = work()
     except Cancelled:
         journal.end(JobState.CANCELLED)
         raise
     except (KeyboardInterrupt, Interrupted):
-        journal.end(JobState.INTERRUPTED)
+        journal.end(JobState.QUEUED if waits(Interrupted()) else JobState.INTERRUPTED)
         raise Interrupted from None
     except TruespanError as error:
-        journal.end(JobState.FAILED, error.code)
+        journal.end(JobState.QUEUED if waits(error) else JobState.FAILED, error.code)
         raise
     except Exception as error:
         # Whatever it was, a job that nobody works at any more must not seem to run.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from truespan.model.ids import WorldId
+
+MOST_CRASHES = 3
+"""How often a process may go away under a job before nobody takes it up by itself any more."""
 
 
 class JobState(StrEnum):
@@ -102,12 +105,32 @@ class Job:
     """How often its process went away under it since somebody last asked for it."""
 
 
+class Urgency(IntEnum):
+    """Which of the jobs that wait is begun with first: one of the greatest number."""
+
+    UPKEEP = -10
+    REINDEX = -5
+    INGEST = 0
+
+
+class Outcome(StrEnum):
+    """What becomes of an order after somebody tried to carry it out."""
+
+    OVER = "over"
+    """There is nothing more to do about it."""
+    AGAIN = "again"
+    """What kept the job from being done may pass: it is to be tried once more, and not at once."""
+    STOPPED = "stopped"
+    """Who did it was told to stop; anybody else may go on now."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobOrder:
     """Names a job that is to be done, for a worker in whatever process."""
 
     world: WorldId
     job: str
+    urgency: Urgency = Urgency.INGEST
 
 
 @dataclass(slots=True)

@@ -10,7 +10,14 @@ from __future__ import annotations
 from truespan.ports.backup import Backups
 from truespan.ports.calibration import CalibrationStore
 from truespan.ports.chat import ChatModel, ChatModels
-from truespan.ports.embedding import Cooldowns, Embedder, Embedders, EmbeddingLimits, TokenCounter
+from truespan.ports.embedding import (
+    Cooldowns,
+    Embedder,
+    Embedders,
+    EmbeddingLimits,
+    Paces,
+    TokenCounter,
+)
 from truespan.ports.erasure import ErasureStore, Remains
 from truespan.ports.golden import GoldenFiles
 from truespan.ports.index import VectorIndex
@@ -53,6 +60,7 @@ __all__ = [
     "JobQueue",
     "JobStore",
     "JobWorker",
+    "Paces",
     "PageStore",
     "Processes",
     "QueryCache",

@@ -88,6 +88,14 @@ Embedders: TypeAlias = Callable[[EmbeddingProfile], Embedder]
 """Gives the embedder of a generation's profile, or the default one where none has it."""
 
 
+class Paces(Protocol):
+    """How many requests a minute a provider gets from all processes of a library together."""
+
+    def reserve(self, provider: str, per_minute: int) -> float:
+        """Return for how many seconds to wait with the next request; its moment is taken now."""
+        ...
+
+
 class Cooldowns(Protocol):
     """Which provider keys wait, and until when; shared by every process of a library."""
 

@@ -13,6 +13,7 @@ from truespan.model.job import (
     JobNews,
     JobOrder,
     JobState,
+    Outcome,
     Phase,
 )
 from truespan.model.scope import Scope
@@ -52,7 +53,8 @@ class JobStore(Protocol):
     def interrupt_job(self, scope: Scope, job: str, process: str) -> bool:
         """Write down that a job which a process had is interrupted; False when that has it not.
 
-        If it ran, and in the background, that counts as a crash.
+        If it ran, and in the background, that counts as a crash. One that was asked to stop is
+        cancelled instead: nobody else need do so.
         """
         ...
 
@@ -66,8 +68,13 @@ class JobStore(Protocol):
         counts: JobCounts,
         news: JobNews,
         error: str | None = None,
+        process: str | None = None,
     ) -> bool:
-        """Write down how a job stands; say whether somebody asked for it to be cancelled."""
+        """Write down how a job stands; say whether somebody asked for it to be cancelled.
+
+        Raises:
+            Interrupted: a process is named, and that has the job no longer.
+        """
         ...
 
     def cancel_job(self, scope: Scope, job: str) -> None:
@@ -92,11 +99,12 @@ class JobStore(Protocol):
 class JobWorker(Protocol):
     """Does what the record of a job says. An order is a name only: the store knows the rest."""
 
-    def run(self, order: JobOrder, stopping: Callable[[], bool]) -> None:
+    def run(self, order: JobOrder, stopping: Callable[[], bool], *, last: bool = True) -> Outcome:
         """Do a job that is queued, and write down how it ended, however that was.
 
         Before each step it is asked whether it is to stop; then the job is interrupted. A job that
-        is no longer queued is left alone.
+        is no longer queued is left alone. Where the queue outlives its processes, a job that was
+        stopped, or failed for a reason that may pass in a try that is not the `last`, is queued.
         """
         ...
 
@@ -108,12 +116,47 @@ class JobWorker(Protocol):
 class JobQueue(Protocol):
     """Has jobs done, in this process or in others, in the order in which they are submitted."""
 
+    @property
+    def holder(self) -> str | None:
+        """Who has jobs that wait, where orders outlive the process that gave them; else None.
+
+        Then whoever carries out an order has the job for itself, whatever its record says of
+        somebody who had it before.
+        """
+        ...
+
     def work_with(self, worker: JobWorker) -> None:
         """Say who does the work where it is done in this process."""
         ...
 
+    def require_room(self) -> None:
+        """Refuse another job while too many wait; asked before one is written down.
+
+        Raises:
+            Overloaded: so many do.
+        """
+        ...
+
     def submit(self, order: JobOrder) -> None:
         """Have a job done soon; it is written down as queued already. Twice is as good as once."""
+        ...
+
+    def serve(
+        self,
+        *,
+        concurrency: int,
+        once: bool,
+        stopping: Callable[[], bool],
+        now_and_then: Callable[[], None],
+    ) -> int:
+        """Carry out orders in this process until told to stop; return how many were carried out.
+
+        With `once`, return when none is left that could be begun with. `now_and_then` is called
+        every few minutes.
+
+        Raises:
+            InvalidConfiguration: nobody but the process that submits jobs can do them.
+        """
         ...
 
     def close(self) -> None:

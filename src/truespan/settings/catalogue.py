@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from truespan.model.job import MOST_CRASHES
 from truespan.model.keys import ProviderKey
 from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile
 from truespan.model.words import FUSED_WEIGHT
@@ -31,6 +32,14 @@ class Settings:
     """Connections to the database that one process may have at a time."""
     store_timeout_seconds: int = 30
     """How long a statement, a lock or a free connection is waited for."""
+    queue_most_waiting: int = 10_000
+    """Jobs that may wait for workers; further ones are refused until some are done."""
+    worker_tries: int = 8
+    """How often a job is begun with that fails for a reason which may pass."""
+    worker_crashes: int = MOST_CRASHES
+    """After so many workers went away under a job, it is left to somebody who looks into it."""
+    worker_stalled_seconds: int = 60
+    """A worker that gave no sign of life for so long is taken to be gone."""
 
     index_idle_seconds: int = 300
     """The index process ends after this long without a request."""
@@ -212,6 +221,10 @@ LEAST = {
     "disk_reserve_mib": 0,
     "store_pool_size": 1,
     "store_timeout_seconds": 1,
+    "queue_most_waiting": 1,
+    "worker_tries": 1,
+    "worker_crashes": 1,
+    "worker_stalled_seconds": 2,
     "index_idle_seconds": 1,
     "qdrant_grpc_port": 1,
     "qdrant_timeout_seconds": 1,
@@ -250,6 +263,8 @@ MOST = {
     "qdrant_grpc_port": 65_535,
     "store_pool_size": 1000,
     "store_timeout_seconds": 3600,
+    "worker_tries": 50,
+    "worker_stalled_seconds": 86_400,
 }
 MOST_WHOLE = 1_000_000_000
 """The most of every other whole number: greater ones are slips, and some count in SQLite."""

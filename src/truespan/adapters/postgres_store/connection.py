@@ -12,6 +12,7 @@ from uuid import UUID
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from truespan.errors import (
@@ -236,6 +237,14 @@ def connected(url: Secret, purpose: str) -> Session:
             f"The database of {purpose} cannot be connected to: {_why(error)}.",
             advice="Check host, port, name and password, and that the server runs.",
         ) from None
+
+
+def as_role(url: Secret, role: str, schema: str) -> str:
+    """Return an address whose connections act as a role from their beginning, in one schema."""
+    given = conninfo_to_dict(url.reveal())
+    bound = f"-c search_path={schema},pg_temp -c role={role}"
+    options = f"{given.get('options') or ''} {bound}".strip()
+    return make_conninfo(**{**given, "options": options, "connect_timeout": "10"})
 
 
 def _why(error: psycopg.OperationalError) -> str:

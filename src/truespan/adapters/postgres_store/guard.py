@@ -17,11 +17,11 @@ _ROLE = """
       EXISTS (SELECT 1 FROM pg_roles o WHERE (o.rolsuper OR o.rolbypassrls)
         AND pg_has_role(r.oid, o.oid, 'MEMBER')),
       EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname IN ('truespan', 'truespan_shared')
+        WHERE n.nspname IN ('truespan', 'truespan_shared', 'truespan_queue')
           AND pg_has_role(r.oid, c.relowner, 'MEMBER')),
       r.rolcreaterole OR has_database_privilege(r.oid, current_database(), 'CREATE')
         OR EXISTS (SELECT 1 FROM pg_namespace n
-          WHERE n.nspname IN ('truespan', 'truespan_shared')
+          WHERE n.nspname IN ('truespan', 'truespan_shared', 'truespan_queue')
             AND has_schema_privilege(r.oid, n.oid, 'CREATE'))
     FROM pg_roles r WHERE r.rolname = session_user
 """

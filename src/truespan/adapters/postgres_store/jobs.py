@@ -18,7 +18,7 @@ from truespan.adapters.postgres_store.connection import (
     fetch,
 )
 from truespan.adapters.postgres_store.worlds import require_world
-from truespan.errors import JobNotFound
+from truespan.errors import Interrupted, JobNotFound
 from truespan.model.job import (
     DocumentState,
     Job,
@@ -137,7 +137,8 @@ class PostgresJobs:
             scope,
             job,
             """UPDATE jobs SET crashes = crashes + (background AND state = 'running')::int,
-                 state = 'interrupted', finished_at = %(now)s
+                 state = CASE WHEN cancel THEN 'cancelled' ELSE 'interrupted' END,
+                 finished_at = %(now)s
                WHERE key = %(key)s AND process = %(process)s
                  AND state IN ('queued', 'running')""",
             process=process,
@@ -161,6 +162,7 @@ class PostgresJobs:
         counts: JobCounts,
         news: JobNews,
         error: str | None = None,
+        process: str | None = None,
     ) -> bool:
         """Write down how a job stands; say whether somebody asked for it to be cancelled."""
         now = self._clock.now()
@@ -169,7 +171,8 @@ class PostgresJobs:
             rows = fetch(
                 session,
                 """UPDATE jobs SET state = %s, phase = %s, counts = %s, error = %s, seen_at = %s,
-                     finished_at = %s WHERE key = %s RETURNING cancel""",
+                     finished_at = %s WHERE key = %s AND process = coalesce(%s::text, process)
+                   RETURNING cancel""",
                 (
                     state.value,
                     phase.value,
@@ -178,10 +181,13 @@ class PostgresJobs:
                     now,
                     now if state.is_over else None,
                     key,
+                    process,
                 ),
             )
+            if not rows:
+                raise Interrupted
             _write_news(session, key, news)
-        return bool(rows and rows[0][0])
+        return bool(rows[0][0])
 
     def cancel_job(self, scope: Scope, job: str) -> None:
         """Ask a job to stop. One that nobody runs, yet or any more, is cancelled at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Final, LiteralString, NamedTuple, cast
 
@@ -32,6 +33,7 @@ SHARED_TABLES: Final = frozenset(
         "tokens",
         "token_worlds",
         "cooldowns",
+        "paces",
         "replays",
         "erasures",
     }
@@ -57,10 +59,12 @@ def known_schema() -> int:
     return len(_steps())
 
 
-def prepare_store(owner: Secret, application: str) -> Prepared:
+def prepare_store(
+    owner: Secret, application: str, also: Callable[[Session, str], None] | None = None
+) -> Prepared:
     """Make or update the tables, and give the application's role the rights it needs, no more.
 
-    Everything is one transaction: it is done, or nothing is.
+    Everything is one transaction, with what is `also` to be made: it is done, or nothing is.
 
     Raises:
         InvalidConfiguration: the owner cannot be connected as, or may not do it.
@@ -71,7 +75,10 @@ def prepare_store(owner: Secret, application: str) -> Prepared:
         require_known_server(session)
         try:
             with mapped_errors(), session.transaction():
-                return _prepare(session, application)
+                prepared = _prepare(session, application)
+                if also is not None:
+                    also(session, application)
+                return prepared
         except InsufficientPrivilege:
             raise InvalidConfiguration(
                 "The role of store_owner_url may not make the schemas, roles or grants.",
@@ -136,8 +143,13 @@ def _require_other(session: Session, application: str) -> None:
 
 def _make_roles(session: Session) -> None:
     for role in (WORLD_ROLE, SHARED_ROLE):
-        if not fetch(session, "SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)):
-            session.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+        make_role(session, role)
+
+
+def make_role(session: Session, role: str) -> None:
+    """Make a role that nobody can log in as, unless it is there."""
+    if not fetch(session, "SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)):
+        session.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
 
 
 def _protect(session: Session) -> None:
@@ -172,7 +184,7 @@ def _grant(session: Session, application: str) -> None:
             session.execute(
                 sql.SQL(statement).format(schema=sql.Identifier(schema), role=sql.Identifier(role))
             )
-        _add_member(session, role, application)
+        add_member(session, role, application)
     if session.info.server_version >= _MAINTAINABLE:
         session.execute("GRANT MAINTAIN ON ALL TABLES IN SCHEMA truespan TO truespan_worlds")
     session.execute(
@@ -182,7 +194,8 @@ def _grant(session: Session, application: str) -> None:
     )
 
 
-def _add_member(session: Session, role: str, application: str) -> None:
+def add_member(session: Session, role: str, application: str) -> None:
+    """Let the application's role act as another."""
     rows = fetch(session, "SELECT pg_has_role(%s, %s, 'MEMBER')", (application, role))
     if not rows[0][0]:
         session.execute(

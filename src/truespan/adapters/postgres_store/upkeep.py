@@ -22,6 +22,9 @@ from truespan.model.ids import hash_bytes
 from truespan.model.scope import Scope
 from truespan.model.text import Properties
 
+_PACE_LOCK = 0x7061_6365
+"""Names the advisory locks under which moments for requests are given out."""
+
 
 class PostgresUpkeep:
     """The part of the store that keeps what was learnt about documents and providers."""
@@ -123,6 +126,40 @@ class PostgresUpkeep:
                      vector = excluded.vector""",
                 [(scope.generation.number, key, value) for key, value in probes.items()],
             )
+
+    @again_on_conflict
+    def reserve(self, provider: str, per_minute: int) -> float:
+        """Return how long to wait for the next request; its moment is taken, by the server's clock.
+
+        Those who ask at once follow each other, so that no minute has more than it may.
+        """
+        with self._connections.sharing() as session:
+            session.execute(
+                "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_PACE_LOCK, provider)
+            )
+            named: dict[str, str | int] = {"provider": provider, "before": per_minute - 1}
+            # What began more than a minute before this moment bounds nothing any more.
+            session.execute(
+                """DELETE FROM truespan_shared.paces WHERE provider = %(provider)s
+                     AND begins_at < extract(epoch FROM clock_timestamp()) - 60""",
+                named,
+            )
+            return fetch(
+                session,
+                """WITH moment AS (
+                     SELECT extract(epoch FROM clock_timestamp())::float8 AS now
+                   ), chosen AS (
+                     SELECT now, greatest(now, 60 + coalesce((
+                       SELECT begins_at FROM truespan_shared.paces
+                       WHERE provider = %(provider)s
+                       ORDER BY begins_at DESC OFFSET %(before)s LIMIT 1), 0)) AS begin
+                     FROM moment
+                   ), kept AS (
+                     INSERT INTO truespan_shared.paces (provider, begins_at)
+                     SELECT %(provider)s, begin FROM chosen
+                   ) SELECT begin - now FROM chosen""",
+                named,
+            )[0][0]
 
     def cooling_until(self, provider: str, key: str) -> float:
         """Return the time until which a key is not to be used."""

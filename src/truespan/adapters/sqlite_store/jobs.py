@@ -11,7 +11,7 @@ import msgspec
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.worlds import world_key
-from truespan.errors import JobNotFound
+from truespan.errors import Interrupted, JobNotFound
 from truespan.model.job import (
     DocumentState,
     Job,
@@ -115,7 +115,7 @@ class SqliteJobs:
             scope,
             job,
             """UPDATE jobs SET crashes = crashes + (background AND state = 'running'),
-                 state = 'interrupted', finished_at = ?
+                 state = CASE WHEN cancel THEN 'cancelled' ELSE 'interrupted' END, finished_at = ?
                WHERE key = ? AND process = ? AND state IN ('queued', 'running')""",
             (self._clock.now(),),
             (process,),
@@ -145,6 +145,7 @@ class SqliteJobs:
         counts: JobCounts,
         news: JobNews,
         error: str | None = None,
+        process: str | None = None,
     ) -> bool:
         """Write down how a job stands; say whether somebody asked for it to be cancelled."""
         now = self._clock.now()
@@ -153,7 +154,8 @@ class SqliteJobs:
             rows = fetch(
                 connection,
                 """UPDATE jobs SET state = ?, phase = ?, counts = ?, error = ?, seen_at = ?,
-                     finished_at = ? WHERE key = ? RETURNING cancel""",
+                     finished_at = ? WHERE key = ? AND process = coalesce(?, process)
+                   RETURNING cancel""",
                 (
                     state,
                     phase,
@@ -162,10 +164,13 @@ class SqliteJobs:
                     now,
                     now if state.is_over else None,
                     key,
+                    process,
                 ),
             )
+            if not rows:
+                raise Interrupted
             _write_news(connection, key, news)
-        return bool(rows and rows[0][0])
+        return bool(rows[0][0])
 
     def cancel_job(self, scope: Scope, job: str) -> None:
         """Ask a job to stop. One that nobody runs, yet or any more, is cancelled at once."""

@@ -29,11 +29,12 @@ def run(arguments: list[str]) -> int:
         serve,
         store,
         tokens,
+        worker,
     )
     from truespan.doors.cli.app import app
 
     # Imported so that their commands are known.
-    del answer, backup, doctor, evaluate, generations, ingest, reading, serve, store, tokens
+    del answer, backup, doctor, evaluate, generations, ingest, reading, serve, store, tokens, worker
 
     try:
         _require_text(arguments)

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TypeVar
 
 from truespan.errors import InvalidConfiguration, ProviderUnavailable
-from truespan.ports import Clock
+from truespan.ports import Clock, Paces
 
 Found = TypeVar("Found")
 
@@ -46,6 +46,22 @@ class Pace:
             self._begun.append(begin)
         if begin > now:
             self._clock.sleep(begin - now)
+
+
+class SharedPace(Pace):
+    """The same for all processes of a library: the moments are kept where all of them see them."""
+
+    def __init__(self, per_minute: int, clock: Clock, provider: str, paces: Paces) -> None:
+        super().__init__(per_minute, clock)
+        self._per_minute = per_minute
+        self._provider = provider
+        self._paces = paces
+
+    def wait(self) -> None:
+        """Return when the next request may begin."""
+        seconds = self._paces.reserve(self._provider, self._per_minute)
+        if seconds > 0:
+            self._clock.sleep(seconds)
 
 
 def retried(

@@ -1,0 +1,204 @@
+"""A worker: carries out orders on threads, gives signs of life, and takes up what the dead left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from procrastinate import App, JobContext, PsycopgConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job
+from procrastinate.retry import BaseRetryStrategy, RetryDecision
+
+from truespan.adapters.procrastinate_queue.orders import QUEUE, TASK, Orders, mapped
+from truespan.errors import StoreBusy, TruespanError
+from truespan.model.ids import WorldId
+from truespan.model.job import JobOrder, Outcome, Urgency
+from truespan.ports import JobWorker
+
+LONGEST_PAUSE = 600
+LOOK_SECONDS = 300.0
+"""How often somebody looks for jobs that nobody gave an order for."""
+_WATCH_SECONDS = 0.1
+_PAUSE_SECONDS = 1.0
+
+_GONE = """
+    WITH gone AS (
+      SELECT j.id, j.queueing_lock FROM procrastinate_jobs j
+      WHERE j.status = 'doing' AND NOT EXISTS (SELECT 1 FROM procrastinate_workers w
+        WHERE w.id = j.worker_id
+          AND w.last_heartbeat >= now() - make_interval(secs => %(seconds)s))
+      FOR UPDATE OF j SKIP LOCKED
+    ), needless AS (
+      DELETE FROM procrastinate_jobs d USING gone WHERE d.id = gone.id AND EXISTS (
+        SELECT 1 FROM procrastinate_jobs o
+        WHERE o.status = 'todo' AND o.queueing_lock = gone.queueing_lock)
+      RETURNING d.id
+    )
+    UPDATE procrastinate_jobs j SET status = 'todo', worker_id = NULL, scheduled_at = NULL
+    FROM gone WHERE j.id = gone.id AND j.id NOT IN (SELECT id FROM needless)
+    RETURNING j.id
+"""
+"""Puts back the orders of workers that are gone, in one statement: of several who do this at once,
+none puts back what another has begun with since. Where another order waits, that one is enough."""
+
+_log = logging.getLogger("truespan.jobs")
+
+
+class TryLater(Exception):
+    """What kept a job from being done may pass."""
+
+
+class BackOff(BaseRetryStrategy):
+    """Lets an order wait twice as long each time. How often, the order's bearer decides."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        """Return when an order is tried again; None for one that is not."""
+        if not isinstance(exception, TryLater):
+            return None
+        return RetryDecision(retry_in={"seconds": min(2**job.attempts, LONGEST_PAUSE)})
+
+
+class Serving:
+    """One process that carries out orders."""
+
+    def __init__(
+        self,
+        orders: Orders,
+        worker: JobWorker,
+        stopping: Callable[[], bool],
+        now_and_then: Callable[[], None],
+    ) -> None:
+        self._orders = orders
+        self._worker = worker
+        self._stopping = stopping
+        self._now_and_then = now_and_then
+        self._carried_out = 0
+        self._lock = threading.Lock()
+
+    def run(self, concurrency: int, *, once: bool) -> int:
+        """Carry out orders until told to stop, or with `once` until there is none to begin with."""
+        asyncio.run(self._run(concurrency, once))
+        return self._carried_out
+
+    async def _run(self, concurrency: int, once: bool) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(concurrency + 2, "truespan-jobs"))
+        while not self._stopping():
+            try:
+                await self._work(concurrency, once)
+            except (ConnectorException, OSError, ExceptionGroup) as error:
+                if once:
+                    raise StoreBusy("The queue of jobs cannot be reached.") from error
+                if isinstance(error, ConnectorException) and not _is_passing(error):
+                    raise
+                _log.warning("The queue of jobs cannot be reached; trying again.")
+            if once:
+                return
+            await self._pause()
+
+    async def _work(self, concurrency: int, once: bool) -> None:
+        connector = PsycopgConnector(**self._orders.pool(concurrency + 4))
+        app = App(connector=connector)
+        app.task(name=TASK, queue=QUEUE, retry=BackOff(), pass_context=True)(self._carry_out)
+        async with app.open_async():
+            await self._look(connector)
+            seconds = self._orders.limits.stalled_seconds
+            working = asyncio.create_task(
+                app.run_worker_async(
+                    queues=[QUEUE],
+                    concurrency=concurrency,
+                    wait=not once,
+                    fetch_job_polling_interval=min(5.0, seconds / 4),
+                    delete_jobs="always",
+                    install_signal_handlers=False,
+                    update_heartbeat_interval=seconds / 4,
+                    stalled_worker_timeout=seconds,
+                )
+            )
+            await self._watch(working, connector)
+
+    async def _watch(self, working: asyncio.Task[None], connector: PsycopgConnector) -> None:
+        """Wait for a worker to end; meanwhile see to orders of those that ended otherwise."""
+        loop, every = asyncio.get_running_loop(), self._orders.limits.stalled_seconds / 4
+        stalled_at, look_at = loop.time() + every, loop.time() + LOOK_SECONDS
+        while not (await asyncio.wait({working}, timeout=_WATCH_SECONDS))[0]:
+            if self._stopping():
+                # It waits for what has begun, which hears of it before its next step.
+                working.cancel()
+                break
+            if loop.time() >= look_at:
+                await self._look(connector)
+                look_at = loop.time() + LOOK_SECONDS
+            if loop.time() >= stalled_at:
+                with suppress(ConnectorException):
+                    await self._take_up(connector)
+                stalled_at = loop.time() + every
+        with suppress(asyncio.CancelledError):
+            await working
+
+    async def _look(self, connector: PsycopgConnector) -> None:
+        """Take up orders of workers that are gone, and jobs that have no order."""
+        await self._take_up(connector)
+        try:
+            await asyncio.to_thread(self._now_and_then)
+        except TruespanError as error:
+            _log.warning("Jobs without an order were not looked for: %s.", error.code)
+
+    async def _take_up(self, connector: PsycopgConnector) -> None:
+        seconds = self._orders.limits.stalled_seconds
+        rows = await connector.execute_query_all_async(query=_GONE, seconds=seconds)
+        if rows:
+            _log.warning("Workers went away; orders put back: %d.", len(rows))
+
+    async def _pause(self) -> None:
+        waited = 0.0
+        while waited < _PAUSE_SECONDS and not self._stopping():
+            await asyncio.sleep(_WATCH_SECONDS)
+            waited += _WATCH_SECONDS
+
+    def _carry_out(self, context: JobContext, *, world: str, job: str) -> None:
+        """Have a job done, on a thread of its own, and say what becomes of the order."""
+        found = context.job
+        order = JobOrder(WorldId(world), job, _urgency(found.priority))
+        outcome = self._outcome(order, last=found.attempts + 1 >= self._orders.limits.tries)
+        with self._lock:
+            self._carried_out += 1
+        if outcome is Outcome.OVER:
+            return
+        if outcome is Outcome.STOPPED:
+            # A new order, so that being stopped does not count as a try.
+            self._orders.submit(order)
+        elif not self._orders.is_ordered(job):
+            raise TryLater
+
+    def _outcome(self, order: JobOrder, *, last: bool) -> Outcome:
+        try:
+            return self._worker.run(order, self._stopping, last=last)
+        except TruespanError as error:
+            # Not even how it ended could be written down, so it is not over.
+            _log.warning("The job %s ended with %s.", order.job, error.code)
+            return Outcome.AGAIN if error.retryable and not last else Outcome.OVER
+        except Exception as error:
+            # Whatever it was, the next job has its turn; how this one ended is in its record.
+            _log.error("The job %s ended with %s.", order.job, type(error).__name__)
+            return Outcome.OVER
+
+
+def _is_passing(error: ConnectorException) -> bool:
+    """Say whether the server, and not what it was asked, is what failed."""
+    try:
+        with mapped():
+            raise error
+    except StoreBusy:
+        return True
+    except Exception:
+        return False
+
+
+def _urgency(priority: int) -> Urgency:
+    return Urgency(priority) if priority in set(Urgency) else Urgency.INGEST

@@ -1,0 +1,53 @@
+"""The command that does the jobs of a library on a server."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from truespan.doors.cli.app import AsJson, LibraryPath, app, folder_of, say
+from truespan.doors.wire import to_json
+
+
+@app.command()
+def worker(
+    library: LibraryPath = None,
+    concurrency: Annotated[int, typer.Option(help="Jobs that are done at a time.")] = 1,
+    once: Annotated[
+        bool, typer.Option("--once", help="Leave when no job is left to begin with.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Do the jobs that are submitted to a library in PostgreSQL, until told to stop."""
+    import truespan
+
+    chosen = folder_of(library)
+    with truespan.open(chosen, logs=True) as opened, told_to_stop() as stop:
+        if not as_json and not once and opened.has_workers:
+            say(f"Doing jobs of {chosen}, {concurrency} at a time. Stop with Ctrl-C.")
+        done = opened.work(concurrency=concurrency, once=once, stopping=stop.is_set)
+    say(to_json({"carried_out": done}) if as_json else f"{done} orders were carried out.")
+
+
+@contextmanager
+def told_to_stop() -> Iterator[threading.Event]:
+    """Give an event that is set when the process is asked to end; a second time ends it."""
+    event = threading.Event()
+
+    def on_signal(number: int, _frame: object) -> None:
+        if event.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        event.set()
+
+    signals = (signal.SIGTERM, signal.SIGINT)
+    earlier = [signal.signal(number, on_signal) for number in signals]
+    try:
+        yield event
+    finally:
+        for number, before in zip(signals, earlier, strict=True):
+            signal.signal(number, before)

@@ -1,0 +1,84 @@
+"""Libraries in PostgreSQL whose jobs are done by workers, with the embedder of the tests.
+
+Run as `python -m tests.toiler FOLDER URL` it is such a worker, until it is told to stop. Each batch
+of texts that it embeds is noted in a file of the folder, once it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.worlds import DirectParser, WordCounter, WordEmbedder
+from truespan.adapters.asset_folder import AssetFolder
+from truespan.adapters.edge.index import EdgeIndex
+from truespan.adapters.files.golden import GoldenFolder
+from truespan.adapters.files.sources import FileSources
+from truespan.adapters.postgres_store import PostgresStore
+from truespan.adapters.postgres_store.connection import Address
+from truespan.adapters.procrastinate_queue import ProcrastinateQueue, QueueLimits
+from truespan.adapters.system_clock import SystemClock
+from truespan.adapters.system_processes import SystemProcesses
+from truespan.adapters.upload_folder import UploadFolder
+from truespan.doors.cli.worker import told_to_stop
+from truespan.engine.library import Library
+from truespan.engine.parts import Parts
+from truespan.ingest.load import supported
+from truespan.model.chunk import Vector
+from truespan.model.keys import Secret
+from truespan.ports import EmbeddingLimits, VectorIndex
+
+LIMITS = QueueLimits(stalled_seconds=2.0)
+
+
+class SlowEmbedder(WordEmbedder):
+    """Takes a moment for each batch, so that there is something to be killed in."""
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        SystemClock().sleep(float(os.environ.get("TOILER_SECONDS", "0")))
+        return super().embed_documents(texts)
+
+
+def library(
+    folder: Path,
+    url: Secret,
+    *,
+    limits: QueueLimits = LIMITS,
+    embedder: WordEmbedder | None = None,
+    index: VectorIndex | None = None,
+    most_crashes: int = 3,
+) -> Library:
+    """Open a library of a database; nobody does its jobs here before asked to."""
+    clock = SystemClock()
+    few = EmbeddingLimits(items=2, in_flight=1, joint=False)
+    return Library(
+        Parts(
+            store=PostgresStore(Address(url, pool_size=4), clock),
+            index=index or EdgeIndex(folder / "index", reserve=0),
+            embedder=embedder or SlowEmbedder(limits=few),
+            counter=WordCounter(),
+            sources=FileSources(supported),
+            parser=DirectParser(),
+            assets=AssetFolder(folder / "assets", reserve=0),
+            uploads=UploadFolder(folder / "uploads", reserve=0),
+            golden=GoldenFolder(),
+            processes=SystemProcesses(),
+            clock=clock,
+            queue=ProcrastinateQueue(url, limits),
+            most_crashes=most_crashes,
+        )
+    )
+
+
+def main(folder: str, url: str) -> None:
+    opened = library(Path(folder), Secret(url), most_crashes=1000)
+    with opened, told_to_stop() as stop:
+        print("ready", flush=True)
+        opened.work(stopping=stop.is_set)
+    print("left", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

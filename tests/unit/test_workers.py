@@ -1,0 +1,424 @@
+"""Jobs that workers do: ordered once, tried again, put back, refused and cancelled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.postgres import fresh_database
+from tests.toiler import LIMITS, library
+from tests.worlds import MemoryIndex, WordEmbedder
+from truespan.engine.library import Library, World
+from truespan.errors import (
+    InvalidConfiguration,
+    NotAllowed,
+    Overloaded,
+    ProviderRefused,
+    ProviderUnavailable,
+    StoreOutdated,
+)
+from truespan.model.job import Job, JobState, Urgency
+from truespan.model.scope import OWNER, Verb
+from truespan.model.upload import Upload
+
+STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(60))
+WAIT = 30.0
+
+
+class Works:
+    """A library in a database, opened as often as there are processes that would open it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.database = fresh_database()
+        self.index = MemoryIndex()
+        self.embedder = WordEmbedder()
+        self.opened: list[Library] = []
+
+    def open(self, **limits: float) -> Library:
+        one = library(
+            self.folder,
+            self.database.url,
+            limits=replace(LIMITS, **limits),  # type: ignore[arg-type]
+            embedder=self.embedder,
+            index=self.index,
+        )
+        self.opened.append(one)
+        return one
+
+    def admin(self) -> psycopg.Connection:
+        """Connect to look at the queue and to meddle with it; its triggers need its schema."""
+        admin = self.database.admin()
+        admin.execute("SET search_path = truespan_queue")
+        return admin
+
+    def orders(self) -> list[tuple[str, str, int, int]]:
+        with self.admin() as admin:
+            return admin.execute(
+                """SELECT args->>'job', status::text, priority, attempts
+                   FROM truespan_queue.procrastinate_jobs ORDER BY id"""
+            ).fetchall()
+
+    def hurry(self) -> None:
+        """Let orders that wait for their time be due."""
+        with self.admin() as admin:
+            admin.execute("UPDATE truespan_queue.procrastinate_jobs SET scheduled_at = NULL")
+
+    def die(self) -> None:
+        """Let every worker have been gone for long."""
+        with self.admin() as admin:
+            admin.execute("DELETE FROM truespan_queue.procrastinate_workers")
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Iterator[Works]:
+    made = Works(tmp_path / "library")
+    yield made
+    for one in made.opened:
+        one.close()
+
+
+def submitted(world: World, name: str = "tale.txt") -> Job:
+    return world.submit_uploads([Upload(name, f"{name}. {STORY}".encode())])
+
+
+def test_a_job_waits_for_a_worker_and_is_done_by_it(works: Works) -> None:
+    asking = works.open()
+    world = asking.create_world("world")
+    job = submitted(world)
+    assert world.jobs.get(job.id).state is JobState.QUEUED
+    asking.close()
+
+    assert works.open().work(once=True) == 1
+
+    world = works.open().world("world")
+    assert world.jobs.get(job.id).state is JobState.DONE
+    [document] = world.documents()
+    assert document.embedded == document.chunks > 0
+    assert works.orders() == []
+
+
+def test_an_order_that_is_given_twice_is_carried_out_once(works: Works) -> None:
+    opened = works.open()
+    job = submitted(opened.create_world("world"))
+
+    opened.resume_waiting()
+    opened.resume_waiting()
+
+    assert [one for one, *_ in works.orders()] == [job.id]
+    assert opened.work(once=True) == 1
+
+
+def test_a_job_whose_order_was_never_given_is_found_by_the_next_worker(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = submitted(world)
+    with works.admin() as admin:
+        admin.execute("DELETE FROM truespan_queue.procrastinate_jobs")
+
+    opened.work(once=True)
+
+    assert world.jobs.get(job.id).state is JobState.DONE
+
+
+def test_more_jobs_than_may_wait_are_refused_and_leave_nothing_behind(works: Works) -> None:
+    opened = works.open(waiting=2)
+    world = opened.create_world("world")
+    jobs = [submitted(world, f"{number}.txt") for number in range(2)]
+
+    with pytest.raises(Overloaded) as refusal:
+        submitted(world, "third.txt")
+    assert (refusal.value.retryable, refusal.value.retry_after) == (True, 30.0)
+    with pytest.raises(Overloaded):
+        world.submit_ingest(works.folder)
+    with pytest.raises(Overloaded):
+        world.generations.submit_reindex()
+
+    assert {one.id for one in world.jobs.list()} == {one.id for one in jobs}
+    assert len(list((works.folder / "uploads").rglob("*.txt"))) <= 2
+    opened.work(once=True)
+    submitted(world, "third.txt")
+
+
+def test_upkeep_waits_until_documents_are_in(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    submitted(world, "first.txt")
+    opened.work(once=True)
+
+    rebuilt = world.generations.submit_reindex()
+    late = submitted(world, "late.txt")
+
+    ranks = {job: rank for job, _, rank, _ in works.orders()}
+    assert ranks == {rebuilt.id: Urgency.REINDEX, late.id: Urgency.INGEST}
+    opened.work(once=True)
+    began = {one.id: one.finished_at or 0.0 for one in world.jobs.list()}
+    assert began[late.id] < began[rebuilt.id]
+
+
+def test_what_may_pass_is_tried_again_later_and_then_told(works: Works) -> None:
+    opened = works.open(tries=2)
+    world = opened.create_world("world")
+    job = submitted(world)
+
+    def refuse() -> None:
+        raise ProviderUnavailable("Not now.", retry_after=1000.0)
+
+    works.embedder.before = refuse
+    opened.work(once=True)
+    assert world.jobs.get(job.id).state is JobState.QUEUED
+    assert works.orders() == [(job.id, "todo", 0, 1)]
+
+    # It is not its time yet.
+    with works.admin() as admin:
+        admin.execute(
+            "UPDATE truespan_queue.procrastinate_jobs SET scheduled_at = now() + interval '1 hour'"
+        )
+    assert opened.work(once=True) == 0
+    works.hurry()
+    assert opened.work(once=True) == 1
+
+    failed = world.jobs.get(job.id)
+    assert (failed.state, failed.error) == (JobState.FAILED, "provider_unavailable")
+    assert works.orders() == []
+    works.embedder.before = None
+    world.submit_resume(job.id)
+    opened.work(once=True)
+    assert world.jobs.get(job.id).state is JobState.DONE
+
+
+def test_what_will_not_pass_is_told_at_once(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = submitted(world)
+
+    def refuse() -> None:
+        raise ProviderRefused("No.")
+
+    works.embedder.before = refuse
+    opened.work(once=True)
+
+    assert (world.jobs.get(job.id).state, works.orders()) == (JobState.FAILED, [])
+
+
+def test_a_worker_that_is_told_to_stop_puts_back_what_it_has_begun(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    jobs = [submitted(world, f"{number}.txt") for number in range(2)]
+    stop = threading.Event()
+    works.embedder.before = stop.set
+
+    assert opened.work(stopping=stop.is_set) == 1
+
+    works.embedder.before = None
+    states = [world.jobs.get(job.id) for job in jobs]
+    assert [(one.state, one.crashes) for one in states] == [(JobState.QUEUED, 0)] * 2
+    assert sorted(works.orders()) == sorted((job.id, "todo", 0, 0) for job in jobs)
+    works.open().work(once=True)
+    assert {world.jobs.get(job.id).state for job in jobs} == {JobState.DONE}
+
+
+def test_a_job_that_is_cancelled_while_it_waits_is_never_begun(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = submitted(world)
+
+    assert world.jobs.cancel(job.id).state is JobState.CANCELLED
+    opened.work(once=True)
+
+    assert world.jobs.get(job.id).state is JobState.CANCELLED
+    assert (world.documents(), works.embedder.documents, works.orders()) == ([], [], [])
+
+
+def test_a_job_that_is_cancelled_while_it_runs_stops_and_is_not_put_back(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = submitted(world)
+
+    def cancel_and_fail() -> None:
+        world.jobs.cancel(job.id)
+        raise ProviderUnavailable("Not now.", retry_after=1000.0)
+
+    works.embedder.before = cancel_and_fail
+    opened.work(once=True)
+
+    assert (world.jobs.get(job.id).state, works.orders()) == (JobState.CANCELLED, [])
+    assert list((works.folder / "uploads").rglob("*.txt")) == []
+
+
+def died_under(works: Works, world: World, job: Job) -> None:
+    """Leave a job as a worker on another machine leaves it that is killed while it runs."""
+    scope = world._scope()
+    assert scope is not None
+    assert world._parts.store.start_job(scope, job.id, "elsewhere/1:1")
+    with works.admin() as admin:
+        admin.execute(
+            "UPDATE truespan_queue.procrastinate_jobs SET status = 'doing', worker_id = NULL"
+        )
+
+
+def test_what_a_dead_worker_had_is_taken_up_and_counted(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = submitted(world)
+    died_under(works, world, job)
+    assert world.jobs.get(job.id).state is JobState.RUNNING
+
+    opened.work(once=True)
+
+    done = world.jobs.get(job.id)
+    assert (done.state, done.crashes) == (JobState.DONE, 1)
+    assert works.orders() == []
+
+
+def test_a_job_that_takes_its_workers_with_it_is_left_in_the_end(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = submitted(world)
+    with works.admin() as admin:
+        admin.execute("UPDATE truespan.jobs SET crashes = 2")
+    died_under(works, world, job)
+
+    opened.work(once=True)
+
+    left = world.jobs.get(job.id)
+    assert (left.state, left.crashes, works.orders()) == (JobState.INTERRUPTED, 3, [])
+    opened.work(once=True)
+    assert world.jobs.get(job.id).state is JobState.INTERRUPTED
+    world.submit_resume(job.id)
+    opened.work(once=True)
+    assert world.jobs.get(job.id).state is JobState.DONE
+
+
+def test_a_job_that_was_to_stop_when_its_worker_died_is_cancelled(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = submitted(world)
+    died_under(works, world, job)
+    assert world.jobs.cancel(job.id).state is JobState.RUNNING
+
+    opened.work(once=True)
+
+    assert (world.jobs.get(job.id).state, works.orders()) == (JobState.CANCELLED, [])
+    assert world.documents() == []
+
+
+def test_whoever_lost_a_job_to_another_stops_and_changes_nothing(works: Works) -> None:
+    """A worker that was only slow comes back after another has taken its job up and done it."""
+    slow, other = works.open(), works.open()
+    world = slow.create_world("world")
+    job = submitted(world)
+    calls: list[int] = []
+
+    def meanwhile() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            works.die()
+            # In another process it would have another name.
+            object.__setattr__(other._parts, "processes", Elsewhere())
+            other.work(once=True)
+
+    works.embedder.before = meanwhile
+    slow.work(once=True)
+
+    done = world.jobs.get(job.id)
+    assert (done.state, done.process) == (JobState.DONE, "elsewhere/2:2")
+    [document] = world.documents()
+    assert document.embedded == document.chunks
+    assert works.orders() == []
+
+
+class Elsewhere:
+    """Processes of another machine."""
+
+    def own(self) -> str:
+        return "elsewhere/2:2"
+
+    def is_alive(self, name: str) -> bool:
+        del name
+        return True
+
+
+def test_two_libraries_on_one_server_do_not_do_each_others_jobs(tmp_path: Path) -> None:
+    one, two = Works(tmp_path / "one"), Works(tmp_path / "two")
+    first, second = one.open(), two.open()
+    try:
+        job = submitted(first.create_world("world"))
+        world = second.create_world("world")
+
+        assert second.work(once=True) == 0
+        assert (world.documents(), world.jobs.list()) == ([], [])
+        assert [order[0] for order in one.orders()] == [job.id]
+        assert first.work(once=True) == 1
+    finally:
+        first.close()
+        second.close()
+
+
+def test_only_the_owner_does_jobs_and_only_where_there_are_workers(
+    works: Works, tmp_path: Path
+) -> None:
+    import truespan
+
+    opened = works.open()
+    with pytest.raises(NotAllowed):
+        opened.under(OWNER.narrow(worlds=(), verbs=(Verb.READ,))).work(once=True)
+    with (
+        truespan.open(tmp_path / "file", create=True) as alone,
+        pytest.raises(InvalidConfiguration) as refusal,
+    ):
+        alone.work(once=True)
+    assert "PostgreSQL" in str(refusal.value)
+
+
+def test_tables_of_the_queue_that_lack_a_step_are_refused(works: Works) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    with works.admin() as admin:
+        admin.execute(
+            """DELETE FROM truespan_queue.queue_steps
+               WHERE name = (SELECT max(name) FROM truespan_queue.queue_steps)"""
+        )
+
+    for ask in (lambda: submitted(world), lambda: opened.work(once=True)):
+        with pytest.raises(StoreOutdated):
+            _run(ask)
+
+
+def _run(ask: Callable[[], object]) -> None:
+    ask()
+
+
+def test_whoever_works_for_a_world_does_not_see_the_queue(works: Works) -> None:
+    for role in ("truespan_worlds", "truespan_shared"):
+        with psycopg.connect(works.database.url.reveal(), autocommit=True) as session:
+            session.execute("SELECT set_config('role', %s, false)", (role,))
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session.execute("SELECT * FROM truespan_queue.procrastinate_jobs")
+
+
+def test_all_processes_together_keep_to_the_pace_of_a_provider(works: Works) -> None:
+    stores = [works.open()._parts.store for _ in range(2)]
+    waits: list[float] = []
+    lock = threading.Lock()
+
+    def ask(store: object) -> None:
+        for _ in range(5):
+            seconds = store.reserve("openai", 3)  # type: ignore[attr-defined]
+            with lock:
+                waits.append(seconds)
+
+    threads = [threading.Thread(target=ask, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+
+    minutes = sorted(round(seconds / 60) for seconds in waits)
+    assert minutes == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+    assert stores[0].reserve("google", 3) == 0.0  # type: ignore[attr-defined]
