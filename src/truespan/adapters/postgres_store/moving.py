@@ -1,0 +1,198 @@
+"""The PostgreSQL store as rows: all of it given, or all of it taken, in words every store has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
+from typing import LiteralString, cast
+
+from truespan.adapters.moved_tables import NAMED_BY, TABLES
+from truespan.adapters.postgres_store.connection import (
+    BOTH,
+    Connections,
+    Session,
+    change_each,
+    enter,
+    fetch,
+    mapped_errors,
+)
+from truespan.errors import StoreDamaged
+from truespan.ports.moving import Cell, MovedTable, NeutralRow
+
+_PAGE = 500
+
+
+class PostgresRows:
+    """Reads and writes the tables of a database, row by row, each world in its own right."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._held: Session | None = None
+
+    @property
+    def tables(self) -> Sequence[MovedTable]:
+        """Return every table, those first that others refer to."""
+        return TABLES
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Hold one state of everything still, for whoever reads inside."""
+        with self._connections.surveying() as session:
+            self._held = session
+            try:
+                yield
+            finally:
+                self._held = None
+
+    def world_ids(self) -> list[str]:
+        """Return the ids of all worlds, in the order in which they were made."""
+        with self._reading() as session:
+            rows = fetch(session, "SELECT world_id FROM directory ORDER BY created_at, world_id")
+        return [str(row[0]) for row in rows]
+
+    def rows(self, table: MovedTable, world: str | None) -> Iterator[NeutralRow]:
+        """Give the rows of a table, those of one world if it is a table of worlds."""
+        with mapped_errors(), self._reading() as session:
+            if world is not None:
+                enter(session, world)
+            bindings = {"world": world} if table.name in _NAMED_WORLD else {}
+            with session.cursor(name="moved") as cursor:
+                cursor.itersize = _PAGE
+                yield from cursor.execute(_as_sql(_select(table)), bindings)
+
+    def write(self, table: MovedTable, world: str | None, rows: Iterable[NeutralRow]) -> None:
+        """Write all the rows or, if anything fails, none."""
+        connections = self._connections
+        begun = connections.sharing(BOTH) if world is None else connections.writing(world, BOTH)
+        with begun as session:
+            resolve = _Resolver(session)
+            statements = _insert(table)
+            pending = iter(rows)
+            while page := list(islice(pending, _PAGE)):
+                cells = [resolve(table, world, row) for row in page]
+                for statement in statements:
+                    change_each(session, _as_sql(statement), cells)
+
+    def _reading(self) -> AbstractContextManager[Session]:
+        held = self._held
+        return self._connections.surveying() if held is None else _lent(held)
+
+
+@contextmanager
+def _lent(session: Session) -> Iterator[Session]:
+    yield session
+
+
+class _Resolver:
+    """Puts this store's keys in the place of the names of what a row refers to."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._keys: dict[str, dict[NeutralRow, int]] = {}
+
+    def __call__(self, table: MovedTable, world: str | None, row: NeutralRow) -> dict[str, Cell]:
+        cells = iter(row)
+        found: dict[str, Cell] = {"world_id": world}
+        for reference in table.references:
+            width = 2 if reference.to == "revision" else 1
+            names = tuple(next(cells) for _ in range(width))
+            found[reference.column] = self._key(reference.to, names)
+        for column in table.columns:
+            value = next(cells)
+            found[column] = bool(value) if column in table.flags else value
+        return found
+
+    def _key(self, kind: str, names: NeutralRow) -> Cell:
+        if names == (None,) or kind == "world":
+            return names[0]
+        known = self._keys.get(kind)
+        if known is None:
+            known = self._keys[kind] = {
+                tuple(named): key for key, *named in fetch(self._session, _as_sql(_named(kind)))
+            }
+        try:
+            return known[names]
+        except KeyError:
+            raise StoreDamaged(f"A row names a {kind} that is not there.") from None
+
+
+_NAMED_WORLD = ("worlds", "aliases")
+"""Tables whose rows lie, all or in part, where no policy picks those of the world."""
+
+
+def _named(kind: str) -> str:
+    if kind == "revision":
+        return """SELECT r.key, d.number, r.number FROM revisions r
+                  JOIN documents d ON d.world_id = r.world_id AND d.key = r.document"""
+    table, (column, *_) = NAMED_BY[kind]
+    return f"SELECT key, {column} FROM {table}"  # noqa: S608 -- names of our own
+
+
+def _select(table: MovedTable) -> str:
+    if table.name == "worlds":
+        return """SELECT d.name, t.generation, t.next_document, t.changes, d.created_at,
+                    t.next_generation
+                  FROM worlds t JOIN directory d USING (world_id) WHERE world_id = %(world)s"""
+    names, joins = _references(table)
+    restated = dict(table.restated)
+    for column in table.columns:
+        plain = f"t.{column}::int" if column in table.flags else f"t.{column}"
+        names.append(restated.get(column, plain))
+    parts = [f"SELECT {', '.join(names)} FROM {table.name} t", *joins]  # noqa: S608
+    if table.name in _NAMED_WORLD:
+        parts.append("WHERE t.world_id = %(world)s")
+    if table.ordered_by:
+        parts.append(f"ORDER BY t.{table.ordered_by}")
+    return " ".join(parts)
+
+
+def _references(table: MovedTable) -> tuple[list[str], list[str]]:
+    """Return what names the rows that a table refers to, and how to come to them."""
+    names: list[str] = []
+    joins: list[str] = []
+    for reference in table.references:
+        column, to = reference.column, reference.to
+        if to == "world":
+            names.append("t.world_id::text")
+            continue
+        other, (known, *_) = NAMED_BY[to]
+        same = f"x_{column}.key = t.{column}"
+        if to != "token":
+            same += f" AND x_{column}.world_id = t.world_id"
+        joins.append(f"LEFT JOIN {other} x_{column} ON {same}")
+        if to == "revision":
+            names += [f"d_{column}.number", f"x_{column}.number"]
+            joins.append(
+                f"LEFT JOIN documents d_{column} ON d_{column}.world_id = t.world_id"
+                f" AND d_{column}.key = x_{column}.document"
+            )
+        else:
+            names.append(f"x_{column}.{known}")
+    return names, joins
+
+
+def _insert(table: MovedTable) -> list[str]:
+    if table.name == "worlds":
+        rest = ("generation", "next_document", "changes", "next_generation")
+        return [
+            _into(
+                "directory", {"world_id": "world_id", "name": "name", "created_at": "created_at"}
+            ),
+            _into("worlds", {one: one for one in rest}),
+        ]
+    columns = [*(reference.column for reference in table.references), *table.columns]
+    named = {"world_id" if one == "world" else one: one for one in columns}
+    if table.name in _NAMED_WORLD:
+        named = {"world_id": "world_id", **named}
+    return [_into(table.name, named)]
+
+
+def _into(table: str, columns: dict[str, str]) -> str:
+    values = ", ".join(f"%({cell})s" for cell in columns.values())
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608
+
+
+def _as_sql(statement: str) -> LiteralString:
+    """Return a statement that is put together from the names in `moved_tables` alone."""
+    return cast("LiteralString", statement)

@@ -1,0 +1,251 @@
+"""Everything in a store moves into the other kind of store and back, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.postgres import Database, fresh_database
+from tests.worlds import HandClock, Place, place
+from truespan.adapters.moved_tables import LEFT_BEHIND, TABLES
+from truespan.adapters.postgres_store import PostgresStore
+from truespan.adapters.postgres_store.connection import Address
+from truespan.adapters.postgres_store.moving import PostgresRows
+from truespan.adapters.sqlite_store import SqliteStore
+from truespan.adapters.sqlite_store.moving import SqliteRows
+from truespan.errors import MigrationRefused
+from truespan.ports.moving import MovableRows, MovedTable, NeutralRow
+from truespan.upkeep.move import MovedRows, move
+
+BOOK = (
+    "# One\n\nThe ferry left at night. Ada had the key.\n\n# Two\n\nThe key was gone by morning.\n"
+)
+
+ONE = "(SELECT key FROM revisions WHERE state = 'active' LIMIT 1)"
+RARE = (
+    "INSERT INTO aliases VALUES ('law', 1, 1, 2.5)",
+    "INSERT INTO alias_moves VALUES (7, 1, 'law', NULL, 1, 2.5)",
+    f"INSERT INTO pages VALUES ({ONE}, 0, 1)",
+    f"INSERT INTO figures VALUES ({ONE}, 1, 'f-1', 0, NULL, 'A map of the river', 'm')",
+    f"INSERT INTO audits VALUES ({ONE}, 'email', 'r', 2, 1)",
+    "INSERT INTO calibrations VALUES (1, 'p', '{}', 1.0)",
+    "INSERT INTO repairs VALUES (9, 1, 1, 'c', 'stale', 'h', NULL, 1.0)",
+    "INSERT INTO usage VALUES (4, 'u', 1, 1.0, 2, 'm', NULL, NULL, '[]', '{}')",
+    "INSERT INTO probes VALUES (1, 1, 'known', x'00000000')",
+    "INSERT INTO replays VALUES (zeroblob(32), zeroblob(32), 'p', NULL, 1.0)",
+    "INSERT INTO job_lines SELECT key, 90, 1.0, 'info', 'a line' FROM jobs",
+    # Bytes that are no text: damage has to be the same damage on the other side.
+    f"UPDATE chunks SET text = CAST(x'66ff' AS TEXT) WHERE revision = {ONE} AND position = 0",
+)
+
+
+@pytest.fixture
+def database() -> Database:
+    return fresh_database()
+
+
+@pytest.fixture
+def server(database: Database) -> Iterator[PostgresStore]:
+    store = PostgresStore(Address(database.url, pool_size=4), HandClock())
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def lived(tmp_path: Path) -> Iterator[Place]:
+    """A library with something in almost every table."""
+    made = place(tmp_path / "one", store="sqlite")
+    world = made.world("mysteries", ferry__md=BOOK, note__txt="A note on ferries. Keys float.")
+    made.write("mysteries/ferry.md", BOOK + "\nIt lay in the river.\n")
+    world.ingest([str(made.folder / "files" / "mysteries")])
+    world.search("Who had the key?", fused=True)
+    reader = world.reader("ada")
+    reader.set("ferry.md", sid=1)
+    reader.retrieve("key")
+    made.library.create_world("empty")
+    made.library.tokens.create("app", worlds=["mysteries"], verbs=["read"])
+    gone = made.world("gone", old__txt="Something that was deleted.")
+    gone.delete("old.txt")
+    for statement in RARE:
+        made.sql(statement)
+    yield made
+    made.store.close()
+
+
+def on_file(place: Place) -> SqliteRows:
+    return SqliteRows(place.store._connections)
+
+
+def on_server(store: PostgresStore) -> PostgresRows:
+    return PostgresRows(store._connections)
+
+
+def everything(rows: MovableRows) -> dict[tuple[str, str | None], list[NeutralRow]]:
+    """Read all there is, each table of each world as a sorted list."""
+    found = {}
+    with rows.still():
+        for table in rows.tables:
+            for world in rows.world_ids() if table.of_world else [None]:
+                found[table.name, world] = sorted(rows.rows(table, world), key=repr)
+    return found
+
+
+def empty_place(folder: Path) -> Place:
+    return place(folder, store="sqlite")
+
+
+def test_every_column_of_both_stores_is_moved_or_named_as_left_behind(database: Database) -> None:
+    """A column that a later step adds must not be forgotten on the way."""
+    file = SqliteStore(Path(":memory:"), HandClock(), reserve=0)
+    on_disk = {
+        name: {row[1] for row in file._connections.query(f"PRAGMA table_info({name})")}
+        for (name,) in file._connections.query(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        )
+    }
+    file.close()
+    in_database: dict[str, set[str]] = {}
+    with database.admin() as admin:
+        for name, column in admin.execute(
+            """SELECT table_name, column_name FROM information_schema.columns
+               WHERE table_schema IN ('truespan', 'truespan_shared')"""
+        ):
+            in_database.setdefault(name, set()).add(column)
+    in_database["worlds"] |= in_database.pop("directory")
+    for found, whose in ((on_disk, {"world", "id"}), (in_database, {"world_id"})):
+        assert found.keys() - LEFT_BEHIND == {table.name for table in TABLES}
+        for table in TABLES:
+            moved = {*table.columns, *(one.column for one in table.references)} - {"world"}
+            own = ({"key"} if table.name == "worlds" else {table.ordered_by} - {""}) | whose
+            assert found[table.name] - moved <= own
+            assert moved <= found[table.name]
+
+
+def test_a_library_moves_to_a_server_and_back_with_every_row(
+    lived: Place, server: PostgresStore, tmp_path: Path
+) -> None:
+    before = everything(on_file(lived))
+    assert {name for (name, _), rows in before.items() if rows} == {one.name for one in TABLES}
+
+    there = move(on_file(lived), on_server(server))
+    assert everything(on_server(server)) == before
+    again = empty_place(tmp_path / "two")
+    back = move(on_server(server), on_file(again))
+
+    assert everything(on_file(again)) == before
+    assert everything(on_file(lived)) == before
+    assert there == back
+    assert (there.worlds, there.rows) == (3, sum(map(len, before.values())))
+    again.store.close()
+
+
+class Dying:
+    """A store that goes away after so many tables."""
+
+    def __init__(self, rows: MovableRows, after: int) -> None:
+        self._rows = rows
+        self._left = after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rows, name)
+
+    def write(self, table: MovedTable, world: str | None, rows: Iterable[NeutralRow]) -> None:
+        if self._left == 0:
+            # In the middle of a table: some of its rows were sent already.
+            self._rows.write(table, world, _broken(rows))
+        self._left -= 1
+        self._rows.write(table, world, rows)
+
+
+def _broken(rows: Iterable[NeutralRow]) -> Iterator[NeutralRow]:
+    for row in rows:
+        yield row
+        raise ConnectionAbortedError
+    raise ConnectionAbortedError
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 7, 13, 40, 68])
+def test_a_run_that_was_stopped_goes_on_and_sends_nothing_twice(
+    lived: Place, server: PostgresStore, after: int
+) -> None:
+    sent: list[int] = []
+
+    def told(_: str, rows: int) -> None:
+        sent.append(rows)
+
+    with pytest.raises(ConnectionAbortedError):
+        move(on_file(lived), cast("MovableRows", Dying(on_server(server), after)), told)
+    moved = move(on_file(lived), on_server(server), told)
+
+    assert everything(on_server(server)) == everything(on_file(lived))
+    assert sum(sent) == moved.rows
+    assert move(on_file(lived), on_server(server), told) == moved
+    assert sum(sent) == moved.rows
+
+
+def test_a_target_that_holds_another_library_is_refused_and_left_alone(
+    lived: Place, server: PostgresStore, tmp_path: Path
+) -> None:
+    other = empty_place(tmp_path / "other")
+    other.world("theirs", a__txt="Somebody else's.")
+    move(on_file(other), on_server(server))
+    before = everything(on_server(server))
+
+    with pytest.raises(MigrationRefused, match="worlds that this library does not have"):
+        move(on_file(lived), on_server(server))
+
+    assert everything(on_server(server)) == before
+    other.store.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE truespan.chunks SET text = 'other' WHERE position = 0",
+        "DELETE FROM truespan.vectors WHERE ctid IN (SELECT ctid FROM truespan.vectors LIMIT 1)",
+        "UPDATE truespan.positions SET sid = sid + 1",
+        "UPDATE truespan_shared.tokens SET name = 'another'",
+    ],
+)
+def test_a_single_row_that_differs_is_noticed(
+    lived: Place, server: PostgresStore, database: Database, damage: str
+) -> None:
+    move(on_file(lived), on_server(server))
+    with database.admin() as admin:
+        assert admin.execute(cast("Any", damage)).rowcount > 0
+
+    with pytest.raises(MigrationRefused, match="is not as it is in this library"):
+        move(on_file(lived), on_server(server))
+
+
+class Forgetful(Dying):
+    """A store that says it took everything and leaves one row out."""
+
+    def write(self, table: MovedTable, world: str | None, rows: Iterable[NeutralRow]) -> None:
+        kept = list(rows)
+        self._rows.write(table, world, kept[:-1] if table.name == "vectors" else kept)
+
+
+def test_what_did_not_arrive_is_noticed_at_the_end(lived: Place, server: PostgresStore) -> None:
+    with pytest.raises(MigrationRefused, match="table vectors"):
+        move(on_file(lived), cast("MovableRows", Forgetful(on_server(server), 0)))
+
+
+def test_work_that_was_under_way_is_interrupted_in_the_copy_alone(
+    lived: Place, server: PostgresStore
+) -> None:
+    lived.sql("UPDATE jobs SET state = 'running', finished_at = NULL, background = 1")
+
+    moved: MovedRows = move(on_file(lived), on_server(server))
+
+    assert moved.tables["jobs"].rows > 0
+    states = {row[3] for row in everything(on_server(server)).get(("jobs", first_of(lived)), [])}
+    assert states == {"interrupted"}
+    assert lived.sql("SELECT DISTINCT state, background FROM jobs") == [("running", 1)]
+
+
+def first_of(lived: Place) -> str:
+    return on_file(lived).world_ids()[0]
