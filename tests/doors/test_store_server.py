@@ -55,7 +55,7 @@ def test_the_whole_way_through_the_command_line_with_the_store_on_a_server(
     assert (code, told["schema_before"]) == (0, 0)
     assert "up to date" in terminal("prepare-store")[1]
     assert terminal("init", "--world", "w")[0] == 0
-    code, report = terminal.json("ingest", str(terminal.files), "-w", "w")
+    code, report = terminal.json("ingest", str(terminal.files), "-w", "w", "--here")
     assert (code, report["failures"]) == (0, [])
     code, found = terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")
     assert (code, found["results"][0]["source"]) == (0, "keys.md")
@@ -65,6 +65,45 @@ def test_the_whole_way_through_the_command_line_with_the_store_on_a_server(
     assert (code, "pg_dump" in err) == (3, True)
     assert terminal("delete", "keys.md", "-w", "w")[0] == 0
     assert not (terminal.folder / "library" / "store.db").exists()
+
+
+def test_workers_do_what_the_command_line_submits_and_it_follows_them(terminal: Terminal) -> None:
+    terminal.write("night.txt", NIGHT)
+    terminal.write("broken.pdf", "no pdf")
+    assert terminal("prepare-store")[0] == 0
+    assert terminal("init", "--world", "w")[0] == 0
+
+    code, out, _ = terminal("ingest", str(terminal.files), "-w", "w", "--no-follow")
+    assert (code, "Workers have it as job" in out) == (0, True)
+    code, listed = terminal.json("jobs", "list", "-w", "w")
+    assert [job["state"] for job in listed["jobs"]] == ["queued"]
+    assert terminal.json("worker", "--once") == (0, {"carried_out": 1})
+    code, listed = terminal.json("jobs", "list", "-w", "w")
+    assert [(job["state"], job["counts"]["failed"]) for job in listed["jobs"]] == [("done", 1)]
+
+    terminal.write("keys.md", f"# Keys\n\n{KEYS}\n")
+    arguments = ("-m", "truespan", "worker", "-L", str(terminal.folder / "library"))
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as busy:
+        assert busy.stdout is not None
+        assert "1 at a time" in busy.stdout.readline()
+        code, told = terminal.json("ingest", str(terminal.files), "-w", "w")
+        busy.terminate()
+        assert "carried out" in busy.stdout.read()
+    assert (busy.returncode, code, told["job"]["state"]) == (0, 6, "done")
+    states = {one["name"]: one["state"] for one in told["documents"]}
+    assert states == {"night.txt": "unchanged", "keys.md": "embedded", "broken.pdf": "failed"}
+    assert terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")[0] == 0
+
+
+def test_a_library_in_a_file_has_no_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = Terminal(tmp_path, capsys)
+    assert alone("init")[0] == 0
+
+    code, _, err = alone("worker", "--once")
+
+    assert (code, "PostgreSQL" in err) == (3, True)
 
 
 def test_a_wrong_role_is_refused_when_the_library_is_opened(

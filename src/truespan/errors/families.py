@@ -53,10 +53,13 @@ class Interrupted(TruespanError):
     code = "interrupted"
     retryable = True
 
-    def __init__(self) -> None:
-        super().__init__(
-            "Stopped. What was done is kept.", advice="The same command goes on from here."
-        )
+    def __init__(
+        self,
+        message: str = "Stopped. What was done is kept.",
+        *,
+        advice: str = "The same command goes on from here.",
+    ) -> None:
+        super().__init__(message, advice=advice)
 
 
 class Cancelled(Interrupted):

@@ -81,6 +81,12 @@ def ingest(
     golden: Annotated[
         str | None, typer.Option(help="Golden queries that --update-alias must not find less of.")
     ] = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="Do it in this process even where there are workers.")
+    ] = False,
+    no_follow: Annotated[
+        bool, typer.Option("--no-follow", help="Leave once workers have the job.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Carry files, folders or what a manifest names into a world. Interrupted, it goes on."""
@@ -104,6 +110,12 @@ def ingest(
             plan = chosen.plan_ingest(paths or (), **asked)
             say(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
             return 0
+        # Moving an alias is no part of a job, so who asks for it stays with it.
+        if opened.has_workers and not (here or update_alias):
+            from truespan.doors.cli.follow import followed
+
+            job = chosen.submit_ingest(paths or (), **asked)
+            return followed(chosen, job, as_json=as_json, leave=no_follow)
         from truespan.doors.cli.progress import progress_bar
 
         with progress_bar(hidden=as_json) as on_progress:
