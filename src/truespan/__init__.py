@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from truespan.engine.library import Library, World
     from truespan.model.backup import Manifest, RestoreReport
+    from truespan.model.migration import MigrationReport
     from truespan.model.scope import Authority
     from truespan.ports import ChatModels, Embedder, StageListener, TokenCounter, Watch
 
@@ -35,6 +36,7 @@ __all__ = [
     "Watch",
     "World",
     "__version__",
+    "migrate",
     "open",
     "prepare_store",
     "restore",
@@ -98,6 +100,25 @@ def prepare_store(path: str | Path) -> tuple[int, int]:
     from truespan.compose.store_server import prepare_tables
 
     return prepare_tables(Path(path))
+
+
+def migrate(source: str | Path, path: str | Path) -> MigrationReport:
+    """Move the library of one folder into that of another: from one machine to many, or back.
+
+    The folder of the source alone says where its store is; for the other one the environment counts
+    as well, as it does for every command. The source is only read. Every row is read back and
+    compared, and every point. A call that was stopped goes on when it is made again.
+
+    Raises:
+        LibraryNotFound: there is nothing to be moved.
+        InvalidSettings: both are one library.
+        MigrationRefused: the target holds something else, or what arrived is not what was sent.
+    """
+    from pathlib import Path
+
+    from truespan.compose.migrate import migrate_library
+
+    return migrate_library(Path(source), Path(path))
 
 
 def restore(backup: str | Path, path: str | Path) -> RestoreReport:

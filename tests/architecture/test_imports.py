@@ -65,7 +65,7 @@ ENGINE = (
     "job_thread", "parts", "uploads", "jobs", "intake", "held", "removal", "evaluation", "judged",
     "answering", "checkup",
     "generations", "kept", "filled", "submitted", "shelved", "reader", "world", "worker", "tokens",
-    "once", "library",
+    "once", "library", "moved",
 )  # fmt: skip
 """The modules of the engine: each may import only those that stand before it."""
 

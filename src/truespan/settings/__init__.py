@@ -24,6 +24,7 @@ __all__ = [
     "debugging",
     "default_library",
     "model_cache",
+    "read_own_settings",
     "read_settings",
     "share_metrics",
     "shared_metrics",
@@ -63,6 +64,20 @@ def read_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
             )
         values[name] = checked(name, value)
     return Settings(**values, **tables)
+
+
+def read_own_settings(folder: Path) -> Settings:
+    """Return the settings of a library whose folder alone says them: one among two of a command.
+
+    The environment says how the other one works. Keys of providers may still come from it.
+    """
+    shared = {*SHARED_NAMES, *_ELSEWHERE}
+    others = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(PREFIX) and name not in shared
+    }
+    return read_settings(folder, others)
 
 
 def default_library(environment: Mapping[str, str] | None = None) -> Path:

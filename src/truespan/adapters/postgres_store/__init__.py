@@ -25,6 +25,7 @@ from truespan.adapters.postgres_store.guard import (
     require_policies,
 )
 from truespan.adapters.postgres_store.jobs import PostgresJobs
+from truespan.adapters.postgres_store.moving import PostgresRows
 from truespan.adapters.postgres_store.pages import PostgresPages
 from truespan.adapters.postgres_store.readers import PostgresReaders
 from truespan.adapters.postgres_store.recutting import PostgresRecutting
@@ -71,6 +72,10 @@ class PostgresStore(
         require_usable(address.url)
         self._clock = clock
         self._connections = Connections(address)
+
+    def as_rows(self) -> PostgresRows:
+        """Return everything in it as rows, to be moved into or from another kind of store."""
+        return PostgresRows(self._connections)
 
     def close(self) -> None:
         """Close every connection."""

@@ -19,6 +19,7 @@ from truespan.adapters.sqlite_store.documents import SqliteDocuments
 from truespan.adapters.sqlite_store.erasure import SqliteErasure
 from truespan.adapters.sqlite_store.generations import SqliteGenerations
 from truespan.adapters.sqlite_store.jobs import SqliteJobs
+from truespan.adapters.sqlite_store.moving import SqliteRows
 from truespan.adapters.sqlite_store.pages import SqlitePages
 from truespan.adapters.sqlite_store.readers import SqliteReaders
 from truespan.adapters.sqlite_store.recutting import SqliteRecutting
@@ -62,6 +63,10 @@ class SqliteStore(
         self._clock = clock
         self._connections = Connections(path, reserve=reserve)
         migrate(self._connections)
+
+    def as_rows(self) -> SqliteRows:
+        """Return everything in it as rows, to be moved into or from another kind of store."""
+        return SqliteRows(self._connections)
 
     def close(self) -> None:
         """Close the file in every thread."""

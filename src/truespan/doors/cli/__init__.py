@@ -25,6 +25,7 @@ def run(arguments: list[str]) -> int:
         evaluate,
         generations,
         ingest,
+        migrate,
         reading,
         serve,
         store,
@@ -34,7 +35,8 @@ def run(arguments: list[str]) -> int:
     from truespan.doors.cli.app import app
 
     # Imported so that their commands are known.
-    del answer, backup, doctor, evaluate, generations, ingest, reading, serve, store, tokens, worker
+    del answer, backup, doctor, evaluate, generations, ingest, migrate, reading, serve, store
+    del tokens, worker
 
     try:
         _require_text(arguments)
