@@ -16,6 +16,7 @@ import pytest
 import typer
 import yaml
 
+from tests.docs_reader import sections_of, table_rows
 from tests.postgres import Database, server
 from tests.promises import proves
 from truespan.adapters.postgres_store import require_usable
@@ -429,3 +430,21 @@ def test_the_compose_file_keeps_to_the_published_schema() -> None:
     assert [error.message for error in validator.iter_errors(COMPOSE)] == []
     wrong = {**COMPOSE, "services": {"api": {"image": "truespan", "healtcheck": {}}}}
     assert [*validator.iter_errors(wrong)], "a misspelt member has to be noticed"
+
+
+def test_the_gigabytes_of_the_sizing_page_are_what_its_formulas_give() -> None:
+    sections = sections_of(ROOT / "docs" / "sizing.md")
+    formulas = {
+        row[0]: [float(number) for number in re.findall(r"[\d.]+", row[1])]
+        for row in table_rows(sections["Sizing"])
+    }
+    rows = table_rows(sections["In gigabytes"])
+
+    assert {row[0] for row in rows} == formulas.keys()
+    assert len(rows) == 2 * len(formulas)
+    for name, dimensions, *gigabytes in rows:
+        fixed, each_number = (*formulas[name], 1.0)[:2]
+        chunk = fixed + each_number * int(dimensions)
+        for millions, told in zip((1, 10, 100), gigabytes, strict=True):
+            digits = len(told.partition(".")[2])
+            assert float(told) == round(chunk * millions / 1000, digits)

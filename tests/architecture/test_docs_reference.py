@@ -33,7 +33,7 @@ def test_the_library_page_lists_every_argument_of_the_package_functions() -> Non
 
     assert {row[0]: re.findall(r"\w+", row[1]) for row in rows} == {
         name: arguments_of(getattr(truespan, name))
-        for name in ("open", "prepare_store", "restore", "verify_backup")
+        for name in ("migrate", "open", "prepare_store", "restore", "verify_backup")
     }
 
 

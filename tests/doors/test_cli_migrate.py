@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from hashlib import sha256
@@ -47,13 +48,24 @@ class Machines:
     def answers(self, library: Path) -> Any:
         """Return what the same questions are answered, but for the time that took."""
         found = []
-        for query in ("Where is the spare key?", "a picture of a square"):
+        for query in ("Where is the spare key?", "Who keeps the lamp?"):
             code, told = self(library, "search", query, "-w", "w", "--fused")
             assert code == 0
             found.append({key: one for key, one in told.items() if key != "processing_time_ms"})
         code, told = self(library, "reader", "show", "-r", "ada", "-w", "w")
         assert code == 0
         return [*found, told]
+
+
+SCORE = re.compile(r'(?<=: )(\d\.\d{4,})')
+
+
+def scores(answers: list[Any]) -> list[float]:
+    return [float(score) for score in SCORE.findall(json.dumps(answers))]
+
+
+def but_for_scores(answers: list[Any]) -> str:
+    return SCORE.sub("", json.dumps(answers))
 
 
 def digests(folder: Path, *names: str) -> dict[str, str]:
@@ -104,7 +116,10 @@ def test_a_library_moves_to_many_machines_and_back_and_answers_as_before(
     assert (code, there["findings"], there["pending"]) == (0, {}, 0)
     assert there["points"] == there["tables"]["states"]["rows"] > 0
     assert there["files"] >= len(images)
-    assert machines.answers(machines.many) == before
+    answers = machines.answers(machines.many)
+    # The last digit of a score is that of an engine.
+    assert scores(answers) == pytest.approx(scores(before), abs=2e-6)
+    assert but_for_scores(answers) == but_for_scores(before)
     assert not (machines.many / "store.db").exists()
 
     code, back = machines(machines.back, "migrate", str(machines.many))
