@@ -1,12 +1,11 @@
 """Libraries in PostgreSQL whose jobs are done by workers, with the embedder of the tests.
 
-Run as `python -m tests.toiler FOLDER URL` it is such a worker, until it is told to stop. Each batch
-of texts that it embeds is noted in a file of the folder, once it is asked for.
+Run as `python -m tests.toiler FOLDER URL` it is such a worker, until it is told to stop. It says in
+a line of its own that it is ready, each time it is about to embed a batch, and that it leaves.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,13 +30,14 @@ from truespan.model.keys import Secret
 from truespan.ports import EmbeddingLimits, VectorIndex
 
 LIMITS = QueueLimits(stalled_seconds=2.0)
+FEW = EmbeddingLimits(items=2, in_flight=1, joint=False)
 
 
-class SlowEmbedder(WordEmbedder):
-    """Takes a moment for each batch, so that there is something to be killed in."""
+class TellingEmbedder(WordEmbedder):
+    """Says when it is asked, so that whoever watches can choose a moment."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        SystemClock().sleep(float(os.environ.get("TOILER_SECONDS", "0")))
+        print("batch", flush=True)
         return super().embed_documents(texts)
 
 
@@ -52,12 +52,11 @@ def library(
 ) -> Library:
     """Open a library of a database; nobody does its jobs here before asked to."""
     clock = SystemClock()
-    few = EmbeddingLimits(items=2, in_flight=1, joint=False)
     return Library(
         Parts(
             store=PostgresStore(Address(url, pool_size=4), clock),
             index=index or EdgeIndex(folder / "index", reserve=0),
-            embedder=embedder or SlowEmbedder(limits=few),
+            embedder=embedder or WordEmbedder(limits=FEW),
             counter=WordCounter(),
             sources=FileSources(supported),
             parser=DirectParser(),
@@ -73,7 +72,8 @@ def library(
 
 
 def main(folder: str, url: str) -> None:
-    opened = library(Path(folder), Secret(url), most_crashes=1000)
+    told = TellingEmbedder(limits=FEW)
+    opened = library(Path(folder), Secret(url), embedder=told, most_crashes=1000)
     with opened, told_to_stop() as stop:
         print("ready", flush=True)
         opened.work(stopping=stop.is_set)
