@@ -247,5 +247,22 @@ def test_work_that_was_under_way_is_interrupted_in_the_copy_alone(
     assert lived.sql("SELECT DISTINCT state, background FROM jobs") == [("running", 1)]
 
 
+@pytest.mark.parametrize("kind", ["file", "server"])
+def test_a_table_that_somebody_else_fills_meanwhile_is_refused_whole(
+    lived: Place, server: PostgresStore, tmp_path: Path, kind: str
+) -> None:
+    other = empty_place(tmp_path / "two")
+    target = on_file(other) if kind == "file" else on_server(server)
+    worlds, world = TABLES[0], first_of(lived)
+    rows = list(on_file(lived).rows(worlds, world))
+    target.write(worlds, world, rows)
+
+    with pytest.raises(MigrationRefused, match="by somebody else meanwhile"):
+        target.write(worlds, world, rows)
+
+    assert list(target.rows(worlds, world)) == rows
+    other.store.close()
+
+
 def first_of(lived: Place) -> str:
     return on_file(lived).world_ids()[0]

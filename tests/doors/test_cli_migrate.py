@@ -57,7 +57,7 @@ class Machines:
         return [*found, told]
 
 
-SCORE = re.compile(r'(?<=: )(\d\.\d{4,})')
+SCORE = re.compile(r"(?<=: )(\d\.\d{4,})")
 
 
 def scores(answers: list[Any]) -> list[float]:
@@ -141,6 +141,21 @@ def test_a_migration_is_done_once_and_another_library_is_refused(machines: Machi
     assert (code, told["error"]["code"]) == (3, "migration_refused")
     code, worlds = machines(machines.back, "status")
     assert [one["world"] for one in worlds["worlds"]] == ["another"]
+
+
+def test_a_migration_whose_index_did_not_answer_goes_on_when_it_does(machines: Machines) -> None:
+    filled(machines)
+    right = (machines.many / "truespan.toml").read_text(encoding="utf-8")
+    wrong = re.sub(r"http://127[^\"]+", "http://127.0.0.1:1", right)
+    (machines.many / "truespan.toml").write_text(wrong, encoding="utf-8")
+    code, told = machines(machines.many, "migrate", str(machines.one))
+    assert (code, told["error"]["code"]) == (4, "index_unavailable")
+    (machines.many / "truespan.toml").write_text(right, encoding="utf-8")
+
+    code, told = machines(machines.many, "migrate", str(machines.one))
+
+    assert (code, told["findings"], told["files"]) == (0, {}, 0)
+    assert told["points"] == told["tables"]["states"]["rows"] > 0
 
 
 def test_an_image_that_is_another_one_there_is_not_replaced(machines: Machines) -> None:

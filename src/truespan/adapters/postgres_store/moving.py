@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import LiteralString, cast
 
+from psycopg.errors import UniqueViolation
+
 from truespan.adapters.moved_tables import NAMED_BY, TABLES
 from truespan.adapters.postgres_store.connection import (
     BOTH,
@@ -17,7 +19,7 @@ from truespan.adapters.postgres_store.connection import (
     fetch,
     mapped_errors,
 )
-from truespan.errors import StoreDamaged
+from truespan.errors import MigrationRefused, StoreDamaged
 from truespan.ports.moving import Cell, MovedTable, NeutralRow
 
 _PAGE = 500
@@ -39,6 +41,7 @@ class PostgresRows:
     def still(self) -> Iterator[None]:
         """Hold one state of everything still, for whoever reads inside."""
         with self._connections.surveying() as session:
+            _be_patient(session)
             self._held = session
             try:
                 yield
@@ -65,14 +68,15 @@ class PostgresRows:
         """Write all the rows or, if anything fails, none."""
         connections = self._connections
         begun = connections.sharing(BOTH) if world is None else connections.writing(world, BOTH)
-        with begun as session:
-            resolve = _Resolver(session)
-            statements = _insert(table)
-            pending = iter(rows)
-            while page := list(islice(pending, _PAGE)):
-                cells = [resolve(table, world, row) for row in page]
-                for statement in statements:
-                    change_each(session, _as_sql(statement), cells)
+        try:
+            with begun as session:
+                _be_patient(session)
+                _write(session, table, world, rows)
+        except UniqueViolation:
+            raise MigrationRefused(
+                f"The table {table.name} of the target was written to by somebody else meanwhile.",
+                advice="Let one run end before another begins.",
+            ) from None
 
     def _reading(self) -> AbstractContextManager[Session]:
         held = self._held
@@ -82,6 +86,27 @@ class PostgresRows:
 @contextmanager
 def _lent(session: Session) -> Iterator[Session]:
     yield session
+
+
+def _be_patient(session: Session) -> None:
+    """Let this one transaction take its time: it waits while the other store is read or written."""
+    fetch(
+        session,
+        """SELECT set_config('statement_timeout', '0', true),
+             set_config('idle_in_transaction_session_timeout', '0', true)""",
+    )
+
+
+def _write(
+    session: Session, table: MovedTable, world: str | None, rows: Iterable[NeutralRow]
+) -> None:
+    resolve = _Resolver(session)
+    statements = _insert(table)
+    pending = iter(rows)
+    while page := list(islice(pending, _PAGE)):
+        cells = [resolve(table, world, row) for row in page]
+        for statement in statements:
+            change_each(session, _as_sql(statement), cells)
 
 
 class _Resolver:

@@ -9,7 +9,7 @@ import apsw
 
 from truespan.adapters.moved_tables import NAMED_BY, TABLES
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.errors import StoreDamaged
+from truespan.errors import MigrationRefused, StoreDamaged
 from truespan.ports.moving import Cell, MovedTable, NeutralRow
 
 _WORLD = "(SELECT key FROM worlds WHERE id = ?)"
@@ -53,9 +53,15 @@ class SqliteRows:
 
     def write(self, table: MovedTable, world: str | None, rows: Iterable[NeutralRow]) -> None:
         """Write all the rows or, if anything fails, none."""
-        with self._connections.writing() as connection:
-            resolve = _Resolver(connection, world)
-            connection.executemany(_insert(table), (resolve(table, row) for row in rows))
+        try:
+            with self._connections.writing() as connection:
+                resolve = _Resolver(connection, world)
+                connection.executemany(_insert(table), (resolve(table, row) for row in rows))
+        except apsw.ConstraintError:
+            raise MigrationRefused(
+                f"The table {table.name} of the target was written to by somebody else meanwhile.",
+                advice="Let one run end before another begins.",
+            ) from None
 
 
 class _Resolver:
