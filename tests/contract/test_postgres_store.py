@@ -161,6 +161,7 @@ MAPPED: dict[type[BaseException], type[TruespanError]] = {
     psycopg.errors.AdminShutdown: StoreBusy,
     psycopg.errors.CannotConnectNow: StoreBusy,
     psycopg.errors.TooManyConnections: StoreBusy,
+    psycopg.errors.ReadOnlySqlTransaction: StoreBusy,
     psycopg.OperationalError: StoreBusy,
     psycopg.InterfaceError: StoreBusy,
     psycopg.errors.DiskFull: StorageFull,

@@ -11,6 +11,7 @@ from truespan.adapters.postgres_store.connection import (
     Row,
     Session,
     again_on_conflict,
+    be_patient,
     enter,
     fetch,
 )
@@ -153,6 +154,7 @@ class PostgresChunks:
     def forget_index(self, scope: Scope) -> None:
         """Mark every chunk pending that the index of the scope's profile held, world by world."""
         with self._connections.sharing(BOTH) as session:
+            be_patient(session)
             for world in each_world(session):
                 enter(session, world)
                 try:

@@ -12,6 +12,7 @@ from truespan.adapters.postgres_store.connection import (
     Row,
     Session,
     again_on_conflict,
+    be_patient,
     change,
     fetch,
 )
@@ -187,6 +188,7 @@ class PostgresGenerations:
         number = scope.generation.number
         with self._connections.writing(scope.world, BOTH) as session:
             lock_world(session, scope.world)
+            be_patient(session)
             profiles = fetch(
                 session,
                 """DELETE FROM generations WHERE number = %s AND removed_at IS NOT NULL
