@@ -8,6 +8,9 @@ import pytest
 from tests import promises, worlds
 from tests.columns import columns_of
 
+NO_SERVER = "NO POSTGRESQL"
+"""What a test says that was skipped because no server could be started."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -47,3 +50,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print how many promises are proved and which are open, so that gaps stay in sight."""
     for line in promises.summary(promises.load()):
         terminalreporter.write_line(line)
+    skipped = [str(one.longrepr) for one in terminalreporter.getreports("skipped")]
+    without = [reason for reason in skipped if NO_SERVER in reason]
+    if without:
+        terminalreporter.write_line(
+            f"{NO_SERVER}: {len(without)} tests of that store did not run: {without[0]}",
+            red=True,
+            bold=True,
+        )
