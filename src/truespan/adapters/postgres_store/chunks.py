@@ -23,9 +23,7 @@ from truespan.adapters.postgres_store.worlds import (
     require_world,
     touch_world,
 )
-from truespan.adapters.sqlite_store.chunks import pending_chunk
-from truespan.adapters.sqlite_store.figures import figure_mark
-from truespan.adapters.sqlite_store.shelf import tags_of
+from truespan.adapters.stored_rows import figure_mark, pending_chunk, tags_of
 from truespan.errors import WorldNotFound
 from truespan.model.chunk import (
     ChunkKind,

@@ -19,7 +19,7 @@ from truespan.adapters.postgres_store.connection import (
 from truespan.adapters.postgres_store.counting import row_counts
 from truespan.adapters.postgres_store.erasure_queue import queue, queue_files
 from truespan.adapters.postgres_store.worlds import each_world, lock_world, require_world
-from truespan.adapters.sqlite_store.worlds import generation_of
+from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldNotFound
 from truespan.model.erasure import Erasure, ErasureKind, Trace
 from truespan.model.ids import ChunkId, WorldId

@@ -18,7 +18,7 @@ from truespan.adapters.postgres_store.connection import (
 )
 from truespan.adapters.postgres_store.erasure_queue import queue_files
 from truespan.adapters.postgres_store.worlds import lock_world, touch_world
-from truespan.adapters.sqlite_store.worlds import generation_of
+from truespan.adapters.stored_rows import generation_of
 from truespan.errors import DomainNotFound, GenerationInUse, GenerationNotFound
 from truespan.model.document import DomainRecord, GenerationRecord, KeptGeneration
 from truespan.model.ids import WorldId

@@ -18,7 +18,7 @@ from truespan.adapters.postgres_store.rebuild import restorable
 from truespan.adapters.postgres_store.scrub_text import from_chunks, revision_flaw
 from truespan.adapters.postgres_store.staging import revision_key, tally
 from truespan.adapters.postgres_store.worlds import lock_world, touch_world
-from truespan.adapters.sqlite_store.chunks import pending_chunk
+from truespan.adapters.stored_rows import pending_chunk
 from truespan.model.chunk import PendingChunk, Vector
 from truespan.model.document import RevisionRef
 from truespan.model.health import RevisionFlaw, TallyFlaw, TextFlaw
