@@ -34,6 +34,10 @@ ONE = frozenset(
         "test_a_library_from_before_tokens_gets_them_with_its_next_opening",
         "test_a_full_disk_keeps_nobody_from_asking_anew",
         "test_redacted_values_reach_nothing",
+        "test_a_database_with_broken_references_is_a_problem",
+        "test_a_database_with_broken_pages_is_a_problem_and_no_traceback",
+        "test_without_a_usable_key_neither_provider_nor_index_is_asked_and_nothing_changes",
+        "test_a_key_that_is_denied_changes_nothing_in_the_store",
         "test_switching_it_on_looks_at_what_is_there_already",
         # Whether its second request comes before the repair that its first one began is chance.
         "test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody",

@@ -135,6 +135,10 @@ _SPELLINGS = (
     ),
     (re.compile(r"\bw\.id = \?"), "w.world_id = ?::uuid"),
     (re.compile(r"CAST\(\? AS TEXT\)"), "?::bytea"),
+    (
+        re.compile(r"\bsubstr\(text, ([^()]+)\)"),
+        r"convert_to(substr(convert_from(text, 'UTF8'), \1), 'UTF8')",
+    ),
     (re.compile(r"\btext LIKE"), "convert_from(text, 'UTF8') LIKE"),
     (
         re.compile(r"\breplace\(text, ([^,]+), ([^,]+)\)"),
