@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
 FRAMEWORKS := .venv-frameworks
 
-.PHONY: help demo test test-system test-page test-mcp test-frameworks programs chromium lint format types \
+.PHONY: help demo test test-postgres test-system test-page test-mcp test-frameworks programs chromium lint format types \
 	bench prove fuzz fuzz-http promises lock clean
 
 help: ## list the targets
@@ -35,6 +35,11 @@ demo: $(VENV)/.runtime ## ingest a mystery, ask questions, break things and see 
 
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# What runs in both columns is part of `test`; this is all that can, on the store of many machines.
+test-postgres: $(VENV)/.dev ## run the small worlds of all tests on a store in PostgreSQL
+	$(BIN)/python -m pytest -n auto --dist loadfile --store postgres tests/contract/test_tokens.py \
+		tests/scenario tests/unit tests/laws
 
 PROGRAMS := libreoffice-writer pandoc
 test-system: $(VENV)/.dev ## make documents with LibreOffice and pandoc and read them back

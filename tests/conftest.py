@@ -6,7 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests import promises, worlds
-from tests.columns import columns_of
+from tests.columns import ONE, columns_of
+
+NO_SERVER = "NO POSTGRESQL"
+"""What a test says that was skipped because no server could be started."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,6 +23,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     worlds.STORES.append(str(config.getoption("--store")))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is about SQLite where another store was chosen for the whole run."""
+    if config.getoption("--store") != "sqlite":
+        for item in items:
+            if getattr(item, "originalname", item.name) in ONE:
+                item.add_marker(pytest.mark.skip(reason="is about the store on SQLite"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -47,3 +58,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print how many promises are proved and which are open, so that gaps stay in sight."""
     for line in promises.summary(promises.load()):
         terminalreporter.write_line(line)
+    skipped = [str(one.longrepr) for one in terminalreporter.getreports("skipped")]
+    without = [reason for reason in skipped if NO_SERVER in reason]
+    if without:
+        terminalreporter.write_line(
+            f"{NO_SERVER}: {len(without)} tests of that store did not run: {without[0]}",
+            red=True,
+            bold=True,
+        )

@@ -282,10 +282,11 @@ IN_STORE = {
     "text and document": Damage(two_in_one, Finding.LOST_TEXT, lost=True),
     "set aside": Damage(set_aside_with_its_point, Finding.ORPHAN_POINT, lost=True),
     "kept vector gone": Damage(
-        lambda here, world, rng: here.store._connections.query(
+        lambda here, world, rng: here.sql(
             "DELETE FROM vectors WHERE text_hash = ? AND world = "
             "(SELECT key FROM worlds WHERE id = ?)",
-            (rng.choice(kept_vectors(here, world))[0], world.id),
+            rng.choice(kept_vectors(here, world))[0],
+            world.id,
         ),
         Finding.NO_VECTOR,
     ),

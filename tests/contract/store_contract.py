@@ -6,6 +6,7 @@ A test module for an adapter derives a class from `StoreContract` and says which
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,26 @@ class StoreContract:
             thread.join()
 
         assert sorted(ref.document for ref in refs) == list(range(1, 21))
+
+    def test_chunks_that_are_embedded_at_once_are_all_counted(self, here: Place) -> None:
+        scope = built(here)
+        [one] = draft("Text.").chunks
+        chunks = tuple(replace(one, index=index) for index in range(24))
+        [ref] = here.store.stage(scope, [draft("Text.", chunks=chunks)])
+        pending = here.store.pending(scope, ref, after=-1, limit=50)
+
+        def work(number: int) -> None:
+            for chunk in pending[number::6]:
+                here.store.mark_embedded(scope, [chunk])
+
+        threads = [threading.Thread(target=work, args=[number]) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert here.store.tally_flaws(scope) == []
+        assert here.store.flip(scope, [ref]) == [ref]
 
     def test_a_generation_keeps_the_profile_it_was_begun_with(self, here: Place) -> None:
         world = here.store.create_world(OWNER, "world")

@@ -14,7 +14,7 @@ from tests.postgres import APPLICATION, OWNER_ROLE, Database, database_of, fresh
 from tests.promises import proves
 from tests.stories import story
 from tests.worlds import HandClock, Place, place
-from truespan.adapters.postgres_store import PostgresStore
+from truespan.adapters.postgres_store import PostgresStore, schema
 from truespan.adapters.postgres_store.connection import Address, Connections, fetch
 from truespan.adapters.postgres_store.guard import require_known_version
 from truespan.adapters.postgres_store.schema import (
@@ -264,6 +264,9 @@ CHANGED: dict[str, LiteralString] = {
     "off": "ALTER TABLE truespan.chunks DISABLE ROW LEVEL SECURITY",
     "not forced": "ALTER TABLE truespan.chunks NO FORCE ROW LEVEL SECURITY",
     "gone": "DROP POLICY own_world ON truespan.chunks",
+    "another condition": "ALTER POLICY own_world ON truespan.chunks USING (true)",
+    "another check": "ALTER POLICY own_world ON truespan.chunks WITH CHECK (true)",
+    "a wider condition": "ALTER POLICY own_world ON truespan.chunks USING (world_id IS NOT NULL)",
     "another beside it": "CREATE POLICY more ON truespan.chunks USING (true)",
     "a table without": "CREATE TABLE truespan.chunks_2 (world_id uuid)",
     "a view beside them": "CREATE VIEW truespan.chunks_seen AS SELECT * FROM truespan.chunks",
@@ -328,6 +331,42 @@ def test_preparing_twice_and_at_once_is_harmless() -> None:
     assert sorted(one.before for one in made) == [0, *[known_schema()] * 3]
     assert prepare_store(database.owner_url, APPLICATION).before == known_schema()
     PostgresStore(Address(database.url), HandClock()).close()
+
+
+def test_tables_of_an_earlier_step_are_brought_up_to_date_and_put_under_the_policy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database = fresh_database(prepared=False)
+    steps = schema._steps()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(schema, "_steps", lambda: steps[:3])
+        assert prepare_store(database.owner_url, APPLICATION) == (0, 3)
+        PostgresStore(Address(database.url), HandClock()).close()
+    with pytest.raises(StoreOutdated):
+        PostgresStore(Address(database.url), HandClock())
+
+    assert prepare_store(database.owner_url, APPLICATION) == (3, len(steps))
+
+    PostgresStore(Address(database.url), HandClock()).close()
+    of_worlds = [how for (name, _), how in tables_of(database).items() if name == "truespan"]
+    assert set(of_worlds) == {(True, True)}
+
+
+def test_a_step_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    database = fresh_database(prepared=False)
+    steps = [*schema._steps(), ("9999_wrong.sql", "CREATE TABLE extra (a int); SELECT 1 / 0")]
+    monkeypatch.setattr(schema, "_steps", lambda: steps)
+
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        prepare_store(database.owner_url, APPLICATION)
+
+    assert tables_of(database) == {}
+
+
+def test_steps_are_numbered_without_gap() -> None:
+    names = [name for name, _ in schema._steps()]
+
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
 
 
 def test_the_owner_of_the_tables_cannot_be_the_one_who_uses_them(database: Database) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -17,7 +18,14 @@ from tests.promises import proves
 from tests.storm import WAYS, plant, storm
 from tests.worlds import Place, place
 from truespan.adapters.postgres_store.connection import again_on_conflict, mapped_errors
-from truespan.errors import InvalidSettings, StorageFull, StoreBusy, StoreDamaged, TruespanError
+from truespan.errors import (
+    DomainNotFound,
+    InvalidSettings,
+    StorageFull,
+    StoreBusy,
+    StoreDamaged,
+    TruespanError,
+)
 from truespan.model.scope import OWNER
 
 
@@ -58,6 +66,8 @@ def test_writers_of_one_world_wait_for_each_other_and_for_nobody_else(here: Plac
             target=lambda: done.append(here.store.stage(one, [draft("Text.")]))
         )
         waiting.start()
+        with database_of(here.folder).admin() as admin:
+            _await_lock(admin)
         shown(here, two, "The garden wall.")
         assert here.store.documents(one) == []
         assert done == []
@@ -66,9 +76,40 @@ def test_writers_of_one_world_wait_for_each_other_and_for_nobody_else(here: Plac
     assert len(done) == 1
 
 
+def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(here: Place) -> None:
+    one, two = built(here, "one"), built(here, "two")
+    refused: list[BaseException] = []
+
+    def take() -> None:
+        try:
+            here.store.move_alias(one, "key")
+        except TruespanError as error:
+            refused.append(error)
+
+    taking = threading.Thread(target=take)
+    with database_of(here.folder).admin() as admin, admin.transaction():
+        admin.execute("INSERT INTO truespan_shared.aliases VALUES ('key', %s, 1, 0)", (two.world,))
+        taking.start()
+        _await_lock(admin)
+    taking.join(30)
+
+    assert [type(error) for error in refused] == [DomainNotFound]
+    found = here.store.find_domain(OWNER, "key")
+    assert found is not None
+    assert found.id == two.world
+
+
+def _await_lock(admin: psycopg.Connection) -> None:
+    """Go on once somebody waits for what this transaction holds; give up after a while."""
+    waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"
+    for _ in range(2000):
+        if admin.execute(waiting).fetchall():
+            return
+    raise AssertionError("nobody came to wait")
+
+
 def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(here: Place) -> None:
     scope = built(here)
-    here.store._connections._address = None  # type: ignore[attr-defined]
     with database_of(here.folder).admin() as admin, admin.transaction():
         admin.execute("SELECT 1 FROM truespan.worlds FOR UPDATE")
         with here.store._connections.writing(scope.world) as session:  # type: ignore[call-arg]
@@ -82,6 +123,9 @@ def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(here: Place) -> N
 def test_a_server_that_closed_every_connection_is_asked_anew(here: Place) -> None:
     scope = built(here)
     shown(here, scope, "The harbour light.")
+    with ExitStack() as several:
+        for _ in range(3):
+            several.enter_context(here.store._connections.reading(scope.world))  # type: ignore[call-arg]
     with database_of(here.folder).admin() as admin:
         admin.execute(
             """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -117,6 +161,7 @@ MAPPED: dict[type[BaseException], type[TruespanError]] = {
     psycopg.errors.AdminShutdown: StoreBusy,
     psycopg.errors.CannotConnectNow: StoreBusy,
     psycopg.errors.TooManyConnections: StoreBusy,
+    psycopg.errors.ReadOnlySqlTransaction: StoreBusy,
     psycopg.OperationalError: StoreBusy,
     psycopg.InterfaceError: StoreBusy,
     psycopg.errors.DiskFull: StorageFull,

@@ -17,7 +17,10 @@ from truespan.ports import Clock, VectorIndex
 from truespan.settings import FILE_NAME, Settings
 from truespan.settings.keys import USUAL_VARIABLES
 
-_SHOWN = ("truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy")
+_SHOWN = (
+    "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
+    "qdrant-client",
+)  # fmt: skip
 
 
 class _Store(Protocol):

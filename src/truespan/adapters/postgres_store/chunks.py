@@ -11,6 +11,7 @@ from truespan.adapters.postgres_store.connection import (
     Row,
     Session,
     again_on_conflict,
+    be_patient,
     enter,
     fetch,
 )
@@ -22,9 +23,7 @@ from truespan.adapters.postgres_store.worlds import (
     require_world,
     touch_world,
 )
-from truespan.adapters.sqlite_store.chunks import pending_chunk
-from truespan.adapters.sqlite_store.figures import figure_mark
-from truespan.adapters.sqlite_store.shelf import tags_of
+from truespan.adapters.stored_rows import figure_mark, pending_chunk, tags_of
 from truespan.errors import WorldNotFound
 from truespan.model.chunk import (
     ChunkKind,
@@ -153,6 +152,7 @@ class PostgresChunks:
     def forget_index(self, scope: Scope) -> None:
         """Mark every chunk pending that the index of the scope's profile held, world by world."""
         with self._connections.sharing(BOTH) as session:
+            be_patient(session)
             for world in each_world(session):
                 enter(session, world)
                 try:

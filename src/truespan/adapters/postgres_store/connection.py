@@ -128,9 +128,13 @@ class Connections:
 
     def vacuum(self) -> None:
         """Have deleted rows removed from the tables of worlds, where our role may ask for that."""
-        with mapped_errors(), connected(self._address.url, "store_url") as session:
-            # Tables that are not ours to maintain are passed over by the server itself.
-            session.execute("VACUUM")
+        try:
+            with mapped_errors(), connected(self._address.url, "store_url") as session:
+                # Tables that are not ours to maintain are passed over by the server itself.
+                session.execute("VACUUM")
+        except InvalidConfiguration as error:
+            # The address was good when the store was opened.
+            raise StoreBusy(_UNREACHABLE) from error
 
     def close(self) -> None:
         """Close every connection."""
@@ -143,9 +147,7 @@ class Connections:
         try:
             return self._asked(role, world, sql, bindings)
         except StoreBusy as error:
-            if not isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError):
-                raise
-            if str(error.message) != _LOST:
+            if error.message != _LOST:
                 raise
             # A server that was started again has closed every connection: look through them all.
             self._pool.check()
@@ -173,6 +175,11 @@ class Connections:
 def enter(session: Session, world: str) -> None:
     """Go on in the same transaction with another world; for what is done in each world in turn."""
     session.execute(_ENTER, (_known(world), BOTH))
+
+
+def be_patient(session: Session) -> None:
+    """Let the statements of this transaction take as long as they do: a large world is large."""
+    session.execute("SELECT set_config('statement_timeout', '0', true)")
 
 
 def fetch(session: Session, sql: LiteralString, bindings: Bindings = ()) -> list[Row]:
@@ -217,6 +224,8 @@ def mapped_errors() -> Iterator[None]:
         raise
     except (pg.TooManyConnections, pg.CannotConnectNow) as error:
         raise StoreBusy(_UNREACHABLE) from error
+    except pg.ReadOnlySqlTransaction as error:
+        raise StoreBusy("The store's server takes no writes at this time.") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise StoreBusy(_LOST) from error
 

@@ -11,6 +11,7 @@ from truespan.adapters.postgres_store.connection import (
     Connections,
     Session,
     again_on_conflict,
+    be_patient,
     change,
     change_each,
     fetch,
@@ -205,6 +206,7 @@ class PostgresDocuments:
             key = revision_key(session, revision, state="retired")
             if key is None:
                 return {}
+            be_patient(session)
             profiles, urgent = wish_of(session, key)
             # A receipt says how many rows went; counting them takes time that others need not wait.
             with counting(session, wanted=urgent) as removed:

@@ -11,6 +11,7 @@ from truespan.adapters.postgres_store.connection import (
     Row,
     Session,
     again_on_conflict,
+    be_patient,
     change,
     enter,
     fetch,
@@ -18,7 +19,7 @@ from truespan.adapters.postgres_store.connection import (
 from truespan.adapters.postgres_store.counting import row_counts
 from truespan.adapters.postgres_store.erasure_queue import queue, queue_files
 from truespan.adapters.postgres_store.worlds import each_world, lock_world, require_world
-from truespan.adapters.sqlite_store.worlds import generation_of
+from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldNotFound
 from truespan.model.erasure import Erasure, ErasureKind, Trace
 from truespan.model.ids import ChunkId, WorldId
@@ -88,6 +89,7 @@ class PostgresErasure:
     def traces(self, scope: Scope, document: int | None) -> list[Trace]:
         """Return stretches of text that nothing else in the library has."""
         with self._connections.surveying() as session:
+            be_patient(session)
             enter(session, scope.world)
             require_world(session, scope.world)
             own = [row[0] for row in fetch(session, _REVISIONS, (document,))]
@@ -104,6 +106,7 @@ class PostgresErasure:
         World after world is asked, since none is seen from another; `limit` is small.
         """
         with self._connections.surveying() as session:
+            be_patient(session)
             enter(session, scope.world)
             own = [row[0] for row in fetch(session, _REVISIONS, (document,))]
             found = fetch(
@@ -124,6 +127,7 @@ class PostgresErasure:
         now = self._clock.now()
         with self._connections.writing(world, BOTH) as session:
             lock_world(session, world)
+            be_patient(session)
             generations = fetch(session, "SELECT number, profile FROM generations ORDER BY number")
             removed = {name: count for name, count in row_counts(session).items() if count}
             removed |= _shared_rows(session, world)

@@ -12,12 +12,13 @@ from truespan.adapters.postgres_store.connection import (
     Row,
     Session,
     again_on_conflict,
+    be_patient,
     change,
     fetch,
 )
 from truespan.adapters.postgres_store.erasure_queue import queue_files
 from truespan.adapters.postgres_store.worlds import lock_world, touch_world
-from truespan.adapters.sqlite_store.worlds import generation_of
+from truespan.adapters.stored_rows import generation_of
 from truespan.errors import DomainNotFound, GenerationInUse, GenerationNotFound
 from truespan.model.document import DomainRecord, GenerationRecord, KeptGeneration
 from truespan.model.ids import WorldId
@@ -187,6 +188,7 @@ class PostgresGenerations:
         number = scope.generation.number
         with self._connections.writing(scope.world, BOTH) as session:
             lock_world(session, scope.world)
+            be_patient(session)
             profiles = fetch(
                 session,
                 """DELETE FROM generations WHERE number = %s AND removed_at IS NOT NULL

@@ -30,11 +30,19 @@ _UNPROTECTED = """
     SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = 'truespan' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
       AND NOT (c.relrowsecurity AND c.relforcerowsecurity
-        AND 1 = (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname =
-          'own_world' AND p.polpermissive AND p.polcmd = '*' AND p.polroles = '{0}')
+        AND 1 = (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid
+          AND p.polpermissive AND p.polcmd = '*' AND p.polroles = '{0}'
+          AND pg_get_expr(p.polqual, c.oid) ~ %(policy)s
+          AND pg_get_expr(p.polwithcheck, c.oid) ~ %(policy)s)
         AND 1 = (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid))
     ORDER BY 1
 """
+
+_POLICY = (
+    r"^\(world_id = "
+    r"\(?NULLIF\(current_setting\('truespan\.world'::text, true\), ''::text\)\)?::uuid\)$"
+)
+"""How PostgreSQL spells the one condition that we make policies of."""
 
 _OWN_ROLE = "Give store_url a role of its own, as in docs/postgres.md."
 
@@ -95,7 +103,7 @@ def require_policies(session: Session) -> None:
     Raises:
         StoreUnsafe: naming the tables.
     """
-    rows = fetch(session, _UNPROTECTED)
+    rows = fetch(session, _UNPROTECTED, {"policy": _POLICY})
     if rows:
         names = ", ".join(row[0] for row in rows)
         raise StoreUnsafe(

@@ -8,7 +8,7 @@ from truespan.adapters.postgres_store.connection import Connections, fetch
 from truespan.adapters.postgres_store.staging import revision_key
 from truespan.adapters.postgres_store.texts import text_part
 from truespan.adapters.postgres_store.worlds import require_world
-from truespan.adapters.sqlite_store.figures import figure_mark
+from truespan.adapters.stored_rows import figure_mark
 from truespan.model.document import RevisionRef, assets_token
 from truespan.model.page import InForce, Passage, StoredFigure
 from truespan.model.scope import Scope

@@ -16,7 +16,7 @@ from truespan.adapters.postgres_store.connection import (
 from truespan.adapters.postgres_store.generations import is_kept
 from truespan.adapters.postgres_store.staging import revision_key, write_chunks
 from truespan.adapters.postgres_store.worlds import lock_world, require_world, touch_world
-from truespan.adapters.sqlite_store.figures import figure_mark
+from truespan.adapters.stored_rows import figure_mark
 from truespan.errors import StoreDamaged
 from truespan.model.chunk import ChunkKind, CutChunk
 from truespan.model.document import Recuttable, RevisionRef

@@ -11,13 +11,14 @@ from truespan.adapters.postgres_store.connection import (
     Row,
     Session,
     again_on_conflict,
+    be_patient,
     fetch,
 )
 from truespan.adapters.postgres_store.rebuild import restorable
 from truespan.adapters.postgres_store.scrub_text import from_chunks, revision_flaw
 from truespan.adapters.postgres_store.staging import revision_key, tally
 from truespan.adapters.postgres_store.worlds import lock_world, touch_world
-from truespan.adapters.sqlite_store.chunks import pending_chunk
+from truespan.adapters.stored_rows import pending_chunk
 from truespan.model.chunk import PendingChunk, Vector
 from truespan.model.document import RevisionRef
 from truespan.model.health import RevisionFlaw, TallyFlaw, TextFlaw
@@ -133,9 +134,11 @@ class PostgresScrub:
 
     def tally_flaws(self, scope: Scope) -> list[TallyFlaw]:
         """Return the counts, in any generation of the world, that are not what is counted now."""
+        with self._connections.reading(scope.world) as session:
+            be_patient(session)
+            rows = fetch(session, _TALLIES)
         return [
-            TallyFlaw(RevisionRef(*row[:2]), row[2], ",".join(map(str, row[3:])))
-            for row in self._connections.query(scope.world, _TALLIES)
+            TallyFlaw(RevisionRef(*row[:2]), row[2], ",".join(map(str, row[3:]))) for row in rows
         ]
 
     @again_on_conflict
@@ -246,6 +249,7 @@ class PostgresScrub:
         """Remove them."""
         with self._connections.writing(scope.world) as session:
             lock_world(session, scope.world)
+            be_patient(session)
             session.execute(f"DELETE FROM vectors WHERE {_FOREIGN}")  # noqa: S608
 
     def sample(self, scope: Scope, count: int) -> list[tuple[PendingChunk, str]]:

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from truespan.adapters.postgres_store.connection import Connections
-from truespan.adapters.sqlite_store.shelf import tags_of
+from truespan.adapters.stored_rows import tags_of
 from truespan.model.document import ShelfEntry
 from truespan.model.scope import Scope, World, admits
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from truespan.adapters.postgres_store.connection import Session, change_each, fetch
-from truespan.adapters.sqlite_store.figures import figure_text
+from truespan.adapters.stored_rows import figure_text
 from truespan.model.chunk import CutChunk, FigureMark
 from truespan.model.document import Draft, RevisionRef
 from truespan.model.ids import chunk_id, hash_text

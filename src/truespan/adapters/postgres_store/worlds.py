@@ -18,7 +18,7 @@ from truespan.adapters.postgres_store.connection import (
     enter,
     fetch,
 )
-from truespan.adapters.sqlite_store.worlds import generation_of
+from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldExists, WorldNotFound
 from truespan.model.document import WorldStatus
 from truespan.model.ids import WorldId

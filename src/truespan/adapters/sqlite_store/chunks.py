@@ -8,11 +8,10 @@ from typing import Any
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.adapters.sqlite_store.figures import figure_mark
 from truespan.adapters.sqlite_store.rebuild import rebuild
-from truespan.adapters.sqlite_store.shelf import tags_of
 from truespan.adapters.sqlite_store.staging import revision_key, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
+from truespan.adapters.stored_rows import figure_mark, pending_chunk, tags_of
 from truespan.model.chunk import (
     ChunkKind,
     ChunkRecord,
@@ -20,7 +19,6 @@ from truespan.model.chunk import (
     DocumentLabel,
     PendingChunk,
     StoredChunk,
-    Vector,
 )
 from truespan.model.document import RevisionRef
 from truespan.model.ids import ChunkId, TextHash, hash_bytes
@@ -278,27 +276,6 @@ def _is_whole(row: tuple) -> bool:
     needed, are the ones that were recorded."""
     recorded, data = row[13:15]
     return recorded is not None and (data is None or hash_bytes(data) == row[4])
-
-
-def pending_chunk(row: tuple) -> PendingChunk:
-    """Return a row of `POINTS` as what the index should hold."""
-    chunk, document, revision, index, text_hash, vector = row[:6]
-    first, last, reach, kind, title, chapter, section, _, data = row[6:]
-    return PendingChunk(
-        chunk_id=ChunkId(chunk),
-        document=document,
-        revision=revision,
-        index=index,
-        text_hash=TextHash(text_hash),
-        text="" if data is None else data.decode(),
-        vector=None if vector is None else Vector(vector),
-        first_sid=first,
-        last_sid=last,
-        reach=reach,
-        kind=ChunkKind(kind),
-        chapter=chapter or title,
-        section=section or chapter or title,
-    )
 
 
 def _record_flaw(

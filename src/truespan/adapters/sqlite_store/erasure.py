@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.adapters.sqlite_store.worlds import generation_of, world_key
+from truespan.adapters.sqlite_store.worlds import world_key
+from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldNotFound
 from truespan.model.erasure import Erasure, ErasureKind, Trace
 from truespan.model.ids import ChunkId, WorldId

@@ -9,7 +9,8 @@ import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.erasure import queue_files
-from truespan.adapters.sqlite_store.worlds import generation_of, touch_world, world_key
+from truespan.adapters.sqlite_store.worlds import touch_world, world_key
+from truespan.adapters.stored_rows import generation_of
 from truespan.errors import DomainNotFound, GenerationInUse, GenerationNotFound
 from truespan.model.document import DomainRecord, GenerationRecord, KeptGeneration
 from truespan.model.ids import WorldId

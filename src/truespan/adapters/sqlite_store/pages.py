@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.adapters.sqlite_store.figures import figure_mark
 from truespan.adapters.sqlite_store.staging import revision_key
 from truespan.adapters.sqlite_store.worlds import world_key
+from truespan.adapters.stored_rows import figure_mark
 from truespan.model.document import RevisionRef, assets_token
 from truespan.model.page import InForce, Passage, StoredFigure
 from truespan.model.scope import Scope

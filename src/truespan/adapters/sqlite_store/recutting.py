@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.adapters.sqlite_store.figures import figure_mark
 from truespan.adapters.sqlite_store.staging import revision_key, write_chunks
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
+from truespan.adapters.stored_rows import figure_mark
 from truespan.errors import StoreDamaged
 from truespan.model.chunk import ChunkKind, CutChunk
 from truespan.model.document import Recuttable, RevisionRef

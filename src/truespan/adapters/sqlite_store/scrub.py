@@ -8,11 +8,12 @@ from typing import Any
 
 import apsw
 
-from truespan.adapters.sqlite_store.chunks import POINTS, pending_chunk
+from truespan.adapters.sqlite_store.chunks import POINTS
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.rebuild import restorable
 from truespan.adapters.sqlite_store.staging import revision_key, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
+from truespan.adapters.stored_rows import pending_chunk
 from truespan.model.chunk import PendingChunk, Vector
 from truespan.model.document import RevisionRef
 from truespan.model.health import RevisionFlaw, RevisionPart, TallyFlaw, TextFlaw

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from typing import Any
 
 from truespan.adapters.sqlite_store.connection import Connections
+from truespan.adapters.stored_rows import tags_of
 from truespan.model.document import ShelfEntry
 from truespan.model.scope import Scope, World, admits
 
@@ -80,8 +80,3 @@ class SqliteShelf:
             and scope.chapter in (None, chapter.casefold())
             and scope.section in (None, section.casefold())
         )
-
-
-def tags_of(stored: str) -> tuple[str, ...]:
-    """Return the tags that a row spells."""
-    return () if stored == "[]" else tuple(json.loads(stored))

@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from truespan.adapters.sqlite_store.connection import fetch
-from truespan.adapters.sqlite_store.figures import figure_text
+from truespan.adapters.stored_rows import figure_text
 from truespan.model.chunk import CutChunk, FigureMark
 from truespan.model.document import Draft, RevisionRef
 from truespan.model.ids import chunk_id, hash_text

@@ -9,11 +9,12 @@ from uuid import uuid4
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldExists, WorldNotFound
 from truespan.model.document import WorldStatus
 from truespan.model.ids import WorldId
-from truespan.model.profile import Distance, EmbeddingProfile, read_chunking
-from truespan.model.scope import Aim, Authority, Generation, Scope, Verb, World
+from truespan.model.profile import EmbeddingProfile
+from truespan.model.scope import Aim, Authority, Scope, Verb, World
 from truespan.ports import Clock
 
 _COLUMNS = "SELECT w.id, w.name, w.changes, g.number, g.profile, g.chunking FROM worlds w"
@@ -148,25 +149,6 @@ def touch_world(connection: apsw.Connection, key: int) -> None:
 
 def _count(connection: apsw.Connection, sql: str, bindings: tuple[int, ...]) -> int:
     return fetch(connection, sql, bindings)[0][0]
-
-
-_profiles: dict[str, EmbeddingProfile] = {}
-
-
-def _profile(stored: str) -> EmbeddingProfile:
-    """Return the profile spelled by `stored`; the text is read from the store every time, but equal
-    text need not be parsed twice."""
-    known = _profiles.get(stored)
-    if known is None:
-        fields = json.loads(stored)
-        known = EmbeddingProfile(**{**fields, "distance": Distance(fields["distance"])})
-        _profiles[stored] = known
-    return known
-
-
-def generation_of(number: int, profile: str, chunking: str | None) -> Generation:
-    """Return a generation as its row spells it."""
-    return Generation(number, _profile(profile), read_chunking(chunking) if chunking else None)
 
 
 def _world(row: tuple, aim: Aim = None) -> World:

@@ -1,0 +1,30 @@
+"""Killed before every durable step, with the store in PostgreSQL: the same bodies as on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.mortal import STORE_URL, library
+from tests.postgres import fresh_database
+from tests.scenario.test_crashes import (
+    test_a_deletion_killed_at_any_step_never_brings_the_document_back,
+    test_a_replacement_killed_at_any_step_shows_old_or_new_and_is_finished_by_the_same_command,
+)
+from truespan.engine.library import Library
+
+__all__ = [
+    "test_a_deletion_killed_at_any_step_never_brings_the_document_back",
+    "test_a_replacement_killed_at_any_step_shows_old_or_new_and_is_finished_by_the_same_command",
+]
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("mortal")
+    (folder / STORE_URL).write_text(fresh_database().url.reveal())
+    with library(folder) as made:
+        made.folder = folder  # type: ignore[attr-defined]
+        yield made
+        made._parts.index.retire()  # type: ignore[attr-defined]
