@@ -31,11 +31,12 @@ BY_STATE: dict[str, set[str]] = {
     "scope_violation": {"retrieve"},
     "passage_not_found": {"setPosition"},
     "passage_ambiguous": {"setPosition"},
-    # Names of models and chunkings that the library has not, worlds that hold nothing yet, files
-    # with names that cannot be printed or are all the same, sentences past the end of a book, a
-    # domain of another world.
+    # Names of worlds and files that cannot be printed, or are all the same; names of models and
+    # chunkings that the library has not, worlds that hold nothing yet, sentences past the end of a
+    # book, a domain of another world.
     "invalid_settings": {
-        "uploadDocuments", "reindex", "rollback", "promote", "removeGeneration", "setPosition",
+        "createWorld", "uploadDocuments", "reindex", "rollback", "promote", "removeGeneration",
+        "setPosition",
     },
 }  # fmt: skip
 

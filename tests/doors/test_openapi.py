@@ -109,7 +109,8 @@ def test_the_same_calls_give_the_same_bytes_in_every_process() -> None:
         for seed in ("1", "2")
     ]
 
-    assert written == [document(EVERY, needs_token=False)] * 2
+    assert written[0] == written[1]
+    assert written[0].startswith(b'{"openapi":"3.1.0"')
 
 
 def test_it_names_the_version_and_the_licence(told: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Route, expect
 
+from tests.doors.http_door import until
 from tests.page.shelf import BOUNDARY, LAST_READ, QUESTION, UNREAD, Served
 from tests.page.visit import Visit
 
@@ -113,10 +114,13 @@ def test_arrow_keys_move_the_slider_sentence_by_sentence_and_the_last_move_count
     expect(visit.find("#boundary")).to_contain_text("sentence 7")
     visit.page.wait_for_load_state("networkidle")
     world = visit.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('world')")
-    where = visit.page.request.get(
-        f"{harbour.address}v1/worlds/{world}/readers/steps/position?book=heron.md"
-    )
-    assert where.json()["sid"] == 7
+    address = f"{harbour.address}v1/worlds/{world}/readers/steps/position?book=heron.md"
+
+    def recorded() -> int:
+        return visit.page.request.get(address).json()["sid"]
+
+    # What was written last may still be under way when the page has shown it.
+    until(lambda: recorded() == 7)
 
 
 def test_chapter_marks_lie_along_the_slider_and_buttons_go_by_them(visit: Visit) -> None:
