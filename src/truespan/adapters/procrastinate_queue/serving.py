@@ -25,6 +25,7 @@ LOOK_SECONDS = 300.0
 """How often somebody looks for jobs that nobody gave an order for."""
 _WATCH_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
+_DRAINED_SECONDS = 5.0
 
 _GONE = """
     WITH gone AS (
@@ -78,6 +79,7 @@ class Serving:
         self._stopping = stopping
         self._now_and_then = now_and_then
         self._carried_out = 0
+        self._draining = threading.Event()
         self._lock = threading.Lock()
 
     def run(self, concurrency: int, *, once: bool) -> int:
@@ -130,6 +132,7 @@ class Serving:
             if self._stopping():
                 # It waits for what has begun, which hears of it before its next step.
                 working.cancel()
+                self._draining.set()
                 break
             if loop.time() >= look_at:
                 await self._look(connector)
@@ -165,16 +168,26 @@ class Serving:
         """Have a job done, on a thread of its own, and say what becomes of the order."""
         found = context.job
         order = JobOrder(WorldId(world), job, _urgency(found.priority))
+        if self._stopping():
+            self._put_back(order)
+            return
         outcome = self._outcome(order, last=found.attempts + 1 >= self._orders.limits.tries)
         with self._lock:
             self._carried_out += 1
         if outcome is Outcome.OVER:
             return
         if outcome is Outcome.STOPPED:
-            # A new order, so that being stopped does not count as a try.
-            self._orders.submit(order)
+            self._put_back(order)
         elif not self._orders.is_ordered(job):
             raise TryLater
+
+    def _put_back(self, order: JobOrder) -> None:
+        """Give an order anew, so that being stopped does not count as a try.
+
+        Not before this process fetches no more of them, or it would be given to itself.
+        """
+        self._draining.wait(_DRAINED_SECONDS)
+        self._orders.submit(order)
 
     def _outcome(self, order: JobOrder, *, last: bool) -> Outcome:
         try:
