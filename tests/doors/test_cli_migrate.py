@@ -182,6 +182,7 @@ def test_the_environment_says_where_to_and_never_where_from(
     code, told = machines(target, "migrate", str(machines.one))
 
     assert (code, told["findings"]) == (0, {})
+    assert told["points"] > 0
     assert not (target / "store.db").exists()
     with open_library(target) as library:
         library._parts.index.retire()  # type: ignore[attr-defined]

@@ -176,8 +176,3 @@ NAMED_BY: Final = {
     "token": ("tokens", ("id",)),
 }
 """By which columns a row is known that has a key of its own in each store."""
-
-
-def named_cells(table: MovedTable) -> int:
-    """Return how many cells stand before the columns, for the names of what is referred to."""
-    return sum(2 if reference.to == "revision" else 1 for reference in table.references)
