@@ -296,3 +296,12 @@ def test_answers_that_wait_for_a_model_hold_up_nothing_else(speaking: Speaking) 
             connection.close()
 
     assert others == [200, 200, 200]
+
+
+def test_an_answer_that_takes_too_long_ends_the_request_to_the_model(speaking: Speaking) -> None:
+    with answering(speaking.library, HASTY) as client:
+        told = client.json("POST", "/v1/worlds/world/answer", {"query": QUESTION})
+        ended = speaking.model.ended.wait(30)
+
+    assert (told.status, told.code) == (504, "deadline_exceeded")
+    assert ended
