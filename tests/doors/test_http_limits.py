@@ -296,3 +296,13 @@ def test_answers_that_wait_for_a_model_hold_up_nothing_else(speaking: Speaking) 
             connection.close()
 
     assert others == [200, 200, 200]
+
+
+def test_an_answer_that_takes_too_long_ends_the_request_to_the_model(speaking: Speaking) -> None:
+    with answering(speaking.library, HASTY) as client:
+        told = client.json("POST", "/v1/worlds/world/answer", {"query": QUESTION})
+        # Left alone it would speak for longer than this before its answer is too long.
+        ended = speaking.model.ended.wait(10)
+
+    assert (told.status, told.code) == (504, "deadline_exceeded")
+    assert ended

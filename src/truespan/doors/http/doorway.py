@@ -141,7 +141,7 @@ class Doorway:
     async def _awaited(self, message: Message, receive: Receive) -> Given:
         """Ask for what may wait for a model, in threads of its own: the rest must not wait for it.
 
-        It stops when whoever asked has gone.
+        It stops when whoever asked has gone, or was told that it took too long.
         """
         gone = threading.Event()
         leaving = asyncio.create_task(_leaves(receive, gone))
@@ -150,6 +150,7 @@ class Doorway:
                 partial(self._asked, message, gone), seconds=self._house.limits.seconds
             )
         finally:
+            gone.set()
             leaving.cancel()
 
     async def _uploaded(self, message: Message, receive: Receive) -> Given:

@@ -92,6 +92,14 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
         max_part_size=LONGEST_FIELD,
     )
     try:
+        return await _parsed(parser, seconds)
+    except BaseException:
+        parser.let_go()
+        raise
+
+
+async def _parsed(parser: _WholeForm, seconds: float) -> FormData:
+    try:
         async with asyncio.timeout(seconds):
             found = await parser.parse()
     except TimeoutError:
@@ -101,7 +109,6 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
     except (MultiPartException, KeyError, ValueError, UnicodeDecodeError):
         raise InvalidSettings("The form cannot be read.", advice=_ADVICE) from None
     if not parser.ended:
-        parser.let_go()
         raise InvalidSettings("The form ends before its last part.", advice=_ADVICE)
     return found
 
