@@ -39,8 +39,6 @@ ONE = frozenset(
         "test_without_a_usable_key_neither_provider_nor_index_is_asked_and_nothing_changes",
         "test_a_key_that_is_denied_changes_nothing_in_the_store",
         "test_switching_it_on_looks_at_what_is_there_already",
-        # Whether its second request comes before the repair that its first one began is chance.
-        "test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody",
     }
 )
 """Tests that speak to SQLite, or look into its file."""

@@ -34,7 +34,7 @@ DURABLE = {
     "remove",
     "forget_vectors", "restore_text", "distrust", "drop_foreign_vectors", "drop_tenant", "discard",
     "forget_index",
-    "queue_job", "requeue_job", "start_job", "interrupt_job", "receive", "sweep",
+    "queue_job", "requeue_job", "start_job", "interrupt_job", "take_over_job", "receive", "sweep",
     "erase", "rewrite_file", "finish_erasure", "delete_world", "remove_all",
 }  # fmt: skip
 

@@ -23,7 +23,7 @@ from psycopg import sql
 
 from truespan.adapters.postgres_store import PostgresStore
 from truespan.adapters.postgres_store.connection import Address
-from truespan.adapters.postgres_store.schema import SHARED_TABLES, prepare_store
+from truespan.adapters.postgres_store.schema import SHARED_TABLES, admit_only, prepare_store
 from truespan.adapters.procrastinate_queue.schema import prepare_queue
 from truespan.model.keys import Secret
 from truespan.ports import Clock
@@ -193,7 +193,12 @@ def fresh_database(*, prepared: bool = True) -> Database:
                 sql.Identifier(name), sql.Identifier(OWNER_ROLE), sql.Identifier(template)
             )
         )
-    return Database(running, name)
+    made = Database(running, name)
+    if prepared:
+        # Who may connect is the one thing that a template does not pass on.
+        with made.admin() as admin:
+            admit_only(admin, APPLICATION)
+    return made
 
 
 @cache
@@ -215,6 +220,12 @@ def server() -> Server:
     if isinstance(started, str):
         pytest.skip(f"NO POSTGRESQL: {started}")
     return started
+
+
+def another_server() -> Server:
+    """Start a server that nobody else uses: roles belong to a whole server."""
+    server()
+    return _start()
 
 
 @cache

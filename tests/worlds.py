@@ -271,6 +271,10 @@ class Lying(MemoryIndex):
         return self.lie(super().search(scope, vector, limit=limit, floor=floor), scope)
 
 
+QUIET = frozenset({"approximate"})
+"""Members that tell how a part was set up and ask nothing of anybody."""
+
+
 class Watched:
     """Anything, with the names of the calls made to it written down in order."""
 
@@ -281,7 +285,7 @@ class Watched:
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._inner, name)
-        if not callable(member):
+        if not callable(member) or name in QUIET:
             return member
 
         def watched(*args: Any, **kwargs: Any) -> Any:

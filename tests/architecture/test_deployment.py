@@ -17,10 +17,11 @@ import typer
 import yaml
 
 from tests.docs_reader import sections_of, table_rows
-from tests.postgres import Database, server
+from tests.postgres import another_server
 from tests.promises import proves
 from truespan.adapters.postgres_store import require_usable
 from truespan.adapters.postgres_store.schema import prepare_store, role_of
+from truespan.adapters.procrastinate_queue.schema import prepare_queue
 from truespan.adapters.providers.ollama_models import to_pull
 from truespan.doors.cli import run
 from truespan.doors.cli.app import app
@@ -246,7 +247,7 @@ def secrets_of_compose() -> Iterator[dict[str, str]]:
 def test_the_roles_that_are_made_are_those_a_store_can_be_prepared_and_used_with(
     tmp_path: Path,
 ) -> None:
-    running = server()
+    running = another_server()
     subprocess.run([DEPLOY / "make-secrets.sh", tmp_path / "made"], check=True, capture_output=True)
     mounted = tmp_path / "mounted"
     mounted.mkdir()
@@ -260,15 +261,9 @@ def test_the_roles_that_are_made_are_those_a_store_can_be_prepared_and_used_with
     with running.admin() as admin:
         for statement in statements:
             admin.execute(cast("Any", statement))
-    database = Database(running, "truespan")
-    try:
-        prepare_store(running.url("truespan", owner), application)
-        require_usable(running.url("truespan", application))
-    finally:
-        with running.admin() as admin:
-            admin.execute("DROP DATABASE truespan")
-            admin.execute(cast("Any", f"DROP ROLE {application}, {owner}"))
-    assert database.name == "truespan"
+    prepared = prepare_store(running.url("truespan", owner), application, also=prepare_queue)
+    assert prepared.now > 0
+    require_usable(running.url("truespan", application))
 
 
 def said_to_psql(folder: Path, mounted: Path) -> list[str]:

@@ -79,6 +79,33 @@ class RecordsContract:
         with pytest.raises(JobNotFound):
             here.store.start_job(built(here, "other"), job, "p")
 
+    def test_a_job_of_one_who_is_gone_is_queued_until_it_took_too_many_with_it(
+        self, here: Place
+    ) -> None:
+        scope = built(here)
+        job = here.store.queue_job(scope, "ingest", "{}", "keeper").id
+
+        def taken(process: str) -> tuple[bool, JobState, int, str]:
+            done = here.store.take_over_job(scope, job, process, keeper="keeper", most_crashes=2)
+            found = here.store.job(scope, job)
+            assert found is not None
+            return done, found.state, found.crashes, found.process
+
+        assert taken("keeper") == (False, JobState.QUEUED, 0, "keeper")
+        assert here.store.start_job(scope, job, "p1")
+        assert taken("p2") == (False, JobState.RUNNING, 0, "p1")
+        assert taken("p1") == (True, JobState.QUEUED, 1, "keeper")
+        assert here.store.start_job(scope, job, "p2")
+        assert taken("p2") == (True, JobState.INTERRUPTED, 2, "p2")
+        again, seen = here.store.requeue_job, JobState.INTERRUPTED
+        assert again(scope, job, "keeper", seen=seen, crashes=0)
+        assert here.store.start_job(scope, job, "p3")
+        here.store.cancel_job(scope, job)
+        assert taken("p3") == (True, JobState.CANCELLED, 1, "p3")
+        found = here.store.job(scope, job)
+        assert found is not None
+        assert found.finished_at == here.clock.now()
+
     def test_a_job_tells_what_became_of_its_sources(self, here: Place) -> None:
         scope = built(here)
         job = here.store.begin_job(scope, "ingest", "{}", "p").id

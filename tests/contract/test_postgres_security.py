@@ -213,8 +213,9 @@ def test_whoever_works_for_a_world_sees_nothing_that_belongs_to_none(filled: Pla
 def role(database: Database) -> Iterator[str]:
     """A role that has what the application has, to give it too much."""
     name = f"other_{database.name}"
-    with database.server.admin() as admin:
+    with database.admin() as admin:
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
+        schema.admit_only(admin, name)
         admin.execute(
             sql.SQL("GRANT truespan_worlds, truespan_shared TO {}").format(sql.Identifier(name))
         )
@@ -234,6 +235,40 @@ TOO_MUCH: dict[str, tuple[LiteralString, str]] = {
     "maker of tables": ("GRANT CREATE ON SCHEMA truespan TO {role}", "may create"),
     "maker of roles": ("ALTER ROLE {role} CREATEROLE", "may create"),
 }
+
+
+@proves("store.postgres-row-security")
+def test_the_application_of_another_library_on_the_same_server_cannot_come_in(
+    database: Database,
+) -> None:
+    """Roles belong to the server, so that one library's role may act as any library's."""
+    other = f"stranger_{database.name}"
+    with database.admin() as admin:
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(other)))
+        admin.execute(sql.SQL("GRANT truespan_worlds TO {}").format(sql.Identifier(other)))
+    try:
+        with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+            psycopg.connect(server().url(database.name, other).reveal())
+    finally:
+        with database.admin() as admin:
+            admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(other)))
+
+
+@proves("store.postgres-row-security")
+def test_a_database_that_everybody_may_connect_to_is_refused_until_it_is_prepared_anew(
+    database: Database,
+) -> None:
+    with database.admin() as admin:
+        admin.execute(
+            sql.SQL("GRANT CONNECT ON DATABASE {} TO PUBLIC").format(sql.Identifier(database.name))
+        )
+
+    with pytest.raises(StoreUnsafe, match="Every role") as refusal:
+        PostgresStore(Address(database.url), HandClock())
+
+    assert "prepare-store" in (refusal.value.advice or "")
+    prepare_store(database.owner_url, APPLICATION)
+    PostgresStore(Address(database.url), HandClock()).close()
 
 
 @proves("store.postgres-row-security")

@@ -155,14 +155,13 @@ def _taken_from_another(parts: Parts, scope: Scope, job: Job) -> bool:
     """
     if parts.queue.holder is None:
         return False
-    store = parts.store
-    store.interrupt_job(scope, job.id, job.process)
-    now = store.job(scope, job.id)
+    parts.store.take_over_job(
+        scope, job.id, job.process, keeper=parts.keeper, most_crashes=parts.most_crashes
+    )
+    now = parts.store.job(scope, job.id)
     if now is not None and now.state is JobState.CANCELLED:
         let_go(parts, scope, now)
-    if now is None or now.state is not JobState.INTERRUPTED or now.crashes >= parts.most_crashes:
-        return False
-    return store.requeue_job(scope, job.id, parts.keeper, seen=now.state, crashes=now.crashes)
+    return now is not None and now.state is JobState.QUEUED
 
 
 def order_for(scope: Scope, job: Job) -> JobOrder:

@@ -58,6 +58,16 @@ class JobStore(Protocol):
         """
         ...
 
+    def take_over_job(
+        self, scope: Scope, job: str, process: str, *, keeper: str, most_crashes: int
+    ) -> bool:
+        """Queue a job that ran in a process which is gone, as a crash; False when that has it not.
+
+        One that was asked to stop is cancelled instead, and one that has as many crashes as it may
+        is interrupted. Nobody sees anything in between.
+        """
+        ...
+
     def record_job(
         self,
         scope: Scope,

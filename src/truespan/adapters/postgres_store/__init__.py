@@ -21,6 +21,7 @@ from truespan.adapters.postgres_store.erasure import PostgresErasure
 from truespan.adapters.postgres_store.generations import PostgresGenerations
 from truespan.adapters.postgres_store.guard import (
     require_bound_role,
+    require_closed_database,
     require_known_server,
     require_policies,
 )
@@ -104,4 +105,5 @@ def require_usable(url: Secret) -> None:
             raise StoreOutdated(found, needed)
         if found > needed:
             raise LibraryTooNew(found, needed)
+        require_closed_database(session)
         require_policies(session)

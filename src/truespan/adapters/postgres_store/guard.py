@@ -44,6 +44,11 @@ _POLICY = (
 )
 """How PostgreSQL spells the one condition that we make policies of."""
 
+_OPEN = """
+    SELECT 1 FROM pg_database d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) a
+    WHERE d.datname = current_database() AND a.grantee = 0 AND a.privilege_type = 'CONNECT'
+"""
+
 _OWN_ROLE = "Give store_url a role of its own, as in docs/postgres.md."
 
 
@@ -95,6 +100,19 @@ def _problems(
         yield "owns tables of the store, or is a member of the role that does"
     if creates:
         yield "may create things in the database, or roles"
+
+
+def require_closed_database(session: Session) -> None:
+    """Refuse a database that every role of the server may connect to.
+
+    Raises:
+        StoreUnsafe: the application of another library on the same server could read this one.
+    """
+    if fetch(session, _OPEN):
+        raise StoreUnsafe(
+            "Every role of the server may connect to the database of store_url.",
+            advice="Run 'truespan prepare-store', which lets only the named ones in.",
+        )
 
 
 def require_policies(session: Session) -> None:

@@ -144,6 +144,29 @@ class PostgresJobs:
             process=process,
         )
 
+    def take_over_job(
+        self, scope: Scope, job: str, process: str, *, keeper: str, most_crashes: int
+    ) -> bool:
+        """Queue a job that ran in a process which is gone, as a crash; False when that has it not.
+
+        One that was asked to stop is cancelled, one with too many crashes is interrupted.
+        """
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET crashes = crashes + 1,
+                 state = CASE WHEN cancel THEN 'cancelled'
+                   WHEN crashes + 1 >= %(most)s THEN 'interrupted' ELSE 'queued' END,
+                 finished_at = CASE WHEN cancel OR crashes + 1 >= %(most)s THEN %(now)s END,
+                 process = CASE WHEN cancel OR crashes + 1 >= %(most)s
+                   THEN process ELSE %(keeper)s END
+               WHERE key = %(key)s AND process = %(process)s AND state = 'running'
+                 AND background""",
+            process=process,
+            keeper=keeper,
+            most=most_crashes,
+        )
+
     @again_on_conflict
     def _change(self, scope: Scope, job: str, statement: LiteralString, **bindings: Any) -> bool:
         """Run a statement that may name the job's `key` and `now`; say if it did anything."""

@@ -82,7 +82,10 @@ def prepare_store(
         except InsufficientPrivilege:
             raise InvalidConfiguration(
                 "The role of store_owner_url may not make the schemas, roles or grants.",
-                advice="Let it own the database and have CREATEROLE, or run this as a superuser.",
+                advice=(
+                    "Let it own the database and have CREATEROLE. Where another role made those of "
+                    "a library on the same server, use that one, or a superuser."
+                ),
             ) from None
 
 
@@ -112,6 +115,7 @@ def _prepare(session: Session, application: str) -> Prepared:
         )
     _protect(session)
     _grant(session, application)
+    admit_only(session, application)
     return Prepared(before, len(steps))
 
 
@@ -191,6 +195,19 @@ def _grant(session: Session, application: str) -> None:
         sql.SQL("REVOKE INSERT, UPDATE, DELETE ON truespan_shared.schema_steps FROM {}").format(
             sql.Identifier(SHARED_ROLE)
         )
+    )
+
+
+def admit_only(session: Session, application: str) -> None:
+    """Let the application connect to the database, and others only if they are named.
+
+    Roles belong to the whole server. Those of another library on it may act as ours, and what
+    keeps them from our rows is that they cannot come in.
+    """
+    database = sql.Identifier(session.info.dbname)
+    session.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
+    session.execute(
+        sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, sql.Identifier(application))
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from truespan.adapters.postgres_store.connection import BOTH, Connections, Session, fetch
 from truespan.adapters.postgres_store.guard import (
     require_bound_role,
+    require_closed_database,
     require_known_server,
     require_policies,
 )
@@ -26,6 +27,7 @@ class PostgresSoundness:
                 return [
                     _check("database", session, require_known_server, _version),
                     _check("database role", session, require_bound_role, _role),
+                    _check("database doors", session, require_closed_database, _doors),
                     _check("row security", session, require_policies, _policies),
                 ]
         except TruespanError as error:
@@ -48,6 +50,10 @@ def _version(session: Session) -> str:
 
 def _role(_session: Session) -> str:
     return "is bound by every policy, and owns nothing"
+
+
+def _doors(_session: Session) -> str:
+    return "are open to named roles alone"
 
 
 def _policies(session: Session) -> str:

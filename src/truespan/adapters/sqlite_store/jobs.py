@@ -121,6 +121,26 @@ class SqliteJobs:
             (process,),
         )
 
+    def take_over_job(
+        self, scope: Scope, job: str, process: str, *, keeper: str, most_crashes: int
+    ) -> bool:
+        """Queue a job that ran in a process which is gone, as a crash; False when that has it not.
+
+        One that was asked to stop is cancelled, one with too many crashes is interrupted.
+        """
+        return self._change(
+            scope,
+            job,
+            """UPDATE jobs SET crashes = crashes + 1,
+                 state = CASE WHEN cancel THEN 'cancelled'
+                   WHEN crashes + 1 >= ? THEN 'interrupted' ELSE 'queued' END,
+                 finished_at = CASE WHEN cancel OR crashes + 1 >= ? THEN ? END,
+                 process = CASE WHEN cancel OR crashes + 1 >= ? THEN process ELSE ? END
+               WHERE key = ? AND process = ? AND state = 'running' AND background""",
+            (most_crashes, most_crashes, self._clock.now(), most_crashes, keeper),
+            (process,),
+        )
+
     def _change(
         self,
         scope: Scope,
