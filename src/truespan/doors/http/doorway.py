@@ -268,7 +268,8 @@ async def _leaves(receive: Receive, gone: threading.Event) -> None:
 def _encoded(given: Given) -> Given:
     """Write a reply's value as JSON here, in the thread."""
     if isinstance(given, Reply) and not isinstance(given.value, bytes):
-        return replace(given, value=_ENCODER.encode(given.value))
+        body = _ENCODER.encode(given.value)
+        return Reply(body, given.status, given.headers, given.media_type)
     return given
 
 
