@@ -293,9 +293,13 @@ def changed(backup: Path, path: Path, *statements: str) -> Path:
 
 
 OTHER = "(SELECT max(key) FROM worlds)"
+FIRST = f"""(SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+    WHERE d.number = 1 AND d.world <> {OTHER})"""
+"""What has a namesake in the other world: its number alone would lead there."""
 FOREIGN = {
-    "states": f"UPDATE states SET world = {OTHER} WHERE world <> {OTHER}",
-    "words": f"UPDATE words SET world = {OTHER} WHERE world <> {OTHER}",
+    "states": f"""UPDATE states SET world = {OTHER} WHERE revision IN {FIRST}
+        AND position > (SELECT max(position) FROM states WHERE world = {OTHER})""",
+    "words": f"UPDATE words SET world = {OTHER} WHERE revision IN {FIRST}",
     "positions": f"""UPDATE positions SET document =
         (SELECT key FROM documents WHERE world = {OTHER} AND number = 1)""",
     "nobody's": "UPDATE chunks SET revision = 999999 WHERE rowid = (SELECT min(rowid) FROM chunks)",
