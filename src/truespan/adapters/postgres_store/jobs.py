@@ -35,6 +35,8 @@ from truespan.ports import Clock
 KEPT_JOBS = 200
 KEPT_WITH_DOCUMENTS = 10
 KEPT_LINES = 200
+_ONCE_LOCK = 0x6F6E_6365
+"""Names the advisory locks under which it is seen to that one job of a kind waits."""
 
 _COLUMNS: Final = (
     "id, kind, state, phase, request, created_at, seen_at, finished_at, "
@@ -59,8 +61,25 @@ class PostgresJobs:
         """Write down a job that is to be done in the background; else as `begin_job`."""
         return self._add(scope, kind, request, process, JobState.QUEUED)
 
+    def queue_job_once(
+        self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
+    ) -> Job:
+        """Write down a job as `queue_job` does, unless one like it waits; then return that one."""
+        queued = JobState.QUEUED
+        return self._add(scope, kind, request, process, queued, once=True, since=since)
+
     @again_on_conflict
-    def _add(self, scope: Scope, kind: str, request: str, process: str, state: JobState) -> Job:
+    def _add(
+        self,
+        scope: Scope,
+        kind: str,
+        request: str,
+        process: str,
+        state: JobState,
+        *,
+        once: bool = False,
+        since: float | None = None,
+    ) -> Job:
         now = self._clock.now()
         job = Job(
             id=uuid4().hex[:12],
@@ -76,6 +95,8 @@ class PostgresJobs:
         )
         with self._connections.writing(scope.world) as session:
             require_world(session, scope.world)
+            if once and (found := _alike(session, scope.world, kind, request, since)):
+                return found
             session.execute(
                 """INSERT INTO jobs (id, kind, request, state, phase, process, created_at,
                      seen_at, background) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)""",
@@ -91,7 +112,7 @@ class PostgresJobs:
                     job.background,
                 ),
             )
-            _forget_oldest(session)
+            _forget_oldest(session, kind)
         return job
 
     def requeue_job(
@@ -266,18 +287,36 @@ class PostgresJobs:
         return [JobLine(*row) for row in rows]
 
 
-def _forget_oldest(session: Session) -> None:
+def _alike(
+    session: Session, world: str, kind: str, request: str, since: float | None
+) -> Job | None:
+    """Return a job that makes another of its kind needless; none is added meanwhile."""
     session.execute(
-        """DELETE FROM jobs WHERE state NOT IN ('queued', 'running')
-             AND key NOT IN (SELECT key FROM jobs ORDER BY key DESC LIMIT %s)""",
-        (KEPT_JOBS,),
+        "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_ONCE_LOCK, f"{world} {kind}")
+    )
+    rows = fetch(
+        session,
+        f"""SELECT {_COLUMNS} FROM jobs WHERE kind = %s AND ((state = 'queued' AND request = %s)
+              OR created_at >= %s) ORDER BY key DESC LIMIT 1""",  # noqa: S608 -- the names are above
+        (kind, request, since),
+    )
+    return _job(rows[0]) if rows else None
+
+
+def _forget_oldest(session: Session, kind: str) -> None:
+    """Forget old jobs of a kind; what is done often does not push out what is done rarely."""
+    session.execute(
+        """DELETE FROM jobs WHERE kind = %(kind)s AND state NOT IN ('queued', 'running')
+             AND key NOT IN
+               (SELECT key FROM jobs WHERE kind = %(kind)s ORDER BY key DESC LIMIT %(most)s)""",
+        {"kind": kind, "most": KEPT_JOBS},
     )
     # Of older jobs the numbers are enough; their documents would outgrow the library.
     session.execute(
         """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs
-             WHERE state NOT IN ('queued', 'running') AND key NOT IN
-               (SELECT key FROM jobs ORDER BY key DESC LIMIT %s))""",
-        (KEPT_WITH_DOCUMENTS,),
+             WHERE kind = %(kind)s AND state NOT IN ('queued', 'running') AND key NOT IN
+               (SELECT key FROM jobs WHERE kind = %(kind)s ORDER BY key DESC LIMIT %(most)s))""",
+        {"kind": kind, "most": KEPT_WITH_DOCUMENTS},
     )
 
 

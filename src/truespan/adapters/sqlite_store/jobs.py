@@ -50,7 +50,24 @@ class SqliteJobs:
         """Write down a job that is to be done in the background; else as `begin_job`."""
         return self._add(scope, kind, request, process, JobState.QUEUED)
 
-    def _add(self, scope: Scope, kind: str, request: str, process: str, state: JobState) -> Job:
+    def queue_job_once(
+        self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
+    ) -> Job:
+        """Write down a job as `queue_job` does, unless one like it waits; then return that one."""
+        queued = JobState.QUEUED
+        return self._add(scope, kind, request, process, queued, once=True, since=since)
+
+    def _add(
+        self,
+        scope: Scope,
+        kind: str,
+        request: str,
+        process: str,
+        state: JobState,
+        *,
+        once: bool = False,
+        since: float | None = None,
+    ) -> Job:
         now = self._clock.now()
         job = Job(
             id=uuid4().hex[:12],
@@ -66,12 +83,14 @@ class SqliteJobs:
         )
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
+            if once and (found := _alike(connection, world, kind, request, since)):
+                return found
             connection.execute(
                 """INSERT INTO jobs (id, world, kind, request, state, phase, process, created_at,
                      seen_at, background) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
                 (job.id, world, kind, request, state, job.phase, process, now, now, job.background),
             )
-            _forget_oldest(connection, world)
+            _forget_oldest(connection, world, kind)
         return job
 
     def requeue_job(
@@ -244,19 +263,34 @@ class SqliteJobs:
         return [JobLine(*row) for row in rows]
 
 
-def _forget_oldest(connection: apsw.Connection, world: int) -> None:
+def _alike(
+    connection: apsw.Connection, world: int, kind: str, request: str, since: float | None
+) -> Job | None:
+    """Return a job that makes another of its kind needless."""
+    rows = fetch(
+        connection,
+        f"""SELECT {_COLUMNS} FROM jobs j WHERE world = ? AND kind = ?
+              AND ((state = 'queued' AND request = ?) OR created_at >= ?)
+            ORDER BY key DESC LIMIT 1""",  # noqa: S608 -- the names are above
+        (world, kind, request, since),
+    )
+    return _job(rows[0]) if rows else None
+
+
+def _forget_oldest(connection: apsw.Connection, world: int, kind: str) -> None:
+    """Forget old jobs of a kind; what is done often does not push out what is done rarely."""
     connection.execute(
-        """DELETE FROM jobs WHERE world = ?1 AND state NOT IN ('queued', 'running')
-             AND key NOT IN (SELECT key FROM jobs WHERE world = ?1
-               ORDER BY key DESC LIMIT ?2)""",
-        (world, KEPT_JOBS),
+        """DELETE FROM jobs WHERE world = ?1 AND kind = ?2 AND state NOT IN ('queued', 'running')
+             AND key NOT IN (SELECT key FROM jobs WHERE world = ?1 AND kind = ?2
+               ORDER BY key DESC LIMIT ?3)""",
+        (world, kind, KEPT_JOBS),
     )
     # Of older jobs the numbers are enough; their documents would outgrow the library.
     connection.execute(
         """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs WHERE world = ?1
-             AND state NOT IN ('queued', 'running') AND key NOT IN (SELECT key FROM jobs
-               WHERE world = ?1 ORDER BY key DESC LIMIT ?2))""",
-        (world, KEPT_WITH_DOCUMENTS),
+             AND kind = ?2 AND state NOT IN ('queued', 'running') AND key NOT IN (SELECT key
+               FROM jobs WHERE world = ?1 AND kind = ?2 ORDER BY key DESC LIMIT ?3))""",
+        (world, kind, KEPT_WITH_DOCUMENTS),
     )
 
 
