@@ -7,18 +7,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from truespan.engine.generations import KIND as REINDEX
+from truespan.engine.given_up import give_up, give_up_cancelled
 from truespan.engine.held import Repairs
 from truespan.engine.jobs import Jobs
 from truespan.engine.parts import Parts
 from truespan.engine.removal import remover
+from truespan.engine.upkeep_orders import DOCTOR, REPAIR, UPKEEP, urgency_of
+from truespan.engine.upkeep_work import do_upkeep
 from truespan.engine.uploads import let_go, sweep_uploads, sweep_worlds
 from truespan.engine.world import World
 from truespan.errors import Cancelled, Interrupted, TruespanError, WorldNotFound
 from truespan.ingest.journal import JobJournal, journaled
-from truespan.model.job import Job, JobOrder, JobState, Outcome, Urgency
+from truespan.model.job import Job, JobOrder, JobState, Outcome
 from truespan.model.names import Request
 from truespan.model.scope import OWNER, Scope
 from truespan.ports import Course
+from truespan.ports.jobs import unheard
+
+_REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.DOCTOR}
+"""What jobs are to whoever watches, other than ingestion."""
 
 
 class LibraryWorker:
@@ -30,7 +37,14 @@ class LibraryWorker:
         self._lock = threading.Lock()
         self._current: set[str] = set()
 
-    def run(self, order: JobOrder, stopping: Callable[[], bool], *, last: bool = True) -> Outcome:
+    def run(
+        self,
+        order: JobOrder,
+        stopping: Callable[[], bool],
+        *,
+        last: bool = True,
+        later: Callable[[float], None] = unheard,
+    ) -> Outcome:
         """Do a job that is queued, and write down how it ended, however that was."""
         world, store = World(self._parts, OWNER, self._repairs, order.world), self._parts.store
         scope = _scope_of(world)
@@ -45,14 +59,20 @@ class LibraryWorker:
                 return Outcome.OVER
             if not store.start_job(scope, job.id, self._parts.processes.own()):
                 return Outcome.OVER
-            return self._done(world, scope, job, stopping, last)
+            return self._done(world, scope, job, stopping, last, later)
 
     def _done(
-        self, world: World, scope: Scope, job: Job, stopping: Callable[[], bool], last: bool
+        self,
+        world: World,
+        scope: Scope,
+        job: Job,
+        stopping: Callable[[], bool],
+        last: bool,
+        later: Callable[[float], None],
     ) -> Outcome:
         """Do a job that is ours now."""
         parts, own = self._parts, self._parts.processes.own()
-        kind = Request.REINDEX if job.kind == REINDEX else Request.INGEST
+        kind = _REQUESTS.get(job.kind, Request.INGEST)
 
         def waits(error: TruespanError) -> bool:
             stopped = isinstance(error, Interrupted)
@@ -66,9 +86,10 @@ class LibraryWorker:
                 )  # fmt: skip
                 journaled(journal, lambda: _work(world, job, journal, course), waits)
         except Cancelled:
-            let_go(parts, scope, job)
+            give_up(parts, scope, job)
         except TruespanError as error:
             # Its record says which one, and it can go on.
+            later(getattr(error, "retry_after", None) or 0.0)
             return self._put_back(scope, job, error) if waits(error) else Outcome.OVER
         else:
             let_go(parts, scope, job)
@@ -128,6 +149,7 @@ def resume_waiting(parts: Parts, scopes: list[Scope]) -> list[Job]:
     with suppress(TruespanError):
         sweep_worlds(parts)
         for scope in scopes:
+            give_up_cancelled(parts, scope)
             sweep_uploads(parts, scope)
     return taken
 
@@ -160,19 +182,20 @@ def _taken_from_another(parts: Parts, scope: Scope, job: Job) -> bool:
     )
     now = parts.store.job(scope, job.id)
     if now is not None and now.state is JobState.CANCELLED:
-        let_go(parts, scope, now)
+        give_up(parts, scope, now)
     return now is not None and now.state is JobState.QUEUED
 
 
 def order_for(scope: Scope, job: Job) -> JobOrder:
     """Return the order to do a job, as urgent as jobs of its kind are."""
-    urgency = Urgency.REINDEX if job.kind == REINDEX else Urgency.INGEST
-    return JobOrder(scope.world, job.id, urgency)
+    return JobOrder(scope.world, job.id, urgency_of(job.kind))
 
 
 def _work(world: World, job: Job, journal: JobJournal, course: Course) -> None:
     if job.kind == REINDEX:
         world.generations._work(job, journal, course)
+    elif job.kind in UPKEEP:
+        do_upkeep(world, job, journal, course)
     else:
         world._intake(world._writing_scope()).work(job, journal, course)
 
