@@ -115,6 +115,7 @@ class Growth:
         self._embedder = SyntheticEmbedder()
         self._documents = self._chunks = 0
         self._seconds = 0.0
+        self._empty = server.size() if server else 0
         self._last = (Spent(0, 0, 0, 0), 1)
 
     def to(self, chunks: int) -> Grown:
@@ -167,7 +168,7 @@ class Growth:
 
     def _fill(self, library: Library, chunks: int) -> None:
         worlds, documents = WORLDS[self._shape], chunks // DOCUMENT
-        each = (documents - self._documents) // worlds
+        each = round((documents - self._documents) / worlds)
         if worlds == 1:
             while self._documents < documents:
                 self._last = self._take(library, 0, min(BATCH, documents - self._documents))
@@ -211,7 +212,7 @@ class Growth:
         of_index = occupied(library / "index") - log
         of_store = sum(map(occupied, library.glob(f"{STORE_FILE}*")))
         if self._server:
-            of_store = self._server.size()
+            of_store = self._server.size() - self._empty
         found = {"store_bytes": of_store, "index_bytes": of_index, "log_bytes": log}
         return {name: size / self._chunks for name, size in found.items()}
 

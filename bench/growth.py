@@ -54,18 +54,26 @@ class Column:
         return " / ".join(f"{_value(row, name):,.{self.digits}f}" for name in self.names)
 
 
-COLUMNS = (
-    Column("chunks", 0, ("chunks",)),
+CHUNKS = Column("chunks", 0, ("chunks",))
+TIMES = (
+    CHUNKS,
     Column("ingest a chunk, CPU / clock, us", 0, ("ingest_cpu", "ingest_wall")),
     Column("one more document, CPU / clock, ms", 0, ("alone_cpu", "alone_wall")),
-    Column("store / index / log, bytes a chunk", 0, ("store_bytes", "index_bytes", "log_bytes")),
-    Column("memory: ours / index / store, MB", 0, ("memory", "index_memory", "store_memory")),
     Column("first answer, s", 1, ("opened",)),
     Column("retrieval p50 / p95, ms", 1, ("retrieval.p50", "retrieval.p95")),
     Column("engine alone p50 / p95, ms", 1, ("raw.p50", "raw.p95")),
     Column("reader p50 / p95, ms", 1, ("reading.p50", "reading.p95")),
     Column("20 chunks verified p50 / p95, ms", 2, ("verified.p50", "verified.p95")),
     Column("load", 1, ("load",)),
+)
+SPACES = (
+    CHUNKS,
+    Column("store, bytes a chunk", 0, ("store_bytes",)),
+    Column("index, bytes a chunk", 0, ("index_bytes",)),
+    Column("its log, bytes a chunk", 0, ("log_bytes",)),
+    Column("memory of a reading process, MB", 0, ("memory",)),
+    Column("of the index process, MB", 0, ("index_memory",)),
+    Column("of the database, MB", 0, ("store_memory",)),
 )
 
 
@@ -101,9 +109,9 @@ def grown(kind: str, sizes: Sequence[int]) -> Iterator[Row]:
     say(f"{STORES[store]}, {SHAPES[shape]}: {time.monotonic() - began:.0f} s in all")
 
 
-def cells(row: Row) -> list[str]:
-    """Return what the table says of a row."""
-    return [column.cell(row) for column in COLUMNS]
+def cells(row: Row, columns: Sequence[Column] = (*TIMES, *SPACES[1:])) -> list[str]:
+    """Return what a table says of a row."""
+    return [column.cell(row) for column in columns]
 
 
 def keep(rows: Sequence[Row]) -> list[Row]:
@@ -124,10 +132,14 @@ def _kind(row: Row) -> str:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Return the table for a page of the documentation."""
-    head = ("store", "worlds", *(column.head for column in COLUMNS))
+    """Return the tables for pages of the documentation: what it takes in time, and in space."""
+    return f"{_table(rows, TIMES)}\n\n{_table(rows, SPACES)}"
+
+
+def _table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+    head = ("store", "worlds", *(column.head for column in columns))
     lines = [head, ("---",) * len(head)]
-    lines += [(STORES[row["store"]], SHAPES[row["shape"]], *cells(row)) for row in rows]
+    lines += [(STORES[row["store"]], SHAPES[row["shape"]], *cells(row, columns)) for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

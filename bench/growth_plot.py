@@ -13,7 +13,7 @@ from typing import Any
 
 Row = dict[str, Any]
 
-WIDTH, HEIGHT = 960, 680
+WIDTH, HEIGHT = 990, 660
 PANEL_WIDTH, PANEL_HEIGHT = 400, 220
 LEFT, TOP = 64, 72
 GAP_X, GAP_Y = 76, 84
