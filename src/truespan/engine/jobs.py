@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from truespan.engine.parts import Parts
+from truespan.engine.shares import settle
 from truespan.engine.uploads import batch_of, let_go
 from truespan.errors import JobNotFound, JobNotResumable, NotAllowed
 from truespan.model.job import Job, JobDocument, JobLine, JobState
@@ -33,7 +34,7 @@ class Jobs:
             JobNotFound: there is none, or none in this world.
         """
         found = self.parts.store.job(self.scope, job) if self.scope else None
-        if found is None:
+        if found is None or found.parent is not None:
             raise JobNotFound(job)
         return self._as_it_is(found)
 
@@ -59,6 +60,9 @@ class Jobs:
             raise NotAllowed("cancel jobs")
         self.settle(self.get(job))
         self.parts.store.cancel_job(scope, job)
+        if self.get(job).shares:
+            # Where nobody is at any of its shares, nobody else would end it soon.
+            settle(self.parts, scope, job)
         now = self.get(job)
         if now.state.is_over:
             let_go(self.parts, scope, now)

@@ -21,6 +21,8 @@ from truespan.model.job import JobOrder, Outcome, Urgency
 from truespan.ports import JobWorker
 
 LONGEST_PAUSE = 600
+LATER_SECONDS = 5
+"""How long an order waits while another job is at a document of its own."""
 LOOK_SECONDS = 300.0
 """How often somebody looks for jobs that nobody gave an order for."""
 _WATCH_SECONDS = 0.1
@@ -178,6 +180,8 @@ class Serving:
             return
         if outcome is Outcome.STOPPED:
             self._put_back(order)
+        elif outcome is Outcome.LATER:
+            self._orders.submit(order, delay=LATER_SECONDS)
         elif not self._orders.is_ordered(job):
             raise TryLater
 

@@ -1,0 +1,31 @@
+"""Jobs that are spread over workers: orders for their shares, and what comes after the last."""
+
+from __future__ import annotations
+
+from truespan.engine.parts import Parts
+from truespan.engine.uploads import let_go
+from truespan.model.job import JobOrder, JobState
+from truespan.model.scope import Scope
+
+
+def order_shares(parts: Parts, scope: Scope, job: str) -> None:
+    """Give the orders for all shares of a job that are not over; twice is as good as once."""
+    for share in parts.store.shares(scope, job):
+        if not share.state.is_over:
+            parts.queue.submit(JobOrder(scope.world, share.id))
+
+
+def settle(parts: Parts, scope: Scope, job: str) -> None:
+    """See whether a job that is spread is over, or has to be closed, and do what follows.
+
+    Everybody does this who has done with a share, however that was. What somebody left undone who
+    died in between is caught up by whoever gives the order for the job anew.
+    """
+    all_done = parts.store.settle_job(scope, job, keeper=parts.keeper)
+    now = parts.store.job(scope, job)
+    if now is None:
+        return
+    if all_done:
+        parts.queue.submit(JobOrder(scope.world, job))
+    elif now.state is JobState.CANCELLED:
+        let_go(parts, scope, now)
