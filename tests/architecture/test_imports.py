@@ -62,8 +62,8 @@ ALLOWED = {
 """Which parts of the package each part may import. `truespan` is the package's own `__init__`."""
 
 ENGINE = (
-    "job_thread", "parts", "uploads", "jobs", "intake", "held", "removal", "evaluation", "judged",
-    "answering", "checkup",
+    "job_thread", "parts", "uploads", "shares", "jobs", "intake", "held", "removal", "evaluation",
+    "judged", "answering", "checkup",
     "generations", "kept", "filled", "submitted", "shelved", "reader", "world", "worker", "tokens",
     "once", "library", "moved",
 )  # fmt: skip
