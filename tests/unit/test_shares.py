@@ -490,8 +490,8 @@ def test_shares_are_runs_of_sources_that_are_neither_few_nor_large(count: int) -
 
     assert [one for share in shares for one in share] == sources
     assert all(0 < len(share) <= MOST_DOCUMENTS for share in shares)
-    assert len(shares) >= min(count, LEAST_SHARES) / 2
-    assert len(shares) <= max(LEAST_SHARES, -(-count // MOST_DOCUMENTS))
+    assert len(shares) >= min(count, LEAST_SHARES)
+    assert len(shares) <= max(2 * LEAST_SHARES, -(-count // MOST_DOCUMENTS))
 
 
 def test_a_large_document_is_a_share_of_its_own() -> None:

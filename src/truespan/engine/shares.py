@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from truespan.engine.parts import Parts
 from truespan.engine.uploads import let_go
-from truespan.model.job import JobOrder, JobState
+from truespan.model.job import JobOrder, JobState, Urgency
 from truespan.model.scope import Scope
 
 
@@ -12,7 +12,7 @@ def order_shares(parts: Parts, scope: Scope, job: str) -> None:
     """Give the orders for all shares of a job that are not over; twice is as good as once."""
     for share in parts.store.shares(scope, job):
         if not share.state.is_over:
-            parts.queue.submit(JobOrder(scope.world, share.id))
+            parts.queue.submit(JobOrder(scope.world, share.id, Urgency.SHARE))
 
 
 def settle(parts: Parts, scope: Scope, job: str) -> None:

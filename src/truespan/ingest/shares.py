@@ -20,7 +20,7 @@ LEAST_SHARES = 8
 
 def split(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     """Cut sources into runs, in their order; a large one is alone."""
-    most = min(-(-len(sources) // LEAST_SHARES), MOST_DOCUMENTS)
+    most = min(max(len(sources) // LEAST_SHARES, 1), MOST_DOCUMENTS)
     shares: list[list[Source]] = []
     size = 0
     for source in sources:

@@ -123,6 +123,8 @@ class Urgency(IntEnum):
 
     UPKEEP = -10
     REINDEX = -5
+    SHARE = -1
+    """A part of a large job lets the small ones past, so that nobody waits for a whole folder."""
     INGEST = 0
 
 
