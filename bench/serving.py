@@ -1,8 +1,10 @@
 """What the HTTP door costs: CPU beyond the engine's, many connections, an ingest meanwhile, start.
 
 A retrieval of 20 chunks whose query is cached is asked of a server, and of the library itself in a
-process of its own; the difference in CPU time is the door's. The peer is uvicorn alone with an
-application that sends the same bytes. The three take turns. Load comes from wrk where that is
+process of its own, which waits for each call as the server does; the difference in CPU time is the
+door's, thread crossing and encoding included. The peer is uvicorn alone with an application that
+sends the same bytes. They take turns in short blocks, of which the quietest quarter counts: what
+neighbours on the machine push out of the caches is nobody's cost. Load comes from wrk where that is
 installed, else from threads. Run it with `python -m bench.serving`.
 """
 
@@ -31,7 +33,9 @@ from bench.measure import cpu_of, percentile
 from bench.report import Figure, Options, at_most, run, say
 
 SENTENCES = 900
-BLOCKS, CALLS = 10, 100
+BLOCKS, CALLS = 100, 10
+QUIET = 0.25
+"""Which share of the blocks counts as quiet."""
 STARTS = 7
 CONNECTIONS, LOAD_SECONDS = 32, 10
 INGEST_PARAGRAPHS = 150
@@ -170,9 +174,10 @@ def take_turns(folder: Path) -> tuple[float, float]:
         with process("bench.serving_echo", str(answer)) as (echo, echo_port):
             bare = Client(echo_port)
             sides = {
-                "server": (server, client.ask),
-                "library": (twin.pid, lambda: _round_trip(twin)),
-                "uvicorn": (echo, bare.ask),
+                "server": (server, lambda: _each(client.ask)),
+                "library": (twin.pid, lambda: _each(lambda: _told(twin, 1))),
+                "library in a loop": (twin.pid, lambda: _told(twin, CALLS)),
+                "uvicorn": (echo, lambda: _each(bare.ask)),
             }
             taken = _rounds(sides)
         twin.communicate("")
@@ -181,23 +186,28 @@ def take_turns(folder: Path) -> tuple[float, float]:
 
 
 def _rounds(sides: dict[str, tuple[int, Callable[[], object]]]) -> dict[str, float]:
-    """Return the CPU milliseconds of a call on each side; they take turns in blocks."""
-    spent = dict.fromkeys(sides, 0.0)
-    for block in range(BLOCKS + 1):
-        for name, (pid, call) in sides.items():
+    """Return the CPU milliseconds of a call on each side, in blocks that take turns."""
+    spent: dict[str, list[float]] = {name: [] for name in sides}
+    # The first tenth only warms up.
+    for block in range(-BLOCKS // 10, BLOCKS):
+        for name, (pid, work) in sides.items():
             before = cpu_of(pid)
-            for _ in range(CALLS if name != "library" else 1):
-                call()
-            # The first block only warms up.
-            spent[name] += (cpu_of(pid) - before) if block else 0.0
-    return {name: seconds * 1000 / (BLOCKS * CALLS) for name, seconds in spent.items()}
+            work()
+            if block >= 0:
+                spent[name].append(cpu_of(pid) - before)
+    return {name: percentile(taken, QUIET) * 1000 / CALLS for name, taken in spent.items()}
 
 
-def _round_trip(twin: subprocess.Popen[str]) -> None:
-    """Have the library itself asked a block of calls."""
+def _each(call: Callable[[], object]) -> None:
+    for _ in range(CALLS):
+        call()
+
+
+def _told(twin: subprocess.Popen[str], calls: int) -> None:
+    """Have the library itself asked so many times, and wait until it was."""
     assert twin.stdin
     assert twin.stdout
-    twin.stdin.write(f"{CALLS}\n")
+    twin.stdin.write(f"{calls}\n")
     twin.stdin.flush()
     twin.stdout.readline()
 

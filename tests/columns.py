@@ -7,6 +7,7 @@ from __future__ import annotations
 
 BOTH = frozenset(
     {
+        "tests.scenario.test_backup_columns",
         "tests.scenario.test_ingest",
         "tests.scenario.test_retrieve",
         "tests.scenario.test_reading",

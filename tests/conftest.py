@@ -7,6 +7,7 @@ import pytest
 
 from tests import promises, worlds
 from tests.columns import ONE, columns_of
+from truespan.adapters.local import embedder
 
 NO_SERVER = "NO POSTGRESQL"
 """What a test says that was skipped because no server could be started."""
@@ -23,6 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     worlds.STORES.append(str(config.getoption("--store")))
+    # Hundreds of tests open a library with the local model one after the other. Its file is read
+    # and checked each time, but what was loaded from it stays.
+    embedder._IN_USE = {}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 from tests.contract.index_contract import COSINE
 from truespan.adapters.edge.collections import Collections
@@ -53,6 +54,20 @@ def _watch(step: int, folder: str) -> None:
     sys.addaudithook(hook)
 
 
+def _watch_calls(step: int, file: str) -> None:
+    """Die just before the n-th call of a function that is written in a file."""
+    left = step
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal left
+        if event == "call" and frame.f_code.co_filename.endswith(file):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(profile)
+
+
 def erase(folder: Path) -> None:
     """Rewrite the one collection of an index folder, in this very process."""
     collections = Collections(folder)
@@ -79,6 +94,9 @@ def main(arguments: Sequence[str]) -> None:
                 library.backup(rest[1], replace=len(rest) > 2)
         case "restore":
             _watch(int(step), folder)
+            truespan.restore(rest[0], rest[1])
+        case "restore-rows":
+            _watch_calls(int(step), "postgres_store/moving.py")
             truespan.restore(rest[0], rest[1])
 
 

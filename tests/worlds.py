@@ -7,8 +7,10 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from truespan.adapters.asset_folder import AssetFolder
@@ -23,6 +25,7 @@ from truespan.engine.parts import OtherEmbedder, Parts
 from truespan.ingest.load import load, supported
 from truespan.ingest.prepare import Preparation
 from truespan.model.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
+from truespan.model.erasure import FileFate
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.profile import Distance, EmbeddingProfile
 from truespan.model.scope import OWNER, Authority, Scope, admits
@@ -221,8 +224,9 @@ class MemoryIndex:
     def drop(self, scope: Scope) -> None:
         self._of(scope).clear()
 
-    def erase(self, profile: EmbeddingProfile) -> None:
+    def erase(self, profile: EmbeddingProfile) -> FileFate:
         self.calls.append("erase")
+        return FileFate.GONE
 
     def reset(self, scope: Scope) -> None:
         for key in [key for key in self.points if key[0] == scope.profile.id]:
@@ -352,7 +356,19 @@ def store_in(folder: Path, clock: HandClock, kind: str | None = None) -> SqliteS
         from tests.postgres import store_of
 
         return cast("SqliteStore", store_of(folder, clock))
-    return SqliteStore(folder / "store.db", clock, reserve=0)
+    file = folder / "store.db"
+    if not file.exists():
+        file.write_bytes(_empty_store())
+    return SqliteStore(file, clock, reserve=0)
+
+
+@cache
+def _empty_store() -> bytes:
+    """Return a file with the tables and no rows: making them costs ten times what copying does."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "store.db"
+        SqliteStore(file, HandClock(), reserve=0).close()
+        return file.read_bytes()
 
 
 def place(

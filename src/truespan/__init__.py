@@ -124,24 +124,28 @@ def migrate(source: str | Path, path: str | Path) -> MigrationReport:
 def restore(backup: str | Path, path: str | Path) -> RestoreReport:
     """Make a library of a backup, in a folder that is new or empty, and fill its index.
 
-    The files are put in place whole or not at all. What the backup has vectors of is written to
-    the index; the rest waits for `World.repair`, which embeds it.
+    Where the settings of the folder or the environment name a store on a server, it goes there: the
+    store has to be prepared and without worlds. All of it is put in place, or nothing. What the
+    backup has vectors of is written to the index; the rest waits for `World.repair`, which embeds
+    it.
 
     Raises:
         BackupInvalid: it is not a backup, or not as it was written; then nothing was done.
-        InvalidSettings: the folder holds something.
+        InvalidSettings: the folder or the store holds something.
+        StoreOutdated: the store on the server is not prepared.
     """
     from pathlib import Path
 
     from truespan.compose import open_library
-    from truespan.compose.backup import restore_library
+    from truespan.compose.backup import laid_aside, restore_library
     from truespan.model.backup import RestoreReport
 
     manifest = restore_library(Path(backup), Path(path))
     with open_library(path) as library:
         written = library.refill() if manifest.vectors else 0
         pending = library.pending()
-    return RestoreReport(str(path), manifest, written, pending)
+    aside = laid_aside(Path(path)) if manifest.has("settings") else None
+    return RestoreReport(str(path), manifest, written, pending, str(aside) if aside else None)
 
 
 def verify_backup(backup: str | Path) -> Manifest:

@@ -117,6 +117,14 @@ def test_a_vector_is_the_state_of_the_first_token_as_the_network_gives_it(
     assert numbers(vector) == pytest.approx(expected.tolist(), abs=1e-6)
 
 
+def test_embedders_of_one_file_share_what_was_loaded_from_it(embedder: LocalEmbedder) -> None:
+    network, _ = embedder._ready()
+    again, _ = LocalEmbedder(LocalModel())._ready()
+
+    assert again is not network
+    assert again._session is network._session
+
+
 # What a vector depends on
 
 

@@ -16,6 +16,7 @@ from truespan.adapters.watch.metrics import MetricsWatch
 from truespan.doors.wire import STATUS, status_of
 from truespan.engine.library import Library
 from truespan.errors import InternalError, MethodNotAllowed, TruespanError
+from truespan.model.token import ID_BYTES, SECRET_BYTES, TokenSecret
 
 CANARY = "zqinsidecanary"
 
@@ -30,13 +31,13 @@ def kinds() -> list[type[TruespanError]]:
 
 @dataclass
 class Failing:
-    """A store whose list of worlds fails as it is told to."""
+    """A store whose lists of worlds and tokens fail as it is told to."""
 
     inner: Any
     fault: BaseException | None = None
 
     def __getattr__(self, name: str) -> Any:
-        if name == "worlds" and self.fault is not None:
+        if name in ("worlds", "find_token") and self.fault is not None:
             raise self.fault
         return getattr(self.inner, name)
 
@@ -111,6 +112,8 @@ def test_how_long_to_wait_is_said_in_whole_seconds_where_it_is_known(door: Door)
         assert (told.status, told.header("retry-after")) == (429, said)
 
 
+TOKEN = TokenSecret.of(bytes(ID_BYTES), bytes(SECRET_BYTES)).reveal()
+"""A token that nobody has made; it has to be looked for all the same."""
 UNFORESEEN = (
     KeyError(CANARY),
     ValueError(CANARY),
@@ -141,6 +144,26 @@ def test_an_exception_that_nobody_foresaw_is_one_code_counted_and_tells_nothing(
     assert told.content["detail"] == InternalError("error").message
     assert CANARY.encode() not in told.everything()
     assert type(fault).__name__.encode() not in told.everything()
+    assert door.bugs() == before + 1
+    said = capsys.readouterr()
+    assert CANARY not in (said.out + said.err)
+    assert said.err.count("\n") == 1
+
+
+@proves("errors.stable-codes", "errors.no-secrets")
+@pytest.mark.parametrize("fault", UNFORESEEN, ids=lambda fault: type(fault).__name__)
+def test_an_exception_while_admitting_to_mcp_is_told_and_counted_as_anywhere_else(
+    door: Door, fault: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = door.bugs()
+    door.store.fault = fault
+
+    told = door.client.json("POST", "/mcp", {}, token=TOKEN)
+
+    door.store.fault = None
+    assert (told.status, told.code, told.content["retryable"]) == (500, "internal_error", False)
+    assert told.header("content-type") == "application/problem+json"
+    assert CANARY.encode() not in told.everything()
     assert door.bugs() == before + 1
     said = capsys.readouterr()
     assert CANARY not in (said.out + said.err)

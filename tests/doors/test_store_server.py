@@ -61,10 +61,34 @@ def test_the_whole_way_through_the_command_line_with_the_store_on_a_server(
     assert (code, found["results"][0]["source"]) == (0, "keys.md")
     code, out, _ = terminal("doctor")
     assert (code, "row security" in out, "PostgreSQL" in out) == (0, True, True)
-    code, _, err = terminal("backup", str(terminal.folder / "b"))
-    assert (code, "pg_dump" in err) == (3, True)
+    code, told = terminal.json("backup", str(terminal.folder / "b"))
+    assert (code, told["manifest"]["documents"], told["manifest"]["vectors"]) == (0, 2, True)
+    assert terminal("restore", str(terminal.folder / "b"))[0] == 2
     assert terminal("delete", "keys.md", "-w", "w")[0] == 0
     assert not (terminal.folder / "library" / "store.db").exists()
+
+
+@pytest.mark.parametrize(("may", "became"), [(True, "requested"), (False, "left_to_operator")])
+def test_a_receipt_claims_nothing_of_the_files_of_a_server(
+    terminal: Terminal, database: Database, may: bool, became: str
+) -> None:
+    terminal.write("night.txt", NIGHT)
+    terminal.write("keys.md", f"# Keys\n\n{KEYS}\n")
+    assert terminal("prepare-store")[0] == 0
+    assert terminal("init", "--world", "w")[0] == 0
+    assert terminal("ingest", str(terminal.files), "-w", "w", "--here")[0] == 0
+    with database.admin() as admin:
+        if admin.info.server_version < 170000:
+            became = "left_to_operator"
+        elif not may:
+            admin.execute("REVOKE MAINTAIN ON ALL TABLES IN SCHEMA truespan FROM truespan_worlds")
+
+    code, told = terminal.json("delete", "keys.md", "-w", "w")
+    receipt = told["receipt"]
+    assert (code, receipt["erased"], receipt["waiting"]) == (0, False, {})
+    assert receipt["outside"] == {"store": became}
+    code, out, _ = terminal("delete", "night.txt", "-w", "w")
+    assert (code, "Erased from every file" in out, "server of the store" in out) == (0, False, True)
 
 
 def test_workers_do_what_the_command_line_submits_and_it_follows_them(terminal: Terminal) -> None:

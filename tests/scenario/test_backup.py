@@ -14,75 +14,19 @@ from pathlib import Path
 import pytest
 
 import truespan
-from tests.mortal_files import killed_at
+from tests.backups import STORY, filled, opened, retire
 from tests.promises import proves
-from tests.readings import frozen
-from tests.scenario.test_figures import REPORT
-from tests.worlds import WordCounter, WordEmbedder
 from truespan.adapters.backup.archive import write_archive
-from truespan.compose import open_library
 from truespan.compose.backup import restore_library
-from truespan.doors.wire import to_json
-from truespan.engine.library import Library
-from truespan.errors import BackupInvalid, InvalidSettings, LibraryNotFound, TruespanError
+from truespan.errors import BackupInvalid, InvalidSettings
 from truespan.model.backup import FORMAT, Manifest, Member
-
-STORY = " ".join(f"Sentence {count} tells of the lamp by night." for count in range(60))
-FIGURES = "docx_extract_images = true\ndocx_figure_chunks = true\n"
-
-
-def opened(folder: Path, *, create: bool = False) -> Library:
-    return open_library(folder, create=create, embedder=WordEmbedder(), counter=WordCounter())
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A library with a book and its readers, a second world, and a document with images."""
-    home = tmp_path_factory.mktemp("backup")
-    folder = home / "library"
-    folder.mkdir()
-    (folder / "truespan.toml").write_text(FIGURES)
-    (home / "story.txt").write_text(STORY)
-    (home / "report.docx").write_bytes(REPORT)
-    with opened(folder, create=True) as library:
-        world = library.create_world("world")
-        world.ingest([home / "story.txt", home / "report.docx"], kind="book")
-        for sid in (0, 7, 30):
-            world.reader(f"at {sid}").set("story.txt", sid=sid)
-        library.create_world("other").ingest(home / "story.txt")
-        told(library)
+    folder = filled(tmp_path_factory.mktemp("backup") / "library")
     yield folder
     retire(folder)
-
-
-def retire(folder: Path) -> None:
-    with opened(folder) as library:
-        library._parts.index.retire()  # type: ignore[attr-defined]
-
-
-def told(library: Library) -> list[str]:
-    """Return all that is told of a library, as bytes would travel, its times excepted."""
-    answers = []
-    for name in ("world", "other"):
-        world = library.world(name)
-        found = world.search("lamp by night", top_k=30, floor=0.0)
-        answers += [to_json(found.results), found.context]
-        answers += [frozen(world.retrieve("lamp", language_constraint=None))]
-        answers += [to_json(world.documents()), to_json(replace(world.status(), vectors=0))]
-    world = library.world("world")
-    for sid in (0, 7, 30):
-        reader = world.reader(f"at {sid}")
-        answers += [frozen(reader.retrieve("lamp", top_k=20)), to_json(reader.where())]
-    return answers
-
-
-def images(folder: Path) -> dict[str, bytes]:
-    home = folder / "data" / "rag-assets"
-    return {
-        path.relative_to(home).as_posix(): path.read_bytes()
-        for path in home.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -91,36 +35,6 @@ def backup(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with opened(source) as library:
         library.backup(path, settings=True)
     return path
-
-
-@proves("upkeep.backup-restores")
-@pytest.mark.parametrize("vectors", [True, False])
-def test_a_restored_library_answers_byte_for_byte_as_the_one_that_was_backed_up(
-    source: Path, tmp_path: Path, vectors: bool
-) -> None:
-    with opened(source) as library:
-        before = told(library)
-        report = library.backup(tmp_path / "b", vectors=vectors, settings=True)
-    assert report.manifest.images == 2
-
-    restored = truespan.restore(tmp_path / "b", tmp_path / "again")
-    with opened(tmp_path / "again") as library:
-        assert (restored.pending == 0) == vectors
-        if not vectors:
-            for entry in library.worlds():
-                library.world(entry.id).repair()
-        assert told(library) == before
-        assert library.doctor().healthy
-    assert images(tmp_path / "again") == images(source)
-    assert len(images(source)) == 3
-    retire(tmp_path / "again")
-
-
-@proves("upkeep.backup-restores")
-def test_restoring_with_vectors_asks_no_provider(backup: Path, tmp_path: Path) -> None:
-    report = truespan.restore(backup, tmp_path / "again")
-    assert (report.pending, report.written > 10) == (0, True)
-    retire(tmp_path / "again")
 
 
 @proves("upkeep.backup-restores")
@@ -141,18 +55,6 @@ def test_every_flipped_byte_is_noticed_or_changes_nothing(backup: Path, tmp_path
         except BackupInvalid:
             noticed += 1
     assert noticed > len(places) * 0.5
-
-
-@proves("upkeep.backup-restores")
-@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_backup_is_refused_and_nothing_is_made(
-    backup: Path, tmp_path: Path, part: float
-) -> None:
-    whole = backup.read_bytes()
-    (tmp_path / "cut").write_bytes(whole[: int(len(whole) * part)])
-    with pytest.raises(BackupInvalid):
-        truespan.restore(tmp_path / "cut", tmp_path / "again")
-    assert [path.name for path in tmp_path.iterdir()] == ["cut"]
 
 
 def forged(path: Path, backup: Path, **changes: object) -> Path:
@@ -284,68 +186,6 @@ def test_nothing_that_is_there_is_overwritten(source: Path, backup: Path, tmp_pa
 
 
 @proves("upkeep.backup-restores")
-def test_keys_and_settings_are_in_a_backup_only_if_asked_for(source: Path, tmp_path: Path) -> None:
-    (source / "usage.key").write_bytes(b"a secret of thirty-two bytes....")
-    with opened(source) as library:
-        plain = library.backup(tmp_path / "plain")
-        all_of_it = library.backup(tmp_path / "all", settings=True, keys=True)
-    assert not plain.manifest.has("keys")
-    assert not plain.manifest.has("settings")
-    assert b"a secret of thirty-two" not in (tmp_path / "plain").read_bytes()
-    assert all_of_it.manifest.has("keys")
-    restore_library(tmp_path / "all", tmp_path / "again")
-    assert (tmp_path / "again" / "usage.key").read_bytes().startswith(b"a secret")
-    assert (tmp_path / "again" / "truespan.toml").read_text() == FIGURES
-    assert (tmp_path / "all").stat().st_mode & 0o077 == 0
-
-
-@proves("upkeep.backup-restores")
-def test_a_backup_killed_at_any_step_is_whole_or_absent_and_the_next_one_clears_up(
-    source: Path, tmp_path: Path
-) -> None:
-    killed, step = True, 0
-    while killed:
-        step += 1
-        folder = tmp_path / str(step)
-        folder.mkdir()
-        killed = killed_at(step, folder, "backup", source, folder / "b")
-        if (folder / "b").exists():
-            truespan.verify_backup(folder / "b")
-        with opened(source) as library:
-            library.backup(folder / "b", replace=True)
-        assert [path.name for path in folder.iterdir()] == ["b"], step
-    assert step > 6
-
-
-@proves("upkeep.backup-restores")
-def test_a_restore_killed_at_any_step_leaves_no_half_library(
-    source: Path, backup: Path, tmp_path: Path
-) -> None:
-    with opened(source) as library:
-        before = told(library)
-    killed, step = True, 0
-    while killed:
-        step += 1
-        folder = tmp_path / str(step) / "library"
-        folder.parent.mkdir()
-        killed = killed_at(step, folder.parent, "restore", backup, folder)
-        for found in folder.parent.iterdir():
-            if found != folder:
-                with pytest.raises(LibraryNotFound):
-                    opened(found)
-        if not folder.exists():
-            truespan.restore(backup, folder)
-        with opened(folder) as library:
-            library.refill()
-            assert told(library) == before, step
-        assert [path.name for path in folder.parent.iterdir()] == ["library"]
-        retire(folder)
-        if step > 14:
-            break
-    assert step > 6
-
-
-@proves("upkeep.backup-restores")
 def test_a_backup_taken_while_others_write_is_one_state_of_the_library(
     source: Path, tmp_path: Path
 ) -> None:
@@ -361,15 +201,3 @@ def test_a_backup_taken_while_others_write_is_one_state_of_the_library(
     with opened(tmp_path / "again") as again:
         assert [entry.name for entry in again.worlds()] == ["other", "world"]
     assert report.manifest.worlds == 2
-
-
-@proves("upkeep.backup-restores")
-def test_only_the_owner_of_the_whole_library_may_back_it_up(source: Path, tmp_path: Path) -> None:
-    from truespan.model.scope import Authority, Verb
-
-    guest = Authority(worlds=frozenset(), verbs=frozenset({Verb.READ}))
-    library = open_library(source, embedder=WordEmbedder(), counter=WordCounter(), authority=guest)
-    with library, pytest.raises(TruespanError) as refused:
-        library.backup(tmp_path / "b")
-    assert refused.value.code == "not_allowed"
-    assert not (tmp_path / "b").exists()

@@ -18,6 +18,8 @@ from truespan.errors import IndexKeyRefused, IndexUnavailable
 from truespan.model.bundle import BundleStatus, Notice
 from truespan.model.health import Verdict
 from truespan.model.scope import Scope
+from truespan.upkeep.golden import Expected, GoldenQuery
+from truespan.upkeep.receipt import digest_of
 
 BOOK = "The otter swims by night. The harbour is dark. A lamp burns at the pier. Nobody sees it."
 APPROXIMATE = "approximate_search"
@@ -101,7 +103,18 @@ def test_a_server_answers_as_the_embedded_index_does(
 
 
 def ask_everything(world: World) -> dict[str, tuple[Notice, ...]]:
+    found = world.search("otter by night", floor=0.0).results
+    golden = [GoldenQuery("1", "otter by night", expected=(Expected("0.txt"),))]
+    selected = {"selected_text": "Numbers of a ledger.", "language_constraint": None}
     return {
+        "returned": world.why_not(found[0].chunk_id, "otter", language_constraint=None).warnings,
+        "outranked": world.why_not(
+            found[-1].chunk_id, "otter", top_k=1, language_constraint=None
+        ).warnings,
+        "absent": world.why_not("none", "otter", language_constraint=None).warnings,
+        "unrelated": world.why_not(found[0].chunk_id, "otter", **selected).warnings,
+        "evaluate": world.evaluate(golden).warnings,
+        "calibrate": world.calibrate(golden).notes,
         "search": world.search("otter by night", floor=0.0).warnings,
         "retrieve": world.retrieve("otter by night", language_constraint=None).metadata.warnings,
         "answer": world.answer("otter by night").warnings,
@@ -141,10 +154,28 @@ def test_a_reader_is_never_answered_approximately(tmp_path: Path) -> None:
     reader.set("book.txt", sid=2)
 
     read = reader.retrieve("the lamp at the pier")
+    reason = reader.why_not(read.retrieved_chunks[0].chunk_id, "the lamp at the pier")
     unbound = world.retrieve("the lamp at the pier", language_constraint=None)
 
     assert APPROXIMATE in codes(unbound.metadata.warnings)
     assert APPROXIMATE not in codes(read.metadata.warnings)
+    assert reason.warnings == ()
+
+
+@proves("upkeep.deletion-complete")
+def test_a_receipt_says_that_a_server_was_asked_and_not_that_its_files_are_clean(
+    server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as library:
+        world = filled(library, tmp_path)
+        document, whole = world.delete("0.txt"), library.delete_world("harbour")
+
+    for receipt in (document, whole):
+        assert (receipt.erased, receipt.waiting) == (False, {})
+        assert receipt.outside == {"index": "requested"}
+        assert receipt.check is not None
+        assert receipt.check.found == 0
+        assert digest_of(receipt.told()) == receipt.digest
 
 
 @proves("errors.provider-or-index")

@@ -38,9 +38,12 @@ def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     require_space(target.parent, reserve + source.stat().st_size)
     spare = target.with_name(target.name + _SPARE)
-    _write(source, spare)
-    _require_same(source, spare)
-    os.replace(spare, target)
+    try:
+        _write(source, spare)
+        _require_same(source, spare)
+        os.replace(spare, target)
+    finally:
+        spare.unlink(missing_ok=True)
     sync_folder(target.parent)
     return True
 

@@ -1,4 +1,4 @@
-"""How stores spell what they keep, whatever engine they keep it in: figures, tags, generations."""
+"""How stores spell what they keep, whatever engine they keep it in: figures, tags, tokens."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
+from truespan.errors import StoreDamaged
 from truespan.model.chunk import ChunkKind, FigureMark, PendingChunk, Vector
-from truespan.model.ids import ChunkId, TextHash
+from truespan.model.ids import ChunkId, TextHash, WorldId
 from truespan.model.profile import Distance, EmbeddingProfile, read_chunking
-from truespan.model.scope import Generation
+from truespan.model.scope import UNLIMITED, Generation, Unlimited, Verb
+from truespan.model.token import TokenRecord
 
 _profiles: dict[str, EmbeddingProfile] = {}
 
@@ -65,3 +67,32 @@ def pending_chunk(row: tuple[Any, ...]) -> PendingChunk:
         chapter=chapter or title,
         section=section or chapter or title,
     )
+
+
+def names_text(names: frozenset[Any] | Unlimited) -> str:
+    """Return names as the text that is stored; that there is no limit stands beside it."""
+    return msgspec.json.encode([] if isinstance(names, Unlimited) else sorted(names)).decode()
+
+
+def token_record(row: tuple[Any, ...]) -> TokenRecord:
+    """Return a token's row as a record; a damaged one gives nobody any right."""
+    _, token, name, every_world, verbs, every_reader, readers, created, expires, revoked, worlds = (
+        row
+    )
+    try:
+        return TokenRecord(
+            token,
+            name,
+            UNLIMITED if every_world else frozenset(_names(worlds, WorldId)),
+            frozenset(_names(verbs, Verb)),
+            UNLIMITED if every_reader else frozenset(_names(readers, str)),
+            created,
+            expires,
+            revoked,
+        )
+    except ValueError:
+        raise StoreDamaged("A token of the library is damaged.") from None
+
+
+def _names(spelled: str, kind: Any) -> list[Any]:
+    return [kind(name) for name in msgspec.json.decode(spelled, type=list[str])]

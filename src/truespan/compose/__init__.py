@@ -29,7 +29,6 @@ from truespan.compose.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_K
 from truespan.compose.chat import chat_choices, chat_models
 from truespan.compose.environment import LibraryEnvironment
 from truespan.compose.store_server import (
-    ServerBackups,
     is_on_server,
     server_queue,
     server_store,
@@ -104,8 +103,9 @@ def open_library(
     clock = SystemClock()
     queue: JobQueue
     paces: Paces | None
-    if on_server:
-        store = paces = server_store(folder, settings, clock)
+    server = server_store(folder, settings, clock) if on_server else None
+    if server is not None:
+        store = paces = server
         queue = server_queue(folder, settings)
     else:
         store = SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)
@@ -152,11 +152,7 @@ def open_library(
                 reserve=settings.disk_reserve,
                 max_bytes=settings.source_max_mib * MEBIBYTE,
             ),
-            backups=(
-                ServerBackups()
-                if on_server
-                else backups_of(folder, _assets(folder, settings), settings, clock)
-            ),
+            backups=backups_of(folder, _assets(folder, settings), settings, clock, server),
             queue=queue,
             most_crashes=settings.worker_crashes,
             randomness=SystemRandomness(),

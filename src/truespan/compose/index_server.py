@@ -66,5 +66,5 @@ def _world(spelled: str) -> WorldId:
     except ValueError:
         raise InvalidConfiguration(
             "The setting index_approximate_worlds must be ids of worlds.",
-            advice="'truespan worlds --json' shows them.",
+            advice="'truespan status --json' shows them.",
         ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from truespan.errors import InvalidConfiguration
@@ -15,7 +15,6 @@ from truespan.settings import Settings, read_settings
 if TYPE_CHECKING:
     from truespan.adapters.postgres_store import PostgresStore
     from truespan.adapters.procrastinate_queue import ProcrastinateQueue
-    from truespan.model.backup import BackupReport
 
 _LONGEST = 4096
 _SCHEMES = ("postgresql", "postgres")
@@ -83,24 +82,6 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
     url = _address(folder, "store_url", settings.store_url, settings.store_url_file)
     prepared = prepare_store(owner, role_of(url), also=prepare_queue)
     return prepared.before, prepared.now
-
-
-class ServerBackups:
-    """Says who writes backups of a database: its own tools, which know its whole cluster."""
-
-    def write(
-        self, path: str, *, vectors: bool, settings: bool, keys: bool, replace: bool
-    ) -> BackupReport:
-        """Refuse: one process must not be the only one to know how a database is brought back."""
-        del path, vectors, settings, keys, replace
-        _refuse_backup()
-
-
-def _refuse_backup() -> NoReturn:
-    raise InvalidConfiguration(
-        "This library keeps its store in PostgreSQL, which is backed up with its own tools.",
-        advice="Use pg_dump or a base backup; see docs/postgres.md.",
-    )
 
 
 def _address(folder: Path, name: str, given: str, file: str) -> Secret:

@@ -20,6 +20,7 @@ from truespan.model.scope import Aim, Authority, Scope, Verb
 from truespan.model.trail import Verified
 from truespan.query.calibrated import calibration_of
 from truespan.query.exhaustive import Asked, ExhaustiveSearcher
+from truespan.query.gather import approximate_notice
 from truespan.query.settle import existing
 from truespan.query.similarity import shown, similarity_of
 from truespan.query.vector import query_vector
@@ -72,13 +73,14 @@ class WorldEvaluation:
         """Ask every golden query and judge what comes back; with `fused`, words count as well."""
         queries = self.queries(golden)
         scope = self._scope()
-        return evaluate(
+        found = evaluate(
             name or self._label(scope, fused),
             queries,
             partial(self._found, fused=fused),
             identify=self._names(scope).key_of,
             clock=self._parts.clock.monotonic,
         )
+        return replace(found, warnings=tuple(approximate_notice(self._parts.index, scope)))
 
     def calibrate(self, golden: Golden, *, keep: bool = False) -> CalibrationReport:
         """Propose a floor and thresholds for the profile of the generation that is asked.
@@ -101,7 +103,7 @@ class WorldEvaluation:
             unrelated=distribution,
             proposed=proposed,
             in_force=calibration_of(self._parts.store, scope),
-            notes=notes,
+            notes=(*notes, *evaluation.warnings),
         )
         if not keep or proposed is None:
             return report

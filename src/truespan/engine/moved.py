@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from truespan.engine.library import Library
+from truespan.errors import (
+    BackupInvalid,
+    InvalidSettings,
+    MigrationRefused,
+    StoreDamaged,
+    WorldNotFound,
+)
 from truespan.model.migration import MigrationReport, MovedCount
 from truespan.ports.moving import MovableRows
 from truespan.upkeep.doctor.plan import counted
@@ -44,3 +51,41 @@ def move_library(
         pending=pending,
         findings={finding.value: count for finding, count in counted(plan.all_items()).items()},
     )
+
+
+def copy_for_backup(source: MovableRows, target: MovableRows, leave: Collection[str]) -> None:
+    """Copy one state of a store into an empty one, and read it back.
+
+    Raises:
+        BackupInvalid: what arrived is not what was sent.
+        StoreDamaged: rows of the source refer to what is not there.
+    """
+    try:
+        move(source, target, leave=leave)
+    except MigrationRefused:
+        raise BackupInvalid(
+            "The copy of the store is not what was read from it; no backup was made.",
+            advice="Try again. If that stays so, run 'truespan doctor'.",
+        ) from None
+
+
+def copy_from_backup(source: MovableRows, target: MovableRows, leave: Collection[str]) -> None:
+    """Copy what a backup's store holds into an empty one, and read it back.
+
+    The backup may be anybody's: whatever the target's own rules refuse is the backup's fault.
+
+    Raises:
+        InvalidSettings: the target has worlds.
+        BackupInvalid: it holds what the other kind of store does not take.
+    """
+    if target.world_ids():
+        raise InvalidSettings(
+            "The store holds worlds already.", advice="Restore into one that is new and prepared."
+        )
+    try:
+        move(source, target, leave=leave)
+    except (MigrationRefused, StoreDamaged, InvalidSettings, WorldNotFound, UnicodeDecodeError):
+        raise BackupInvalid(
+            "The backup's store holds what this store does not take; nothing was kept.",
+            advice="Restore it into a folder, where 'truespan doctor' says what is wrong.",
+        ) from None

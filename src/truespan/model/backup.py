@@ -80,12 +80,14 @@ class BackupReport:
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
     """A library that was restored. `written` and `pending` count points: those the index has again,
-    and those that `truespan repair` has to embed."""
+    and those that `truespan repair` has to embed. `settings_aside` is where the settings of the
+    backup lie if they are not in force, since they name a server or there were others."""
 
     path: str
     manifest: Manifest
     written: int
     pending: int
+    settings_aside: str | None = None
 
 
 def read_manifest(spelled: bytes, *, known_schema: int) -> Manifest:

@@ -113,10 +113,14 @@ class WhyNot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The answer to 'why not this chunk?'. A score is given where there is one to tell."""
+    """The answer to 'why not this chunk?'. A score is given where there is one to tell.
+
+    `warnings` say when the search behind it was not exact, so that it may have missed the chunk.
+    """
 
     code: WhyNot
     score: float | None = None
+    warnings: tuple[Notice, ...] = ()
 
 
 class BundleStatus(StrEnum):

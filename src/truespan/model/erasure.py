@@ -19,6 +19,17 @@ class ErasureKind(StrEnum):
     STORE = "store"
 
 
+class FileFate(StrEnum):
+    """What became of files that held something deleted."""
+
+    GONE = "gone"
+    """They are written anew; nothing deleted is left in them."""
+    REQUESTED = "requested"
+    """They are a server's. It was asked to write them anew, and nobody here can look into them."""
+    LEFT = "left_to_operator"
+    """They are a server's, which does not let us ask for that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Erasure:
     """One piece of work that waits. `urgent` ones were asked for by a deletion."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from truespan.model.erasure import Erasure, Remnant, Trace
+from truespan.model.erasure import Erasure, FileFate, Remnant, Trace
 from truespan.model.ids import ChunkId, WorldId
 from truespan.model.scope import Authority, Scope
 
@@ -44,8 +44,10 @@ class ErasureStore(Protocol):
         """Forget what was done, unless it was wished for again since it was read."""
         ...
 
-    def rewrite_file(self) -> None:
-        """Write the store's own file anew, and empty its log.
+    def rewrite_file(self) -> FileFate:
+        """Write the store's own file anew, and empty its log; where that is a server's, ask for it.
+
+        What is returned must not claim more than was seen to be so.
 
         Raises:
             StoreBusy: somebody reads or writes; trying again may help.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from truespan.model.chunk import Holdings, IndexedPoint, Point, Vector
+from truespan.model.erasure import FileFate
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.profile import EmbeddingProfile
 from truespan.model.scope import Scope
@@ -120,10 +121,11 @@ class VectorIndex(Protocol):
         """Remove every point of the scope's world and generation."""
         ...
 
-    def erase(self, profile: EmbeddingProfile) -> None:
+    def erase(self, profile: EmbeddingProfile) -> FileFate:
         """Write the files of a profile's collection anew, so that nothing deleted is left in them.
 
-        Live points stay as they are, bit for bit, and are found all the while.
+        Live points stay as they are, bit for bit, and are found all the while. Where the files are
+        a server's it can only be asked; what is returned must not claim more.
 
         Raises:
             StorageFull: there is no room for a copy; nothing was changed.

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from truespan.model.bundle import Reason, WhyNot
 from truespan.model.chunk import ChunkKind
+from truespan.model.ids import ChunkId
 from truespan.model.trail import Visible
 from truespan.query.render import Shown
+from truespan.query.similarity import shown
 
 OVER_BUDGET = "over_budget"
 EXCLUDED = "excluded_kind"
@@ -69,3 +72,15 @@ def _reason(part: Visible, shown: Shown, left: int, excluded: Collection[ChunkKi
     if not any(part.text[a - part.start : b - part.start].strip() for a, b in fresh):
         return "duplicate_passage"
     return OVER_BUDGET if part.tokens > left else None
+
+
+def why_not_packed(packed: Packed, chunk_id: ChunkId) -> Reason | None:
+    """Return what packing had to say of a chunk; None when it never came that far."""
+    for part in packed.chosen:
+        if part.chunk_id == chunk_id:
+            return Reason(WhyNot.RETURNED, shown(part.score))
+    for code, parts in packed.left_out.items():
+        for part in parts:
+            if part.chunk_id == chunk_id:
+                return Reason(WhyNot(code), shown(part.score))
+    return None

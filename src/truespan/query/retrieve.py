@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from truespan.errors import BlankQuery, NotAllowed, ScopeViolation
 from truespan.model.bundle import (
@@ -37,6 +37,7 @@ from truespan.query.calibrated import LOW_FLOOR, floor_discriminates
 from truespan.query.filters import DEFAULT_FILTER, defaults_left_nothing, narrowed_scope
 from truespan.query.fused import gather_by
 from truespan.query.gather import (
+    APPROXIMATE,
     NOTHING_EMBEDDED,
     Gathered,
     Supply,
@@ -44,7 +45,7 @@ from truespan.query.gather import (
     pending_notice,
 )
 from truespan.query.locate import occurrences
-from truespan.query.pack import Packed, pack
+from truespan.query.pack import Packed, pack, why_not_packed
 from truespan.query.rank import complete_until, rank_visible
 from truespan.query.reveal import reveal
 from truespan.query.settle import existing
@@ -114,6 +115,18 @@ class Retriever:
         """
         world = self._admitted(authority, world_ref, request)
         attempt = Attempt(_account(request))
+        reason = self._reason(attempt, authority, world, request, chunk_id)
+        inexact = tuple(one for one in attempt.account.warnings if one == APPROXIMATE)
+        return replace(reason, warnings=inexact)
+
+    def _reason(
+        self,
+        attempt: Attempt,
+        authority: Authority,
+        world: World,
+        request: RetrievalRequest,
+        chunk_id: ChunkId,
+    ) -> Reason:
         try:
             self._settle(attempt, authority, world, request, False)
         except ScopeViolation:
@@ -359,18 +372,6 @@ class Retriever:
         section = (before[-1].section if before else None) or chapter
         first, last = self.store.sentences_across(scope, number, *span)
         return Located(number, name, chapter, section, first, last, *span)
-
-
-def why_not_packed(packed: Packed, chunk_id: ChunkId) -> Reason | None:
-    """Return what packing had to say of a chunk; None when it never came that far."""
-    for part in packed.chosen:
-        if part.chunk_id == chunk_id:
-            return Reason(WhyNot.RETURNED, shown(part.score))
-    for code, parts in packed.left_out.items():
-        for part in parts:
-            if part.chunk_id == chunk_id:
-                return Reason(WhyNot(code), shown(part.score))
-    return None
 
 
 def _looked_in(shelf: Sequence[ShelfEntry], packed: Packed) -> list[tuple[int, str]]:

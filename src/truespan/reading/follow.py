@@ -22,8 +22,7 @@ from truespan.query.assemble import (
     bundled,
 )
 from truespan.query.attempts import Trial
-from truespan.query.pack import Packed, pack
-from truespan.query.retrieve import why_not_packed
+from truespan.query.pack import Packed, pack, why_not_packed
 from truespan.query.reveal import seen_as
 from truespan.query.similarity import SCORE_DECIMALS
 from truespan.reading.look import Look, Lookout, book_of

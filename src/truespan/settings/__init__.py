@@ -24,6 +24,7 @@ __all__ = [
     "debugging",
     "default_library",
     "model_cache",
+    "names_server",
     "read_own_settings",
     "read_settings",
     "share_metrics",
@@ -78,6 +79,16 @@ def read_own_settings(folder: Path) -> Settings:
         if not name.startswith(PREFIX) and name not in shared
     }
     return read_settings(folder, others)
+
+
+def names_server(file: Path) -> bool:
+    """Say whether a file of settings puts store or index on a server, whatever else is in it."""
+    try:
+        with file.open("rb") as content:
+            values = tomllib.load(content)
+    except (OSError, ValueError):
+        return False
+    return any(values.get(name) for name in ("store_url", "store_url_file", "index_url"))
 
 
 def default_library(environment: Mapping[str, str] | None = None) -> Path:

@@ -13,7 +13,7 @@ from truespan.errors import (
     StorageFull,
     StoreBusy,
 )
-from truespan.model.erasure import NO_FILES, Erasure, ErasureKind, RemovedFiles
+from truespan.model.erasure import NO_FILES, Erasure, ErasureKind, FileFate, RemovedFiles
 from truespan.model.scope import OWNER, Generation, Scope
 from truespan.ports import AssetStore, TrustedStore, UploadStore, VectorIndex
 
@@ -34,6 +34,8 @@ class ErasureReport:
 
     done: int = 0
     waiting: dict[str, str] = field(default_factory=dict)
+    outside: dict[str, FileFate] = field(default_factory=dict)
+    """Files of servers, which were at most asked: nobody here knows what is left in them."""
     assets: RemovedFiles = NO_FILES
     uploads: RemovedFiles = NO_FILES
 
@@ -82,11 +84,16 @@ def _erase(
             if uploads is not None:
                 report.uploads = uploads.remove_all(one.world)
         case ErasureKind.INDEX if one.profile is not None:
-            index.erase(one.profile)
+            _note(report, one.kind, index.erase(one.profile))
         case ErasureKind.STORE:
-            store.rewrite_file()
+            _note(report, one.kind, store.rewrite_file())
         case _:
             raise AssertionError("points and index have a profile")
+
+
+def _note(report: ErasureReport, kind: ErasureKind, became: FileFate) -> None:
+    if became is not FileFate.GONE:
+        report.outside[kind.value] = became
 
 
 def _drop(index: VectorIndex, scope: Scope) -> None:

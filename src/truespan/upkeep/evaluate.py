@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from truespan.errors import Interrupted, InvalidSettings, TruespanError
+from truespan.model.bundle import Notice
 from truespan.upkeep.golden import Expected, GoldenQuery, question_digest
 from truespan.upkeep.metrics import (
     NDCG_CUT,
@@ -125,6 +126,8 @@ class Evaluation:
     name: str
     results: tuple[QueryResult, ...]
     totals: Totals
+    warnings: tuple[Notice, ...] = ()
+    """What has to be known of the searches to judge by them, such as that they were not exact."""
 
 
 def evaluate(

@@ -20,7 +20,7 @@ def evaluation_table(evaluation: Evaluation) -> str:
     heads = ("query", "", *(LABELS[name] for name in NAMES), "relevant", "other")
     rows = [_query_row(result) for result in evaluation.results]
     means = ("mean", "", *_figures([getattr(totals.metrics, name) for name in NAMES]), "", "")
-    return f"{one_line(evaluation.name)}: {counts(totals)}\n\n{_table([heads, *rows, means])}"
+    return f"{_heading(evaluation)}\n\n{_table([heads, *rows, means])}"
 
 
 def summary_table(evaluation: Evaluation) -> str:
@@ -28,8 +28,12 @@ def summary_table(evaluation: Evaluation) -> str:
     metrics = evaluation.totals.metrics
     rows = [(LABELS[name], figure(getattr(metrics, name))) for name in NAMES]
     shown = [row for row in rows if row[1] != figure(None)]
-    heading = f"{one_line(evaluation.name)}: {counts(evaluation.totals)}"
-    return f"{heading}\n\n{_table([('metric', 'mean'), *shown])}"
+    return f"{_heading(evaluation)}\n\n{_table([('metric', 'mean'), *shown])}"
+
+
+def _heading(evaluation: Evaluation) -> str:
+    told = f"{one_line(evaluation.name)}: {counts(evaluation.totals)}"
+    return "\n".join([told, *(f"{one.code}: {one.message}" for one in evaluation.warnings)])
 
 
 def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> str:

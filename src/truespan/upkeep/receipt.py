@@ -29,8 +29,10 @@ class Receipt:
 
     `rows` counts the rows that each table lost, `redacted` the records of jobs that named it.
     `erased` says that its bytes are gone from every file that the library keeps; until then
-    `waiting` has what is left to do and why, and 'truespan repair' does it. `check` is the look
-    through all files that was taken afterwards; None when nothing distinctive could be looked for.
+    `waiting` has what is left to do and why, and 'truespan repair' does it. `outside` has what lies
+    in files of servers and what those were told; with any of that, `erased` is never claimed.
+    `check` is the look through the library's own files that was taken afterwards; None when nothing
+    distinctive could be looked for.
     """
 
     world: str
@@ -47,6 +49,7 @@ class Receipt:
     uploads: RemovedFiles = NO_FILES
     erased: bool = False
     waiting: Mapping[str, str] = field(default_factory=dict)
+    outside: Mapping[str, str] = field(default_factory=dict)
     check: Remnant | None = None
     digest: str = ""
 

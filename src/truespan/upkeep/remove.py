@@ -153,8 +153,9 @@ class Remover:
                 receipt.uploads.files + report.uploads.files,
                 receipt.uploads.bytes + report.uploads.bytes,
             ),
-            erased=erase and not report.waiting and not found,
+            erased=erase and not (report.waiting or report.outside or found),
             waiting=report.waiting if erase else {"files": _IN_FILES},
+            outside={kind: became.value for kind, became in report.outside.items()},
             check=check,
         ).sealed()
 

@@ -80,6 +80,7 @@ def report_page(
         joined(
             element("h1", {}, text("Evaluation of "), foreign(evaluation.name)),
             element("p", {}, text(counts(evaluation.totals))),
+            *(element("p", {}, text(one.message)) for one in evaluation.warnings),
             _means(evaluation),
             _comparison(comparison, verdict) if comparison else Markup(""),
             _scores(evaluation, calibration),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from truespan.adapters.backup.archive import read_archive
@@ -16,8 +16,14 @@ from truespan.adapters.sqlite_store.snapshot import make_ready
 from truespan.errors import InvalidSettings
 from truespan.model.backup import STORE, Manifest, Member
 
-_UNREADY = "store.part"
+UNREADY = "store.part"
 """What the store is called until all is in its place: a folder without a store is no library."""
+SETTINGS = "truespan.toml"
+SETTINGS_ASIDE = "truespan.toml.restored"
+"""What settings are called that a library must not simply go by: those that name a server."""
+
+NamesServer = Callable[[Path], bool]
+"""Says whether a file of settings names a server that another library may work with."""
 
 
 def verify_backup(path: Path) -> Manifest:
@@ -34,11 +40,14 @@ def verify_backup(path: Path) -> Manifest:
     return read_archive(path, known_schema(), look)
 
 
-def restore_files(path: Path, folder: Path, *, assets: str) -> Manifest:
+def restore_files(
+    path: Path, folder: Path, *, assets: str, names_server: NamesServer = lambda _: False
+) -> Manifest:
     """Put the files of a backup into a folder that is absent or empty; the index comes later.
 
     They are verified and unpacked beside it, and the whole is renamed: a folder that is there has
-    everything. `assets` is where images lie in a library.
+    everything. `assets` is where images lie in a library. Settings that name a server are laid
+    aside: what was restored would be opened as the library that is on that server.
 
     Raises:
         BackupInvalid: it is not a backup, or not as it was written.
@@ -53,7 +62,9 @@ def restore_files(path: Path, folder: Path, *, assets: str) -> Manifest:
     aside = folder.with_name(f".{folder.name}.restoring")
     lock = claim(aside)
     try:
-        _unpack(path, aside, assets)
+        unpack(path, aside, assets)
+        if (aside / SETTINGS).exists() and names_server(aside / SETTINGS):
+            os.rename(aside / SETTINGS, aside / SETTINGS_ASIDE)
         _require_empty(folder)
         _put_in_place(aside, folder, lock)
     except BaseException:
@@ -62,7 +73,13 @@ def restore_files(path: Path, folder: Path, *, assets: str) -> Manifest:
     return manifest
 
 
-def _unpack(path: Path, aside: Path, assets: str) -> None:
+def unpack(path: Path, aside: Path, assets: str) -> None:
+    """Unpack a backup into a folder that was claimed, its store made ready, all of it on the disk.
+
+    Raises:
+        BackupInvalid: it is not a backup, or not as it was written.
+    """
+
     def place(member: Member, blocks: Iterator[bytes]) -> None:
         target = aside / _place_of(member.name, assets)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -73,7 +90,7 @@ def _unpack(path: Path, aside: Path, assets: str) -> None:
             os.fsync(file.fileno())
 
     read_archive(path, known_schema(), place)
-    make_ready(aside / _UNREADY)
+    make_ready(aside / UNREADY)
     for inner in (aside, *(entry for entry in aside.rglob("*") if entry.is_dir())):
         sync_folder(inner)
 
@@ -81,12 +98,12 @@ def _unpack(path: Path, aside: Path, assets: str) -> None:
 def _place_of(name: str, assets: str) -> str:
     folder, _, rest = name.partition("/")
     if name == STORE:
-        return _UNREADY
+        return UNREADY
     return f"{assets}/{rest}" if folder == "assets" else rest
 
 
 def _put_in_place(aside: Path, folder: Path, lock: FileLock) -> None:
-    os.rename(aside / _UNREADY, aside / STORE)
+    os.rename(aside / UNREADY, aside / STORE)
     unclaim(aside, lock)
     if os.name != "posix" and folder.exists():
         folder.rmdir()

@@ -8,27 +8,44 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from truespan.adapters.asset_folder import AssetFolder
 from truespan.adapters.backup.archive import describe, read_archive, write_archive
 from truespan.adapters.backup.files import claim, give_up
 from truespan.adapters.disk_space import require_space
 from truespan.adapters.durable import sync_folder
-from truespan.adapters.sqlite_store.snapshot import Pictured, Snapshot, take_snapshot
+from truespan.adapters.sqlite_store.snapshot import Pictured, Snapshot
 from truespan.errors import InvalidSettings
 from truespan.model.backup import STORE, BackupReport, Manifest
 from truespan.ports import Clock
 
-_ATTEMPTS = 5
 _PAUSE = 0.2
 _PARTIAL = ".partial"
+
+
+class SnapshotSource(Protocol):
+    """A store of which one state can be had as a file, while others write to it."""
+
+    @property
+    def attempts(self) -> int:
+        """Return how often that is worth doing, for images that change meanwhile."""
+        ...
+
+    def size(self) -> int:
+        """Return about how many bytes it takes."""
+        ...
+
+    def take(self, target: Path, *, vectors: bool) -> Snapshot:
+        """Write one state of it into a new file."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryBackups:
     """Writes backups of one library. `settings` and `keys` are files by their names in a backup."""
 
-    store: Path
+    store: SnapshotSource
     assets: AssetFolder
     settings: Mapping[str, Path]
     keys: Mapping[str, Path]
@@ -42,7 +59,7 @@ class LibraryBackups:
         """Write a backup under another name, read it back, and only then give it its own."""
         target = Path(path).absolute()
         _refuse(target, replace=replace)
-        require_space(target.parent, self.reserve + 2 * self.store.stat().st_size)
+        require_space(target.parent, self.reserve + 2 * self.store.size())
         aside = target.with_name(target.name + _PARTIAL)
         lock = claim(aside)
         try:
@@ -70,9 +87,9 @@ class LibraryBackups:
             attempt += 1
             snapshot_file.unlink(missing_ok=True)
             shutil.rmtree(aside / "assets", ignore_errors=True)
-            snapshot = take_snapshot(self.store, snapshot_file, vectors=vectors)
+            snapshot = self.store.take(snapshot_file, vectors=vectors)
             images, missing = self._images(snapshot, aside / "assets")
-            if not missing or attempt == _ATTEMPTS:
+            if not missing or attempt >= self.store.attempts:
                 break
             self.clock.sleep(_PAUSE)
         return self._manifest(snapshot, vectors, missing), {STORE: snapshot_file, **images}

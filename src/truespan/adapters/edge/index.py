@@ -43,6 +43,7 @@ from truespan.adapters.qdrant_filter import Equals, Field, HasId, conditions, te
 from truespan.adapters.qdrant_hits import check_length, check_vector, hits_of, slices
 from truespan.adapters.qdrant_score import threshold
 from truespan.model.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
+from truespan.model.erasure import FileFate
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.profile import EmbeddingProfile
 from truespan.model.scope import Scope
@@ -204,7 +205,7 @@ class EdgeIndex:
         """
         self._ask(Reset(_collection(scope)), Done)
 
-    def erase(self, profile: EmbeddingProfile) -> None:
+    def erase(self, profile: EmbeddingProfile) -> FileFate:
         """Have the profile's files written anew from their live points, step by step.
 
         Searches of other clients are answered between two steps.
@@ -213,6 +214,7 @@ class EdgeIndex:
         while not done:
             reply = self._ask(Erase(collection, ticket, self._reserve), Erased)
             ticket, done = reply.ticket, reply.done
+        return FileFate.GONE
 
     def retire(self) -> None:
         """Ask the shared process, if it runs, to end cleanly; whoever asks next starts another."""

@@ -8,9 +8,10 @@ own, on one core, and the cores work side by side.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from truespan.adapters.local.model import MODEL, NETWORK_FILE, LocalModel
 from truespan.errors import ModelUnavailable, ProviderRefused
@@ -34,6 +35,9 @@ _MOST_THREADS = 8
 _OUTPUT = "last_hidden_state"
 _SILENT = 4
 """The severity at which only fatal messages of the runtime are left; none may reach stdout."""
+_LOADING = Lock()
+_IN_USE: MutableMapping[str, InferenceSession] = WeakValueDictionary()
+"""Networks by the digest of their file: libraries open at once in a process share one."""
 
 
 class LocalEmbedder:
@@ -123,7 +127,7 @@ class _Network:
         import numpy
 
         self._numpy = numpy
-        self._session = _open_session(model)
+        self._session = _shared_session(model)
 
     def run(self, tokens: list[int]) -> Vector:
         """Return the normalised vector of one text, alone in its run."""
@@ -142,7 +146,18 @@ class _Network:
         return Vector(pooled.astype("<f4").tobytes())
 
 
-def _open_session(model: LocalModel) -> InferenceSession:
+def _shared_session(model: LocalModel) -> InferenceSession:
+    """Return the network that is loaded already, or load it; its file is checked either way."""
+    content = model.read(NETWORK_FILE)
+    digest = model.digest(NETWORK_FILE)
+    with _LOADING:
+        session = _IN_USE.get(digest)
+        if session is None:
+            session = _IN_USE[digest] = _open_session(model, content)
+        return session
+
+
+def _open_session(model: LocalModel, content: bytes) -> InferenceSession:
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(_SILENT)
@@ -155,7 +170,6 @@ def _open_session(model: LocalModel) -> InferenceSession:
     # kept per length of text, and hardly any two texts have the same.
     options.enable_cpu_mem_arena = True
     options.enable_mem_pattern = False
-    content = model.read(NETWORK_FILE)
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as failure:  # The runtime's own errors have no common root.

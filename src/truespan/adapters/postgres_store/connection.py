@@ -39,6 +39,7 @@ Bindings: TypeAlias = Sequence[Any] | dict[str, Any]
 _ENTER = "SELECT set_config('truespan.world', %s, true), set_config('role', %s, true)"
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected)
 _TRIES = 6
+_MAINTAINED_SINCE = 170000
 _LOST = "The connection to the store was lost."
 _UNREACHABLE = "The store's server cannot be reached."
 
@@ -126,12 +127,16 @@ class Connections:
         """Run one reading statement on what belongs to no world."""
         return self._ask(SHARED_ROLE, "", sql, bindings)
 
-    def vacuum(self) -> None:
-        """Have deleted rows removed from the tables of worlds, where our role may ask for that."""
+    def vacuum(self) -> bool:
+        """Have deleted rows removed from the tables of worlds; say whether our role may ask so."""
         try:
             with mapped_errors(), connected(self._address.url, "store_url") as session:
+                # Before that version nobody but their owner may maintain tables.
+                if session.info.server_version < _MAINTAINED_SINCE or not _maintains(session):
+                    return False
                 # Tables that are not ours to maintain are passed over by the server itself.
                 session.execute("VACUUM")
+                return True
         except InvalidConfiguration as error:
             # The address was good when the store was opened.
             raise StoreBusy(_UNREACHABLE) from error
@@ -304,6 +309,17 @@ def _configured(timeout_seconds: float) -> Callable[[Session], None]:
         )
 
     return configure
+
+
+def _maintains(session: Session) -> bool:
+    """Say whether our role may have each table of worlds vacuumed."""
+    rows = fetch(
+        session,
+        """SELECT bool_and(has_table_privilege(c.oid, 'MAINTAIN')) FROM pg_class c
+           JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE n.nspname = 'truespan' AND c.relkind = 'r'""",
+    )
+    return bool(rows[0][0])
 
 
 def _prepare(session: Session, *, reading: bool) -> None:

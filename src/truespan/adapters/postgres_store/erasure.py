@@ -21,7 +21,7 @@ from truespan.adapters.postgres_store.erasure_queue import queue, queue_files
 from truespan.adapters.postgres_store.worlds import each_world, lock_world, require_world
 from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldNotFound
-from truespan.model.erasure import Erasure, ErasureKind, Trace
+from truespan.model.erasure import Erasure, ErasureKind, FileFate, Trace
 from truespan.model.ids import ChunkId, WorldId
 from truespan.model.scope import Authority, Scope, Verb
 from truespan.ports import Clock
@@ -79,12 +79,13 @@ class PostgresErasure:
                 "DELETE FROM truespan_shared.erasures WHERE number = %s", (erasure.number,)
             )
 
-    def rewrite_file(self) -> None:
+    def rewrite_file(self) -> FileFate:
         """Have the server give back the room of deleted rows, where it lets us.
 
-        Its files, its log of writes, its replicas and its backups are its operator's.
+        Its files, its log of writes, its replicas and its backups are its operator's: what was
+        deleted may be in any of them, and nothing here could tell.
         """
-        self._connections.vacuum()
+        return FileFate.REQUESTED if self._connections.vacuum() else FileFate.LEFT
 
     def traces(self, scope: Scope, document: int | None) -> list[Trace]:
         """Return stretches of text that nothing else in the library has."""

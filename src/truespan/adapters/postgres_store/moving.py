@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import LiteralString, cast
 
+from psycopg import DataError, IntegrityError
 from psycopg.errors import UniqueViolation
 
 from truespan.adapters.moved_tables import NAMED_BY, TABLES
@@ -23,6 +24,8 @@ from truespan.errors import MigrationRefused, StoreDamaged
 from truespan.ports.moving import Cell, MovedTable, NeutralRow
 
 _PAGE = 500
+_LARGE = {"texts": 8}
+"""Tables with rows as large as a book: so many of them are in memory at a time."""
 
 
 class PostgresRows:
@@ -31,6 +34,7 @@ class PostgresRows:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._held: Session | None = None
+        self._taking = False
 
     @property
     def tables(self) -> Sequence[MovedTable]:
@@ -40,13 +44,40 @@ class PostgresRows:
     @contextmanager
     def still(self) -> Iterator[None]:
         """Hold one state of everything still, for whoever reads inside."""
-        with self._connections.surveying() as session:
-            _be_patient(session)
-            self._held = session
+        if self._taking:
+            yield
+            return
+        with self._connections.surveying() as session, self._holding(session):
+            yield
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Make all that is written inside one commit; until then nobody else makes a world."""
+        with self._connections.sharing(BOTH) as session, self._holding(session):
+            session.execute("LOCK TABLE truespan_shared.directory IN SHARE ROW EXCLUSIVE MODE")
+            self._taking = True
             try:
                 yield
             finally:
-                self._held = None
+                self._taking = False
+
+    @contextmanager
+    def _holding(self, session: Session) -> Iterator[None]:
+        _be_patient(session)
+        self._held = session
+        try:
+            yield
+        finally:
+            self._held = None
+
+    def size(self) -> int:
+        """Return about how many bytes the rows of worlds take."""
+        rows = self._connections.query_shared(
+            """SELECT coalesce(sum(pg_table_size(c.oid)), 0)::bigint FROM pg_class c
+               JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = 'truespan' AND c.relkind = 'r'"""
+        )
+        return rows[0][0]
 
     def world_ids(self) -> list[str]:
         """Return the ids of all worlds, in the order in which they were made."""
@@ -61,22 +92,40 @@ class PostgresRows:
                 enter(session, world)
             bindings = {"world": world} if table.name in _NAMED_WORLD else {}
             with session.cursor(name="moved") as cursor:
-                cursor.itersize = _PAGE
+                cursor.itersize = _page(table)
                 yield from cursor.execute(_as_sql(_select(table)), bindings)
 
     def write(self, table: MovedTable, world: str | None, rows: Iterable[NeutralRow]) -> None:
         """Write all the rows or, if anything fails, none."""
-        connections = self._connections
-        begun = connections.sharing(BOTH) if world is None else connections.writing(world, BOTH)
         try:
-            with begun as session:
-                _be_patient(session)
+            with self._writing(world) as session:
                 _write(session, table, world, rows)
         except UniqueViolation:
             raise MigrationRefused(
                 f"The table {table.name} of the target was written to by somebody else meanwhile.",
                 advice="Let one run end before another begins.",
             ) from None
+        except (IntegrityError, DataError):
+            raise MigrationRefused(
+                f"The table {table.name} of the source has rows that this store does not take.",
+                advice="Run 'truespan doctor' on the source.",
+            ) from None
+
+    @contextmanager
+    def _writing(self, world: str | None) -> Iterator[Session]:
+        """Give a transaction of its own, or the one that everything is written in."""
+        held, connections = self._held, self._connections
+        if held is not None and self._taking:
+            if world is not None:
+                enter(held, world)
+            with mapped_errors():
+                yield held
+            return
+        with (
+            connections.sharing(BOTH) if world is None else connections.writing(world, BOTH)
+        ) as session:
+            _be_patient(session)
+            yield session
 
     def _reading(self) -> AbstractContextManager[Session]:
         held = self._held
@@ -103,7 +152,7 @@ def _write(
     resolve = _Resolver(session)
     statements = _insert(table)
     pending = iter(rows)
-    while page := list(islice(pending, _PAGE)):
+    while page := list(islice(pending, _page(table))):
         cells = [resolve(table, world, row) for row in page]
         for statement in statements:
             change_each(session, _as_sql(statement), cells)
@@ -216,6 +265,10 @@ def _insert(table: MovedTable) -> list[str]:
 def _into(table: str, columns: dict[str, str]) -> str:
     values = ", ".join(f"%({cell})s" for cell in columns.values())
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608
+
+
+def _page(table: MovedTable) -> int:
+    return _LARGE.get(table.name, _PAGE)
 
 
 def _as_sql(statement: str) -> LiteralString:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from psycopg.errors import ForeignKeyViolation
 
 from truespan.adapters.postgres_store.connection import (
     Connections,
-    Row,
     again_on_conflict,
     change,
     fetch,
 )
-from truespan.errors import NotAllowed, StoreDamaged, WorldNotFound
-from truespan.model.ids import WorldId
-from truespan.model.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
+from truespan.adapters.stored_rows import names_text, token_record
+from truespan.errors import NotAllowed, WorldNotFound
+from truespan.model.scope import OWNER, Authority, Unlimited
 from truespan.model.token import TokenRecord
 
 _TOKENS: Final = """SELECT t.digest, t.id, t.name, t.every_world, t.verbs, t.every_reader,
     t.readers, t.created_at, t.expires_at, t.revoked_at,
-    ARRAY(SELECT tw.world_id::text FROM truespan_shared.token_worlds tw WHERE tw.token = t.key)
+    (SELECT coalesce(json_agg(tw.world_id), '[]')::text
+     FROM truespan_shared.token_worlds tw WHERE tw.token = t.key)
   FROM truespan_shared.tokens t"""
 
 
@@ -47,9 +46,9 @@ class PostgresTokens:
                     digest,
                     record.name,
                     every,
-                    _spelled(record.verbs),
+                    names_text(record.verbs),
                     isinstance(record.readers, Unlimited),
-                    _spelled(record.readers),
+                    names_text(record.readers),
                     record.created_at,
                     record.expires_at,
                     record.revoked_at,
@@ -69,7 +68,7 @@ class PostgresTokens:
         """Return every token, the oldest first."""
         _require_owner(authority)
         rows = self._connections.query_shared(f"{_TOKENS} ORDER BY t.key")
-        return [_record(row) for row in rows]
+        return [token_record(row) for row in rows]
 
     @again_on_conflict
     def revoke_token(self, authority: Authority, token: str, *, now: float) -> bool:
@@ -87,37 +86,9 @@ class PostgresTokens:
     def find_token(self, token: str) -> tuple[TokenRecord, bytes] | None:
         """Return a token with the digest of its secret."""
         rows = self._connections.query_shared(f"{_TOKENS} WHERE t.id = %s", (token,))
-        return (_record(rows[0]), rows[0][0]) if rows else None
+        return (token_record(rows[0]), rows[0][0]) if rows else None
 
 
 def _require_owner(authority: Authority) -> None:
     if authority != OWNER:
         raise NotAllowed("use tokens")
-
-
-def _spelled(names: frozenset[Any] | Unlimited) -> str:
-    return msgspec.json.encode([] if isinstance(names, Unlimited) else sorted(names)).decode()
-
-
-def _record(row: Row) -> TokenRecord:
-    """Return a row as a record; a damaged one gives nobody any right."""
-    _, token, name, every_world, verbs, every_reader, readers, created, expires, revoked, worlds = (
-        row
-    )
-    try:
-        return TokenRecord(
-            token,
-            name,
-            UNLIMITED if every_world else frozenset(map(WorldId, worlds)),
-            frozenset(_names(verbs, Verb)),
-            UNLIMITED if every_reader else frozenset(_names(readers, str)),
-            created,
-            expires,
-            revoked,
-        )
-    except ValueError:
-        raise StoreDamaged("A token of the library is damaged.") from None
-
-
-def _names(spelled: str, kind: Any) -> list[Any]:
-    return [kind(name) for name in msgspec.json.decode(spelled, type=list[str])]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 import threading
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from truespan.adapters.postgres_store.connection import (
     Connections,
-    Row,
     Session,
     again_on_conflict,
     change_each,
@@ -20,15 +16,19 @@ from truespan.adapters.postgres_store.connection import (
 )
 from truespan.adapters.postgres_store.staging import revision_key
 from truespan.adapters.postgres_store.worlds import lock_world, require_world
+from truespan.adapters.stored_words import (
+    packed_lengths,
+    packed_places,
+    postings_of,
+    texts_digest,
+    word_entry,
+)
 from truespan.model.document import RevisionRef
 from truespan.model.ids import TextHash
 from truespan.model.scope import Scope, World, admits
-from truespan.model.words import CountableChunk, CountedRevision, Postings, WordEntry, WordShelf
+from truespan.model.words import CountableChunk, CountedRevision, Postings, WordShelf
 
 _MOST_SHELVES = 8
-_PAIR = struct.Struct("<IH")
-"""A chunk's index and how often a term is in it."""
-_MOST_COUNTED = 0xFFFF
 
 _IN_FORCE: Final = """
     FROM documents d
@@ -92,7 +92,7 @@ class PostgresWords:
                 asked,
             )
         chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
-        return WordShelf(tuple(_entry(row, chunks.get(row[0], [])) for row in revisions))
+        return WordShelf(tuple(word_entry(row, chunks.get(row[0], [])) for row in revisions))
 
     def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
         """Return the chunks of kind text of a revision, in order, not yet believed."""
@@ -131,9 +131,7 @@ class PostgresWords:
             "SELECT revision, postings FROM words WHERE generation = %s AND term = %s",
             (scope.generation.number, term),
         )
-        packed = [row[1] for row in rows]
-        chunks = [len(one) // _PAIR.size for one in packed]
-        return Postings([row[0] for row in rows], chunks, b"".join(packed))
+        return postings_of(rows)
 
     def placed(self, scope: Scope) -> set[tuple[int, int]]:
         """Return key and chunk index of what stands in the scope's chapter and section."""
@@ -154,34 +152,16 @@ class PostgresWords:
         }
 
 
-def _entry(row: Row, chunks: Sequence[Row]) -> WordEntry:
-    key, document, revision, language, recipe, texts, lengths = row
-    counted = dict(_pairs(lengths)) if lengths else {}
-    return WordEntry(
-        key=key,
-        ref=RevisionRef(document, revision),
-        language=language,
-        recipe=recipe,
-        fresh=texts == _digest((index, text_hash) for _, index, text_hash, _ in chunks),
-        lengths={
-            index: counted[index]
-            for _, index, _, embedded in chunks
-            if embedded and index in counted
-        },
-    )
-
-
 def _keep(session: Session, generation: int, key: int, counted: CountedRevision) -> None:
     session.execute("DELETE FROM words WHERE revision = %s AND generation = %s", (key, generation))
     change_each(
         session,
         "INSERT INTO words (generation, term, revision, postings) VALUES (%s, %s, %s, %s)",
         [
-            (generation, term, key, _packed(places))
+            (generation, term, key, packed_places(places))
             for term, places in sorted(counted.terms.items())
         ],
     )
-    lengths = array("I", [number for pair in counted.lengths.items() for number in pair])
     session.execute(
         """INSERT INTO word_counts (revision, generation, recipe, texts, lengths)
            VALUES (%s, %s, %s, %s, %s)
@@ -191,21 +171,7 @@ def _keep(session: Session, generation: int, key: int, counted: CountedRevision)
             key,
             generation,
             counted.recipe,
-            _digest(sorted(counted.hashes.items())),
-            lengths.tobytes(),
+            texts_digest(sorted(counted.hashes.items())),
+            packed_lengths(counted),
         ),
     )
-
-
-def _pairs(lengths: bytes) -> Iterable[tuple[int, int]]:
-    numbers = array("I", lengths)
-    return zip(numbers[::2], numbers[1::2], strict=True)
-
-
-def _digest(texts: Iterable[tuple[int, str]]) -> bytes:
-    """Return what tells one list of chunk texts from another."""
-    return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
-
-
-def _packed(places: Mapping[int, int]) -> bytes:
-    return b"".join(_PAIR.pack(index, min(count, _MOST_COUNTED)) for index, count in places.items())

@@ -13,6 +13,7 @@ from truespan.adapters.qdrant_score import threshold
 from truespan.adapters.qdrant_server.options import ServerOptions
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
 from truespan.model.chunk import Holdings, IndexedPoint, Point, Vector
+from truespan.model.erasure import FileFate
 from truespan.model.ids import ChunkId, TextHash
 from truespan.model.profile import EmbeddingProfile
 from truespan.model.scope import Scope
@@ -184,13 +185,14 @@ class QdrantServerIndex:
         self.discard(scope.profile.id)
         self.prepare(scope)
 
-    def erase(self, profile: EmbeddingProfile) -> None:
+    def erase(self, profile: EmbeddingProfile) -> FileFate:
         """Have the server write anew the segments that hold deleted points, and wait for it.
 
         Its log of writes and small segments are its own affair; the documentation says so.
         """
         with self._server() as server:
             server.vacuum(profile, _REWRITING_SECONDS)
+        return FileFate.REQUESTED
 
     def close(self) -> None:
         """Let go of the server; a later call reaches it anew."""

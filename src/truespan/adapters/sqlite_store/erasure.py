@@ -13,7 +13,7 @@ from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.worlds import world_key
 from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldNotFound
-from truespan.model.erasure import Erasure, ErasureKind, Trace
+from truespan.model.erasure import Erasure, ErasureKind, FileFate, Trace
 from truespan.model.ids import ChunkId, WorldId
 from truespan.model.scope import Authority, Scope, Verb
 from truespan.ports import Clock
@@ -57,9 +57,10 @@ class SqliteErasure:
         with self._connections.writing() as connection:
             connection.execute("DELETE FROM erasures WHERE number = ?", (erasure.number,))
 
-    def rewrite_file(self) -> None:
+    def rewrite_file(self) -> FileFate:
         """Write the file anew and empty its log; neither holds anything deleted after that."""
         self._connections.rewrite(REWRITE_WAIT_MILLISECONDS)
+        return FileFate.GONE
 
     def traces(self, scope: Scope, document: int | None) -> list[Trace]:
         """Return stretches of text that nothing else in the library has."""

@@ -22,6 +22,12 @@ _PARENTS = {
 """Where the world of a row stands that has no column for it: with what it refers to first."""
 _BOTH = ("states", "words", "readers")
 """Tables that refer to something and yet have a column for the world."""
+_OWN = {
+    ("readers", "current"): " AND x_current.world = t.world",
+    ("positions", "document"): " AND x_document.world = x_reader.world",
+}
+"""Where a row has two ways to a world, both have to lead to the same one: a number of a document
+means another document in another world."""
 
 
 class SqliteRows:
@@ -126,14 +132,18 @@ def _select(table: MovedTable) -> str:
         if to == "revision":
             names += [f"d_{column}.number", f"x_{column}.number"]
             joins.append(f"LEFT JOIN revisions x_{column} ON x_{column}.key = t.{column}")
-            joins.append(f"LEFT JOIN documents d_{column} ON d_{column}.key = x_{column}.document")
+            own = f" AND d_{column}.world = t.world" if _has_world(table) else ""
+            joins.append(
+                f"LEFT JOIN documents d_{column} ON d_{column}.key = x_{column}.document{own}"
+            )
         elif to == "world":
             names.append(f"x_{column}.id")
             joins.append(f"LEFT JOIN worlds x_{column} ON x_{column}.key = t.{column}")
         else:
             other, (known, *_) = NAMED_BY[to]
             names.append(f"x_{column}.{known}")
-            joins.append(f"LEFT JOIN {other} x_{column} ON x_{column}.key = t.{column}")
+            own = _OWN.get((table.name, column), "")
+            joins.append(f"LEFT JOIN {other} x_{column} ON x_{column}.key = t.{column}{own}")
     for column in table.columns:
         plain = f"CAST(t.{column} AS BLOB)" if column in table.texts else f"t.{column}"
         names.append(restated.get(column, plain))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch, migrate
+from truespan.adapters.sqlite_store.moving import SqliteRows
 from truespan.errors import BackupInvalid, TruespanError
 from truespan.model.document import assets_token
 from truespan.model.ids import WorldId
+from truespan.ports.moving import MovableRows
 
 
 class Pictured(NamedTuple):
@@ -31,8 +36,59 @@ class Snapshot(NamedTuple):
     pictured: tuple[Pictured, ...]
 
 
-_CACHES = ("vectors", "query_cache", "tails", "tail_marks")
+CACHES: Final = ("vectors", "query_cache", "tails", "tail_marks")
 """What can be had again from the texts, by embedding them; without vectors it is left out."""
+UNRESTORED: Final = ("tokens", "token_worlds", "replays")
+"""What no library takes over from a backup: a token revoked since would be valid again, and one in
+a stranger's file a back door."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """The store's file, to be backed up."""
+
+    store: Path
+    attempts: int = 5
+
+    def size(self) -> int:
+        """Return how many bytes it takes."""
+        return self.store.stat().st_size
+
+    def take(self, target: Path, *, vectors: bool) -> Snapshot:
+        """Write one state of it into a new file."""
+        return take_snapshot(self.store, target, vectors=vectors)
+
+
+def fill_snapshot(target: Path, fill: Callable[[MovableRows], None], *, reserve: int) -> Snapshot:
+    """Make a new file of the rows of a store that is none, as `fill` gives them."""
+    connections = Connections(target, reserve=reserve)
+    try:
+        migrate(connections)
+        with connections.mapped_errors():
+            # A copy that is not finished is thrown away, and a finished one is packed: it needs
+            # neither a log of its own nor to be on the disk at every commit.
+            connections.current().pragma("journal_mode", "off")
+            connections.current().pragma("synchronous", "off")
+        fill(SqliteRows(connections))
+        return _described(connections.current())
+    finally:
+        connections.close()
+
+
+@contextmanager
+def rows_of(store: Path) -> Iterator[MovableRows]:
+    """Give the rows of a file that was made ready, for another kind of store.
+
+    Raises:
+        BackupInvalid: some refer to what is not there, so that nobody can say whose they are.
+    """
+    connections = Connections(store, reserve=0)
+    try:
+        if connections.query("SELECT 1 FROM pragma_foreign_key_check LIMIT 1"):
+            raise BackupInvalid("The backup's store has rows that refer to what is not there.")
+        yield SqliteRows(connections)
+    finally:
+        connections.close()
 
 
 def take_snapshot(store: Path, target: Path, *, vectors: bool) -> Snapshot:
@@ -46,7 +102,7 @@ def take_snapshot(store: Path, target: Path, *, vectors: bool) -> Snapshot:
     copy = apsw.Connection(str(target))
     try:
         if not vectors:
-            for table in _CACHES:
+            for table in CACHES:
                 copy.execute(f"DELETE FROM {table}")  # noqa: S608 -- the names are written above
             copy.execute("VACUUM")
         return _described(copy)
@@ -106,9 +162,8 @@ def make_ready(store: Path) -> None:
                    WHERE state IN ('queued', 'running')"""
             )
             connection.execute("UPDATE jobs SET background = 0")
-            # A token revoked since would be valid again, and one in a stranger's file a back door.
-            connection.execute("DELETE FROM tokens")
-            connection.execute("DELETE FROM replays")
+            for table in reversed(UNRESTORED):
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608 -- written above
     except BackupInvalid:
         raise
     except (apsw.Error, TruespanError):

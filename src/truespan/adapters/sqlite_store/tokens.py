@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import apsw
-import msgspec
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.errors import NotAllowed, StoreDamaged, WorldNotFound
+from truespan.adapters.stored_rows import names_text, token_record
+from truespan.errors import NotAllowed, WorldNotFound
 from truespan.model.ids import WorldId
-from truespan.model.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
+from truespan.model.scope import OWNER, Authority, Unlimited
 from truespan.model.token import TokenRecord
 
 _TOKENS = """SELECT t.digest, t.id, t.name, t.every_world, t.verbs, t.every_reader, t.readers,
@@ -38,9 +36,9 @@ class SqliteTokens:
                     digest,
                     record.name,
                     int(isinstance(record.worlds, Unlimited)),
-                    _spelled(record.verbs),
+                    names_text(record.verbs),
                     int(isinstance(record.readers, Unlimited)),
-                    _spelled(record.readers),
+                    names_text(record.readers),
                     record.created_at,
                     record.expires_at,
                     record.revoked_at,
@@ -52,7 +50,7 @@ class SqliteTokens:
     def tokens(self, authority: Authority) -> list[TokenRecord]:
         """Return every token, the oldest first."""
         _require_owner(authority)
-        return [_record(row) for row in self._connections.query(_TOKENS + " ORDER BY t.key")]
+        return [token_record(row) for row in self._connections.query(_TOKENS + " ORDER BY t.key")]
 
     def revoke_token(self, authority: Authority, token: str, *, now: float) -> bool:
         """Make a token invalid from now on; the first time stays."""
@@ -66,7 +64,7 @@ class SqliteTokens:
     def find_token(self, token: str) -> tuple[TokenRecord, bytes] | None:
         """Return a token with the digest of its secret."""
         rows = self._connections.query(_TOKENS + " WHERE t.id = ?", (token,))
-        return (_record(rows[0]), rows[0][0]) if rows else None
+        return (token_record(rows[0]), rows[0][0]) if rows else None
 
 
 def _require_owner(authority: Authority) -> None:
@@ -80,31 +78,3 @@ def _add_worlds(connection: apsw.Connection, key: int, worlds: frozenset[WorldId
         if not found:
             raise WorldNotFound(world)
         connection.execute("INSERT INTO token_worlds VALUES (?, ?)", (key, found[0][0]))
-
-
-def _spelled(names: frozenset[Any] | Unlimited) -> str:
-    return msgspec.json.encode([] if isinstance(names, Unlimited) else sorted(names)).decode()
-
-
-def _record(row: tuple[Any, ...]) -> TokenRecord:
-    """Return a row as a record; a damaged one gives nobody any right."""
-    _, token, name, every_world, verbs, every_reader, readers, created, expires, revoked, worlds = (
-        row
-    )
-    try:
-        return TokenRecord(
-            token,
-            name,
-            UNLIMITED if every_world else frozenset(_names(worlds, WorldId)),
-            frozenset(_names(verbs, Verb)),
-            UNLIMITED if every_reader else frozenset(_names(readers, str)),
-            created,
-            expires,
-            revoked,
-        )
-    except ValueError:
-        raise StoreDamaged("A token of the library is damaged.") from None
-
-
-def _names(spelled: str, kind: Any) -> list[Any]:
-    return [kind(name) for name in msgspec.json.decode(spelled, type=list[str])]

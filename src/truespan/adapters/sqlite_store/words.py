@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import struct
 import threading
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -15,15 +12,19 @@ import apsw
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.staging import revision_key
 from truespan.adapters.sqlite_store.worlds import world_key
+from truespan.adapters.stored_words import (
+    packed_lengths,
+    packed_places,
+    postings_of,
+    texts_digest,
+    word_entry,
+)
 from truespan.model.document import RevisionRef
 from truespan.model.ids import TextHash
 from truespan.model.scope import Scope, World, admits
-from truespan.model.words import CountableChunk, CountedRevision, Postings, WordEntry, WordShelf
+from truespan.model.words import CountableChunk, CountedRevision, Postings, WordShelf
 
 _MOST_SHELVES = 8
-_PAIR = struct.Struct("<IH")
-"""A chunk's index and how often a term is in it."""
-_MOST_COUNTED = 0xFFFF
 
 _IN_FORCE = """
     FROM documents d
@@ -87,7 +88,7 @@ class SqliteWords:
                 bound,
             )
         chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
-        return WordShelf(tuple(_entry(row, chunks.get(row[0], [])) for row in revisions))
+        return WordShelf(tuple(word_entry(row, chunks.get(row[0], [])) for row in revisions))
 
     def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
         """Return the chunks of kind text of a revision, in order, not yet believed."""
@@ -122,9 +123,7 @@ class SqliteWords:
                AND world = (SELECT key FROM worlds WHERE id = ?)""",
             (scope.generation.number, term, scope.world),
         )
-        packed = [row[1] for row in rows]
-        chunks = [len(one) // _PAIR.size for one in packed]
-        return Postings([row[0] for row in rows], chunks, b"".join(packed))
+        return postings_of(rows)
 
     def placed(self, scope: Scope) -> set[tuple[int, int]]:
         """Return key and chunk index of what stands in the scope's chapter and section."""
@@ -144,23 +143,6 @@ class SqliteWords:
         }
 
 
-def _entry(row: tuple[Any, ...], chunks: Sequence[tuple[Any, ...]]) -> WordEntry:
-    key, document, revision, language, recipe, texts, lengths = row
-    counted = dict(_pairs(lengths)) if lengths else {}
-    return WordEntry(
-        key=key,
-        ref=RevisionRef(document, revision),
-        language=language,
-        recipe=recipe,
-        fresh=texts == _digest((index, text_hash) for _, index, text_hash, _ in chunks),
-        lengths={
-            index: counted[index]
-            for _, index, _, embedded in chunks
-            if embedded and index in counted
-        },
-    )
-
-
 def _keep(
     connection: apsw.Connection, world: int, generation: int, key: int, counted: CountedRevision
 ) -> None:
@@ -168,32 +150,17 @@ def _keep(
     connection.executemany(
         "INSERT INTO words VALUES (?, ?, ?, ?, ?)",
         [
-            (world, generation, term, key, _packed(places))
+            (world, generation, term, key, packed_places(places))
             for term, places in sorted(counted.terms.items())
         ],
     )
-    lengths = array("I", [number for pair in counted.lengths.items() for number in pair])
     connection.execute(
         "INSERT OR REPLACE INTO word_counts VALUES (?, ?, ?, ?, ?)",
         (
             key,
             generation,
             counted.recipe,
-            _digest(sorted(counted.hashes.items())),
-            lengths.tobytes(),
+            texts_digest(sorted(counted.hashes.items())),
+            packed_lengths(counted),
         ),
     )
-
-
-def _pairs(lengths: bytes) -> Iterable[tuple[int, int]]:
-    numbers = array("I", lengths)
-    return zip(numbers[::2], numbers[1::2], strict=True)
-
-
-def _digest(texts: Iterable[tuple[int, str]]) -> bytes:
-    """Return what tells one list of chunk texts from another."""
-    return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
-
-
-def _packed(places: Mapping[int, int]) -> bytes:
-    return b"".join(_PAIR.pack(index, min(count, _MOST_COUNTED)) for index, count in places.items())

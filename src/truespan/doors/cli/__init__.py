@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
 
 from truespan.errors import InternalError, Interrupted, InvalidSettings, TruespanError
 
@@ -18,29 +20,9 @@ def run(arguments: list[str]) -> int:
     """Run one command; every error becomes one clear line and a code, never a traceback."""
     from typer.exceptions import Abort, Exit, TyperException
 
-    from truespan.doors.cli import (
-        answer,
-        backup,
-        doctor,
-        evaluate,
-        generations,
-        ingest,
-        migrate,
-        reading,
-        serve,
-        store,
-        tokens,
-        worker,
-    )
-    from truespan.doors.cli.app import app
-
-    # Imported so that their commands are known.
-    del answer, backup, doctor, evaluate, generations, ingest, migrate, reading, serve, store
-    del tokens, worker
-
     try:
         _require_text(arguments)
-        code = app(arguments, standalone_mode=False, prog_name="truespan")
+        code = _commands()(arguments, standalone_mode=False, prog_name="truespan")
         return code if isinstance(code, int) else 0
     except Exit as leaving:
         return leaving.exit_code
@@ -56,6 +38,34 @@ def run(arguments: list[str]) -> int:
         return _report(error, arguments)
     except Exception as error:
         return _report(_unexpected(error), arguments)
+
+
+@cache
+def _commands() -> Callable[..., Any]:
+    """Make the commands from their functions, once: that is most of what a small one costs."""
+    from typer.main import get_command
+
+    from truespan.doors.cli import (
+        answer,
+        backup,
+        doctor,
+        evaluate,
+        generations,
+        ingest,
+        migrate,
+        reading,
+        repair,
+        serve,
+        store,
+        tokens,
+        worker,
+    )
+    from truespan.doors.cli.app import app
+
+    # Imported so that their commands are known.
+    del answer, backup, doctor, evaluate, generations, ingest, migrate, reading, repair, serve
+    del store, tokens, worker
+    return get_command(app)
 
 
 def _require_text(arguments: Sequence[str]) -> None:

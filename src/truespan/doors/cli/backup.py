@@ -69,7 +69,7 @@ def restore(
     library: LibraryPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a library of a backup, in a folder that is new or empty."""
+    """Make a library of a backup: in a new or empty folder, or in an empty store on a server."""
     import truespan
     from truespan.settings import default_library
 
@@ -79,6 +79,7 @@ def restore(
         "library": report.path,
         "written": report.written,
         "pending": report.pending,
+        "settings_aside": report.settings_aside,
         "manifest": _told(report.manifest),
     }
     if as_json:
@@ -91,6 +92,8 @@ def restore(
             f"{report.pending} chunks are to be embedded: "
             f"run 'truespan repair --library {report.path}'."
         )
+    if report.settings_aside:
+        say(f"The settings of the backup are not in force; they are in {report.settings_aside}.")
 
 
 @app.command()
@@ -169,10 +172,21 @@ def _show(receipt: Receipt) -> str:
     lines = [f"Deleted {what}."]
     if receipt.erased:
         lines.append("Erased from every file of the library.")
-    else:
+    if receipt.waiting:
         why = ", ".join(f"{kind}: {code}" for kind, code in receipt.waiting.items())
         lines.append(f"Not erased from all files yet ({why}); 'truespan repair' does that.")
+    lines += [_OUTSIDE[became].format(kind) for kind, became in receipt.outside.items()]
+    if receipt.check is not None and receipt.check.found:
+        lines.append(f"{receipt.check.found} traces of it were still found in files.")
     return "\n".join(lines)
+
+
+_OUTSIDE = {
+    "requested": "The server of the {} was asked to remove it from its files; they are not ours "
+    "to look into.",
+    "left_to_operator": "The server of the {} keeps it in its files until its operator has them "
+    "vacuumed.",
+}
 
 
 def _told(manifest: Manifest) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from truespan.doors.wire import to_json
 @app.command()
 def worker(
     library: LibraryPath = None,
-    concurrency: Annotated[int, typer.Option(help="Jobs that are done at a time.")] = 1,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=64, help="Jobs that are done at a time.")
+    ] = 1,
     once: Annotated[
         bool, typer.Option("--once", help="Leave when no job is left to begin with.")
     ] = False,
@@ -31,7 +33,8 @@ def worker(
         if not as_json and not once and opened.has_workers:
             say(f"Doing jobs of {chosen}, {concurrency} at a time. Stop with Ctrl-C.")
         done = opened.work(concurrency=concurrency, once=once, stopping=stop.is_set)
-    say(to_json({"carried_out": done}) if as_json else f"{done} orders were carried out.")
+    carried_out = "1 order was" if done == 1 else f"{done} orders were"
+    say(to_json({"carried_out": done}) if as_json else f"{carried_out} carried out.")
 
 
 @contextmanager

@@ -80,12 +80,29 @@ def limited(receive: Receive, limit: int, seconds: float | None = None) -> Recei
 
 
 async def whole_body(scope: Scope, receive: Receive, *, limit: int, seconds: float) -> bytes:
-    """Return the body, if it comes whole and in time."""
+    """Return the body, if it comes whole and in time. Nearly always that is one message."""
+    check_length(scope, limit)
+    came: list[bytes] = []
+    length, more = 0, True
     try:
         async with asyncio.timeout(seconds):
-            return b"".join([piece async for piece in pieces(scope, receive, limit)])
+            while more:
+                piece, more = await _piece(receive)
+                came.append(piece)
+                length += len(piece)
+                if length > limit:
+                    raise RequestTooLarge(limit)
     except TimeoutError:
         raise DeadlineExceeded(seconds) from None
+    return b"".join(came)
+
+
+async def _piece(receive: Receive) -> tuple[bytes, bool]:
+    """Return the next piece of a body, and whether more of it comes."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Interrupted
+    return message.get("body", b""), message.get("more_body", False)
 
 
 def read_json(kind: type, scope: Scope, body: bytes) -> Any:

@@ -233,17 +233,26 @@ class AdmittedDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with whoever sent it, or tell why not."""
-        house, told = self._house, bodies.header(scope, b"authorization")
-        limits = house.limits
+        limits = self._house.limits
         try:
             bodies.check_length(scope, limits.body)
-            principal = await house.pool.run(partial(house.admission.admit, told))
+            principal = await self._admitted(bodies.header(scope, b"authorization"))
             scope["state"] = {**scope.get("state", {}), "principal": principal}
             bounded = bodies.limited(receive, limits.body, limits.body_seconds)
             await self._inner(scope, bounded, send)
         except TruespanError as error:
             # The body is read before anything is sent, so there is still somebody to tell.
             await send_reply(problem_reply(error), send)
+
+    async def _admitted(self, authorizations: list[bytes]) -> Principal:
+        """Return who asks; what nobody foresaw is a bug here as at any other address."""
+        house = self._house
+        try:
+            return await house.pool.run(partial(house.admission.admit, authorizations))
+        except TruespanError:
+            raise
+        except Exception as error:
+            raise house.on_bug("admission", error) from None
 
 
 async def send_reply(reply: Reply, send: Send) -> None:
@@ -268,7 +277,8 @@ async def _leaves(receive: Receive, gone: threading.Event) -> None:
 def _encoded(given: Given) -> Given:
     """Write a reply's value as JSON here, in the thread."""
     if isinstance(given, Reply) and not isinstance(given.value, bytes):
-        return replace(given, value=_ENCODER.encode(given.value))
+        body = _ENCODER.encode(given.value)
+        return Reply(body, given.status, given.headers, given.media_type)
     return given
 
 

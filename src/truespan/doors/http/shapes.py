@@ -287,7 +287,8 @@ class DeletionReceipt(Shape, frozen=True, kw_only=True):
     """What a deletion did, and whether anything of it can still be found. It holds no text.
 
     `number` and `doc_id` are null where the whole world went. `erased` says that its bytes are gone
-    from every file of the library; until then `waiting` has what is left to do, and why.
+    from every file of the library; until then `waiting` has what is left to do, and why. `outside`
+    has what lies in files of servers: those were asked at most, and `erased` is then false.
     """
 
     world: str
@@ -303,6 +304,7 @@ class DeletionReceipt(Shape, frozen=True, kw_only=True):
     uploads: FilesRemoved
     erased: bool
     waiting: dict[str, str]
+    outside: dict[str, str]
     check: Remains | None
     digest: str
 

@@ -1,0 +1,48 @@
+"""What errors advise people to run must exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from truespan.doors.cli import run
+from truespan.doors.cli.app import app
+
+SOURCES = Path(__file__).parents[2] / "src" / "truespan"
+COMMAND = re.compile(r"'truespan ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?([^']*)'")
+
+
+def advised() -> Iterator[tuple[str, str, str, str]]:
+    """Give every command that a text of the program quotes: where, command, word, rest."""
+    for path in sorted(SOURCES.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                for found in COMMAND.finditer(node.value):
+                    yield path.stem, found[1], found[2] or "", found[3]
+
+
+@pytest.mark.parametrize("quoted", sorted(set(advised())), ids=" ".join)
+def test_a_command_that_a_message_names_exists_with_its_options(
+    quoted: tuple[str, str, str, str],
+) -> None:
+    _, name, word, rest = quoted
+    # Its commands are known once it has run.
+    assert run(["--version"]) == 0
+    known = getattr(typer.main.get_command(app), "commands", {})
+    assert name in known
+    command = known[name]
+    within = getattr(command, "commands", None)
+    if within is not None:
+        assert word in within or rest.strip() == "--help"
+        command = within.get(word, command)
+    options = {spelled for option in command.params for spelled in option.opts} | {"--help"}
+    assert set(re.findall(r"--[a-z-]+", rest)) <= options
+
+
+def test_there_are_such_messages() -> None:
+    assert len(set(advised())) > 20

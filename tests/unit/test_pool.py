@@ -1,0 +1,164 @@
+"""The threads of the HTTP door: what they are given is done once, and told to whoever waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from truespan.doors.http.pool import Pool
+from truespan.errors import DeadlineExceeded, Overloaded
+
+
+def pool(threads: int = 1, waiting: int = 0) -> Pool:
+    return Pool(threads, waiting=waiting, name="try")
+
+
+async def settled(tried: Pool) -> None:
+    """Wait until what runs has been told of, however late."""
+    while not tried.idle:
+        await asyncio.sleep(0)
+
+
+def test_what_is_made_and_what_is_raised_reaches_whoever_waits() -> None:
+    def fail() -> None:
+        raise LookupError
+
+    async def asked() -> int:
+        tried = pool()
+        with pytest.raises(LookupError):
+            await tried.run(fail)
+        return await tried.run(lambda: 7, seconds=30)
+
+    assert asyncio.run(asked()) == 7
+
+
+def test_what_ends_before_its_time_leaves_nobody_waiting() -> None:
+    async def asked() -> None:
+        await pool().run(lambda: next(iter(())))
+
+    with pytest.raises(RuntimeError, match="before its time"):
+        asyncio.run(asked())
+
+
+def test_no_more_run_or_wait_than_may_and_the_rest_is_refused() -> None:
+    go_on, began = threading.Event(), threading.Semaphore(0)
+    names: set[str] = set()
+
+    def work() -> str:
+        names.add(threading.current_thread().name)
+        began.release()
+        assert go_on.wait(30)
+        return "done"
+
+    async def asked() -> list[str]:
+        tried = pool(2, waiting=1)
+        tasks = [asyncio.ensure_future(tried.run(work)) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert began.acquire(timeout=30)
+        assert began.acquire(timeout=30)
+        with pytest.raises(Overloaded):
+            await tried.run(work)
+        # Two threads are taken, so the third waits for one of them.
+        assert not began.acquire(blocking=False)
+        go_on.set()
+        done = await asyncio.gather(*tasks)
+        assert tried.idle
+        return [*done, await tried.run(work)]
+
+    assert asyncio.run(asked()) == ["done"] * 4
+    assert len(names) == 2
+
+
+def test_one_request_after_another_is_done_by_one_thread() -> None:
+    async def asked() -> set[int]:
+        tried = pool(8)
+        both = threading.Barrier(2)
+        await asyncio.gather(tried.run(both.wait), tried.run(both.wait))
+        return {await tried.run(threading.get_ident) for _ in range(20)}
+
+    assert len(asyncio.run(asked())) == 1
+
+
+def test_who_waited_too_long_is_told_so_and_the_work_still_counts_until_it_ends() -> None:
+    go_on, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        assert go_on.wait(30)
+        done.set()
+
+    async def asked() -> None:
+        tried = pool()
+        with pytest.raises(DeadlineExceeded):
+            await tried.run(work, seconds=0.01)
+        assert not tried.idle
+        with pytest.raises(Overloaded):
+            await tried.run(work)
+        go_on.set()
+        await settled(tried)
+        assert done.is_set()
+
+    asyncio.run(asked())
+
+
+def test_who_goes_away_leaves_the_thread_taken_until_its_work_ends() -> None:
+    go_on = threading.Event()
+
+    async def asked() -> None:
+        tried = pool()
+        waiting = asyncio.ensure_future(tried.run(lambda: go_on.wait(30)))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert not tried.idle
+        go_on.set()
+        await settled(tried)
+
+    asyncio.run(asked())
+
+
+def test_a_closed_pool_begins_nothing_more_and_lets_its_threads_go() -> None:
+    go_on, began = threading.Event(), threading.Event()
+    ran: list[str] = []
+
+    def work() -> None:
+        began.set()
+        assert go_on.wait(30)
+        ran.append("first")
+
+    async def asked() -> None:
+        before = set(threading.enumerate())
+        tried = pool(1, waiting=1)
+        first = asyncio.ensure_future(tried.run(work))
+        second = asyncio.ensure_future(tried.run(lambda: ran.append("second")))
+        await asyncio.sleep(0)
+        assert began.wait(30)
+        tried.close()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        with pytest.raises(Overloaded):
+            await tried.run(work)
+        go_on.set()
+        await first
+        assert tried.idle
+        for thread in set(threading.enumerate()) - before:
+            thread.join(30)
+            assert not thread.is_alive()
+
+    asyncio.run(asked())
+    assert ran == ["first"]
+
+
+def test_threads_that_have_nothing_to_do_leave_when_the_pool_is_closed() -> None:
+    async def asked() -> None:
+        before = set(threading.enumerate())
+        tried = pool(4)
+        await tried.run(lambda: None)
+        tried.close()
+        for thread in set(threading.enumerate()) - before:
+            thread.join(30)
+            assert not thread.is_alive()
+
+    asyncio.run(asked())
