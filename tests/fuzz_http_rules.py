@@ -17,7 +17,8 @@ ACCEPTED, REJECTED = "ST201", "ST202"
 
 WRITES = {
     "createWorld", "deleteWorld", "uploadDocuments", "deleteDocument", "cancelJob", "resumeJob",
-    "setPosition", "reindex", "rollback", "promote", "removeGeneration",
+    "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
+    "examineWorld",
 }  # fmt: skip
 ASKING = {
     "search", "retrieve", "whyNot", "answer", "chat",
@@ -36,7 +37,7 @@ BY_STATE: dict[str, set[str]] = {
     # book, a domain of another world.
     "invalid_settings": {
         "createWorld", "uploadDocuments", "reindex", "rollback", "promote", "removeGeneration",
-        "setPosition",
+        "setPosition", "repairWorld", "examineWorld",
     },
 }  # fmt: skip
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from tests.contract.index_contract import COSINE
+from tests.forked import forked
 from truespan.adapters.edge.collections import Collections
 from truespan.adapters.edge.wire import Collection, Erase, Erased
 
@@ -26,12 +26,8 @@ CHANGES = {"os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir"}
 
 def killed_at(step: int, folder: Path, action: str, *arguments: object) -> bool:
     """Run an action in a process of its own; say whether it was killed at the step."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.mortal_files", str(step), str(folder), action,
-         *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
+    given = (str(step), str(folder), action, *map(str, arguments))
+    done = forked("tests.mortal_files", *given)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0
 

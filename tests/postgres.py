@@ -182,6 +182,15 @@ def look(folder: Path, statement: str, bindings: tuple[Any, ...]) -> list[tuple[
         ]
 
 
+def database_on(running: Server) -> Database:
+    """Make a database with an empty store on a server of one's own."""
+    with running.admin() as admin:
+        admin.execute(sql.SQL("CREATE DATABASE own OWNER {}").format(sql.Identifier(OWNER_ROLE)))
+    made = Database(running, "own")
+    prepare_store(made.owner_url, APPLICATION, also=prepare_queue)
+    return made
+
+
 def fresh_database(*, prepared: bool = True) -> Database:
     """Make a database, with the tables of an empty store unless they are not wanted."""
     running = server()
@@ -226,6 +235,23 @@ def another_server() -> Server:
     """Start a server that nobody else uses: roles belong to a whole server."""
     server()
     return _start()
+
+
+def crashed(running: Server) -> None:
+    """End a server as a crash does: nobody is told, and nothing is put in order."""
+    _end(running.process)
+
+
+def begun_again(running: Server) -> Server:
+    """Start a server that has ended, with what it holds."""
+    process = subprocess.Popen(
+        running.process.args,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        **_other_user(running.folder),
+    )  # fmt: skip
+    atexit.register(_end, process)
+    _await_ready(process)
+    return Server(running.folder, process)
 
 
 @cache
@@ -305,6 +331,8 @@ def _drain(process: subprocess.Popen[str]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is not None:
+        return
     process.send_signal(3)  # the server's immediate shutdown: nothing of it is needed any more
     process.wait(30)
     if process.stderr is not None:

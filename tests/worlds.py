@@ -131,7 +131,10 @@ class DirectParser:
 
 
 class MemoryIndex:
-    """An exact index in memory. It answers as the real one does: the contract suite says so."""
+    """An exact index in memory. It answers as the real one does: the contract suite says so.
+
+    Threads share it, so whatever is gone through is copied first.
+    """
 
     def __init__(self) -> None:
         self.points: dict[tuple[str, str], dict[ChunkId, Point]] = {}
@@ -143,7 +146,9 @@ class MemoryIndex:
     def prepare(self, scope: Scope) -> bool:
         self.calls.append("prepare")
         return not any(
-            points for (profile, _), points in self.points.items() if profile == scope.profile.id
+            points
+            for (profile, _), points in list(self.points.items())
+            if profile == scope.profile.id
         )
 
     def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
@@ -169,7 +174,7 @@ class MemoryIndex:
         self.calls.append("search")
         hits = [
             Hit(point.chunk_id, similarity(vector, point.vector), point.text_hash)
-            for point in self._of(scope).values()
+            for point in list(self._of(scope).values())
             if _within(point, scope)
         ]
         kept = [hit for hit in hits if floor is None or hit.score >= floor - 1e-7]
@@ -203,7 +208,7 @@ class MemoryIndex:
     def tenants(self, scope: Scope, *, limit: int) -> Holdings:
         counts = {
             tenant: len(points)
-            for (profile, tenant), points in self.points.items()
+            for (profile, tenant), points in list(self.points.items())
             if profile == scope.profile.id and points
         }
         return Holdings(dict(sorted(counts.items())[:limit]), sum(counts.values()))
@@ -212,7 +217,7 @@ class MemoryIndex:
         self.points.pop((scope.profile.id, tenant), None)
 
     def collections(self) -> list[str]:
-        return sorted({profile for (profile, _), points in self.points.items() if points})
+        return sorted({profile for (profile, _), points in list(self.points.items()) if points})
 
     def discard(self, profile: str) -> None:
         for key in [key for key in self.points if key[0] == profile]:

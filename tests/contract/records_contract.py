@@ -55,6 +55,46 @@ class RecordsContract:
     def here(self, tmp_path: Path) -> Place:
         return place(tmp_path, store=self.kind)
 
+    def test_one_job_of_a_kind_waits_however_often_it_is_asked_for(self, here: Place) -> None:
+        scope, other = built(here), built(here, "other")
+        once = here.store.queue_job_once
+        first = once(scope, "repair", "{}", "p")
+
+        assert once(scope, "repair", "{}", "q").id == first.id
+        assert once(scope, "repair", '{"a": 1}', "p").id != first.id
+        assert once(scope, "doctor", "{}", "p").id != first.id
+        assert once(other, "repair", "{}", "p").id != first.id
+        # One that has begun may have looked already at what the next is asked for.
+        assert here.store.start_job(scope, first.id, "p")
+        second = once(scope, "repair", "{}", "p")
+        assert second.id != first.id
+        assert once(scope, "repair", '{"b": 1}', "p", since=second.created_at).id != first.id
+        assert len(here.store.jobs(scope)) == 4
+
+    def test_a_job_of_late_is_as_good_as_one_that_waits(self, here: Place) -> None:
+        scope = built(here)
+        once = here.store.queue_job_once
+        first = once(scope, "doctor", '{"a": 1}', "p")
+        here.store.cancel_job(scope, first.id)
+
+        late = once(scope, "doctor", "{}", "p", since=first.created_at)
+        assert (late.id, late.state) == (first.id, JobState.CANCELLED)
+        assert once(scope, "doctor", "{}", "p", since=first.created_at + 1).id != first.id
+
+    def test_jobs_of_one_kind_do_not_push_out_those_of_another(
+        self, here: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for store in ("sqlite", "postgres"):
+            monkeypatch.setattr(f"truespan.adapters.{store}_store.jobs.KEPT_JOBS", 2)
+        scope = built(here)
+        kept = here.store.queue_job(scope, "ingest", "{}", "p").id
+        here.store.cancel_job(scope, kept)
+        for _ in range(5):
+            here.store.cancel_job(scope, here.store.queue_job(scope, "repair", "{}", "p").id)
+
+        kinds = [job.kind for job in here.store.jobs(scope)]
+        assert sorted(kinds) == ["ingest", "repair", "repair"]
+
     def test_a_job_goes_through_its_states_and_only_through_them(self, here: Place) -> None:
         scope = built(here)
         job = here.store.queue_job(scope, "ingest", '{"a": 1}', "p1").id

@@ -42,17 +42,21 @@ NEEDS = {
     },
     "write": {
         "uploadDocuments", "deleteDocument", "cancelJob", "resumeJob", "setPosition",
+        "repairWorld", "examineWorld",
     },
     "administer": {
         "listGenerations", "reindex", "promote", "rollback", "removeGeneration", "deleteWorld",
     },
 }  # fmt: skip
 """Written down a second time, so that a call which asks for too little does not go unnoticed."""
-LOOKING = {"deleteDocument", "setPosition"}
-"""What has to look a document up before it changes it."""
+LOOKING = {"deleteDocument", "setPosition", "repairWorld", "examineWorld"}
+"""What has to look at documents before it changes them."""
 JOBS = {"listJobs", "showJob", "followJob"}
 """What whoever may write is told as well."""
-CHANGING = {"uploadDocuments", "reindex", "deleteWorld", "createWorld", "setPosition"}
+CHANGING = {
+    "uploadDocuments", "reindex", "deleteWorld", "createWorld", "setPosition", "repairWorld",
+    "examineWorld",
+}  # fmt: skip
 """What would change the world if it were asked of it under a right name."""
 
 

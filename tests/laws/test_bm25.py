@@ -7,9 +7,10 @@ from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from tests.worlds import Place, place
 from truespan.engine.library import World
 from truespan.model.document import RevisionRef
@@ -62,7 +63,7 @@ def filled(here: Place, documents: Sequence[tuple[Sequence[str], str]]) -> World
     return world
 
 
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(DOCUMENTS, TEXTS, st.sets(st.integers(1, 7), min_size=1))
 def test_bm25_is_the_formula_over_the_chunks_in_scope(
     documents: list[tuple[list[str], str]], query: list[str], wanted: set[int]

@@ -7,10 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.books import FORMS, book, plain_book
+from tests.laws.examples import examples
 from tests.promises import proves
 from tests.readings import CHUNKINGS, stored
 from tests.worlds import WordEmbedder, other_profile, place
@@ -60,7 +61,7 @@ CANDIDATES = st.builds(
     score=st.floats(0, 1).map(lambda score: round(score, 2)),
     kind=st.sampled_from([ChunkKind.TEXT] * 6 + [ChunkKind.FIGURE]),
 )
-often = settings(max_examples=400, deadline=None)
+often = examples(100)
 
 
 def said(parts: list[Visible]) -> set[tuple[int, int]]:
@@ -177,7 +178,7 @@ def recounted(bundle: ContextBundle) -> int:
     "bundle.relevance-range",
     "bundle.chunk-fields-filled",
 )
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(st.integers(0, 10_000), st.sampled_from(FORMS), st.sampled_from(CHUNKINGS), st.data())
 def test_every_bundle_of_every_book_is_what_a_recount_says(
     seed: int, form: str, chunking: str, data: st.DataObject

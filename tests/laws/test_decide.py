@@ -6,9 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from tests.promises import proves
 from truespan.answer.decide import decide, search_floor, thresholds_for
 from truespan.answer.replay import recorded, replay
@@ -22,7 +23,7 @@ from truespan.model.scale import float32, normalised, raw_score, shortest
 
 STANDING = {AnswerMode.FALLBACK: 0, AnswerMode.HYBRID: 1, AnswerMode.RAG: 2}
 USABLE = [ModelOutcome.NOT_RUN, ModelOutcome.ABSENT, ModelOutcome.ANSWERED]
-often = settings(max_examples=400, deadline=None)
+often = examples(100)
 
 similarities = st.one_of(
     st.sampled_from([0.0, 0.25, 0.28, 0.499999, 0.5, 0.549999, 0.55, 0.57, 0.58, 0.9, 1.0]),

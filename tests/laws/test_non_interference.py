@@ -8,10 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.books import FORMS, book, plain_book
+from tests.laws.examples import examples
 from tests.mortal import library
 from tests.promises import proves
 from tests.readings import CHUNKINGS, Stopped, Trial, common, frozen, stopped_at, stored
@@ -56,7 +57,7 @@ def test_no_other_end_of_a_book_changes_what_its_readers_get(
 
 
 @proves("reading.non-interference", "reading.re-anchored", "reading.tail", "reading.every-surface")
-@settings(max_examples=6, deadline=None)
+@examples(3)
 @given(st.integers(0, 1_000_000))
 def test_no_end_of_any_book_changes_what_its_readers_get(seed: int) -> None:
     with TemporaryDirectory() as folder:

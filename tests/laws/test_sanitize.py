@@ -7,9 +7,10 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from tests.promises import proves
 from truespan.ingest.clean import clean
 from truespan.ingest.sanitize import Mode, Sanitizer, Style, parse_profile
@@ -93,7 +94,7 @@ TEXTS = st.one_of(
 
 
 @pytest.mark.parametrize("sanitizer", [ON, PSEUDONYMS], ids=["redact", "pseudonym"])
-@settings(max_examples=1500, deadline=None)
+@examples(300)
 @example("10.0.0.5sk-aB3dE5fG7hI9jK1lM3nO5pQ7")
 @example("password: [PASSWORD]")
 @example("85.07.30-033.28[EMAIL]z-")
@@ -110,14 +111,14 @@ def test_sanitising_twice_is_sanitising_once(sanitizer: Sanitizer, text: str) ->
 
 
 @proves("sanitise.before-chunking")
-@settings(max_examples=800, deadline=None)
+@examples(200)
 @given(TEXTS)
 def test_no_finding_survives(text: str) -> None:
     assert SHADOW.findings(ON.apply(text).text) == []
 
 
 @proves("sanitise.audit-and-off")
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(TEXTS)
 def test_off_and_shadow_change_nothing_and_only_shadow_counts(text: str) -> None:
     off, shadow = OFF.apply(text), SHADOW.apply(text)
@@ -128,7 +129,7 @@ def test_off_and_shadow_change_nothing_and_only_shadow_counts(text: str) -> None
     assert shadow.counts == ON.apply(text).counts
 
 
-@settings(max_examples=800, deadline=None)
+@examples(200)
 @given(TEXTS)
 def test_findings_ascend_and_do_not_overlap_and_all_texts_settle(text: str) -> None:
     findings = SHADOW.findings(text)
@@ -140,7 +141,7 @@ def test_findings_ascend_and_do_not_overlap_and_all_texts_settle(text: str) -> N
     assert findings == SHADOW.findings(text)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(150)
 @given(TEXTS)
 def test_edits_make_the_text_and_move_offsets_with_it(text: str) -> None:
     done = PSEUDONYMS.apply(text)
@@ -158,7 +159,7 @@ def test_edits_make_the_text_and_move_offsets_with_it(text: str) -> None:
             assert done.text.startswith(starts[at].replacement, places[at])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(st.sampled_from(VALUES[:20]), st.text("\u200b\u00ad\u2060", min_size=1, max_size=2))
 def test_invisible_characters_hide_no_value(value: str, unseen: str) -> None:
     hidden = unseen.join(value)

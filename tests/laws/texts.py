@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.laws.examples import examples
 from truespan.ingest.assemble import assemble
 from truespan.ingest.clean import clean
 from truespan.ingest.cut import cut
@@ -153,5 +153,5 @@ PROFILES = st.one_of(window_profiles(), sentence_profiles(), token_profiles())
 LIMITS = st.one_of(st.just(PLENTY), st.integers(4, 40))
 """A limit of 4 holds the widest code point; a smaller one could hold nothing."""
 
-often = settings(max_examples=300, deadline=None)
-sometimes = settings(max_examples=80, deadline=None)
+often = examples(100)
+sometimes = examples(40)

@@ -13,6 +13,7 @@ import pytest
 
 import truespan
 from tests.forensics import rare_text, traces
+from tests.forked import forked
 from tests.mortal import library
 from tests.promises import proves
 from tests.worlds import WordCounter, WordEmbedder
@@ -54,9 +55,8 @@ def uploads(folder: Path) -> list[Path]:
     return [path for path in (folder / "uploads").rglob("*") if path.is_file()]
 
 
-def command(folder: Path, world: World, action: str, step: int) -> list[str]:
-    tale = str(folder.parent / "tale.txt")
-    return [sys.executable, "-m", "tests.mortal", str(folder), world.id, action, str(step), tale]
+def arguments(folder: Path, world: World, action: str, step: int) -> list[str]:
+    return [str(folder), world.id, action, str(step), str(folder.parent / "tale.txt")]
 
 
 @proves("ingest.durability-order", "ingest.no-duplicates")
@@ -65,9 +65,7 @@ def test_an_upload_killed_at_any_step_is_carried_in_by_the_next_server(home: Pat
     with opened(home) as made:
         for step in STEPS:
             world = made.create_world(f"world {step}")
-            done = subprocess.run(
-                command(home, world, "upload", step), capture_output=True, text=True
-            )
+            done = forked("tests.mortal", *arguments(home, world, "upload", step))
             assert done.returncode in (0, -signal.SIGKILL), done.stderr
 
             taken = made.resume_waiting()
@@ -112,7 +110,11 @@ def test_of_several_servers_that_start_at_once_one_takes_each_job(home: Path) ->
         left = [left_behind(made, world, f"{count}.txt") for count in range(12)]
 
         servers = [
-            subprocess.Popen(command(home, world, "serve", 0), stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.mortal", *arguments(home, world, "serve", 0)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             for _ in range(3)
         ]
         taken = [server.communicate()[0].split() for server in servers]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.forked import forked
 from tests.mortal import library
 from tests.promises import proves
 from tests.worlds import vector_of
@@ -35,14 +34,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 def killed_at(opened: Library, world: World, action: str, step: int, path: Path) -> bool:
     """Run one command in a process of its own; say whether it was killed at the step."""
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "tests.mortal", str(opened.folder),  # type: ignore[attr-defined]
-            world.id, action, str(step), str(path),
-        ],
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
+    folder = str(opened.folder)  # type: ignore[attr-defined]
+    done = forked("tests.mortal", folder, world.id, action, str(step), str(path))
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0
 

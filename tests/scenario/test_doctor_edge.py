@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.damage import NAN, SHORT, flipped, packed
+from tests.forked import forked
 from tests.mortal import library
 from tests.promises import proves
 from tests.stories import story
@@ -239,13 +238,6 @@ def test_a_plan_killed_at_any_step_is_finished_by_the_same_plan_and_a_new_one(
 
 def killed_at(real: Library, world: World, step: int, plan: Path) -> bool:
     folder: Path = real.folder  # type: ignore[attr-defined]
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "tests.mortal", str(folder),
-            world.id, "treat", str(step), str(plan),
-        ],
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
+    done = forked("tests.mortal", str(folder), world.id, "treat", str(step), str(plan))
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +12,7 @@ import apsw
 import pytest
 
 from tests.forensics import contents, rare_text, traces
+from tests.forked import forked
 from tests.mortal import library
 from tests.promises import proves
 from tests.scenario.test_figures import ALL, REPORT
@@ -112,11 +111,7 @@ def test_a_deletion_killed_at_any_step_is_erased_by_the_next_repair(home: Path) 
 
 
 def killed_at(folder: Path, action: str, step: int) -> bool:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.mortal", str(folder), "world", action, str(step)],
-        capture_output=True,
-        text=True,
-    )
+    done = forked("tests.mortal", str(folder), "world", action, str(step))
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0
 

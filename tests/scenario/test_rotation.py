@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.forked import forked
 from tests.mortal import library
 from tests.promises import proves
 from truespan.engine.library import Library, World
@@ -36,11 +35,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 def killed_at(opened: Library, world: World, action: str, step: int, *rest: str) -> bool:
     """Run one command in a process of its own; say whether it was killed at the step."""
     folder = str(opened.folder)  # type: ignore[attr-defined]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.mortal", folder, world.id, action, str(step), *rest],
-        capture_output=True,
-        text=True,
-    )
+    done = forked("tests.mortal", folder, world.id, action, str(step), *rest)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0
 

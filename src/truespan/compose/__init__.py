@@ -155,6 +155,7 @@ def open_library(
             backups=backups_of(folder, _assets(folder, settings), settings, clock, server),
             queue=queue,
             most_crashes=settings.worker_crashes,
+            doctor_hours=settings.worker_doctor_hours,
             randomness=SystemRandomness(),
             mark_query=UsageKey(folder / USAGE_KEY_FILE).mark,
             watch=observers.watch,

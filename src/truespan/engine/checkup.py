@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from truespan.engine.intake import OnProgress, WorldIntake
 from truespan.engine.parts import Parts
+from truespan.engine.queue_check import queue_checks
 from truespan.errors import (
     CredentialsMissing,
     IndexRefused,
@@ -96,6 +97,8 @@ class Checkup:
         if machine:
             around = self.parts.environment
             plan.checks = around.checks() if around is not None else []
+            if isinstance(self.authority.worlds, Unlimited):
+                plan.checks += queue_checks(self.parts, scopes)
             plan.checks += self._models(chosen.values())
         return plan
 

@@ -12,6 +12,7 @@ from truespan.engine.intake import WorldIntake, declared_as
 from truespan.engine.jobs import Jobs
 from truespan.engine.kept import KeptWorld
 from truespan.engine.removal import remover
+from truespan.engine.upkeep_orders import UPKEEP
 from truespan.errors import (
     InvalidSettings,
 )
@@ -133,9 +134,14 @@ class FilledWorld(KeptWorld):
         Raises:
             JobNotFound, JobNotResumable: there is none, or nothing to go on with.
         """
-        if self.jobs.get(job).kind == REINDEX:
+        kind = self.jobs.get(job).kind
+        if kind == REINDEX:
             raise InvalidSettings(
                 "This job builds a generation.", advice="'generations.resume' goes on with it."
+            )
+        if kind in UPKEEP:
+            raise InvalidSettings(
+                f"This job is one of {kind}.", advice="'submit_resume' goes on with it."
             )
         intake = self._intake(self._writing_scope())
         return intake.resume(job, on_progress=on_progress, on_prune=on_prune)

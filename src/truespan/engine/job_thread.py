@@ -46,6 +46,10 @@ class JobThread:
     def require_room(self) -> None:
         """There is room: what waits is only names."""
 
+    def standing(self) -> None:
+        """There is nothing to look at from outside."""
+        return
+
     def serve(
         self,
         *,

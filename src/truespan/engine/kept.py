@@ -49,14 +49,17 @@ class KeptWorld(JudgedWorld):
 
     def repair(self, on_progress: OnProgress | None = None) -> RepairReport:
         """Apply queued repairs and embed what they left pending."""
-        scope = self._readable()
+        with self._parts.watch.request(Request.REPAIR) as course:
+            return self._repaired_all(on_progress, course)
+
+    def _repaired_all(self, on_progress: OnProgress | None, course: Course) -> RepairReport:
+        """Repair every generation, and erase what deletions left."""
+        report, scope = RepairReport(), self._readable()
         if scope is None:
-            return RepairReport()
-        report = RepairReport()
+            return report
         for kept in self._parts.store.kept_generations(scope):
-            with self._parts.watch.request(Request.REPAIR) as course:
-                one = replace(scope, generation=kept.generation)
-                report.add(self._repaired(one, on_progress, course))
+            one = replace(scope, generation=kept.generation)
+            report.add(self._repaired(one, on_progress, course))
         erased = remover(self._parts).catch_up()
         report.erasures, report.erasures_waiting = erased.done, erased.waiting
         return report

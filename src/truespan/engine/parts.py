@@ -82,6 +82,8 @@ class Parts:
     """Who has jobs done in the background."""
     most_crashes: int = MOST_CRASHES
     """A job under which its process went away so often is left to somebody who looks into it."""
+    doctor_hours: int = 0
+    """How often workers have the doctor look at each world; 0: never by themselves."""
     randomness: Randomness | None = None
     """Who makes secrets; without it there are no new tokens."""
     watch: Watch = UNWATCHED

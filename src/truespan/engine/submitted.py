@@ -8,9 +8,18 @@ from pathlib import PurePath
 from truespan.engine.filled import FilledWorld
 from truespan.engine.generations import KIND as REINDEX
 from truespan.engine.intake import declared_as
-from truespan.errors import JobNotResumable, NotAllowed
+from truespan.engine.upkeep_orders import (
+    DOCTOR,
+    REPAIR,
+    UPKEEP,
+    doctor_request,
+    order_upkeep,
+    urgency_of,
+)
+from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed
 from truespan.ingest.command import IngestRequest
-from truespan.model.job import Job, JobOrder, Urgency
+from truespan.model.job import Job, JobOrder
+from truespan.model.scope import Scope
 from truespan.model.source import Declared
 from truespan.model.upload import Upload, checked_uploads
 
@@ -73,16 +82,51 @@ class SubmittedWorld(FilledWorld):
         checked = checked_uploads(uploads)
         return self._submitted(self._received(checked, declared))
 
+    def submit_repair(self) -> Job:
+        """Have done in the background what `repair` does; if that waits already, that is the job.
+
+        Raises:
+            WorldNotFound: as for a world that is not there, to whoever may not write here.
+            InvalidSettings: the world holds nothing yet.
+            Overloaded: too many jobs wait already.
+        """
+        return order_upkeep(self._parts, self._upkeep_scope(), REPAIR)
+
+    def submit_doctor(
+        self, *, apply: bool = False, embed_sample: int = 0, self_test: bool = False
+    ) -> Job:
+        """Have the doctor look at the world in the background, as `Library.doctor` does.
+
+        What it finds, and with `apply` what it does about that, is in the lines of the job. If the
+        same was asked for and waits already, that is the job.
+
+        Raises:
+            WorldNotFound, InvalidSettings, Overloaded: as `submit_repair`.
+        """
+        if isinstance(embed_sample, bool) or embed_sample < 0:
+            raise InvalidSettings("The number of texts to embed again must be 0 or more.")
+        request = doctor_request(apply=apply, embed_sample=embed_sample, self_test=self_test)
+        return order_upkeep(self._parts, self._upkeep_scope(), DOCTOR, request)
+
+    def _upkeep_scope(self) -> Scope:
+        """Return the scope of whoever may read and write all of the world; no model is asked."""
+        self.require_writable()
+        scope = self._readable()
+        if scope is None:
+            raise InvalidSettings("The world holds nothing yet.", advice="Ingest something first.")
+        return scope
+
     def submit_resume(self, job: str) -> Job:
-        """Have a job gone on with in the background that did not end well, of either kind.
+        """Have a job gone on with in the background that did not end well, of whatever kind.
 
         Raises:
             JobNotFound, JobNotResumable: there is none, or nothing to go on with.
         """
-        if self.jobs.get(job).kind == REINDEX:
+        kind = self.jobs.get(job).kind
+        if kind == REINDEX:
             # Only who may change generations goes on with building one.
             self.generations.list()
-        scope = self._writing_scope()
+        scope = self._upkeep_scope() if kind in UPKEEP else self._writing_scope()
         earlier = self.jobs.resumable(job)
         self._parts.queue.require_room()
         again, keeper = self._parts.store.requeue_job, self._parts.keeper
@@ -100,6 +144,6 @@ class SubmittedWorld(FilledWorld):
             return intake.queue(IngestRequest(declared=declared, uploads=batch))
 
     def _submitted(self, job: Job) -> Job:
-        urgency = Urgency.REINDEX if job.kind == REINDEX else Urgency.INGEST
-        self._parts.queue.submit(JobOrder(self._record().id, job.id, urgency))
+        order = JobOrder(self._record().id, job.id, urgency_of(job.kind))
+        self._parts.queue.submit(order)
         return job

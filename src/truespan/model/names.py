@@ -39,6 +39,7 @@ class Request(StrEnum):
     INGEST = "ingest"
     REINDEX = "reindex"
     REPAIR = "repair"
+    DOCTOR = "doctor"
     DOOR = "door"
     """What came to a door and ended there as nobody foresaw, within a request or outside."""
 

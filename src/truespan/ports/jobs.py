@@ -18,6 +18,7 @@ from truespan.model.job import (
     Phase,
 )
 from truespan.model.scope import Scope
+from truespan.model.standing import QueueStanding
 
 
 class JobStore(Protocol):
@@ -29,6 +30,16 @@ class JobStore(Protocol):
 
     def queue_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
         """Write down a job that is to be done in the background; else as `begin_job`."""
+        ...
+
+    def queue_job_once(
+        self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
+    ) -> Job:
+        """Write down a job as `queue_job` does, unless one like it waits; then return that one.
+
+        With `since`, one of its kind that was written down then or later is as good, however it
+        stands. Of several who ask at once, only one writes one down.
+        """
         ...
 
     def requeue_job(
@@ -153,15 +164,27 @@ class ShareStore(Protocol):
         ...
 
 
+def unheard(_seconds: float) -> None:
+    """Let it pass that somebody asked to be left alone for some time."""
+
+
 class JobWorker(Protocol):
     """Does what the record of a job says. An order is a name only: the store knows the rest."""
 
-    def run(self, order: JobOrder, stopping: Callable[[], bool], *, last: bool = True) -> Outcome:
+    def run(
+        self,
+        order: JobOrder,
+        stopping: Callable[[], bool],
+        *,
+        last: bool = True,
+        later: Callable[[float], None] = unheard,
+    ) -> Outcome:
         """Do a job that is queued, and write down how it ended, however that was.
 
         Before each step it is asked whether it is to stop; then the job is interrupted. A job that
         is no longer queued is left alone. Where the queue outlives its processes, a job that was
-        stopped, or failed for a reason that may pass in a try that is not the `last`, is queued.
+        stopped, or failed for a reason that may pass in a try that is not the `last`, is queued;
+        `later` is told of the seconds that whoever failed asked to be left alone for.
         """
         ...
 
@@ -196,6 +219,14 @@ class JobQueue(Protocol):
 
     def submit(self, order: JobOrder) -> None:
         """Have a job done soon; it is written down as queued already. Twice is as good as once."""
+        ...
+
+    def standing(self) -> QueueStanding | None:
+        """Return how orders and workers stand; None where orders end with their process.
+
+        Raises:
+            StoreBusy: nobody could be asked.
+        """
         ...
 
     def serve(

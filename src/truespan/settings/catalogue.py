@@ -40,6 +40,8 @@ class Settings:
     """After so many workers went away under a job, it is left to somebody who looks into it."""
     worker_stalled_seconds: int = 60
     """A worker that gave no sign of life for so long is taken to be gone."""
+    worker_doctor_hours: int = 0
+    """How often workers have the doctor look at each world; 0: not by themselves."""
 
     index_idle_seconds: int = 300
     """The index process ends after this long without a request."""
@@ -225,6 +227,7 @@ LEAST = {
     "worker_tries": 1,
     "worker_crashes": 1,
     "worker_stalled_seconds": 2,
+    "worker_doctor_hours": 0,
     "index_idle_seconds": 1,
     "qdrant_grpc_port": 1,
     "qdrant_timeout_seconds": 1,
@@ -265,6 +268,7 @@ MOST = {
     "store_timeout_seconds": 3600,
     "worker_tries": 50,
     "worker_stalled_seconds": 86_400,
+    "worker_doctor_hours": 8760,
 }
 MOST_WHOLE = 1_000_000_000
 """The most of every other whole number: greater ones are slips, and some count in SQLite."""

@@ -34,23 +34,24 @@ SELECT_JOBS: Final[LiteralString] = (
 """Gives what `job_of` reads. Which jobs, and in which order, is said after it."""
 
 
-def forget_oldest(session: Session) -> None:
-    """Forget the oldest jobs that are over, and of all but the latest their documents.
+def forget_oldest(session: Session, kind: str) -> None:
+    """Forget old jobs of a kind; what is done often does not push out what is done rarely.
 
     Shares are forgotten with their job, and not before.
     """
     session.execute(
-        """DELETE FROM jobs WHERE state NOT IN ('queued', 'running') AND parent IS NULL
-             AND key NOT IN (SELECT key FROM jobs WHERE parent IS NULL
-               ORDER BY key DESC LIMIT %s)""",
-        (KEPT_JOBS,),
+        """DELETE FROM jobs WHERE kind = %(kind)s AND state NOT IN ('queued', 'running')
+             AND parent IS NULL AND key NOT IN (SELECT key FROM jobs
+               WHERE kind = %(kind)s AND parent IS NULL ORDER BY key DESC LIMIT %(most)s)""",
+        {"kind": kind, "most": KEPT_JOBS},
     )
     # Of older jobs the numbers are enough; their documents would outgrow the library.
     session.execute(
         """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs
-             WHERE state NOT IN ('queued', 'running') AND parent IS NULL AND key NOT IN
-               (SELECT key FROM jobs WHERE parent IS NULL ORDER BY key DESC LIMIT %s))""",
-        (KEPT_WITH_DOCUMENTS,),
+             WHERE kind = %(kind)s AND state NOT IN ('queued', 'running') AND parent IS NULL
+               AND key NOT IN (SELECT key FROM jobs
+                 WHERE kind = %(kind)s AND parent IS NULL ORDER BY key DESC LIMIT %(most)s))""",
+        {"kind": kind, "most": KEPT_WITH_DOCUMENTS},
     )
 
 

@@ -40,6 +40,9 @@ from truespan.model.job import (
 from truespan.model.scope import Scope
 from truespan.ports import Clock
 
+_ONCE_LOCK = 0x6F6E_6365
+"""Names the advisory locks under which it is seen to that one job of a kind waits."""
+
 
 class PostgresJobs:
     """The part of the store that knows jobs.
@@ -58,8 +61,25 @@ class PostgresJobs:
         """Write down a job that is to be done in the background; else as `begin_job`."""
         return self._add(scope, kind, request, process, JobState.QUEUED)
 
+    def queue_job_once(
+        self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
+    ) -> Job:
+        """Write down a job as `queue_job` does, unless one like it waits; then return that one."""
+        queued = JobState.QUEUED
+        return self._add(scope, kind, request, process, queued, once=True, since=since)
+
     @again_on_conflict
-    def _add(self, scope: Scope, kind: str, request: str, process: str, state: JobState) -> Job:
+    def _add(
+        self,
+        scope: Scope,
+        kind: str,
+        request: str,
+        process: str,
+        state: JobState,
+        *,
+        once: bool = False,
+        since: float | None = None,
+    ) -> Job:
         now = self._clock.now()
         job = Job(
             id=uuid4().hex[:12],
@@ -75,6 +95,8 @@ class PostgresJobs:
         )
         with self._connections.writing(scope.world) as session:
             require_world(session, scope.world)
+            if once and (found := _alike(session, scope.world, kind, request, since)):
+                return found
             session.execute(
                 """INSERT INTO jobs (id, kind, request, state, phase, process, created_at,
                      seen_at, background) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)""",
@@ -90,7 +112,7 @@ class PostgresJobs:
                     job.background,
                 ),
             )
-            forget_oldest(session)
+            forget_oldest(session, kind)
         return job
 
     def requeue_job(
@@ -280,3 +302,19 @@ class PostgresJobs:
             (job,),
         )
         return [JobLine(*row) for row in rows[-KEPT_LINES:]]
+
+
+def _alike(
+    session: Session, world: str, kind: str, request: str, since: float | None
+) -> Job | None:
+    """Return a job that makes another of its kind needless; none is added meanwhile."""
+    session.execute(
+        "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_ONCE_LOCK, f"{world} {kind}")
+    )
+    rows = fetch(
+        session,
+        f"""{SELECT_JOBS} WHERE j.kind = %s AND ((j.state = 'queued' AND j.request = %s)
+              OR j.created_at >= %s) ORDER BY j.key DESC LIMIT 1""",
+        (kind, request, since),
+    )
+    return job_of(rows[0]) if rows else None

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from truespan.adapters.procrastinate_queue.orders import Orders, QueueLimits
+from truespan.adapters.procrastinate_queue.standing import standing_of
 from truespan.model.job import JobOrder
 from truespan.model.keys import Secret
+from truespan.model.standing import QueueStanding
 from truespan.ports import JobWorker
 
 __all__ = ["ProcrastinateQueue", "QueueLimits"]
@@ -43,6 +45,10 @@ class ProcrastinateQueue:
     def submit(self, order: JobOrder) -> None:
         """Give the order for a job; one that waits already is enough."""
         self._orders.submit(order)
+
+    def standing(self) -> QueueStanding:
+        """Return how orders and workers stand."""
+        return standing_of(self._orders)
 
     def serve(
         self,

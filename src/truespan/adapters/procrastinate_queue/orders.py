@@ -61,7 +61,7 @@ class Orders:
         Those who ask at the same moment may all be let in: the limit is one on growth.
         """
         most = self.limits.waiting
-        if self._ask(_WAITING, most=most)["waiting"] >= most:
+        if self.ask(_WAITING, most=most)["waiting"] >= most:
             raise Overloaded("As many jobs wait for workers as may.", retry_after=30.0)
 
     def submit(self, order: JobOrder, *, delay: int = 0) -> None:
@@ -84,7 +84,7 @@ class Orders:
 
     def is_ordered(self, job: str) -> bool:
         """Say whether another order for a job waits."""
-        return self._ask(_ORDERED, job=job)["orders"] > 0
+        return self.ask(_ORDERED, job=job)["orders"] > 0
 
     def pool(self, most: int) -> dict[str, Any]:
         """Return how a pool of connections for the queue is made."""
@@ -121,7 +121,8 @@ class Orders:
             opened = self._opened
         yield opened
 
-    def _ask(self, query: str, **bindings: Any) -> dict[str, Any]:
+    def ask(self, query: str, **bindings: Any) -> dict[str, Any]:
+        """Return the one row of a question about the queue."""
         with mapped(), self._app() as app:
             found = app.connector.get_sync_connector()
             return found.execute_query_one(query=query, **bindings)  # type: ignore[arg-type]

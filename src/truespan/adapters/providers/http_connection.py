@@ -10,6 +10,7 @@ import io
 import ipaddress
 import socket
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from threading import Lock
@@ -120,6 +121,9 @@ class Connection(HTTPConnection):
         self.default_port = _PORTS[target.scheme]
         self.deadline = 0.0
         self.patience = bounds.read_seconds
+        self._hung_up = False
+        self._opened: socket.socket | None = None
+        """What was connected; `sock` is forgotten as soon as the last reply on it has begun."""
         self._tls = ssl.create_default_context() if target.scheme == "https" else None
         self._bounds = bounds
         self._clock = clock
@@ -148,7 +152,7 @@ class Connection(HTTPConnection):
             if not is_allowed(str(address[0])):
                 continue
             try:
-                opened = self._open(socket.socket(family, kind, protocol), address)
+                opened = self._opened = self._open(socket.socket(family, kind, protocol), address)
             except OSError as error:
                 failure = error
             else:
@@ -166,8 +170,19 @@ class Connection(HTTPConnection):
             plain.close()
             raise
 
+    def hang_up(self) -> None:
+        """End whatever step another thread waits in, and let no other begin."""
+        self._hung_up = True
+        if self._opened is not None:
+            # Closing would leave whoever reads waiting. With TLS, too, it is the plain socket that
+            # is shut: the other one's own way is for the thread that reads.
+            with suppress(OSError):
+                socket.socket.shutdown(self._opened, socket.SHUT_RDWR)
+
     def wait(self, longest: float | None = None) -> float:
         """Return for how long the next step may block."""
+        if self._hung_up:
+            raise ConnectionAbortedError
         left = self.deadline - self._clock.monotonic()
         if left <= 0:
             raise TimeoutError

@@ -18,6 +18,7 @@ import msgspec
 from truespan.adapters.providers.http_connection import Bounds, Connection
 from truespan.adapters.providers.http_json import JsonClient, Reply, headers_for
 from truespan.errors import ProviderBadReply, ServiceError
+from truespan.ports.leaving import Leaving, who_asked
 
 _PIECE = 1 << 16
 
@@ -41,23 +42,30 @@ class StreamClient(JsonClient):
             ProviderUnavailable: it was not reached, or did not answer in time.
             ProviderRefused: its address or its certificate is not one to be trusted.
             ProviderBadReply: the reply is too large, or it is not HTTP.
+            Interrupted: whoever asked does not wait any more.
         """
         body = msgspec.json.encode(payload)
         connection = Connection(self.target, self._bounds, self._clock)
         connection.deadline = deadline
+        leaving = who_asked()
+        leaving.tell(connection.hang_up)
         try:
             sent = headers_for(body, headers)
             response = connection.ask("POST", self.target.path + path, body, sent)
-            return self._begun(connection, response)
-        except (OSError, HTTPException) as error:
+            return self._begun(connection, response, leaving)
+        except BaseException as error:
+            leaving.forget(connection.hang_up)
             connection.close()
-            raise self._failure(error) from None
-        except BaseException:
-            connection.close()
+            if isinstance(error, OSError | HTTPException):
+                # A request that was ended from here is no failure of the other side.
+                leaving.check()
+                raise self._failure(error) from None
             raise
 
-    def _begun(self, connection: Connection, response: HTTPResponse) -> StreamedReply:
-        incoming = Incoming(self, connection, response)
+    def _begun(
+        self, connection: Connection, response: HTTPResponse, leaving: Leaving
+    ) -> StreamedReply:
+        incoming = Incoming(self, connection, response, leaving)
         if not 200 <= response.status < 300:
             with closing(incoming):
                 return StreamedReply.of(self._reply(response), incoming)
@@ -109,8 +117,13 @@ class Incoming:
     """What is to come of a reply."""
 
     def __init__(
-        self, client: StreamClient, connection: Connection, response: HTTPResponse
+        self,
+        client: StreamClient,
+        connection: Connection,
+        response: HTTPResponse,
+        leaving: Leaving,
     ) -> None:
+        self._leaving = leaving
         self._client = client
         self._connection = connection
         self._response = response
@@ -121,6 +134,7 @@ class Incoming:
 
     def close(self) -> None:
         """Close the connection, so that the provider does not go on for nobody."""
+        self._leaving.forget(self._connection.hang_up)
         self._response.close()
         self._connection.close()
 
@@ -135,6 +149,7 @@ class Incoming:
         Raises:
             ProviderUnavailable: nothing more came in time.
             ProviderBadReply: a line or the whole is too long, or it broke off.
+            Interrupted: whoever asked does not wait any more.
         """
         pending = bytearray()
         while piece := self._read():
@@ -158,7 +173,11 @@ class Incoming:
         try:
             piece = self._response.read1(most)
         except (OSError, HTTPException) as error:
+            self._leaving.check()
             raise self._client.failure_within(error, begun=self._begun) from None
+        if not piece:
+            # What was ended from here looks like an end of the reply's own.
+            self._leaving.check()
         self._room -= len(piece)
         if self._room < 0:
             raise self._too_large()

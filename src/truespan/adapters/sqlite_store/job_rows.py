@@ -37,24 +37,24 @@ SELECT_JOBS = (
 """Gives what `job_of` reads, of the world that is bound first. Which jobs is said after it."""
 
 
-def forget_oldest(connection: apsw.Connection, world: int) -> None:
-    """Forget the oldest jobs that are over, and of all but the latest their documents.
+def forget_oldest(connection: apsw.Connection, world: int, kind: str) -> None:
+    """Forget old jobs of a kind; what is done often does not push out what is done rarely.
 
     Shares are forgotten with their job, and not before.
     """
     connection.execute(
-        """DELETE FROM jobs WHERE world = ?1 AND state NOT IN ('queued', 'running')
+        """DELETE FROM jobs WHERE world = ?1 AND kind = ?2 AND state NOT IN ('queued', 'running')
              AND parent IS NULL AND key NOT IN (SELECT key FROM jobs
-               WHERE world = ?1 AND parent IS NULL ORDER BY key DESC LIMIT ?2)""",
-        (world, KEPT_JOBS),
+               WHERE world = ?1 AND kind = ?2 AND parent IS NULL ORDER BY key DESC LIMIT ?3)""",
+        (world, kind, KEPT_JOBS),
     )
     # Of older jobs the numbers are enough; their documents would outgrow the library.
     connection.execute(
         """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs WHERE world = ?1
-             AND state NOT IN ('queued', 'running') AND parent IS NULL AND key NOT IN (
-               SELECT key FROM jobs WHERE world = ?1 AND parent IS NULL
-               ORDER BY key DESC LIMIT ?2))""",
-        (world, KEPT_WITH_DOCUMENTS),
+             AND kind = ?2 AND state NOT IN ('queued', 'running') AND parent IS NULL
+             AND key NOT IN (SELECT key FROM jobs
+               WHERE world = ?1 AND kind = ?2 AND parent IS NULL ORDER BY key DESC LIMIT ?3))""",
+        (world, kind, KEPT_WITH_DOCUMENTS),
     )
 
 

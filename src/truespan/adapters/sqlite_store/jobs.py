@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
 
+import apsw
 import msgspec
 
 from truespan.adapters.job_rows import job_of
@@ -49,7 +50,24 @@ class SqliteJobs:
         """Write down a job that is to be done in the background; else as `begin_job`."""
         return self._add(scope, kind, request, process, JobState.QUEUED)
 
-    def _add(self, scope: Scope, kind: str, request: str, process: str, state: JobState) -> Job:
+    def queue_job_once(
+        self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
+    ) -> Job:
+        """Write down a job as `queue_job` does, unless one like it waits; then return that one."""
+        queued = JobState.QUEUED
+        return self._add(scope, kind, request, process, queued, once=True, since=since)
+
+    def _add(
+        self,
+        scope: Scope,
+        kind: str,
+        request: str,
+        process: str,
+        state: JobState,
+        *,
+        once: bool = False,
+        since: float | None = None,
+    ) -> Job:
         now = self._clock.now()
         job = Job(
             id=uuid4().hex[:12],
@@ -65,12 +83,14 @@ class SqliteJobs:
         )
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
+            if once and (found := _alike(connection, scope, kind, request, since)):
+                return found
             connection.execute(
                 """INSERT INTO jobs (id, world, kind, request, state, phase, process, created_at,
                      seen_at, background) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
                 (job.id, world, kind, request, state, job.phase, process, now, now, job.background),
             )
-            forget_oldest(connection, world)
+            forget_oldest(connection, world, kind)
         return job
 
     def requeue_job(
@@ -252,3 +272,16 @@ class SqliteJobs:
             (job, scope.world),
         )
         return [JobLine(*row) for row in rows[-KEPT_LINES:]]
+
+
+def _alike(
+    connection: apsw.Connection, scope: Scope, kind: str, request: str, since: float | None
+) -> Job | None:
+    """Return a job that makes another of its kind needless."""
+    rows = fetch(
+        connection,
+        f"""{SELECT_JOBS} AND j.kind = ? AND ((j.state = 'queued' AND j.request = ?)
+              OR j.created_at >= ?) ORDER BY j.key DESC LIMIT 1""",
+        (scope.world, kind, request, since),
+    )
+    return job_of(rows[0]) if rows else None

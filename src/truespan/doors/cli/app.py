@@ -43,6 +43,10 @@ Domain = Annotated[
     str | None, typer.Option("--domain", "-d", help="Ask this domain; it chooses the world.")
 ]
 Fused = Annotated[bool, typer.Option("--fused", help="Let the words of the query count as well.")]
+Here = Annotated[
+    bool, typer.Option("--here", help="Do it in this process even where there are workers.")
+]
+NoFollow = Annotated[bool, typer.Option("--no-follow", help="Leave once workers have the job.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -156,18 +160,6 @@ def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson 
     say(to_json(result) if as_json else show_worlds(listed))
 
 
-@app.command()
-def repair(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson = False) -> None:
-    """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
-    from truespan.doors.cli.show import show_repairs
-
-    with open_at(library) as opened:
-        reports = {chosen.name: chosen.repair() for chosen in _chosen(opened, world)}
-        # A world that was deleted has nobody left to repair it.
-        opened.erase()
-    say(to_json(reports) if as_json else show_repairs(reports))
-
-
 def say(text: str) -> None:
     """Print to standard output."""
     typer.echo(text)
@@ -208,7 +200,8 @@ def _make_world(library: Library, name: str) -> None:
         return
 
 
-def _chosen(library: Library, world: str | None) -> list[World]:
+def chosen_worlds(library: Library, world: str | None) -> list[World]:
+    """Return the world that is named, or all."""
     if world is not None:
         return [library.world(world)]
     return [library.world(entry.id) for entry in library.worlds()]

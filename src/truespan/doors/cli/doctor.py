@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truespan.doors.cli.app import AnyWorld, AsJson, LibraryPath, app, open_at, say
+from truespan.doors.cli.app import (
+    AnyWorld,
+    AsJson,
+    LibraryPath,
+    NoFollow,
+    app,
+    chosen_worlds,
+    open_at,
+    say,
+)
 from truespan.doors.wire import EXIT_UNHEALTHY, to_json
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidConfiguration, InvalidSettings
 
 if TYPE_CHECKING:
+    from truespan.engine.library import Library
     from truespan.upkeep.doctor import Plan
 
 MOST_SAMPLES = 1_000_000
@@ -38,6 +48,10 @@ def doctor(
     self_test: Annotated[
         bool, typer.Option("--self-test/--no-self-test", help="Try the walls between worlds.")
     ] = True,
+    background: Annotated[
+        bool, typer.Option("--background", help="Have workers look, at each world as a job.")
+    ] = False,
+    no_follow: NoFollow = False,
     as_json: AsJson = False,
 ) -> int:
     """Look for whatever is wrong and show a plan; the store is what is believed."""
@@ -46,6 +60,14 @@ def doctor(
 
     if apply and plan_file is not None and world is not None:
         raise InvalidSettings("A plan file says itself which worlds it is for.")
+    if background and plan_file is not None:
+        raise InvalidSettings("What is found in the background is told by its job, not by a file.")
+    if background:
+        with open_at(library) as opened:
+            return _in_background(
+                opened, world, as_json=as_json, leave=no_follow,
+                apply=apply, embed_sample=embed_sample or 0, self_test=self_test,
+            )  # fmt: skip
     with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
         if apply and plan_file is not None:
             plan = _read(plan_file)
@@ -65,6 +87,31 @@ def doctor(
         return 0 if plan.healthy else EXIT_UNHEALTHY
     say(to_json(treated(treatment)) if as_json else show_treatment(treatment))
     return 0 if treatment.left.healthy and not plan.problems else EXIT_UNHEALTHY
+
+
+def _in_background(
+    opened: Library,
+    world: str | None,
+    *,
+    as_json: bool,
+    leave: bool,
+    apply: bool,
+    embed_sample: int,
+    self_test: bool,
+) -> int:
+    """Have workers look at each world that holds anything, and follow them."""
+    from truespan.doors.cli.follow import followed_upkeep
+
+    if not opened.has_workers:
+        raise InvalidConfiguration(
+            "This library has no workers: its store is a file.", advice="Leave --background out."
+        )
+    jobs = [
+        (one, one.submit_doctor(apply=apply, embed_sample=embed_sample, self_test=self_test))
+        for one in chosen_worlds(opened, world)
+        if one.generations.list()
+    ]
+    return followed_upkeep(jobs, as_json=as_json, leave=leave)
 
 
 def _write(path: Path, plan: Plan) -> None:

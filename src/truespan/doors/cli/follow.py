@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from truespan.doors.cli.app import say
 from truespan.doors.cli.progress import progress_bar
-from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, to_json
+from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, EXIT_UNHEALTHY, to_json
 from truespan.errors import Interrupted
 from truespan.ingest.report import Progress
-from truespan.model.job import DocumentState, Job, JobState
+from truespan.model.job import DocumentState, Job, JobLine, JobState
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
@@ -32,6 +33,44 @@ def followed(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
         sys.stderr.write(f"Workers have it as job {job.id}.\n")
     ended = _ended(world, job, hidden=as_json)
     return _told(world, ended, as_json)
+
+
+def followed_upkeep(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: bool) -> int:
+    """Show how upkeep of one world after the other goes on, unless its follower is to leave.
+
+    Raises:
+        Interrupted: whoever follows it stopped; the jobs go on.
+    """
+    if leave:
+        ids = ", ".join(job.id for _, job in jobs)
+        told = to_json({"jobs": [{"job": job} for _, job in jobs]})
+        say(told if as_json else f"Workers have it as {ids}.")
+        return 0
+    codes, members = [0], []
+    for world, job in jobs:
+        if not as_json:
+            sys.stderr.write(f"World {world.name}: workers have it as job {job.id}.\n")
+        ended = _ended(world, job, hidden=as_json)
+        lines = world.jobs.lines(job.id)
+        members.append({"job": ended, "log": lines})
+        codes.append(_upkeep_code(ended, lines))
+        if not as_json:
+            from truespan.doors.cli.show_ingest import show_one_job
+
+            say(show_one_job(ended, [], lines))
+    if as_json:
+        say(to_json({"jobs": members}))
+    return max(codes, key=_SEVERITY.index)
+
+
+_SEVERITY = (0, EXIT_UNHEALTHY, EXIT_REFUSED)
+
+
+def _upkeep_code(job: Job, lines: Sequence[JobLine]) -> int:
+    """Return how a job of upkeep ended: well, with something that is left to do, or not at all."""
+    if job.state is not JobState.DONE:
+        return EXIT_REFUSED
+    return EXIT_UNHEALTHY if any(line.level != "info" for line in lines) else 0
 
 
 def _ended(world: World, job: Job, *, hidden: bool) -> Job:

@@ -10,8 +10,10 @@ import typer
 
 from truespan.doors.cli.app import (
     AsJson,
+    Here,
     LibraryPath,
     MaybeWorld,
+    NoFollow,
     WorldName,
     app,
     named_world,
@@ -81,12 +83,8 @@ def ingest(
     golden: Annotated[
         str | None, typer.Option(help="Golden queries that --update-alias must not find less of.")
     ] = None,
-    here: Annotated[
-        bool, typer.Option("--here", help="Do it in this process even where there are workers.")
-    ] = False,
-    no_follow: Annotated[
-        bool, typer.Option("--no-follow", help="Leave once workers have the job.")
-    ] = False,
+    here: Here = False,
+    no_follow: NoFollow = False,
     as_json: AsJson = False,
 ) -> int:
     """Carry files, folders or what a manifest names into a world. Interrupted, it goes on."""
@@ -216,16 +214,23 @@ def resume_job(
     job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
 ) -> int:
     """Go on with a job that was interrupted, was cancelled or failed."""
+    from truespan.doors.cli.follow import followed_upkeep
     from truespan.doors.cli.generations import finish_reindex
     from truespan.doors.cli.progress import progress_bar
     from truespan.engine.generations import KIND as REINDEX
+    from truespan.engine.upkeep_orders import UPKEEP
 
-    with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
+    with open_at(library) as opened:
         chosen: World = opened.world(world)
-        if chosen.jobs.get(job).kind == REINDEX:
-            return finish_reindex(chosen.generations.resume(job, on_progress), as_json)
-        on_prune = None if as_json else _say_doomed
-        report = chosen.resume(job, on_progress=on_progress, on_prune=on_prune)
+        kind = chosen.jobs.get(job).kind
+        if kind in UPKEEP:
+            again = chosen.submit_resume(job)
+            return followed_upkeep([(chosen, again)], as_json=as_json, leave=False)
+        with progress_bar(hidden=as_json) as on_progress:
+            if kind == REINDEX:
+                return finish_reindex(chosen.generations.resume(job, on_progress), as_json)
+            on_prune = None if as_json else _say_doomed
+            report = chosen.resume(job, on_progress=on_progress, on_prune=on_prune)
     return _finish(report, as_json)
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from truespan.doors.cli.show import counted, table
+from truespan.engine.upkeep_orders import UPKEEP
 from truespan.ingest.embed.prices import LOOKED_UP, elsewhere
 from truespan.ingest.plan import DryRun, Fate
 from truespan.ingest.report import IngestReport
@@ -117,11 +118,12 @@ def show_job_line(job: Job) -> str:
     """Show how a job stands."""
     counts = job.counts
     began = datetime.fromtimestamp(job.created_at, UTC).strftime("%Y-%m-%d %H:%M")
-    line = (
-        f"{job.id}  {began}  {job.kind} {job.state} ({job.phase}), {counts.fraction:.0%}: "
-        f"{counts.documents} of {counted(counts.documents_total, 'document')}, "
-        f"{counted(counts.chunks, 'chunk')}, {counts.embedded} embedded"
-    )
+    line = f"{job.id}  {began}  {job.kind} {job.state} ({job.phase}), {counts.fraction:.0%}"
+    if job.kind not in UPKEEP:
+        line += (
+            f": {counts.documents} of {counted(counts.documents_total, 'document')}, "
+            f"{counted(counts.chunks, 'chunk')}, {counts.embedded} embedded"
+        )
     if counts.failed:
         line += f", {counts.failed} failed"
     return f"{line}, {job.error}" if job.error else line
@@ -134,9 +136,10 @@ def show_one_job(job: Job, documents: Sequence[JobDocument], lines: Sequence[Job
         for document in documents[:MOST_ROWS]
     ]
     more = len(documents) - MOST_ROWS
-    shown = [show_job_line(job), "", *(table(rows) if rows else [])]
+    shown = [show_job_line(job), *(["", *table(rows)] if rows else [])]
     shown += [f"... and {more} more"] if more > 0 else []
-    shown += ["", *(f"{_clock(line.at)} {line.level}: {line.line}" for line in lines[-20:])]
+    last = lines if job.kind in UPKEEP else lines[-20:]
+    shown += ["", *(f"{_clock(line.at)} {line.level}: {line.line}" for line in last)]
     return "\n".join(shown).rstrip()
 
 

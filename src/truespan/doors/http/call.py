@@ -65,6 +65,8 @@ class Events:
 
     events: Iterator[Event]
     headers: tuple[tuple[str, str], ...] = ()
+    leave: Callable[[], object] = bool
+    """Tells whatever is waited for in their making that nobody wants them any more."""
 
 
 @dataclass(frozen=True, slots=True)

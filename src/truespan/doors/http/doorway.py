@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,14 +22,15 @@ from truespan.doors.http.uploads import opened, read_form
 from truespan.errors import InvalidSettings, MethodNotAllowed, Overloaded, TruespanError
 from truespan.model.replay import ReplayKey
 from truespan.model.token import Principal
+from truespan.ports.leaving import Leaving, asked_by
 
 if TYPE_CHECKING:
     from truespan.doors.http.pool import Pool
     from truespan.engine.library import Library
 
 _ENCODER = msgspec.json.Encoder()
-_NEVER = threading.Event()
-"""Never set: where nobody looks whether the caller is still there."""
+_NEVER = Leaving()
+"""Never leaves: where nobody looks whether the caller is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +143,19 @@ class Doorway:
 
         It stops when whoever asked has gone, or was told that it took too long.
         """
-        gone = threading.Event()
+        gone = Leaving()
         leaving = asyncio.create_task(_leaves(receive, gone))
         try:
-            return await self._house.streams.run(
+            given = await self._house.streams.run(
                 partial(self._asked, message, gone), seconds=self._house.limits.seconds
             )
+        except BaseException:
+            gone.leave()
+            raise
         finally:
-            gone.set()
             leaving.cancel()
+        # Whoever sends the pieces hears next whether somebody still wants them.
+        return replace(given, leave=gone.leave) if isinstance(given, Events) else given
 
     async def _uploaded(self, message: Message, receive: Receive) -> Given:
         """Take an upload; whoever may not is told so before the bytes come."""
@@ -179,7 +183,7 @@ class Doorway:
 
         return await pool.run(taken, seconds=limits.seconds)
 
-    def _asked(self, message: Message, gone: threading.Event) -> Given:
+    def _asked(self, message: Message, gone: Leaving) -> Given:
         """Admit the caller and ask the engine. This and all below runs in a thread."""
         if message.call.open:
             return self._answered(message, LOCAL, gone)
@@ -195,14 +199,15 @@ class Doorway:
 
         return Followed(look, given.first)
 
-    def _answered(self, message: Message, principal: Principal, gone: threading.Event) -> Given:
+    def _answered(self, message: Message, principal: Principal, gone: Leaving) -> Given:
         call, asked = message.call, self._request(message, principal, gone)
         key = message.header(b"idempotency-key") if call.writes else None
         if key is None:
-            return _encoded(call.run(asked))
+            with asked_by(gone):
+                return _encoded(call.run(asked))
         return _once(asked.library, principal, key, message, lambda: call.run(asked))
 
-    def _request(self, message: Message, principal: Principal, gone: threading.Event) -> Asked:
+    def _request(self, message: Message, principal: Principal, gone: Leaving) -> Asked:
         return Asked(
             library=self._house.library.under(principal.authority),
             principal=principal,
@@ -211,7 +216,7 @@ class Doorway:
             query=message.query,
             domain=message.header(b"x-rag-domain") if message.call.domains else None,
             default_world=self._house.default_world,
-            gone=gone.is_set,
+            gone=lambda: gone.has_left,
         )
 
     async def _send(self, given: Given, receive: Receive, send: Send) -> None:
@@ -267,11 +272,11 @@ async def send_reply(reply: Reply, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _leaves(receive: Receive, gone: threading.Event) -> None:
+async def _leaves(receive: Receive, gone: Leaving) -> None:
     """Notice that whoever asked has gone."""
     while (await receive())["type"] != "http.disconnect":
         continue
-    gone.set()
+    gone.leave()
 
 
 def _encoded(given: Given) -> Given:

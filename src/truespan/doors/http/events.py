@@ -35,7 +35,7 @@ async def send_events(
         loop.call_soon_threadsafe(queue.put_nowait, event)
 
     await _begin(send, given.headers)
-    leaving = asyncio.create_task(_until_left(receive, gone, ending))
+    leaving = asyncio.create_task(_until_left(receive, gone, ending, given.leave))
     making = asyncio.ensure_future(pool.run(partial(_make, given, tell, gone, on_bug)))
     try:
         while (event := await _next(queue, making)) is not None:
@@ -44,6 +44,7 @@ async def send_events(
         await _tell(send, _problem(error))
     finally:
         gone.set()
+        given.leave()
         leaving.cancel()
     await _end(send)
 
@@ -111,7 +112,12 @@ async def send_followed(
     await _end(send)
 
 
-async def _until_left(receive: Receive, gone: threading.Event, ending: asyncio.Event) -> None:
+async def _until_left(
+    receive: Receive,
+    gone: threading.Event,
+    ending: asyncio.Event,
+    leave: Callable[[], object] = bool,
+) -> None:
     """Notice that the client has gone, or that the server is about to."""
 
     async def left() -> None:
@@ -122,6 +128,7 @@ async def _until_left(receive: Receive, gone: threading.Event, ending: asyncio.E
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         gone.set()
+        leave()
     finally:
         for task in tasks:
             task.cancel()

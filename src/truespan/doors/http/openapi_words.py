@@ -143,6 +143,8 @@ LINKS: dict[str, dict[str, dict[str, str]]] = {
     "createWorld": {"showWorld": _MADE, "listDocuments": _MADE, "deleteWorld": _MADE},
     "uploadDocuments": {"showJob": _JOB, "followJob": _JOB, "cancelJob": _JOB},
     "reindex": {"showJob": _JOB, "followJob": _JOB, "cancelJob": _JOB},
+    "repairWorld": {"showJob": _JOB, "followJob": _JOB, "cancelJob": _JOB},
+    "examineWorld": {"showJob": _JOB, "followJob": _JOB, "cancelJob": _JOB},
     "resumeJob": {"showJob": _JOB, "followJob": _JOB},
 }
 """Where a reply leads: which calls it has the parameters of."""

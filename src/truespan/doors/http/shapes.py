@@ -54,6 +54,12 @@ class NewGeneration(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     chunking: Label | None = None
 
 
+class Visit(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the doctor is to do: look, or look and mend."""
+
+    apply: bool = False
+
+
 class AliasMove(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which alias is moved: a domain's, or the world's own."""
 

@@ -1,14 +1,21 @@
-"""Jobs: listed, followed, cancelled, taken up again."""
+"""Jobs: listed, followed, cancelled, taken up again; and those of upkeep, begun."""
 
 from __future__ import annotations
 
 from truespan.doors.http import shapes
 from truespan.doors.http.call import EVENTS, Asked, Call, Event, Followed, Reply
 from truespan.engine.library import World
-from truespan.errors import JobNotFound, JobNotResumable, NotAllowed, WorldNotFound
+from truespan.errors import (
+    InvalidSettings,
+    JobNotFound,
+    JobNotResumable,
+    NotAllowed,
+    WorldNotFound,
+)
 from truespan.model.job import Job
 
 _ERRORS = (WorldNotFound, JobNotFound, NotAllowed)
+_UPKEEP = (WorldNotFound, NotAllowed, InvalidSettings)
 
 
 def _list(asked: Asked) -> Reply:
@@ -45,6 +52,16 @@ def _cancel(asked: Asked) -> Reply:
 def _resume(asked: Asked) -> Reply:
     world = asked.world()
     return accepted(world, world.submit_resume(asked.path["job"]))
+
+
+def _repair(asked: Asked) -> Reply:
+    world = asked.world()
+    return accepted(world, world.submit_repair())
+
+
+def _examine(asked: Asked) -> Reply:
+    world = asked.world()
+    return accepted(world, world.submit_doctor(apply=asked.body.apply))
 
 
 def accepted(world: World, job: Job) -> Reply:
@@ -117,5 +134,33 @@ CALLS = (
         writes=True,
         description="Goes on with a job that was interrupted, was cancelled or failed; what was "
         "done is not done again.",
+    ),
+    Call(
+        "POST",
+        "/v1/worlds/{world}/repair",
+        "repairWorld",
+        "Mend what searches have found; a job does",
+        _repair,
+        shapes.OneJob,
+        status=202,
+        errors=_UPKEEP,
+        writes=True,
+        description="Starts a job that does the repairs of a world that are queued and writes "
+        "what is pending. One that waits already is given instead.",
+    ),
+    Call(
+        "POST",
+        "/v1/worlds/{world}/doctor",
+        "examineWorld",
+        "Compare store and index of a world; a job does",
+        _examine,
+        shapes.OneJob,
+        takes=shapes.Visit,
+        status=202,
+        errors=_UPKEEP,
+        writes=True,
+        example={"apply": False},
+        description="Starts a job that compares store and index of a world both ways, and mends "
+        "what it finds if asked to. What it found is in the lines of the job.",
     ),
 )
