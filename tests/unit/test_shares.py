@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.test_workers import Elsewhere, Works
 from truespan.engine.library import Library, World
+from truespan.engine.queue_check import queue_checks
 from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
 from truespan.ingest.shares import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split
 from truespan.model.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
@@ -349,6 +350,26 @@ def test_orders_of_shares_that_were_lost_are_given_anew(works: Works, folder: Pa
     opened.work(once=True)
 
     assert (world.jobs.get(job.id).state, is_whole(world)) == (JobState.DONE, True)
+
+
+def test_a_job_that_waits_for_its_shares_is_not_told_to_lack_an_order(
+    works: Works, folder: Path
+) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = world.submit_ingest(folder)
+    spread(works, opened, world, job)
+
+    def lost() -> str:
+        checks = queue_checks(opened._parts, [scope_of(world)])
+        return {one.name: one.says for one in checks}["jobs without an order"]
+
+    assert lost() == "none"
+    with works.admin() as admin:
+        admin.execute("DELETE FROM truespan_queue.procrastinate_jobs WHERE id % 2 = 0")
+    assert lost() == str(LEAST_SHARES // 2)
+    opened.work(once=True)
+    assert lost() == "none"
 
 
 def ended(world: World, share: Job, state: JobState) -> None:

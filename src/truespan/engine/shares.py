@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from truespan.engine.parts import Parts
 from truespan.engine.uploads import let_go
-from truespan.model.job import JobOrder, JobState, Urgency
+from truespan.model.job import Job, JobOrder, JobState, Urgency
 from truespan.model.scope import Scope
+
+
+def to_be_ordered(parts: Parts, scope: Scope, job: Job) -> list[str]:
+    """Return for what there has to be an order so that a job ends: it, or its open shares."""
+    if not job.shares:
+        return [job.id]
+    return [one.id for one in parts.store.shares(scope, job.id) if not one.state.is_over] or [
+        job.id
+    ]
 
 
 def order_shares(parts: Parts, scope: Scope, job: str) -> None:
