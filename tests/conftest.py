@@ -29,8 +29,13 @@ def pytest_configure(config: pytest.Config) -> None:
     embedder._IN_USE = {}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is about SQLite where another store was chosen for the whole run."""
+    """Leave out what is about SQLite where another store was chosen for the whole run.
+
+    What the tests claim is gathered first, before anybody else leaves some of them out.
+    """
+    config.stash[promises.CLAIMED] = promises.claims_of(items)
     if config.getoption("--store") != "sqlite":
         for item in items:
             if getattr(item, "originalname", item.name) in ONE:

@@ -31,6 +31,8 @@ HEADER = """\
 
 Claims = dict[str, frozenset[str]]
 """For each collected test, by node id, the ids of the promises it claims to prove."""
+CLAIMED = pytest.StashKey[Claims]()
+"""Where a run keeps what all that it collected claims."""
 
 
 @dataclass(frozen=True, slots=True)

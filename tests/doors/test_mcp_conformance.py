@@ -28,7 +28,7 @@ from starlette.routing import Route
 from tests.doors.mcp_http import running
 from tests.promises import proves
 from truespan.doors.arguments import Arguments, NoArguments
-from truespan.doors.mcp.plain import Shelf
+from truespan.doors.mcp.plain import BookList
 from truespan.doors.mcp.prompts import Prompt
 from truespan.doors.mcp.server import make_server
 from truespan.doors.mcp.tools import READING, Role, Tool
@@ -145,22 +145,22 @@ class _Told:
         return on_stage
 
 
-def _nothing(_subject: Any, _given: Arguments) -> Shelf:
-    return Shelf((), ())
+def _nothing(_subject: Any, _given: Arguments) -> BookList:
+    return BookList((), ())
 
 
-def _refuse(_subject: Any, _given: Arguments) -> Shelf:
+def _refuse(_subject: Any, _given: Arguments) -> BookList:
     raise BlankQuery
 
 
-def _go_through(on_stage: Any, _given: Arguments) -> Shelf:
+def _go_through(on_stage: Any, _given: Arguments) -> BookList:
     for stage in (Stage.VECTOR, Stage.HITS):
         on_stage(stage)
-    return Shelf((), ())
+    return BookList((), ())
 
 
 def _tool(name: str, does: Any) -> Tool:
-    return Tool(name, name, name, NoArguments, Shelf, does, lambda _: ["a text"])
+    return Tool(name, name, name, NoArguments, BookList, does, lambda _: ["a text"])
 
 
 SUITE = Role(

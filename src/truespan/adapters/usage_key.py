@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import secrets
 from hashlib import sha256
 from pathlib import Path
 
-from truespan.errors import InvalidConfiguration
+from truespan.errors import InvalidConfiguration, StorageFull
 
 _LEAST_BYTES = 32
 
@@ -29,6 +30,7 @@ class UsageKey:
 
         Raises:
             InvalidConfiguration: the key cannot be read, or is too short to be one.
+            StorageFull: there is none yet, and no room for one.
         """
         self._key = self._key or self._read()
         spelled = f"{len(world)}:{world}{query}".encode(errors="replace")
@@ -39,7 +41,9 @@ class UsageKey:
             if not self._path.exists():
                 self._make()
             key = self._path.read_bytes().strip()
-        except OSError:
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageFull(0, _LEAST_BYTES) from None
             raise InvalidConfiguration(f"The key file {self._path.name} cannot be read.") from None
         if len(key) < _LEAST_BYTES:
             raise InvalidConfiguration(

@@ -11,7 +11,13 @@ from truespan.answer.replay import Replayed, recorded, replayed
 from truespan.answer.respond import Question, Responder
 from truespan.engine.held import HeldWorld
 from truespan.engine.parts import Parts
-from truespan.errors import InternalError, InvalidSettings, NotAllowed, WorldNotFound
+from truespan.errors import (
+    InternalError,
+    InvalidSettings,
+    NotAllowed,
+    StorageFull,
+    WorldNotFound,
+)
 from truespan.model.answer import Answer, AnswerEvent, Finished
 from truespan.model.bundle import Notice
 from truespan.model.decision import Evidence, ModelOutcome
@@ -116,11 +122,15 @@ class Answerer:
         """Return what writes an answered request down.
 
         The query is marked here and now: a key that cannot be read is an error before any model is
-        asked, and not after it has answered.
+        asked, and not after it has answered. One that there is no room for is none: the log could
+        not be written then either.
         """
         rules, parts = self.parts.answers, self.parts
         query = self.query.strip()
-        shown = query if rules.log_queries else parts.mark_query(world.id, query)
+        try:
+            shown = query if rules.log_queries else parts.mark_query(world.id, query)
+        except StorageFull:
+            return lambda *_: (None, (NOT_RECORDED,) if rules.usage_records else ())
 
         def keep(evidence: Evidence, milliseconds: int) -> tuple[str | None, tuple[Notice, ...]]:
             if not rules.usage_records:

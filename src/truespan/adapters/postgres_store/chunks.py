@@ -41,35 +41,45 @@ from truespan.ports import Clock
 
 _PAGE = 512
 
+STATES: Final = "WITH s AS MATERIALIZED (SELECT * FROM states WHERE"
+# States are looked up by themselves, and by ids with a sum, so that this is done first, and vectors
+# one by one. Otherwise the planner walks the whole world, as long as it has no statistics of what
+# has just come in.
+
 _READ: Final = """
+    WITH s AS MATERIALIZED (
+      SELECT * FROM states WHERE chunk_id = ANY(%s) AND generation + 0 = %s
+    )
     SELECT s.chunk_id, s.state, r.state, d.deleted_at, d.number, d.doc_id, r.name, r.title,
       coalesce(r.declared_title, r.stated_title), r.number, s.position, s.start, s.finish,
       s.first_sid, s.last_sid, s.reach, s.kind, s.tokens,
       c.text, c.text_hash, c.overlap_text, c.chapter, c.section, c.page, c.figure,
       c.dedupe_hash, r.tags, r.language, r.version
-    FROM states s
+    FROM s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
     LEFT JOIN chunks c
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
-    WHERE s.chunk_id = ANY(%s) AND s.generation = %s
 """
 
-POINTS: Final = """
+POINTS: Final = """)
     SELECT s.chunk_id, d.number, r.number, s.position, s.text_hash, v.vector,
       s.first_sid, s.last_sid, s.reach, s.kind, r.title, c.chapter, c.section, c.text_hash,
       CASE WHEN %(text)s AND v.vector IS NULL THEN c.text END
-    FROM states s
+    FROM s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
     LEFT JOIN chunks c
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
-    LEFT JOIN vectors v ON v.profile_id = %(profile)s AND v.text_hash = s.text_hash
+    LEFT JOIN LATERAL (
+      SELECT vector FROM vectors WHERE profile_id = %(profile)s AND text_hash = s.text_hash LIMIT 1
+    ) v ON true
 """
 
-_OF_REVISION: Final = """
-    WHERE s.revision = %(revision)s AND s.generation = %(generation)s AND s.state = %(state)s
-      AND s.position > %(after)s ORDER BY s.position LIMIT %(limit)s
+_OF_REVISION: Final = f"""
+    {STATES} revision = %(revision)s AND generation = %(generation)s AND state = %(state)s
+      AND position > %(after)s ORDER BY position LIMIT %(limit)s
+    {POINTS} ORDER BY s.position
 """
 
 
@@ -99,7 +109,7 @@ class PostgresChunks:
             require_world(session, scope.world)
             rows = fetch(
                 session,
-                f"{POINTS} {_OF_REVISION}",
+                _OF_REVISION,
                 {
                     "text": True,
                     "profile": scope.profile.id,
@@ -132,7 +142,7 @@ class PostgresChunks:
                 "after": -1,
                 "limit": _PAGE,
             }
-            while rows := self._connections.query(scope.world, f"{POINTS} {_OF_REVISION}", asked):
+            while rows := self._connections.query(scope.world, _OF_REVISION, asked):
                 yield [pending_chunk(row) for row in rows]
                 asked["after"] = rows[-1][3]
 

@@ -129,13 +129,20 @@ class Connections:
 
     def vacuum(self) -> bool:
         """Have deleted rows removed from the tables of worlds; say whether our role may ask so."""
+        return self._maintain("VACUUM")
+
+    def analyze(self) -> bool:
+        """Have the server look at how much its tables hold; say whether our role may ask so."""
+        return self._maintain("ANALYZE")
+
+    def _maintain(self, statement: LiteralString) -> bool:
         try:
             with mapped_errors(), connected(self._address.url, "store_url") as session:
                 # Before that version nobody but their owner may maintain tables.
                 if session.info.server_version < _MAINTAINED_SINCE or not _maintains(session):
                     return False
                 # Tables that are not ours to maintain are passed over by the server itself.
-                session.execute("VACUUM")
+                session.execute(statement)
                 return True
         except InvalidConfiguration as error:
             # The address was good when the store was opened.

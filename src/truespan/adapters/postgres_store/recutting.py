@@ -22,7 +22,7 @@ from truespan.model.chunk import ChunkKind, CutChunk
 from truespan.model.document import Recuttable, RevisionRef
 from truespan.model.ids import TextHash, hash_bytes
 from truespan.model.profile import STANDARD_CHUNKING, read_chunking
-from truespan.model.scope import Scope
+from truespan.model.scope import Scope, Unlimited
 from truespan.model.text import PageStart, Place, Sentence
 
 _FIGURES: Final = """
@@ -35,6 +35,14 @@ _FIGURES: Final = """
     ORDER BY s.position
 """
 
+_UNCUT: Final = """
+    SELECT d.number, r.number FROM documents d
+    JOIN revisions r ON r.document = d.key AND r.state IN ('active', 'staged')
+    WHERE d.deleted_at IS NULL
+      AND NOT EXISTS (SELECT 1 FROM tallies t WHERE t.revision = r.key AND t.generation = %s)
+"""
+_AMONG: Final = "AND d.number = ANY(%s)"
+
 
 class PostgresRecutting:
     """The part of the store that gives a generation its own chunks of what is there."""
@@ -43,15 +51,12 @@ class PostgresRecutting:
 
     def uncut(self, scope: Scope) -> list[RevisionRef]:
         """Return revisions, staged or in force, that the generation has no chunks of."""
-        rows = self._connections.query(
-            scope.world,
-            """SELECT d.number, r.number FROM documents d
-               JOIN revisions r ON r.document = d.key AND r.state IN ('active', 'staged')
-               WHERE d.deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM tallies t
-                 WHERE t.revision = r.key AND t.generation = %s)
-               ORDER BY 1, 2""",
-            (scope.generation.number,),
-        )
+        generation = scope.generation.number
+        if isinstance(scope.documents, Unlimited):
+            rows = self._connections.query(scope.world, f"{_UNCUT} ORDER BY 1, 2", (generation,))
+        else:
+            bound = (generation, [*scope.documents])
+            rows = self._connections.query(scope.world, f"{_UNCUT} {_AMONG} ORDER BY 1, 2", bound)
         return [RevisionRef(*row) for row in rows]
 
     def recuttable(self, scope: Scope, revision: RevisionRef) -> Recuttable | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from truespan.adapters.postgres_store.chunks import POINTS
+from truespan.adapters.postgres_store.chunks import POINTS, STATES
 from truespan.adapters.postgres_store.connection import (
     Connections,
     Row,
@@ -75,8 +75,8 @@ class PostgresScrub:
         for part in _batches(ids):
             rows = self._connections.query(
                 scope.world,
-                f"""{POINTS} WHERE s.chunk_id = ANY(%(ids)s) AND s.generation = %(generation)s
-                      AND s.state = 'embedded' AND r.state <> 'retired'""",
+                f"""{STATES} chunk_id = ANY(%(ids)s) AND generation + 0 = %(generation)s
+                      AND state = 'embedded' {POINTS} WHERE r.state <> 'retired'""",
                 {
                     "text": False,
                     "profile": scope.profile.id,

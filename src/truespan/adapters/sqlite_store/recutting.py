@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Sequence
 
@@ -16,7 +17,7 @@ from truespan.model.chunk import ChunkKind, CutChunk
 from truespan.model.document import Recuttable, RevisionRef
 from truespan.model.ids import TextHash, hash_bytes
 from truespan.model.profile import STANDARD_CHUNKING, read_chunking
-from truespan.model.scope import Scope
+from truespan.model.scope import Scope, Unlimited
 from truespan.model.text import PageStart, Place, Sentence
 
 _FIGURES = """
@@ -29,6 +30,14 @@ _FIGURES = """
     ORDER BY s.position
 """
 
+_UNCUT = """
+    SELECT d.number, r.number FROM documents d
+    JOIN revisions r ON r.document = d.key AND r.state IN ('active', 'staged')
+    WHERE d.world = (SELECT key FROM worlds WHERE id = ?) AND d.deleted_at IS NULL
+      AND NOT EXISTS (SELECT 1 FROM tallies t WHERE t.revision = r.key AND t.generation = ?)
+"""
+_AMONG = " AND d.number IN (SELECT value FROM json_each(?))"
+
 
 class SqliteRecutting:
     """The part of the store that gives a generation its own chunks of what is there."""
@@ -37,15 +46,10 @@ class SqliteRecutting:
 
     def uncut(self, scope: Scope) -> list[RevisionRef]:
         """Return revisions, staged or in force, that the generation has no chunks of."""
-        rows = self._connections.query(
-            """SELECT d.number, r.number FROM documents d
-               JOIN revisions r ON r.document = d.key AND r.state IN ('active', 'staged')
-               WHERE d.world = (SELECT key FROM worlds WHERE id = ?) AND d.deleted_at IS NULL
-                 AND NOT EXISTS (SELECT 1 FROM tallies t
-                   WHERE t.revision = r.key AND t.generation = ?)
-               ORDER BY 1, 2""",
-            (scope.world, scope.generation.number),
-        )
+        asked, bound = _UNCUT, [scope.world, scope.generation.number]
+        if not isinstance(scope.documents, Unlimited):
+            asked, bound = asked + _AMONG, [*bound, json.dumps([*scope.documents])]
+        rows = self._connections.query(f"{asked} ORDER BY 1, 2", tuple(bound))
         return [RevisionRef(*row) for row in rows]
 
     def recuttable(self, scope: Scope, revision: RevisionRef) -> Recuttable | None:

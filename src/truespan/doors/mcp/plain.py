@@ -14,7 +14,7 @@ from truespan.reading.positions import Whereabouts
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class BookList:
     """The books in which the reader has a position."""
 
     books: tuple[Whereabouts, ...]
@@ -22,7 +22,7 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BookPlace:
     """How far the reader is in one book; null when no position is recorded."""
 
     position: Whereabouts | None
@@ -59,19 +59,19 @@ def blocks_of_search(result: SearchResult) -> list[str]:
     return _blocks(result.context, account, result.warnings)
 
 
-def blocks_of_shelf(shelf: Shelf) -> list[str]:
+def blocks_of_books(listed: BookList) -> list[str]:
     """Return one block a book."""
-    books = [_standing(book) for book in shelf.books]
-    return [*books, *(notice.message for notice in shelf.warnings)]
+    books = [_told(book) for book in listed.books]
+    return [*books, *(notice.message for notice in listed.warnings)]
 
 
-def blocks_of_standing(standing: Standing) -> list[str]:
+def blocks_of_place(place: BookPlace) -> list[str]:
     """Return where the reader is."""
-    found = [_standing(standing.position)] if standing.position else []
-    return [*found, *(notice.message for notice in standing.warnings)]
+    found = [_told(place.position)] if place.position else []
+    return [*found, *(notice.message for notice in place.warnings)]
 
 
-def _standing(place: Whereabouts) -> str:
+def _told(place: Whereabouts) -> str:
     lines = [f"{place.title} ({place.source}, doc_id {place.doc_id})"]
     lines.append("the current book" if place.current else "not the current book")
     lines.append(f"read up to sentence {place.sid}" if place.sid >= 0 else "nothing read yet")

@@ -62,7 +62,7 @@ class Described:
     outline: tuple[OutlineEntry, ...] = ()
 
 
-class Shelf(Protocol):
+class Holdings(Protocol):
     """How a role names its documents, tells of one, and gives sentences of it."""
 
     def listed(self, subject: Any) -> Sequence[Listed]: ...
@@ -137,7 +137,7 @@ def templates() -> dict[str, Any]:
     }
 
 
-def page_of_resources(shelf: Shelf, cursor: str | None, subject: Any) -> dict[str, Any]:
+def page_of_resources(shelf: Holdings, cursor: str | None, subject: Any) -> dict[str, Any]:
     """Return some of the documents in their order, and where the next ones begin.
 
     Raises:
@@ -164,7 +164,7 @@ def _entry(listed: Listed) -> dict[str, Any]:
     }
 
 
-def read_resource(shelf: Shelf, uri: str, subject: Any) -> dict[str, Any]:
+def read_resource(shelf: Holdings, uri: str, subject: Any) -> dict[str, Any]:
     """Return what stands at an address.
 
     Raises:
@@ -217,7 +217,7 @@ def _absent() -> CallerError:
     return CallerError("There is no such resource, or none that may be read here.")
 
 
-def completed(shelf: Shelf, name: str, begun: str, subject: Any) -> dict[str, Any]:
+def completed(shelf: Holdings, name: str, begun: str, subject: Any) -> dict[str, Any]:
     """Return how an argument could go on: only documents have names that can be guessed at."""
     values: list[str] = []
     if name in ("doc_id", "book"):

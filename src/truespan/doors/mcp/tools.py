@@ -11,7 +11,7 @@ import msgspec
 from truespan.doors import arguments as given
 from truespan.doors.mcp import plain
 from truespan.doors.mcp.prompts import OWNING_PROMPTS, READING_PROMPTS, Prompt
-from truespan.doors.mcp.resources import ReaderShelf, Shelf, WorldShelf
+from truespan.doors.mcp.resources import Holdings, ReaderShelf, WorldShelf
 from truespan.doors.mcp.schema import schema_of_arguments, schema_of_result
 from truespan.errors import PositionNotFound
 from truespan.model.bundle import ContextBundle, Notice, SearchResult
@@ -62,20 +62,20 @@ class Role:
     name: str
     instructions: str
     tools: Sequence[Tool]
-    shelf: Shelf
+    shelf: Holdings
     prompts: Sequence[Prompt]
 
 
-def _list_books(reader: Reader, _: given.NoArguments) -> plain.Shelf:
+def _list_books(reader: Reader, _: given.NoArguments) -> plain.BookList:
     books = tuple(reader.books())
-    return plain.Shelf(books, () if books else (NO_POSITION,))
+    return plain.BookList(books, () if books else (NO_POSITION,))
 
 
-def _get_reading_position(reader: Reader, asked: given.PositionArguments) -> plain.Standing:
+def _get_reading_position(reader: Reader, asked: given.PositionArguments) -> plain.BookPlace:
     try:
-        return plain.Standing(reader.where(asked.book), ())
+        return plain.BookPlace(reader.where(asked.book), ())
     except PositionNotFound:
-        return plain.Standing(None, (NO_POSITION,))
+        return plain.BookPlace(None, (NO_POSITION,))
 
 
 def _retrieve_context(reader: Reader, asked: given.ReadingArguments) -> ContextBundle:
@@ -101,18 +101,18 @@ READING = Role(
             "List the books in which the reader has a reading position: the last sentence read, "
             "its chapter, and the chapters reached so far.",
             given.NoArguments,
-            plain.Shelf,
+            plain.BookList,
             _list_books,
-            plain.blocks_of_shelf,
+            plain.blocks_of_books,
         ),
         Tool(
             "get_reading_position",
             "Get the reading position",
             "Tell how far the reader is in the current book, or in a named one.",
             given.PositionArguments,
-            plain.Standing,
+            plain.BookPlace,
             _get_reading_position,
-            plain.blocks_of_standing,
+            plain.blocks_of_place,
         ),
         Tool(
             "retrieve_context",

@@ -1,0 +1,72 @@
+"""A disk that is really full: what only wants to note something down stops nobody from reading."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.answers import QUESTION, study
+from truespan.adapters.usage_key import UsageKey
+from truespan.engine.library import Library
+from truespan.errors import StorageFull
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a few pages, all of them taken, which only the super-user can make."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("a small disk can only be mounted by the super-user")
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this system does not let the super-user mount a small disk")
+    try:
+        with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
+            while True:
+                ballast.write(bytes(4096))
+        assert shutil.disk_usage(disk).free == 0
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_key_for_which_there_is_no_room_leaves_nothing_behind_and_is_made_later(
+    full_disk: Path,
+) -> None:
+    key = UsageKey(full_disk / "usage.key")
+
+    with pytest.raises(StorageFull):
+        key.mark("world", "query")
+
+    assert [path.name for path in full_disk.iterdir()] == ["ballast"]
+    (full_disk / "ballast").unlink()
+    assert key.mark("world", "query") == UsageKey(full_disk / "usage.key").mark("world", "query")
+
+
+def test_an_answer_that_cannot_be_written_down_is_given_and_says_so(
+    full_disk: Path, tmp_path: Path
+) -> None:
+    made = study(tmp_path / "library")
+    made.scores(0.9)
+    mark = UsageKey(full_disk / "usage.key").mark
+    world = Library(replace(made.library._parts, mark_query=mark)).world("world")
+
+    answer = world.answer(QUESTION)
+
+    assert "usage_not_recorded" in {notice.code for notice in answer.warnings}
+    assert world.usage() == []
+    (full_disk / "ballast").unlink()
+    assert "usage_not_recorded" not in {notice.code for notice in world.answer(QUESTION).warnings}
+    assert len(world.usage()) == 1
+    made.library.close()
