@@ -8,18 +8,26 @@ from pathlib import Path
 
 import pytest
 
+from tests.spreading import (
+    DOCUMENTS,
+    PER_SHARE,
+    embedded_once,
+    is_whole,
+    scope_of,
+    shares_of,
+    spread,
+    uploads_kept,
+    written,
+)
 from tests.unit.test_workers import Elsewhere, Works
-from truespan.engine.library import Library, World
+from truespan.engine.library import World
 from truespan.engine.queue_check import queue_checks
 from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
-from truespan.ingest.shares import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split
+from truespan.ingest.embed.drift import PROBES
+from truespan.ingest.shares import LEAST_SHARES
 from truespan.model.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
-from truespan.model.scope import Scope
-from truespan.model.source import Source
 from truespan.model.upload import Upload
-
-DOCUMENTS = 24
-PER_SHARE = DOCUMENTS // LEAST_SHARES
+from truespan.ports import EmbeddingLimits
 
 
 @pytest.fixture
@@ -37,53 +45,6 @@ def folder(tmp_path: Path) -> Path:
     for number in range(DOCUMENTS):
         written(found, number)
     return found
-
-
-def written(folder: Path, number: int) -> Path:
-    path = folder / f"{number:02}.txt"
-    path.write_text(f"Book {number} tells of harbour {number} by night. It ends at pier {number}.")
-    return path
-
-
-def scope_of(world: World) -> Scope:
-    scope = world._scope()
-    assert scope is not None
-    return scope
-
-
-def shares_of(world: World, job: Job) -> list[Job]:
-    return world._parts.store.shares(scope_of(world), job.id)
-
-
-def spread(works: Works, opened: Library, world: World, job: Job) -> list[Job]:
-    """Carry out the first order alone, which cuts the job into shares."""
-    stop = threading.Event()
-    order = opened._parts.store.spread_job
-
-    def and_stop(*args: object, **named: object) -> list[Job]:
-        stop.set()
-        return order(*args, **named)  # type: ignore[arg-type]
-
-    opened._parts.store.spread_job = and_stop  # type: ignore[method-assign]
-    assert opened.work(stopping=stop.is_set) == 1
-    del opened._parts.store.spread_job
-    assert len(works.orders()) == LEAST_SHARES
-    return shares_of(world, job)
-
-
-def uploads_kept(works: Works) -> int:
-    found = [path for path in (works.folder / "uploads").rglob("*") if path.is_file()]
-    return sum(path.read_bytes().startswith(b"Tale") for path in found)
-
-
-def embedded_once(works: Works) -> bool:
-    return len(works.embedder.documents) == len(set(works.embedder.documents)) >= DOCUMENTS
-
-
-def is_whole(world: World) -> bool:
-    documents = world.documents()
-    assert all(one.embedded == one.chunks > 0 for one in documents)
-    return len(documents) == DOCUMENTS
 
 
 def test_a_folder_is_cut_into_shares_and_the_job_is_what_they_add_up_to(
@@ -109,6 +70,20 @@ def test_a_folder_is_cut_into_shares_and_the_job_is_what_they_add_up_to(
     assert (shares_of(world, job), works.orders()) == ([], [])
     assert is_whole(world)
     assert embedded_once(works)
+
+
+def test_a_worker_looks_at_a_providers_model_once_for_all_shares_of_a_job(
+    works: Works, folder: Path
+) -> None:
+    works.embedder.limits = EmbeddingLimits(items=16, in_flight=1, joint=True)
+    opened = works.open()
+    world = opened.create_world("world")
+    world.submit_ingest(folder)
+
+    opened.work(once=True)
+
+    assert {works.embedder.documents.count(text) for text in PROBES.values()} == {1}
+    assert is_whole(world)
 
 
 def test_one_source_is_not_spread(works: Works, folder: Path) -> None:
@@ -498,26 +473,3 @@ def test_two_jobs_that_name_the_same_files_do_not_carry_them_in_at_once(
     assert is_whole(world)
     assert embedded_once(works)
     assert works.orders() == []
-
-
-def source(size: int, number: int = 0) -> Source:
-    return Source(f"/{number}", f"{number}", f"{number}", size)
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 40, 127, 128, 1000])
-def test_shares_are_runs_of_sources_that_are_neither_few_nor_large(count: int) -> None:
-    sources = [source(100, number) for number in range(count)]
-    shares = split(sources)
-
-    assert [one for share in shares for one in share] == sources
-    assert all(0 < len(share) <= MOST_DOCUMENTS for share in shares)
-    assert len(shares) >= min(count, LEAST_SHARES)
-    assert len(shares) <= max(2 * LEAST_SHARES, -(-count // MOST_DOCUMENTS))
-
-
-def test_a_large_document_is_a_share_of_its_own() -> None:
-    sizes = [1, MOST_BYTES, 1, 2, MOST_BYTES // 2, MOST_BYTES // 2, 1, MOST_BYTES * 3, 5] * 10
-    shares = split([source(size, number) for number, size in enumerate(sizes)])
-
-    assert all(len(share) == 1 or sum(one.size for one in share) <= MOST_BYTES for share in shares)
-    assert split([]) == []
