@@ -57,9 +57,9 @@ class Silent:
         self.told.set()
         assert self.over.wait(600)
 
-    def interrupted(self) -> float:
+    def abandoned(self) -> float:
         found = samples(self.metrics.exposition())
-        return number(found, "errors_total", request="answer", code="interrupted")
+        return number(found, "abandoned_total", request="answer")
 
     def close(self) -> None:
         self.over.set()
@@ -97,7 +97,7 @@ def test_whoever_leaves_before_the_first_word_leaves_nobody_waiting_for_it(
         connection.close()
 
         # The model goes on saying nothing all the while.
-        until(lambda: silent.interrupted() == 1)
+        until(lambda: silent.abandoned() == 1)
         assert client.json("GET", "/v1/worlds").status == 200
     assert len(silent.model.questions) == 1
 
@@ -107,7 +107,7 @@ def test_whoever_was_told_that_it_took_too_long_leaves_nobody_waiting_either(
 ) -> None:
     with answering(silent.library, HASTY) as client:
         told = client.json("POST", ANSWER, {"query": QUESTION})
-        until(lambda: silent.interrupted() == 1)
+        until(lambda: silent.abandoned() == 1)
 
     assert (told.status, told.code) == (504, "deadline_exceeded")
     assert len(silent.model.questions) == 1

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol
 
-from truespan.errors import TruespanError
+from truespan.errors import Interrupted, TruespanError
 from truespan.model.names import Request, Stage, Tally
 
 
@@ -74,10 +74,10 @@ def failure_of(error: BaseException | None) -> tuple[Tally, str] | None:
     """
     if error is None:
         return None
+    if isinstance(error, GeneratorExit | Interrupted):
+        return Tally.ABANDONED, ""
     if isinstance(error, TruespanError):
         return Tally.ERRORS, error.code
-    if isinstance(error, GeneratorExit):
-        return Tally.ABANDONED, ""
     if isinstance(error, Exception):
         return Tally.BUGS, ""
     return Tally.ERRORS, "interrupted"

@@ -40,7 +40,7 @@ MEANINGS = {
     Tally.REPAIRS: "Repairs, by what was done",
     Tally.ERRORS: "Requests that failed, by code",
     Tally.BUGS: "Requests that an exception ended which nobody foresaw",
-    Tally.ABANDONED: "Answers whose listener went away",
+    Tally.ABANDONED: "Requests whose listener went away, and work that was told to stop",
 }
 
 

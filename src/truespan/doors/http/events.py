@@ -69,7 +69,9 @@ def _make(
                 break
             tell(event)
     except TruespanError as error:
-        tell(_problem(error))
+        # What was cut short because nobody wants it is no problem of anybody's.
+        if not gone.is_set():
+            tell(_problem(error))
     except Exception as error:
         tell(_problem(on_bug("events", error)))
     finally:
