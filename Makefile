@@ -4,12 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Tests start hundreds of processes; without bytecode each would compile the project anew.
+export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
 FRAMEWORKS := .venv-frameworks
 
 .PHONY: help demo test test-postgres test-system test-page test-mcp test-frameworks programs chromium lint format types \
-	bench prove fuzz fuzz-http promises lock clean
+	bench bench-growth prove fuzz fuzz-http promises lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -115,11 +117,15 @@ $(BENCH)/.installed: lock/bench.txt pyproject.toml
 bench: $(BENCH)/.installed ## measure against peers; BENCH_OPTIONS=--full for all of SciFact
 	$(BENCH)/bin/python -m bench $(BENCH_OPTIONS)
 
+bench-growth: $(BENCH)/.installed ## measure how cost grows to a million chunks (about 45 minutes, 15 GB)
+	$(BENCH)/bin/python -m bench growth --full
+
 MINUTES ?= 60
 prove: $(VENV)/.dev ## 100,000 transactions of 200 worlds, and 200,000 answers before and after books change ahead
 	$(BIN)/python -m tests.storm --transactions 100000 --minutes $(MINUTES)
 	$(BIN)/python -m tests.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
 	$(BIN)/python -m tests.differential --queries $(or $(QUERIES),20000)
+	$(BIN)/python -m pytest -n auto tests/laws --hypothesis-profile prove --timeout 3600
 
 fuzz: MINUTES = 5
 fuzz: $(VENV)/.dev ## change small documents at random and parse them; MINUTES, SEED
@@ -139,6 +145,7 @@ lock: ## renew the lock files (needs uv)
 			runtime) with="";; \
 			server) with="--extra server";; \
 			dev) with="--extra server --group dev";; \
+			bench) with="--extra server --group bench";; \
 			*) with="--group $$set";; \
 		esac; \
 		uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -62,10 +62,10 @@ ALLOWED = {
 """Which parts of the package each part may import. `truespan` is the package's own `__init__`."""
 
 ENGINE = (
-    "job_thread", "parts", "uploads", "shares", "jobs", "intake", "held", "removal", "evaluation",
-    "judged", "answering", "checkup",
-    "generations", "kept", "filled", "submitted", "shelved", "reader", "world", "worker", "tokens",
-    "once", "library", "moved",
+    "job_thread", "parts", "uploads", "given_up", "shares", "jobs", "intake", "held", "removal",
+    "evaluation", "judged", "answering", "queue_check", "checkup",
+    "generations", "upkeep_orders", "kept", "filled", "submitted", "shelved", "reader", "world",
+    "upkeep_work", "worker", "tokens", "once", "library", "moved",
 )  # fmt: skip
 """The modules of the engine: each may import only those that stand before it."""
 

@@ -111,6 +111,32 @@ class StoreContract:
             with pytest.raises(WorldNotFound):
                 call()
 
+    def test_documents_are_listed_as_far_as_scope_and_ids_name_them(self, here: Place) -> None:
+        scope = built(here)
+        for name in ("doc-1", "doc-2", "doc-3"):
+            shown(here, scope, f"The text of {name}.", name)
+        shown(here, built(here, "other"), "The text of another doc-2.", "doc-2")
+
+        def listed(asked: Scope, named: list[str] | None = None) -> list[str]:
+            return [found.doc_id for found in here.store.documents(asked, named=named)]
+
+        assert listed(scope) == ["doc-1", "doc-2", "doc-3"]
+        assert listed(scope, ["doc-3", "doc-2", "doc-9"]) == ["doc-2", "doc-3"]
+        assert listed(scope, []) == []
+        assert listed(scope.narrow(documents=[3, 1])) == ["doc-1", "doc-3"]
+        assert listed(scope.narrow(documents=[])) == []
+        assert listed(scope.narrow(documents=[1, 2]), ["doc-2", "doc-3"]) == ["doc-2"]
+
+    def test_what_is_uncut_is_told_of_the_documents_in_scope(self, here: Place) -> None:
+        scope = built(here)
+        first = shown(here, scope, "The harbour light.")
+        second = shown(here, scope, "The garden wall.", "doc-2")
+        newer = replace(scope, generation=here.store.add_generation(scope, WORDS, None))
+
+        assert here.store.uncut(newer) == [first, second]
+        assert here.store.uncut(newer.narrow(documents=[second.document])) == [second]
+        assert here.store.uncut(newer.narrow(documents=[])) == []
+
     @proves("authority.only-narrows")
     def test_a_reader_may_not_write_or_make_worlds(self, here: Place, tmp_path: Path) -> None:
         world = here.world(a__txt="The harbour light.")

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -18,6 +19,7 @@ from tests.postgres import database_of, fresh_database
 from tests.promises import proves
 from tests.storm import WAYS, plant, storm
 from tests.worlds import Place, place
+from truespan.adapters.postgres_store.chunks import _READ
 from truespan.adapters.postgres_store.connection import again_on_conflict, mapped_errors
 from truespan.errors import (
     DomainNotFound,
@@ -225,6 +227,31 @@ def test_numbers_past_all_that_is_kept_are_unknown_or_refused(here: Place) -> No
     assert here.store.find_world(OWNER, scope.world, huge) is None
     with pytest.raises(InvalidSettings):
         here.store.usage(OWNER, scope.world, limit=huge)
+
+
+def test_chunks_are_looked_up_by_their_ids_before_anybody_has_counted_rows() -> None:
+    with psycopg.connect(fresh_database().url.reveal(), autocommit=True) as session:
+        session.execute("SET search_path = truespan")
+        session.execute("SELECT set_config('truespan.world', %s, false)", (str(uuid4()),))
+        session.execute("SET ROLE truespan_worlds")
+        plan = "\n".join(row[0] for row in session.execute(f"EXPLAIN {_READ}", (["one"], 1)))
+
+    assert "Scan on states_world_id_chunk_id_key" in plan.replace("using", "on"), plan
+
+
+def test_the_server_is_told_to_look_once_tables_have_grown_many_times(here: Place) -> None:
+    scope = built(here)
+    drafts = [draft(f"The text of number {number}.", f"doc-{number}") for number in range(450)]
+    known = "SELECT relpages FROM pg_class WHERE oid = 'truespan.states'::regclass"
+
+    with database_of(here.folder).admin() as admin:
+        admin.execute("VACUUM (FULL, ANALYZE) truespan.states, truespan.vectors")
+        here.store.stage(scope, drafts[:2])
+        assert admin.execute(known).fetchall() == [(0,)]
+
+        here.store.stage(scope, drafts[2:])
+
+        assert admin.execute(known).fetchall() > [(10,)]
 
 
 def counted(fails: int, error: type[BaseException]) -> tuple[Callable[[], str], list[int]]:

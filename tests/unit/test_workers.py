@@ -70,6 +70,16 @@ class Works:
         with self.admin() as admin:
             admin.execute("UPDATE truespan_queue.procrastinate_jobs SET scheduled_at = NULL")
 
+    def due_in(self) -> float:
+        """Return the seconds until the one order that waits is due."""
+        with self.admin() as admin:
+            rows = admin.execute(
+                """SELECT extract(epoch FROM scheduled_at - now())::float8
+                   FROM truespan_queue.procrastinate_jobs"""
+            ).fetchall()
+        [(seconds,)] = rows
+        return seconds
+
     def die(self) -> None:
         """Let every worker have been gone for long."""
         with self.admin() as admin:
@@ -174,12 +184,8 @@ def test_what_may_pass_is_tried_again_later_and_then_told(works: Works) -> None:
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.QUEUED
     assert works.orders() == [(job.id, "todo", 0, 1)]
-
-    # It is not its time yet.
-    with works.admin() as admin:
-        admin.execute(
-            "UPDATE truespan_queue.procrastinate_jobs SET scheduled_at = now() + interval '1 hour'"
-        )
+    # It is not its time yet: the provider said when.
+    assert 900 < works.due_in() <= 1000
     assert opened.work(once=True) == 0
     works.hurry()
     assert opened.work(once=True) == 1
@@ -250,6 +256,7 @@ def test_a_job_that_is_cancelled_while_it_runs_stops_and_is_not_put_back(works: 
 
     assert (world.jobs.get(job.id).state, works.orders()) == (JobState.CANCELLED, [])
     assert list((works.folder / "uploads").rglob("*.txt")) == []
+    assert world.documents() == []
 
 
 def died_under(works: Works, world: World, job: Job) -> None:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Any
 
+from truespan.engine.given_up import give_up
 from truespan.engine.jobs import Jobs
 from truespan.engine.parts import Parts
 from truespan.engine.uploads import let_go
@@ -277,15 +278,15 @@ class WorldIntake:
         try:
             report = work()
         except Cancelled:
-            self._let_go(job)
+            self._leave(job, give_up)
             raise
-        self._let_go(job)
+        self._leave(job, let_go)
         return report
 
-    def _let_go(self, job: str) -> None:
+    def _leave(self, job: str, leave: Callable[[Parts, Scope, Job], None]) -> None:
         ended = self._parts.store.job(self._scope, job)
         if ended is not None:
-            let_go(self._parts, self._scope, ended)
+            leave(self._parts, self._scope, ended)
 
     def _count_words(self) -> None:
         # Whoever cannot keep words just now does so when somebody asks for them.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from truespan.engine.given_up import give_up
 from truespan.engine.parts import Parts
 from truespan.engine.shares import settle
-from truespan.engine.uploads import batch_of, let_go
+from truespan.engine.uploads import batch_of
 from truespan.errors import JobNotFound, JobNotResumable, NotAllowed
 from truespan.model.job import Job, JobDocument, JobLine, JobState
 from truespan.model.scope import Scope, Verb
@@ -49,7 +50,8 @@ class Jobs:
     def cancel(self, job: str) -> Job:
         """Ask a job to stop; it does so before its next step. What it did stays.
 
-        One that nobody runs is cancelled at once, and what was uploaded for it is gone.
+        One that nobody runs is cancelled at once. What was uploaded for a job is gone then, and so
+        is what it had not finished of that: it cannot go on.
 
         Raises:
             JobNotFound: there is none, or none in this world.
@@ -65,7 +67,7 @@ class Jobs:
             settle(self.parts, scope, job)
         now = self.get(job)
         if now.state.is_over:
-            let_go(self.parts, scope, now)
+            give_up(self.parts, scope, now)
         return now
 
     def settle(self, job: Job) -> None:

@@ -9,10 +9,11 @@ from types import TracebackType
 from uuid import UUID
 
 from truespan.engine.checkup import Checkup
-from truespan.engine.once import once
+from truespan.engine.once import Once
 from truespan.engine.parts import Parts
 from truespan.engine.removal import delete_world, remover
 from truespan.engine.tokens import Tokens, authenticated
+from truespan.engine.upkeep_orders import order_what_is_due, repairing
 from truespan.engine.worker import LibraryWorker, resume_waiting
 from truespan.engine.world import OnProgress, World
 from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldNotFound
@@ -39,7 +40,8 @@ class Library:
     def __init__(self, parts: Parts, authority: Authority = OWNER) -> None:
         self._parts = parts
         self._authority = authority
-        self._repairs = BackgroundRepairs(parts.store, parts.index, parts.watch)
+        self._keys = Once(parts)
+        self._repairs = BackgroundRepairs(repairing(parts))
         parts.queue.work_with(LibraryWorker(parts, self._repairs))
 
     def under(self, authority: Authority) -> Library:
@@ -47,6 +49,8 @@ class Library:
 
         It shares everything with this one, and needs no closing of its own.
         """
+        if authority is self._authority:
+            return self
         view = copy(self)
         view._authority = self._authority.within(authority)
         return view
@@ -140,7 +144,7 @@ class Library:
         Raises:
             KeyReused, KeyBusy: the key is another request's, or that is still at work.
         """
-        return once(self._parts, key, fingerprint, work)
+        return self._keys.run(key, fingerprint, work)
 
     def backup(
         self,
@@ -237,7 +241,9 @@ class Library:
             raise InvalidSettings("At least one job must be done at a time.")
 
         def look() -> None:
-            resume_waiting(self._parts, self._scopes())
+            scopes = self._scopes()
+            resume_waiting(self._parts, scopes)
+            order_what_is_due(self._parts, scopes)
 
         return self._parts.queue.serve(
             concurrency=concurrency, once=once, stopping=stopping, now_and_then=look
@@ -305,8 +311,9 @@ class Library:
 
         A job that runs in the background stops before its next step, and is interrupted.
         """
-        self._parts.queue.close()
+        # Repairs first: where there are workers, they are orders to the queue.
         self._repairs.close()
+        self._parts.queue.close()
         self._parts.parser.close()
         self._parts.index.close()
         self._parts.store.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from truespan.engine.given_up import give_up
 from truespan.engine.parts import Parts
-from truespan.engine.uploads import let_go
 from truespan.model.job import Job, JobOrder, JobState, Urgency
 from truespan.model.scope import Scope
 
@@ -37,4 +37,4 @@ def settle(parts: Parts, scope: Scope, job: str) -> None:
     if all_done:
         parts.queue.submit(JobOrder(scope.world, job))
     elif now.state is JobState.CANCELLED:
-        let_go(parts, scope, now)
+        give_up(parts, scope, now)

@@ -7,21 +7,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from truespan.engine.generations import KIND as REINDEX
+from truespan.engine.given_up import give_up, give_up_cancelled
 from truespan.engine.held import Repairs
 from truespan.engine.intake import Turn
 from truespan.engine.jobs import Jobs
 from truespan.engine.parts import Parts
 from truespan.engine.removal import remover
 from truespan.engine.shares import order_shares, settle
+from truespan.engine.upkeep_orders import DOCTOR, REPAIR, UPKEEP, urgency_of
+from truespan.engine.upkeep_work import do_upkeep
 from truespan.engine.uploads import let_go, sweep_uploads, sweep_worlds
 from truespan.engine.world import World
 from truespan.errors import Cancelled, Interrupted, TruespanError, WorldNotFound
 from truespan.ingest.carry import Proof
 from truespan.ingest.journal import JobJournal, journaled
-from truespan.model.job import Job, JobOrder, JobState, Outcome, Urgency
+from truespan.model.job import Job, JobOrder, JobState, Outcome
 from truespan.model.names import Request
 from truespan.model.scope import OWNER, Scope
 from truespan.ports import Course
+from truespan.ports.jobs import unheard
+
+_REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.DOCTOR}
+"""What jobs are to whoever watches, other than ingestion."""
 
 _PROVED_JOBS = 8
 """Of how many jobs a process remembers that it has looked at their provider."""
@@ -37,7 +44,14 @@ class LibraryWorker:
         self._current: set[str] = set()
         self._proofs: dict[str, dict[int, Proof]] = {}
 
-    def run(self, order: JobOrder, stopping: Callable[[], bool], *, last: bool = True) -> Outcome:
+    def run(
+        self,
+        order: JobOrder,
+        stopping: Callable[[], bool],
+        *,
+        last: bool = True,
+        later: Callable[[float], None] = unheard,
+    ) -> Outcome:
         """Do a job that is queued, and write down how it ended, however that was."""
         world, store = World(self._parts, OWNER, self._repairs, order.world), self._parts.store
         scope = _scope_of(world)
@@ -48,7 +62,9 @@ class LibraryWorker:
             if not alone:
                 return Outcome.AGAIN
             begun = self._begun(scope, job)
-            outcome = self._done(world, scope, job, stopping, last) if begun else Outcome.OVER
+            outcome = (
+                self._done(world, scope, job, stopping, last, later) if begun else Outcome.OVER
+            )
             if job.parent is not None or job.shares:
                 settle(self._parts, scope, job.parent or job.id)
             return outcome
@@ -64,11 +80,17 @@ class LibraryWorker:
         return store.start_job(scope, job.id, own)
 
     def _done(
-        self, world: World, scope: Scope, job: Job, stopping: Callable[[], bool], last: bool
+        self,
+        world: World,
+        scope: Scope,
+        job: Job,
+        stopping: Callable[[], bool],
+        last: bool,
+        later: Callable[[float], None],
     ) -> Outcome:
         """Do a job that is ours now."""
         parts, own = self._parts, self._parts.processes.own()
-        kind = Request.REINDEX if job.kind == REINDEX else Request.INGEST
+        kind = _REQUESTS.get(job.kind, Request.INGEST)
 
         def waits(error: TruespanError) -> bool:
             stopped = isinstance(error, Interrupted)
@@ -83,9 +105,10 @@ class LibraryWorker:
                 proofs = self._proofs_of(job)
                 turn = journaled(journal, lambda: _work(world, job, journal, course, proofs), waits)
         except Cancelled:
-            let_go(parts, scope, job)
+            give_up(parts, scope, job)
         except TruespanError as error:
             # Its record says which one, and it can go on.
+            later(getattr(error, "retry_after", None) or 0.0)
             return self._put_back(scope, job, error) if waits(error) else Outcome.OVER
         else:
             return self._after(turn, scope, job)
@@ -172,6 +195,7 @@ def resume_waiting(parts: Parts, scopes: list[Scope]) -> list[Job]:
     with suppress(TruespanError):
         sweep_worlds(parts)
         for scope in scopes:
+            give_up_cancelled(parts, scope)
             sweep_uploads(parts, scope)
     return taken
 
@@ -204,14 +228,13 @@ def _taken_from_another(parts: Parts, scope: Scope, job: Job) -> bool:
     )
     now = parts.store.job(scope, job.id)
     if now is not None and now.state is JobState.CANCELLED:
-        let_go(parts, scope, now)
+        give_up(parts, scope, now)
     return now is not None and now.state is JobState.QUEUED
 
 
 def order_for(scope: Scope, job: Job) -> JobOrder:
     """Return the order to do a job, as urgent as jobs of its kind are."""
-    urgency = Urgency.REINDEX if job.kind == REINDEX else Urgency.INGEST
-    return JobOrder(scope.world, job.id, urgency)
+    return JobOrder(scope.world, job.id, urgency_of(job.kind))
 
 
 def _work(
@@ -219,6 +242,9 @@ def _work(
 ) -> Turn:
     if job.kind == REINDEX:
         world.generations._work(job, journal, course)
+        return Turn.DONE
+    if job.kind in UPKEEP:
+        do_upkeep(world, job, journal, course)
         return Turn.DONE
     return world._intake(world._writing_scope()).work(job, journal, course, proofs)
 

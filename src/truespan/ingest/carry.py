@@ -209,7 +209,8 @@ class Carrier:
 
     def _cut(self, refs: Sequence[RevisionRef]) -> None:
         """Cut revisions that came in while readers were sent to another generation."""
-        for ref in set(refs).intersection(self._tools.store.uncut(self._scope)):
+        among = self._scope.narrow(documents=(ref.document for ref in refs))
+        for ref in set(refs).intersection(self._tools.store.uncut(among)):
             self.cut(ref)
 
     def _embed(
@@ -243,7 +244,7 @@ class Carrier:
         if not flipped:
             return
         numbers = {ref.document: ref.revision for ref in flipped}
-        for document in self._tools.store.documents(self._scope):
+        for document in self._tools.store.documents(self._scope.narrow(documents=numbers)):
             # Where another run has staged a newer revision, it is for that run to publish.
             if document.staged is None and document.active == numbers.get(document.number):
                 token = assets_token(document.source_hash, document.recipe)

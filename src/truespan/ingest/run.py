@@ -173,7 +173,8 @@ class Ingestion:
     def run(self, sources: Sequence[Source]) -> IngestReport:
         """Ingest sources; one that cannot be read is reported and the rest goes on."""
         store = self._intake.store
-        known = {document.doc_id: document for document in store.documents(self._scope)}
+        named = {source.doc_id for source in sources}
+        known = {found.doc_id: found for found in store.documents(self._scope, named=named)}
         self._pictured = self._intake.assets.pictured()
         self._meter = Meter(total=len(sources), size=sum(source.size for source in sources))
         group = _Group()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from truespan.model.chunk import ChunkRecord, PendingChunk, Vector
@@ -14,13 +14,13 @@ from truespan.model.document import (
     Draft,
     OutlineEntry,
     RevisionRef,
-    ShelfEntry,
     WorldStatus,
 )
 from truespan.model.ids import ChunkId, TextHash, WorldId
 from truespan.model.profile import EmbeddingProfile
 from truespan.model.reading import Anchor, Position, StoredSentence, TailChunk
 from truespan.model.scope import Aim, Authority, Scope, World
+from truespan.model.shelf import Shelf
 from truespan.model.trail import Flaw, Repair
 from truespan.ports.calibration import CalibrationStore
 from truespan.ports.embedding import Cooldowns
@@ -65,8 +65,11 @@ class WorldStore(Protocol):
 class DocumentStore(Protocol):
     """Documents, their revisions, and how one revision replaces another."""
 
-    def documents(self, scope: Scope) -> list[Document]:
-        """Return every document that is not deleted, by number."""
+    def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
+        """Return every document that is not deleted, by number; of some ids alone, if given.
+
+        What it costs follows from how many are asked for, not from how many there are.
+        """
         ...
 
     def stage(self, scope: Scope, drafts: Sequence[Draft]) -> list[RevisionRef]:
@@ -93,6 +96,13 @@ class DocumentStore(Protocol):
 
     def flip(self, scope: Scope, revisions: Sequence[RevisionRef]) -> list[RevisionRef]:
         """Make fully embedded staged revisions the ones readers see; return those that were."""
+        ...
+
+    def withdraw(self, scope: Scope, revisions: Sequence[RevisionRef]) -> None:
+        """Give up revisions that are still staged; a document that has no other is hidden as well.
+
+        What is in force meanwhile is left alone.
+        """
         ...
 
     def relabel(
@@ -160,7 +170,7 @@ class DocumentStore(Protocol):
 class ChunkStore(Protocol):
     """Chunks as retrieval and repair see them."""
 
-    def shelf(self, scope: Scope, world: World) -> tuple[ShelfEntry, ...]:
+    def shelf(self, scope: Scope, world: World) -> Shelf:
         """Return the labels of every document in force, by number."""
         ...
 

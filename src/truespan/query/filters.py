@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from truespan.model.bundle import Notice
 from truespan.model.document import ShelfEntry
 from truespan.model.request import RetrievalRequest
 from truespan.model.scope import Scope
+from truespan.model.shelf import Shelf
 
 DEFAULT_FILTER = Notice(
     "default_filter_emptied_result",
@@ -17,22 +17,24 @@ DEFAULT_FILTER = Notice(
 )
 
 
-def narrowed_scope(scope: Scope, shelf: Sequence[ShelfEntry], request: RetrievalRequest) -> Scope:
+def narrowed_scope(scope: Scope, shelf: Shelf, request: RetrievalRequest) -> Scope:
     """Return the scope restricted to what the request names. All conditions hold together.
 
     Language, version and tags belong to documents and are looked up in the store, so that a label
     that was changed counts at once. They reach the index as document numbers.
     """
-    wanted = [entry.number for entry in shelf if _matches(entry, request)]
-    everything = len(wanted) == len(shelf) and request.documents is None
+    wanted = shelf.labelled(lambda entry: _suits(entry, request))
+    if request.documents is not None:
+        named = shelf.named(request.documents)
+        wanted = named if wanted is None else named & wanted
     return scope.narrow(
-        documents=None if everything else wanted,
+        documents=wanted,
         chapter=request.chapter_filter,
         section=request.section_filter,
     )
 
 
-def defaults_left_nothing(shelf: Sequence[ShelfEntry], request: RetrievalRequest) -> bool:
+def defaults_left_nothing(shelf: Shelf, request: RetrievalRequest) -> bool:
     """Say whether a default language or version, and nothing else, left no document over."""
     defaults = RetrievalRequest(query="?")
     relaxed = request
@@ -40,14 +42,18 @@ def defaults_left_nothing(shelf: Sequence[ShelfEntry], request: RetrievalRequest
         relaxed = replace(relaxed, language_constraint=None)
     if request.version_constraint == defaults.version_constraint:
         relaxed = replace(relaxed, version_constraint=None)
-    kept = any(_matches(entry, request) for entry in shelf)
-    return not kept and any(_matches(entry, relaxed) for entry in shelf)
+    return not _any_left(shelf, request) and _any_left(shelf, relaxed)
 
 
-def _matches(entry: ShelfEntry, request: RetrievalRequest) -> bool:
+def _any_left(shelf: Shelf, request: RetrievalRequest) -> bool:
+    return any(_is_named(entry, request) and _suits(entry, request) for entry in shelf)
+
+
+def _suits(entry: ShelfEntry, request: RetrievalRequest) -> bool:
+    """Say whether a document's labels are those that a request asks for."""
     language, version = request.language_constraint, request.version_constraint
     return (
-        _is_named(entry, request)
+        set(request.tags) <= set(entry.tags)
         and (language is None or _speaks(entry.language, language))
         and (version is None or entry.version == version)
     )
@@ -61,6 +67,4 @@ def _speaks(language: str, wanted: str) -> bool:
 
 def _is_named(entry: ShelfEntry, request: RetrievalRequest) -> bool:
     names = (str(entry.number), entry.doc_id, entry.name)
-    return (request.documents is None or any(name in request.documents for name in names)) and set(
-        request.tags
-    ) <= set(entry.tags)
+    return request.documents is None or any(name in request.documents for name in names)

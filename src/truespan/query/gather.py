@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from truespan.errors import StorageFull, StoreBusy
 from truespan.model.bundle import Funnel, Notice, Skipped
 from truespan.model.chunk import ChunkRecord, Vector
-from truespan.model.document import ShelfEntry
 from truespan.model.ids import ChunkId
 from truespan.model.names import Stage
 from truespan.model.scale import float32
-from truespan.model.scope import Scope, admits
+from truespan.model.scope import Scope
+from truespan.model.shelf import Shelf
 from truespan.model.trail import Flaw, Hit, Verified
 from truespan.ports import UNWATCHED, Course, TrustedStore, VectorIndex
 from truespan.query.rank import complete_until
@@ -186,9 +186,9 @@ def approximate_notice(index: VectorIndex, scope: Scope) -> list[Notice]:
     return [APPROXIMATE] if index.approximate(scope) else []
 
 
-def pending_notice(scope: Scope, shelf: Sequence[ShelfEntry]) -> list[Notice]:
+def pending_notice(scope: Scope, shelf: Shelf) -> list[Notice]:
     """Say so when chunks in scope wait to be embedded: the answer is not from all of them."""
-    waiting = sum(entry.pending for entry in shelf if admits(scope.documents, entry.number))
+    waiting = shelf.pending(scope.documents)
     if not waiting:
         return []
     text = f"{waiting} chunks in scope are not embedded; 'truespan repair' sees to them."

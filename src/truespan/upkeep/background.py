@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
+from collections.abc import Callable
 
 from truespan.errors import TruespanError
-from truespan.model.names import Request
 from truespan.model.scope import Scope
-from truespan.ports import UNWATCHED, TrustedStore, VectorIndex, Watch
-from truespan.upkeep.repair import watched_repairs
 
 CLOSING_SECONDS = 5.0
 
+_log = logging.getLogger("truespan.jobs")
+
 
 class BackgroundRepairs:
-    """Applies queued repairs on a thread of its own, started when there is something to do.
+    """Sees to queued repairs on a thread of its own, started when there is something to do.
 
     Whatever it does not get to stays queued in the store, where `repair` finds it.
     """
 
-    def __init__(self, store: TrustedStore, index: VectorIndex, watch: Watch = UNWATCHED) -> None:
-        self._store = store
-        self._index = index
-        self._watch = watch
+    def __init__(self, repair: Callable[[Scope], object]) -> None:
+        self._repair = repair
         self._queue: queue.SimpleQueue[Scope | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def submit(self, scope: Scope) -> None:
-        """Have the repairs of the scope's world applied soon."""
+        """Have the repairs of the scope's world seen to soon."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -49,8 +48,10 @@ class BackgroundRepairs:
     def _work(self) -> None:
         while (scope := self._queue.get()) is not None:
             try:
-                with self._watch.request(Request.REPAIR) as course:
-                    watched_repairs(self._store, self._index, scope, course)
+                self._repair(scope)
             except TruespanError:
                 # The queue in the store is untouched, and the response was right without it.
                 continue
+            except Exception as error:
+                # Whatever it was, the next world has its turn.
+                _log.error("Repairs in the background ended with %s.", type(error).__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -69,6 +69,18 @@ class Remover:
             uploads=uploads,
         )
         return self._erased(receipt, traces, erase=erase)
+
+    def clear(self, scope: Scope, withdrawn: Collection[int]) -> None:
+        """Remove images, points and rows of documents of which something was withdrawn.
+
+        What is in force stays. What rows leave in files is queued, as when a revision is replaced.
+        """
+        refs = [ref for ref in self.store.retired(scope) if ref.document in withdrawn]
+        for doc_id in self.store.deleted(scope):
+            self.assets.remove(scope.world, doc_id)
+        self._remove_points(scope, refs)
+        for ref in refs:
+            self.store.purge(scope, ref)
 
     def world(self, authority: Authority, world: World, *, erase: bool) -> Receipt:
         """Delete a world with all that is in it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from truespan.adapters.postgres_store.connection import (
@@ -22,6 +22,7 @@ from truespan.adapters.postgres_store.generations import is_kept
 from truespan.adapters.postgres_store.readers import reanchor
 from truespan.adapters.postgres_store.redaction import redact
 from truespan.adapters.postgres_store.staging import revision_key, stage, tally
+from truespan.adapters.postgres_store.statistics import growing
 from truespan.adapters.postgres_store.worlds import lock_world, require_world, touch_world
 from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
 from truespan.model.chunk import PendingChunk, Vector
@@ -44,8 +45,10 @@ _LISTED: Final = """
     LEFT JOIN revisions s ON s.document = d.key AND s.state = 'staged'
     JOIN revisions r ON r.key = coalesce(s.key, a.key)
     LEFT JOIN tallies t ON t.revision = r.key AND t.generation = %(generation)s
-    WHERE d.deleted_at IS NULL ORDER BY d.number
+    WHERE d.deleted_at IS NULL
 """
+_THESE_NUMBERS: Final = " AND d.number = ANY(%(numbers)s)"
+_THESE_IDS: Final = " AND d.doc_id = ANY(%(ids)s)"
 
 _KIND, _TAGS, _QUARANTINED, _SKIPPED = 4, 8, 18, 24
 """Which of these columns need a second look. Their order is that of a `Document`'s fields."""
@@ -57,21 +60,23 @@ class PostgresDocuments:
     _connections: Connections
     _clock: Clock
 
-    def documents(self, scope: Scope) -> list[Document]:
-        """Return every document that is not deleted, by number."""
+    def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
+        """Return every document that is not deleted, by number; of some ids alone, if given."""
+        asked, bound = _LISTED, dict[str, Any](generation=scope.generation.number)
+        if not isinstance(scope.documents, Unlimited):
+            asked, bound["numbers"] = asked + _THESE_NUMBERS, [*scope.documents]
+        if named is not None:
+            asked, bound["ids"] = asked + _THESE_IDS, [*named]
         with self._connections.reading(scope.world) as session:
             require_world(session, scope.world)
-            rows = fetch(session, _LISTED, {"generation": scope.generation.number})
-        listed = [_document_row(row) for row in rows]
-        if isinstance(scope.documents, Unlimited):
-            return listed
-        return [document for document in listed if document.number in scope.documents]
+            rows = fetch(session, f"{asked} ORDER BY d.number", bound)
+        return [_document_row(row) for row in rows]
 
     @again_on_conflict
     def stage(self, scope: Scope, drafts: Sequence[Draft]) -> list[RevisionRef]:
         """Write revisions with all their rows, invisible to readers, in one commit."""
         now = self._clock.now()
-        with self._connections.writing(scope.world) as session:
+        with growing(self._connections, scope.world) as session:
             lock_world(session, scope.world)
             if not is_kept(session, scope.generation.number):
                 raise GenerationNotFound(scope.generation.number)
@@ -80,7 +85,7 @@ class PostgresDocuments:
     @again_on_conflict
     def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
         """Commit vectors, so that what was paid for survives whatever comes next."""
-        with self._connections.writing(scope.world) as session:
+        with growing(self._connections, scope.world) as session:
             lock_world(session, scope.world)
             session.execute(
                 # Only for text that is still there: another run may have replaced and purged it.
@@ -118,6 +123,23 @@ class PostgresDocuments:
             flipped = [ref for ref in revisions if _flip(session, scope.world, ref)]
             touch_world(session)
         return flipped
+
+    @again_on_conflict
+    def withdraw(self, scope: Scope, revisions: Sequence[RevisionRef]) -> None:
+        """Give up revisions that are still staged; a document that has no other is hidden too."""
+        with self._connections.writing(scope.world) as session:
+            lock_world(session, scope.world)
+            for ref in revisions:
+                key = revision_key(session, ref, state="staged")
+                session.execute("UPDATE revisions SET state = 'retired' WHERE key = %s", (key,))
+                session.execute(
+                    """UPDATE documents d SET deleted_at = %s WHERE d.deleted_at IS NULL
+                       AND d.key = (SELECT document FROM revisions WHERE key = %s)
+                       AND NOT EXISTS (SELECT 1 FROM revisions r
+                         WHERE r.document = d.key AND r.state <> 'retired')""",
+                    (self._clock.now(), key),
+                )
+            touch_world(session)
 
     @again_on_conflict
     def relabel(

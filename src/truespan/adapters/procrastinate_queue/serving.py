@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from math import ceil
 
 from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate.exceptions import ConnectorException
@@ -23,6 +24,8 @@ from truespan.ports import JobWorker
 LONGEST_PAUSE = 600
 LATER_SECONDS = 5
 """How long an order waits while another job is at a document of its own."""
+LONGEST_ASKED = 3600
+"""However long a provider asks to be left alone, a job is tried again after an hour."""
 LOOK_SECONDS = 300.0
 """How often somebody looks for jobs that nobody gave an order for."""
 _WATCH_SECONDS = 0.1
@@ -53,17 +56,26 @@ _log = logging.getLogger("truespan.jobs")
 
 
 class TryLater(Exception):
-    """What kept a job from being done may pass."""
+    """What kept a job from being done may pass; somebody may have said when."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__()
+        self.seconds = seconds
 
 
 class BackOff(BaseRetryStrategy):
-    """Lets an order wait twice as long each time. How often, the order's bearer decides."""
+    """Lets an order wait twice as long each time, and at least as long as somebody asked for.
+
+    How often, the order's bearer decides.
+    """
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         """Return when an order is tried again; None for one that is not."""
         if not isinstance(exception, TryLater):
             return None
-        return RetryDecision(retry_in={"seconds": min(2**job.attempts, LONGEST_PAUSE)})
+        own = min(2**job.attempts, LONGEST_PAUSE)
+        asked = min(ceil(exception.seconds), LONGEST_ASKED)
+        return RetryDecision(retry_in={"seconds": max(own, asked)})
 
 
 class Serving:
@@ -173,7 +185,9 @@ class Serving:
         if self._stopping():
             self._put_back(order)
             return
-        outcome = self._outcome(order, last=found.attempts + 1 >= self._orders.limits.tries)
+        pauses = [0.0]
+        last = found.attempts + 1 >= self._orders.limits.tries
+        outcome = self._outcome(order, last=last, later=pauses.append)
         with self._lock:
             self._carried_out += 1
         if outcome is Outcome.OVER:
@@ -183,7 +197,7 @@ class Serving:
         elif outcome is Outcome.LATER:
             self._orders.submit(order, delay=LATER_SECONDS)
         elif not self._orders.is_ordered(job):
-            raise TryLater
+            raise TryLater(max(pauses))
 
     def _put_back(self, order: JobOrder) -> None:
         """Give an order anew, so that being stopped does not count as a try.
@@ -193,9 +207,9 @@ class Serving:
         self._draining.wait(_DRAINED_SECONDS)
         self._orders.submit(order)
 
-    def _outcome(self, order: JobOrder, *, last: bool) -> Outcome:
+    def _outcome(self, order: JobOrder, *, last: bool, later: Callable[[float], None]) -> Outcome:
         try:
-            return self._worker.run(order, self._stopping, last=last)
+            return self._worker.run(order, self._stopping, last=last, later=later)
         except TruespanError as error:
             # Not even how it ended could be written down, so it is not over.
             _log.warning("The job %s ended with %s.", order.job, error.code)

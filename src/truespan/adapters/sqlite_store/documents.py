@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -28,15 +28,17 @@ _LISTED = """
       r.recipe, coalesce(t.chunks, 0), coalesce(t.embedded, 0),
       coalesce(t.quarantined, 0), r.characters, r.sentences, r.language_stated, r.source_url,
       r.metadata, CASE WHEN t.quarantined > 0 THEN (SELECT count(*) FROM states x
-        WHERE x.revision = r.key AND x.generation = ?1 AND x.state = 'quarantined'
+        WHERE x.revision = r.key AND x.generation = :generation AND x.state = 'quarantined'
           AND x.warning = 'too_long') ELSE 0 END, r.origin
     FROM documents d
     LEFT JOIN revisions a ON a.document = d.key AND a.state = 'active'
     LEFT JOIN revisions s ON s.document = d.key AND s.state = 'staged'
     JOIN revisions r ON r.key = coalesce(s.key, a.key)
-    LEFT JOIN tallies t ON t.revision = r.key AND t.generation = ?1
-    WHERE d.world = ?2 AND d.deleted_at IS NULL ORDER BY d.number
+    LEFT JOIN tallies t ON t.revision = r.key AND t.generation = :generation
+    WHERE d.world = :world AND d.deleted_at IS NULL
 """
+_THESE_NUMBERS = " AND d.number IN (SELECT value FROM json_each(:numbers))"
+_THESE_IDS = " AND d.doc_id IN (SELECT value FROM json_each(:ids))"
 
 _KIND, _TAGS, _SAID, _QUARANTINED, _STATED, _SKIPPED = 4, 8, 10, 18, 21, 24
 """Which of these columns need a second look. Their order is that of a `Document`'s fields."""
@@ -48,15 +50,19 @@ class SqliteDocuments:
     _connections: Connections
     _clock: Clock
 
-    def documents(self, scope: Scope) -> list[Document]:
-        """Return every document that is not deleted, by number."""
+    def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
+        """Return every document that is not deleted, by number; of some ids alone, if given."""
+        asked, bound = _LISTED, dict[str, Any](generation=scope.generation.number)
+        if not isinstance(scope.documents, Unlimited):
+            asked, bound["numbers"] = asked + _THESE_NUMBERS, json.dumps([*scope.documents])
+        if named is not None:
+            asked, bound["ids"] = asked + _THESE_IDS, json.dumps([*named])
+        # The plus keeps the planner from walking the whole world to have them in order.
+        order = "d.number" if named is None else "+d.number"
         with self._connections.reading() as connection:
-            key = world_key(connection, scope)
-            rows = fetch(connection, _LISTED, (scope.generation.number, key))
-        listed = [_document_row(row) for row in rows]
-        if isinstance(scope.documents, Unlimited):
-            return listed
-        return [document for document in listed if document.number in scope.documents]
+            bound["world"] = world_key(connection, scope)
+            rows = fetch(connection, f"{asked} ORDER BY {order}", bound)
+        return [_document_row(row) for row in rows]
 
     def stage(self, scope: Scope, drafts: Sequence[Draft]) -> list[RevisionRef]:
         """Write revisions with all their rows, invisible to readers, in one commit."""
@@ -108,6 +114,22 @@ class SqliteDocuments:
             flipped = [ref for ref in revisions if _flip(connection, world, ref)]
             touch_world(connection, world)
         return flipped
+
+    def withdraw(self, scope: Scope, revisions: Sequence[RevisionRef]) -> None:
+        """Give up revisions that are still staged; a document that has no other is hidden too."""
+        with self._connections.writing() as connection:
+            world = world_key(connection, scope)
+            for ref in revisions:
+                key = revision_key(connection, world, ref, state="staged")
+                connection.execute("UPDATE revisions SET state = 'retired' WHERE key = ?", (key,))
+                connection.execute(
+                    """UPDATE documents SET deleted_at = ?1 WHERE deleted_at IS NULL
+                       AND key = (SELECT document FROM revisions WHERE key = ?2)
+                       AND NOT EXISTS (SELECT 1 FROM revisions r
+                         WHERE r.document = documents.key AND r.state <> 'retired')""",
+                    (self._clock.now(), key),
+                )
+            touch_world(connection, world)
 
     def relabel(
         self,
@@ -169,7 +191,9 @@ class SqliteDocuments:
     def retired(self, scope: Scope) -> list[RevisionRef]:
         """Return revisions that no reader sees any more but whose points and rows remain."""
         rows = self._connections.query(
-            """SELECT d.number, r.number FROM revisions r JOIN documents d ON d.key = r.document
+            # Crossed, so that the few that are retired are looked up and not all that there are.
+            """SELECT d.number, r.number
+               FROM revisions r CROSS JOIN documents d ON d.key = r.document
                WHERE r.state = 'retired' AND d.world = (SELECT key FROM worlds WHERE id = ?)
                ORDER BY 1, 2""",
             (scope.world,),

@@ -9,6 +9,7 @@ from truespan.adapters.sqlite_store.connection import Connections
 from truespan.adapters.stored_rows import tags_of
 from truespan.model.document import ShelfEntry
 from truespan.model.scope import Scope, World, admits
+from truespan.model.shelf import Shelf
 
 
 class SqliteShelf:
@@ -17,10 +18,10 @@ class SqliteShelf:
     _connections: Connections
 
     def __init__(self) -> None:
-        self._shelves: dict[tuple[Any, ...], tuple[ShelfEntry, ...]] = {}
+        self._shelves: dict[tuple[Any, ...], Shelf] = {}
         self._shelves_lock = threading.Lock()
 
-    def shelf(self, scope: Scope, world: World) -> tuple[ShelfEntry, ...]:
+    def shelf(self, scope: Scope, world: World) -> Shelf:
         """Return the labels of every document in force, by number.
 
         They are remembered until the world changes, which the caller has just read.
@@ -35,7 +36,7 @@ class SqliteShelf:
                 self._shelves[asked] = known
         return known
 
-    def _shelf(self, scope: Scope) -> tuple[ShelfEntry, ...]:
+    def _shelf(self, scope: Scope) -> Shelf:
         rows = self._connections.query(
             """SELECT d.number, d.doc_id, r.name, r.language, r.language_declared, r.version,
                  r.tags, t.embedded, t.chunks - t.embedded - t.quarantined
@@ -46,7 +47,7 @@ class SqliteShelf:
                ORDER BY d.number""",
             (scope.generation.number, scope.world),
         )
-        return tuple(
+        return Shelf(
             ShelfEntry(
                 number, doc_id, name, language, bool(declared), version, tags_of(tags), *counts
             )
@@ -57,8 +58,7 @@ class SqliteShelf:
         """Return how many chunks of the revisions readers see are embedded, within the scope."""
         if scope.chapter is not None or scope.section is not None:
             return self._placed_count(scope)
-        shelf = self.shelf(scope, world)
-        return sum(entry.embedded for entry in shelf if admits(scope.documents, entry.number))
+        return self.shelf(scope, world).embedded(scope.documents)
 
     def _placed_count(self, scope: Scope) -> int:
         rows = self._connections.query(

@@ -1,0 +1,179 @@
+"""Uploads whose job is cancelled: nothing half-done is left of them, wherever the job stood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import MemoryIndex, Place, place
+from truespan.engine.job_thread import JobThread
+from truespan.engine.library import World
+from truespan.errors import IndexUnavailable, ProviderRefused
+from truespan.model.ids import ChunkId
+from truespan.model.job import Job, JobState
+from truespan.model.scope import Scope
+from truespan.model.upload import Upload
+
+STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
+NEWER = STORY.replace("harbour", "mountain")
+ROWS = ("documents", "revisions", "states", "vectors")
+
+
+class Unwell(MemoryIndex):
+    """An index that can be away when something is to be deleted."""
+
+    away = False
+
+    def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        if self.away:
+            raise IndexUnavailable("The index is away.")
+        super().delete(scope, ids)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def here(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    made = place(tmp_path, store=request.param, index=Unwell())
+    yield made
+    made.library.close()
+
+
+def settled(here: Place, world: World, job: Job) -> Job:
+    queue = here.library._parts.queue
+    assert isinstance(queue, JobThread)
+    queue.wait()
+    return world.jobs.get(job.id)
+
+
+def upload(world: World, text: str, name: str = "a.txt") -> Job:
+    return world.submit_uploads([Upload(name, text.encode())])
+
+
+def refuse() -> None:
+    raise ProviderRefused("The provider said no.")
+
+
+def cancelled_while_embedded(here: Place, world: World, text: str) -> Job:
+    """Have an upload cancelled after some of it has points."""
+    first = True
+
+    def cancel() -> None:
+        nonlocal first
+        if not first:
+            here.clock.time += 2.0
+            world.jobs.cancel(world.jobs.list()[0].id)
+        first = False
+
+    here.embedder.before = cancel
+    job = settled(here, world, upload(world, text))
+    here.embedder.before = None
+    assert job.state is JobState.CANCELLED
+    return job
+
+
+def files(here: Place) -> list[Path]:
+    return [path for path in (here.folder / "uploads").rglob("*") if path.is_file()]
+
+
+def rows(here: Place, world: World) -> int:
+    """Return how many rows and points there are of a world that is alone in its library."""
+    counted = sum(here.sql(f"SELECT count(*) FROM {table}")[0][0] for table in ROWS)
+    return counted + len(here.points(world))
+
+
+def test_an_upload_that_is_cancelled_while_it_is_embedded_leaves_no_row_and_no_point(
+    here: Place,
+) -> None:
+    world = here.library.create_world("world")
+
+    cancelled_while_embedded(here, world, STORY)
+
+    assert world.documents() == []
+    assert (rows(here, world), files(here)) == (0, [])
+    assert settled(here, world, upload(world, STORY)).state is JobState.DONE
+    assert world.search("the harbour", floor=0.0).results
+
+
+def test_a_document_in_force_stays_as_it_is_when_its_replacement_is_cancelled(here: Place) -> None:
+    world = here.library.create_world("world")
+    assert settled(here, world, upload(world, STORY)).state is JobState.DONE
+    before, counted = world.documents(), rows(here, world)
+
+    cancelled_while_embedded(here, world, NEWER)
+
+    assert world.documents() == before
+    assert before[0].staged is None
+    assert rows(here, world) == counted
+    assert world.search("the harbour", floor=0.0).results
+
+
+def test_an_upload_that_failed_half_way_is_given_up_when_somebody_cancels_it(here: Place) -> None:
+    world = here.library.create_world("world")
+    here.embedder.before = refuse
+    job = settled(here, world, upload(world, STORY))
+    assert job.state is JobState.FAILED
+    assert len(world.documents()) == 1
+
+    world.jobs.cancel(job.id)
+
+    assert (world.documents(), rows(here, world), files(here)) == ([], 0, [])
+
+
+def test_what_another_job_may_go_on_with_is_kept(here: Place) -> None:
+    world = here.library.create_world("world")
+    here.embedder.before = refuse
+    first = settled(here, world, upload(world, STORY))
+    second = settled(here, world, upload(world, NEWER))
+
+    world.jobs.cancel(second.id)
+
+    assert len(world.documents()) == 1
+    world.jobs.cancel(first.id)
+    assert (world.documents(), rows(here, world)) == ([], 0)
+
+
+def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(here: Place) -> None:
+    world = here.library.create_world("world")
+    done = settled(here, world, upload(world, STORY))
+    here.embedder.before = refuse
+    failed = settled(here, world, upload(world, NEWER))
+    staged = world.documents()
+
+    world.jobs.cancel(done.id)
+
+    assert world.documents() == staged
+    here.embedder.before = None
+    world.submit_resume(failed.id)
+    assert settled(here, world, failed).state is JobState.DONE
+
+
+def test_an_index_that_is_away_keeps_nobody_from_giving_up(here: Place) -> None:
+    world = here.library.create_world("world")
+    here.index.away = True
+
+    cancelled_while_embedded(here, world, STORY)
+
+    assert (world.documents(), files(here)) == ([], [])
+    here.index.away = False
+    settled(here, world, upload(world, NEWER, "b.txt"))
+    assert [one.name for one in world.documents()] == ["b.txt"]
+    assert here.sql("SELECT count(*) FROM documents") == [(1,)]
+    assert here.sql("SELECT count(*) FROM revisions") == [(1,)]
+
+
+def test_what_a_process_left_that_was_killed_while_giving_up_is_caught_up_with(
+    here: Place,
+) -> None:
+    world = here.library.create_world("world")
+    here.embedder.before = refuse
+    job = settled(here, world, upload(world, STORY))
+    # The job was written down as cancelled, and that was all.
+    here.store.cancel_job(here.scope(world), job.id)
+    if world.jobs.get(job.id).state is not JobState.CANCELLED:
+        here.sql("UPDATE jobs SET state = 'cancelled'")
+    assert files(here)
+
+    here.library.resume_waiting()
+
+    assert (world.documents(), rows(here, world), files(here)) == ([], 0, [])

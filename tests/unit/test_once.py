@@ -1,0 +1,122 @@
+"""Keyed requests whose end cannot be written down: no key stays busy, and nothing is done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.worlds import Place, place
+from truespan.engine import once
+from truespan.errors import BlankQuery, KeyBusy, StorageFull, StoreBusy
+from truespan.model.replay import ReplayKey
+
+PRINT = bytes(32)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    made = place(tmp_path, store="sqlite")
+    yield made
+    made.library.close()
+
+
+@contextmanager
+def full(here: Place) -> Iterator[None]:
+    """Have no room on the disk beside what is held in reserve."""
+    connections = here.store._connections
+    connections._reserve = 1 << 60
+    yield
+    connections._reserve = 0
+
+
+@contextmanager
+def busy(here: Place) -> Iterator[None]:
+    """Let somebody else write, for longer than anybody waits."""
+    here.store._connections.current().set_busy_timeout(1)
+    other = apsw.Connection(str(here.folder / "store.db"))
+    other.execute("BEGIN IMMEDIATE")
+    yield
+    other.execute("ROLLBACK")
+    other.close()
+
+
+Trouble = Callable[[Place], AbstractContextManager[None]]
+troubled = pytest.mark.parametrize(
+    ("trouble", "error"), [(full, StorageFull), (busy, StoreBusy)], ids=["full", "busy"]
+)
+
+
+def ask(here: Place, work: Callable[[], bytes], key: str = "k") -> bytes:
+    return here.library.once(ReplayKey("", key), PRINT, work)
+
+
+@troubled
+def test_a_reply_that_cannot_be_kept_is_given_and_kept_as_soon_as_it_can_be(
+    here: Place, trouble: Trouble, error: type[Exception]
+) -> None:
+    done: list[str] = []
+    with ExitStack() as later:
+
+        def work() -> bytes:
+            done.append("done")
+            later.enter_context(trouble(here))
+            return b"the reply"
+
+        assert ask(here, work) == b"the reply"
+        # Nothing can be claimed meanwhile, so nothing is done for a second time either.
+        with pytest.raises(error):
+            ask(here, work)
+
+    assert ask(here, work) == b"the reply"
+    assert done == ["done"]
+
+
+@troubled
+def test_work_that_failed_when_nothing_could_be_written_says_why_and_may_be_tried_again(
+    here: Place, trouble: Trouble, error: type[Exception]
+) -> None:
+    del error
+    with ExitStack() as later:
+
+        def work() -> bytes:
+            later.enter_context(trouble(here))
+            raise BlankQuery
+
+        with pytest.raises(BlankQuery):
+            ask(here, work)
+
+    assert ask(here, lambda: b"at last") == b"at last"
+
+
+def test_a_key_that_is_at_work_is_busy_all_the_same(here: Place) -> None:
+    def work() -> bytes:
+        with pytest.raises(KeyBusy):
+            ask(here, lambda: b"never")
+        return b"once"
+
+    assert ask(here, work) == b"once"
+
+
+def test_no_more_is_remembered_than_there_is_room_for(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(once, "MOST_UNWRITTEN", 1)
+    with ExitStack() as later:
+
+        def inner() -> bytes:
+            later.enter_context(full(here))
+            return b"inner"
+
+        def outer() -> bytes:
+            ask(here, inner, "inner")
+            return b"outer"
+
+        ask(here, outer, "outer")
+
+    assert ask(here, lambda: b"again", "outer") == b"outer"
+    with pytest.raises(KeyBusy):
+        ask(here, lambda: b"again", "inner")

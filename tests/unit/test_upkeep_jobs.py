@@ -1,0 +1,481 @@
+"""Upkeep as jobs that workers do: repairs after a search, the doctor's visits, and the queue."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_workers import Works, died_under, submitted
+from tests.worlds import place, vector_of
+from truespan.engine.library import Library, World
+from truespan.engine.upkeep_orders import DOCTOR, FORGOTTEN_SECONDS, REPAIR
+from truespan.errors import (
+    IndexUnavailable,
+    InvalidSettings,
+    NotAllowed,
+    Overloaded,
+    ProviderUnavailable,
+    StoreBusy,
+    WorldNotFound,
+)
+from truespan.model.health import Verdict
+from truespan.model.ids import hash_text
+from truespan.model.job import Job, JobState, Urgency
+from truespan.model.scope import OWNER, Scope, Verb
+from truespan.upkeep.doctor import Finding
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Iterator[Works]:
+    made = Works(tmp_path / "library")
+    yield made
+    for one in made.opened:
+        one.close()
+
+
+def filled(works: Works, opened: Library, name: str = "world") -> World:
+    """Make a world with a document that a worker has taken in."""
+    world = opened.create_world(name)
+    submitted(world)
+    opened.work(once=True)
+    return world
+
+
+def scope_of(world: World) -> Scope:
+    scope = world._scope()
+    assert scope is not None
+    return scope
+
+
+def make_stale(works: Works, world: World) -> None:
+    """Write a point of other text under an id that is in use, as a lost deletion would leave it."""
+    points = works.index._of(scope_of(world))
+    old = "harbour of long ago"
+    for chunk_id, point in points.items():
+        points[chunk_id] = replace(point, vector=vector_of(old), text_hash=hash_text(old))
+        return
+
+
+def searched(works: Works, world: World) -> None:
+    """Search so that something stale is found, and wait for what is done behind its back."""
+    make_stale(works, world)
+    result = world.search("harbour of long ago", floor=0.0)
+    assert [(one.code, one.count) for one in result.skipped] == [("stale_vector", 1)]
+
+
+def settle(opened: Library) -> None:
+    opened._repairs.close()
+
+
+def of_kind(world: World, kind: str) -> list[Job]:
+    return [job for job in world.jobs.list() if job.kind == kind]
+
+
+def test_what_a_search_finds_is_repaired_by_a_worker_and_not_by_who_searched(works: Works) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    works.index.calls.clear()
+
+    searched(works, world)
+    settle(opened)
+
+    assert "delete_stale" not in works.index.calls
+    [job] = of_kind(world, REPAIR)
+    assert works.orders() == [(job.id, "todo", Urgency.UPKEEP, 0)]
+    assert works.open().work(once=True) == 1
+    assert world.jobs.get(job.id).state is JobState.DONE
+    assert works.index.calls.count("delete_stale") == 1
+    assert (world.status().pending, world.status().repairs) == (0, 0)
+    assert opened.doctor()["world"].healthy
+    assert [line.line for line in world.jobs.lines(job.id)] == [
+        "1 points deleted, 0 texts restored, 0 quarantined, 1 points written."
+    ]
+
+
+def test_however_often_something_is_found_one_repair_waits(works: Works) -> None:
+    """Searches in several processes at once, each of which finds something."""
+    opened = [works.open() for _ in range(4)]
+    world = filled(works, opened[0])
+    scope = scope_of(world)
+    together = threading.Barrier(len(opened))
+
+    def search(one: Library) -> None:
+        for _ in range(5):
+            together.wait(30)
+            one._repairs.submit(scope)
+        settle(one)
+
+    threads = [threading.Thread(target=search, args=(one,)) for one in opened]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    [job] = of_kind(world, REPAIR)
+    assert [order for order, *_ in works.orders()] == [job.id]
+    assert world.submit_repair().id == job.id
+    # One that has begun may have looked already, so the next finding has one of its own.
+    scope = scope_of(world)
+    assert world._parts.store.start_job(scope, job.id, "elsewhere/1:1")
+    assert world.submit_repair().id != job.id
+
+
+def test_a_search_is_answered_though_no_order_can_be_given(
+    works: Works, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+
+    def refuse(_: object) -> None:
+        raise StoreBusy("The queue is away.")
+
+    queue = opened._parts.queue
+    queue.submit, submit = refuse, queue.submit  # type: ignore[method-assign]
+    searched(works, world)
+    settle(opened)
+
+    assert (works.orders(), world.status().repairs) == ([], 1)
+    assert "ended with" not in caplog.text
+    # It is written down as a job, so the next worker finds it.
+    queue.submit = submit  # type: ignore[method-assign]
+    opened.work(once=True)
+    assert world.status().repairs == 0
+
+
+def test_repairs_that_nobody_wrote_down_as_a_job_are_found_by_a_worker(works: Works) -> None:
+    full = works.open(waiting=1)
+    world = filled(works, full)
+    late = submitted(world, "late.txt")
+    searched(works, world)
+    settle(full)
+    assert of_kind(world, REPAIR) == []
+
+    full.work(once=True)
+
+    assert world.jobs.get(late.id).state is JobState.DONE
+    full.work(once=True)
+    assert [job.state for job in of_kind(world, REPAIR)] == [JobState.DONE]
+    assert world.status().repairs == 0
+
+
+def test_a_repair_that_fails_for_good_is_not_begun_with_again_and_again(works: Works) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    searched(works, world)
+    settle(opened)
+    [job] = of_kind(world, REPAIR)
+    with works.admin() as admin:
+        admin.execute("UPDATE truespan.jobs SET state = 'failed' WHERE kind = 'repair'")
+        admin.execute("DELETE FROM truespan_queue.procrastinate_jobs")
+
+    assert opened.work(once=True) == 0
+    assert [one.id for one in of_kind(world, REPAIR)] == [job.id]
+
+    with works.admin() as admin:
+        admin.execute(
+            "UPDATE truespan.jobs SET created_at = created_at - %s WHERE kind = 'repair'",
+            (FORGOTTEN_SECONDS + 1,),
+        )
+    assert opened.work(once=True) == 1
+    assert world.status().repairs == 0
+
+
+def test_in_a_file_who_searched_repairs_at_once_and_there_is_no_job(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(tale__txt="The harbour light burned all night.")
+    points = here.index._of(here.scope(world))
+    for chunk_id, point in list(points.items()):
+        points[chunk_id] = replace(point, text_hash=hash_text("other"))
+
+    world.search("harbour", floor=0.0)
+    settle(here.library)
+
+    assert here.index.calls.count("delete_stale") == 1
+    assert [job.kind for job in world.jobs.list()] == ["ingest"]
+
+
+def test_in_a_file_upkeep_can_be_submitted_as_well(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world(tale__txt="The harbour light burned all night.")
+
+    jobs = [world.submit_repair(), world.submit_doctor(apply=True)]
+    here.library._parts.queue.wait()  # type: ignore[attr-defined]
+
+    assert [world.jobs.get(job.id).state for job in jobs] == [JobState.DONE] * 2
+
+
+def test_upkeep_comes_after_documents_and_generations(works: Works) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+
+    jobs = [world.submit_doctor(), world.submit_repair()]
+    jobs += [world.generations.submit_reindex(), submitted(world, "late.txt")]
+    opened.work(once=True)
+
+    ended = sorted((world.jobs.get(job.id) for job in jobs), key=lambda job: job.finished_at or 0)
+    assert [job.kind for job in ended] == ["ingest", "reindex", "doctor", "repair"]
+    assert {job.state for job in ended} == {JobState.DONE}
+
+
+def test_what_the_doctor_finds_is_kept_with_its_job(works: Works) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    make_stale(works, world)
+
+    job = world.submit_doctor()
+    opened.work(once=True)
+
+    done, lines = world.jobs.get(job.id), world.jobs.lines(job.id)
+    assert done.state is JobState.DONE
+    assert done.counts.fraction == 1.0
+    told = [(line.level, line.line) for line in lines]
+    assert (
+        "warning",
+        "generation 1: 1 x stale_point: write the point again from the kept vector",
+    ) in told
+    assert told[-1] == ("warning", "1 findings, 0 checks that failed.")
+    # It only looked.
+    assert list(opened.doctor()["world"].counts()) == [Finding.STALE_POINT]
+
+
+def test_the_doctor_mends_in_the_background_what_it_is_told_to(works: Works) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    make_stale(works, world)
+
+    job = world.submit_doctor(apply=True, embed_sample=1, self_test=True)
+    opened.work(once=True)
+
+    lines = [(line.level, line.line) for line in world.jobs.lines(job.id)]
+    assert lines[-1] == ("info", "Store and index agree: nothing to do.")
+    assert {level for level, _ in lines} == {"info"}
+    assert ("info", "done: 1 x write_point") in lines
+    assert opened.doctor()["world"].healthy
+
+
+def test_lines_of_upkeep_hold_no_text(works: Works) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    make_stale(works, world)
+    jobs = [world.submit_doctor(), world.submit_doctor(apply=True), world.submit_repair()]
+    opened.work(once=True)
+
+    for job in jobs:
+        said = " ".join(line.line for line in world.jobs.lines(job.id))
+        assert said
+        assert not {"harbour", "Sentence", "night", "tale"} & set(said.split())
+
+
+Submit = Callable[[World], Job]
+KINDS: list[Submit] = [World.submit_repair, lambda world: world.submit_doctor(apply=True)]
+
+
+@pytest.mark.parametrize("submit", KINDS, ids=[REPAIR, DOCTOR])
+def test_upkeep_that_fails_for_a_reason_that_may_pass_is_tried_again(
+    works: Works, monkeypatch: pytest.MonkeyPatch, submit: Submit
+) -> None:
+    opened = works.open(tries=2)
+    world = filled(works, opened)
+    if submit is KINDS[0]:
+        searched(works, world)
+        settle(opened)
+    make_stale(works, world)
+    job = submit(world)
+
+    def refuse(*_: object) -> None:
+        raise IndexUnavailable("Not now.")
+
+    for call in ("delete_stale", "upsert", "scan"):
+        monkeypatch.setattr(works.index, call, refuse)
+    opened.work(once=True)
+    assert world.jobs.get(job.id).state is JobState.QUEUED
+    assert works.orders() == [(job.id, "todo", Urgency.UPKEEP, 1)]
+    works.hurry()
+    opened.work(once=True)
+    failed = world.jobs.get(job.id)
+    assert (failed.state, failed.error) == (JobState.FAILED, "index_unavailable")
+
+    monkeypatch.undo()
+    assert world.submit_resume(job.id).id == job.id
+    opened.work(once=True)
+    assert world.jobs.get(job.id).state is JobState.DONE
+    assert opened.doctor()["world"].healthy
+
+
+@pytest.mark.parametrize("submit", KINDS, ids=[REPAIR, DOCTOR])
+def test_upkeep_whose_worker_died_is_taken_up_by_another(works: Works, submit: Submit) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    job = submit(world)
+    died_under(works, world, job)
+
+    opened.work(once=True)
+
+    done = world.jobs.get(job.id)
+    assert (done.state, done.crashes, works.orders()) == (JobState.DONE, 1, [])
+
+
+@pytest.mark.parametrize("submit", KINDS, ids=[REPAIR, DOCTOR])
+def test_upkeep_that_is_cancelled_is_not_done_and_can_be_resumed(
+    works: Works, submit: Submit
+) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    works.index.calls.clear()
+    job = submit(world)
+
+    assert world.jobs.cancel(job.id).state is JobState.CANCELLED
+    opened.work(once=True)
+
+    assert world.jobs.get(job.id).state is JobState.CANCELLED
+    with pytest.raises(InvalidSettings, match="submit_resume"):
+        world.resume(job.id)
+    world.submit_resume(job.id)
+    opened.work(once=True)
+    assert world.jobs.get(job.id).state is JobState.DONE
+
+
+def test_a_worker_that_is_told_to_stop_leaves_a_visit_of_the_doctor_to_the_next(
+    works: Works, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    job = world.submit_doctor()
+    stop, scan = threading.Event(), works.index.scan
+
+    def stopped(scope: Scope) -> object:
+        stop.set()
+        return scan(scope)
+
+    monkeypatch.setattr(works.index, "scan", stopped)
+    opened.work(stopping=stop.is_set)
+
+    left = world.jobs.get(job.id)
+    assert (left.state, left.crashes) == (JobState.QUEUED, 0)
+    monkeypatch.undo()
+    works.open().work(once=True)
+    assert world.jobs.get(job.id).state is JobState.DONE
+
+
+def test_only_who_may_read_and_write_a_world_has_it_looked_after(works: Works) -> None:
+    opened = works.open(waiting=1)
+    world = filled(works, opened)
+    for verbs in ((Verb.READ,), (Verb.WRITE,)):
+        narrow = opened.under(OWNER.narrow(worlds=(scope_of(world).world,), verbs=verbs)).world(
+            "world"
+        )
+        for submit in KINDS:
+            with pytest.raises((WorldNotFound, NotAllowed)):
+                submit(narrow)
+    with pytest.raises(InvalidSettings):
+        opened.create_world("empty").submit_repair()
+    with pytest.raises(InvalidSettings):
+        world.submit_doctor(embed_sample=-1)
+    submitted(world, "late.txt")
+    for submit in KINDS:
+        with pytest.raises(Overloaded):
+            submit(world)
+    assert [job.kind for job in world.jobs.list()] == ["ingest", "ingest"]
+
+
+def checks(opened: Library) -> dict[str, tuple[Verdict, str]]:
+    plan = opened.doctor(machine=True)
+    return {one.name: (one.verdict, one.says) for one in plan.checks}
+
+
+def test_the_doctor_looks_at_the_queue_of_a_library_with_workers(works: Works) -> None:
+    opened = works.open(waiting=4)
+    world = filled(works, opened)
+    works.die()
+    assert checks(opened) == {
+        "workers": (Verdict.WARNING, "none gave a sign of life of late"),
+        "orders": (Verdict.OK, "0 wait, of 4 that may"),
+        "orders of workers that are gone": (Verdict.OK, "none"),
+        "jobs without an order": (Verdict.OK, "none"),
+    }
+
+    jobs = [submitted(world, f"{number}.txt") for number in range(3)]
+    with works.admin() as admin:
+        admin.execute(
+            "UPDATE truespan_queue.procrastinate_jobs SET status = 'doing' WHERE lock = %s",
+            (jobs[0].id,),
+        )
+        admin.execute(
+            "DELETE FROM truespan_queue.procrastinate_jobs WHERE lock = %s", (jobs[1].id,)
+        )
+    assert checks(opened) == {
+        "workers": (Verdict.PROBLEM, "none gave a sign of life of late"),
+        "orders": (Verdict.OK, "1 wait, of 4 that may"),
+        "orders of workers that are gone": (Verdict.WARNING, "1"),
+        "jobs without an order": (Verdict.WARNING, "1"),
+    }
+
+    seen: list[dict[str, tuple[Verdict, str]]] = []
+    works.embedder.before = lambda: seen.append(checks(works.open(waiting=3)))
+    opened.work(once=True)
+    assert seen[0]["workers"] == (Verdict.OK, "1 gave a sign of life of late")
+    assert seen[0]["orders of workers that are gone"] == (Verdict.OK, "none")
+
+
+def test_a_queue_that_cannot_be_looked_at_is_a_problem(works: Works) -> None:
+    opened = works.open()
+    filled(works, opened)
+    with works.admin() as admin:
+        admin.execute("DELETE FROM truespan_queue.queue_steps")
+
+    assert checks(works.open())["queue of jobs"][0] is Verdict.PROBLEM
+
+
+def test_whoever_has_not_the_whole_library_is_told_nothing_of_the_queue(works: Works) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+
+    narrow = opened.under(OWNER.narrow(worlds=(scope_of(world).world,), verbs=(Verb.READ,)))
+
+    assert narrow.doctor(machine=True).checks == []
+
+
+def test_workers_have_the_doctor_look_when_it_is_time_and_once(works: Works) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    assert of_kind(world, DOCTOR) == []
+    for one in works.opened:
+        object.__setattr__(one._parts, "doctor_hours", 24)
+
+    assert (opened.work(once=True), opened.work(once=True)) == (1, 0)
+    [first] = of_kind(world, DOCTOR)
+    assert first.state is JobState.DONE
+
+    with works.admin() as admin:
+        admin.execute("UPDATE truespan.jobs SET created_at = created_at - 25 * 3600")
+    others = [works.open() for _ in range(3)]
+    for one in others:
+        object.__setattr__(one._parts, "doctor_hours", 24)
+    threads = [
+        threading.Thread(target=lambda one=one: one.work(once=True), daemon=True) for one in others
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(of_kind(world, DOCTOR)) == 2
+
+
+def test_a_provider_that_is_away_keeps_the_doctor_from_nothing_it_can_do(works: Works) -> None:
+    opened = works.open()
+    world = filled(works, opened)
+    make_stale(works, world)
+
+    def refuse() -> None:
+        raise ProviderUnavailable("Not now.")
+
+    works.embedder.before = refuse
+    job = world.submit_doctor(apply=True)
+    opened.work(once=True)
+
+    assert world.jobs.get(job.id).state is JobState.DONE
+    assert opened.doctor()["world"].healthy
