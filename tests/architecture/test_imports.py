@@ -62,8 +62,8 @@ ALLOWED = {
 """Which parts of the package each part may import. `truespan` is the package's own `__init__`."""
 
 ENGINE = (
-    "job_thread", "parts", "uploads", "given_up", "jobs", "intake", "held", "removal", "evaluation",
-    "judged", "answering", "queue_check", "checkup",
+    "job_thread", "parts", "uploads", "given_up", "shares", "jobs", "intake", "held", "removal",
+    "evaluation", "judged", "answering", "queue_check", "checkup",
     "generations", "upkeep_orders", "kept", "filled", "submitted", "shelved", "reader", "world",
     "upkeep_work", "worker", "tokens", "once", "library", "moved",
 )  # fmt: skip

@@ -85,7 +85,7 @@ class RecordsContract:
         self, here: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for store in ("sqlite", "postgres"):
-            monkeypatch.setattr(f"truespan.adapters.{store}_store.jobs.KEPT_JOBS", 2)
+            monkeypatch.setattr(f"truespan.adapters.{store}_store.job_rows.KEPT_JOBS", 2)
         scope = built(here)
         kept = here.store.queue_job(scope, "ingest", "{}", "p").id
         here.store.cancel_job(scope, kept)

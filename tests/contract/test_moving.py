@@ -36,6 +36,11 @@ RARE = (
     "INSERT INTO usage VALUES (4, 'u', 1, 1.0, 2, 'm', NULL, NULL, '[]', '{}')",
     "INSERT INTO probes VALUES (1, 1, 'known', x'00000000')",
     "INSERT INTO replays VALUES (zeroblob(32), zeroblob(32), 'p', NULL, 1.0)",
+    # A share follows the job that it names.
+    """INSERT INTO jobs (id, world, kind, request, state, phase, process, created_at, seen_at,
+         parent, weight, claims)
+       SELECT 'share', world, kind, '{}', 'done', phase, process, 1.0, 1.0, id, 7, '["a"]'
+       FROM jobs LIMIT 1""",
     "INSERT INTO job_lines SELECT key, 90, 1.0, 'info', 'a line' FROM jobs",
     # Bytes that are no text: damage has to be the same damage on the other side.
     f"UPDATE chunks SET text = CAST(x'66ff' AS TEXT) WHERE revision = {ONE} AND position = 0",

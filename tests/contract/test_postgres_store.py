@@ -13,6 +13,7 @@ import pytest
 
 from tests.contract.drafts import draft
 from tests.contract.records_contract import RecordsContract
+from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract, built, shown
 from tests.postgres import database_of, fresh_database
 from tests.promises import proves
@@ -39,6 +40,12 @@ class TestContract(StoreContract):
 
 class TestRecords(RecordsContract):
     """What a store keeps beside documents, on PostgreSQL."""
+
+    kind = "postgres"
+
+
+class TestShares(SharesContract):
+    """Jobs that are done in shares, on PostgreSQL."""
 
     kind = "postgres"
 

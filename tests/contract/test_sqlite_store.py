@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 from tests.contract.records_contract import RecordsContract
+from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
 from tests.promises import proves
 from tests.stories import story
@@ -164,5 +165,11 @@ class TestContract(StoreContract):
 
 class TestRecords(RecordsContract):
     """What a store keeps beside documents, on SQLite."""
+
+    kind = "sqlite"
+
+
+class TestShares(SharesContract):
+    """Jobs that are done in shares, on SQLite."""
 
     kind = "sqlite"

@@ -19,6 +19,7 @@ from truespan.engine.library import Library, World
 from truespan.model.job import JobState
 
 WORKERS, KILLS, WORLDS = 3, 8, 3
+DOCUMENTS = 42
 WAIT = 90.0
 
 
@@ -81,6 +82,16 @@ class Chorus:
             told = self.news.wait_for(lambda: len(self._at_work(since)) >= batches, timeout=WAIT)
             assert told, "nobody works"
             return self._at_work(since)[-1]
+
+    def together_at_work(self, workers: int) -> None:
+        """Wait until so many have each embedded something."""
+        with self.news:
+            told = self.news.wait_for(lambda: len(set(self._at_work(0))) >= workers, timeout=WAIT)
+        assert told, "nobody works"
+
+    def batches(self) -> int:
+        """Return how many batches were begun with, by whoever did."""
+        return sum(one.said.count("batch") for one in self.started)
 
     def _at_work(self, since: int) -> list[Toiler]:
         return [one for one in self.speakers[since:] if one.said[-1] == "batch"]
@@ -159,6 +170,41 @@ def test_every_document_is_embedded_once_whoever_is_killed(
         assert world.status().pending == 0
     found = list(opened.doctor().all_items())
     assert found == []
+    assert orders(database) == 0
+
+
+def test_a_folder_is_spread_over_workers_and_nothing_is_lost_or_done_twice(
+    tmp_path: Path, database: Database, opened: Library, chorus: Chorus
+) -> None:
+    """One job of many documents, whose workers die while they embed, one after the other."""
+    world, folder, chance = opened.create_world("world"), tmp_path / "books", random.Random(11)
+    for number in range(DOCUMENTS):
+        written(folder, f"{number:02}.txt", 80 + number)
+    for _ in range(WORKERS):
+        assert chorus.start().heard("ready")
+
+    job = world.submit_ingest(folder).id
+    chorus.together_at_work(2)
+    for _ in range(KILLS // 2):
+        victim = chorus.next_at_work(len(chorus.speakers), chance.randint(1, 9))
+        assert victim.end(signal.SIGKILL) == -signal.SIGKILL
+        chorus.start()
+    until(lambda: is_done(world, job))
+    alive = [one for one in chorus.started if one.process.poll() is None]
+    codes = [one.end(signal.SIGTERM) for one in alive]
+
+    assert codes == [0] * WORKERS
+    done, documents = world.jobs.get(job), world.documents()
+    assert (done.counts.documents, done.counts.documents_total) == (DOCUMENTS, DOCUMENTS)
+    assert (done.counts.failed, done.shares) == (0, 0)
+    names = [f"{number:02}.txt" for number in range(DOCUMENTS)]
+    assert sorted(one.name for one in documents) == names
+    assert sorted(one.name for one in world.jobs.documents(job)) == names
+    assert all(one.embedded == one.chunks > 0 for one in documents)
+    assert points_of(opened, world) == sum(one.chunks for one in documents)
+    # Each batch was paid for once, but for those that were under way when somebody was killed.
+    assert chorus.batches() <= sum(-(-one.chunks // 2) for one in documents) + KILLS // 2
+    assert list(opened.doctor().all_items()) == []
     assert orders(database) == 0
 
 

@@ -132,7 +132,7 @@ TABLES: Final = (
         "jobs",
         _columns(
             "id kind request state phase process cancel created_at seen_at finished_at counts error"
-            " background crashes"
+            " background crashes parent weight claims"
         ),
         ordered_by="key",
         flags=frozenset({"cancel", "background"}),
@@ -141,6 +141,7 @@ TABLES: Final = (
             ("state", f"CASE WHEN {_UNFINISHED} THEN 'interrupted' ELSE t.state END"),
             ("finished_at", f"CASE WHEN {_UNFINISHED} THEN t.seen_at ELSE t.finished_at END"),
             ("background", "0"),
+            ("claims", "'[]'"),
         ),
     ),
     MovedTable(

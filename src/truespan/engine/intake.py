@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import PurePath
 from typing import Any
 
@@ -20,22 +21,34 @@ from truespan.errors import (
     StorageFull,
     StoreBusy,
 )
-from truespan.ingest.carry import Beside, Carrier, Tools
+from truespan.ingest.carry import Beside, Carrier, Proof, Tools
 from truespan.ingest.command import IngestCommand, IngestRequest, read_request
 from truespan.ingest.journal import JobJournal, journaled
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import IngestReport, Progress
 from truespan.ingest.run import Intake
+from truespan.ingest.shares import read_share, share_of, split
 from truespan.model.document import Document, RevisionRef
 from truespan.model.found import Found
 from truespan.model.job import Job, JobState
 from truespan.model.names import Request
 from truespan.model.scope import Scope
-from truespan.model.source import Declared, DocumentKind
+from truespan.model.source import Declared, DocumentKind, Source
 from truespan.ports import Course
 from truespan.query.words import keep_counting
 
 KIND = "ingest"
+
+
+class Turn(StrEnum):
+    """What a worker's turn at a job came to."""
+
+    DONE = "done"
+    SPREAD = "spread"
+    """It was cut into shares, which anybody may do now."""
+    TAKEN = "taken"
+    """Another job is at one of its documents; it is queued again."""
+
 
 OnProgress = Callable[[Progress], None]
 OnPrune = Callable[[Sequence[Document]], None]
@@ -160,13 +173,58 @@ class WorldIntake:
         self._parts.queue.require_room()
         return self._parts.store.queue_job(self._scope, KIND, request.spelled(), self._parts.keeper)
 
-    def work(self, job: Job, journal: JobJournal, course: Course) -> IngestReport:
-        """Do what a job says that somebody begins with now, perhaps in another process."""
+    def work(
+        self, job: Job, journal: JobJournal, course: Course, proofs: dict[int, Proof] | None = None
+    ) -> Turn:
+        """Do what a job says that somebody begins with now, perhaps in another process.
+
+        Where there are workers, one of many sources is spread over them; each share, and in the
+        end what is left to do for all of them together, comes here again.
+        """
         self._beside(self._scope)
+        command = self._watched(course, proofs)
+        if job.parent is not None:
+            return self._carry(job, read_share(job.request), command, journal)
         request = read_request(job.request)
-        report = self._watched(course).run(request, self._command.find(request), journal)
+        if job.shares:
+            command.close(request, journal)
+            self._count_words()
+            return Turn.DONE
+        found = self._command.find(request)
+        shares = split(found.sources) if self._parts.queue.holder is not None else []
+        if len(shares) > 1:
+            command.check(request, found)
+            return self._spread(job, shares, journal)
+        if shares and not self._claim(job, found.sources, journal):
+            return Turn.TAKEN
+        command.run(request, found, journal)
         self._count_words()
-        return report
+        return Turn.DONE
+
+    def _spread(self, job: Job, shares: Sequence[Sequence[Source]], journal: JobJournal) -> Turn:
+        parts, own = self._parts, self._parts.processes.own()
+        written = [share_of(sources) for sources in shares]
+        parts.store.spread_job(self._scope, job.id, own, keeper=parts.keeper, shares=written)
+        journal.hand_on()
+        return Turn.SPREAD
+
+    def _carry(
+        self, job: Job, sources: Sequence[Source], command: IngestCommand, journal: JobJournal
+    ) -> Turn:
+        """Do a share: what is done once for all of them is left to whoever closes the job."""
+        if not self._claim(job, sources, journal):
+            return Turn.TAKEN
+        command.carry(sources, journal)
+        return Turn.DONE
+
+    def _claim(self, job: Job, sources: Sequence[Source], journal: JobJournal) -> bool:
+        """Have documents for a job alone; if another has one, the job is queued again."""
+        own, ids = self._parts.processes.own(), [source.doc_id for source in sources]
+        if self._parts.store.claim_documents(self._scope, job.id, own, ids):
+            return True
+        journal.end(JobState.QUEUED)
+        journal.hand_on()
+        return False
 
     def finish(self, carrier: Carrier, on_progress: OnProgress | None) -> int:
         """Embed what is pending of documents that are in force; return the points written."""
@@ -208,9 +266,11 @@ class WorldIntake:
         self._count_words()
         return replace(report, job=job)
 
-    def _watched(self, course: Course) -> IngestCommand:
+    def _watched(self, course: Course, proofs: dict[int, Proof] | None = None) -> IngestCommand:
         return IngestCommand(
-            replace(self.intake, course=course), replace(self.tools, course=course), self._scope
+            replace(self.intake, course=course),
+            replace(self.tools, course=course, proofs=proofs),
+            self._scope,
         )
 
     def _letting_go(self, job: str, work: Callable[[], IngestReport]) -> IngestReport:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from truespan.engine.given_up import give_up
 from truespan.engine.parts import Parts
+from truespan.engine.shares import settle
 from truespan.engine.uploads import batch_of
 from truespan.errors import JobNotFound, JobNotResumable, NotAllowed
 from truespan.model.job import Job, JobDocument, JobLine, JobState
@@ -34,7 +35,7 @@ class Jobs:
             JobNotFound: there is none, or none in this world.
         """
         found = self.parts.store.job(self.scope, job) if self.scope else None
-        if found is None:
+        if found is None or found.parent is not None:
             raise JobNotFound(job)
         return self._as_it_is(found)
 
@@ -61,6 +62,9 @@ class Jobs:
             raise NotAllowed("cancel jobs")
         self.settle(self.get(job))
         self.parts.store.cancel_job(scope, job)
+        if self.get(job).shares:
+            # Where nobody is at any of its shares, nobody else would end it soon.
+            settle(self.parts, scope, job)
         now = self.get(job)
         if now.state.is_over:
             give_up(self.parts, scope, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from truespan.engine.parts import Parts
+from truespan.engine.shares import to_be_ordered
 from truespan.errors import TruespanError
 from truespan.model.health import Check, Verdict
 from truespan.model.scope import Scope
@@ -36,10 +37,11 @@ def queue_checks(parts: Parts, scopes: Sequence[Scope]) -> Iterator[Check]:
 
 def _open_jobs(parts: Parts, scopes: Sequence[Scope]) -> list[tuple[Scope, str]]:
     return [
-        (scope, job.id)
+        (scope, name)
         for scope in {scope.world: scope for scope in scopes}.values()
         for job in parts.store.jobs(scope)
         if job.background and not job.state.is_over
+        for name in to_be_ordered(parts, scope, job)
     ]
 
 

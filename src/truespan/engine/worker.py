@@ -9,14 +9,17 @@ from contextlib import contextmanager, suppress
 from truespan.engine.generations import KIND as REINDEX
 from truespan.engine.given_up import give_up, give_up_cancelled
 from truespan.engine.held import Repairs
+from truespan.engine.intake import Turn
 from truespan.engine.jobs import Jobs
 from truespan.engine.parts import Parts
 from truespan.engine.removal import remover
+from truespan.engine.shares import order_shares, settle
 from truespan.engine.upkeep_orders import DOCTOR, REPAIR, UPKEEP, urgency_of
 from truespan.engine.upkeep_work import do_upkeep
 from truespan.engine.uploads import let_go, sweep_uploads, sweep_worlds
 from truespan.engine.world import World
 from truespan.errors import Cancelled, Interrupted, TruespanError, WorldNotFound
+from truespan.ingest.carry import Proof
 from truespan.ingest.journal import JobJournal, journaled
 from truespan.model.job import Job, JobOrder, JobState, Outcome
 from truespan.model.names import Request
@@ -27,6 +30,9 @@ from truespan.ports.jobs import unheard
 _REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.DOCTOR}
 """What jobs are to whoever watches, other than ingestion."""
 
+_PROVED_JOBS = 8
+"""Of how many jobs a process remembers that it has looked at their provider."""
+
 
 class LibraryWorker:
     """Does the jobs of a library. Whether they may be done was decided when they were submitted."""
@@ -36,6 +42,7 @@ class LibraryWorker:
         self._repairs = repairs
         self._lock = threading.Lock()
         self._current: set[str] = set()
+        self._proofs: dict[str, dict[int, Proof]] = {}
 
     def run(
         self,
@@ -54,12 +61,23 @@ class LibraryWorker:
         with self._alone(job.id) as alone:
             if not alone:
                 return Outcome.AGAIN
-            left = job.state is JobState.RUNNING and job.background
-            if left and not _taken_from_another(self._parts, scope, job):
-                return Outcome.OVER
-            if not store.start_job(scope, job.id, self._parts.processes.own()):
-                return Outcome.OVER
-            return self._done(world, scope, job, stopping, last, later)
+            begun = self._begun(scope, job)
+            outcome = (
+                self._done(world, scope, job, stopping, last, later) if begun else Outcome.OVER
+            )
+            if job.parent is not None or job.shares:
+                settle(self._parts, scope, job.parent or job.id)
+            return outcome
+
+    def _begun(self, scope: Scope, job: Job) -> bool:
+        """Make a job ours; False if it is over, another's, or not yet to be done."""
+        store, own, keeper = self._parts.store, self._parts.processes.own(), self._parts.keeper
+        if job.state is JobState.RUNNING and job.background:
+            if job.shares and job.process == keeper:
+                return store.gather_job(scope, job.id, own, keeper=keeper)
+            if not _taken_from_another(self._parts, scope, job):
+                return False
+        return store.start_job(scope, job.id, own)
 
     def _done(
         self,
@@ -84,7 +102,8 @@ class LibraryWorker:
                     parts.store, scope, job.id, parts.clock,
                     course=course, stopping=stopping, process=own,
                 )  # fmt: skip
-                journaled(journal, lambda: _work(world, job, journal, course), waits)
+                proofs = self._proofs_of(job)
+                turn = journaled(journal, lambda: _work(world, job, journal, course, proofs), waits)
         except Cancelled:
             give_up(parts, scope, job)
         except TruespanError as error:
@@ -92,19 +111,45 @@ class LibraryWorker:
             later(getattr(error, "retry_after", None) or 0.0)
             return self._put_back(scope, job, error) if waits(error) else Outcome.OVER
         else:
-            let_go(parts, scope, job)
-            # What a deletion could not erase at once is caught up by whoever writes next.
-            remover(parts).catch_up(urgent=True)
+            return self._after(turn, scope, job)
         return Outcome.OVER
 
+    def _after(self, turn: Turn, scope: Scope, job: Job) -> Outcome:
+        """See to what follows from a turn that went well."""
+        if turn is Turn.TAKEN:
+            return self._requeued(scope, job, Outcome.LATER)
+        if turn is Turn.SPREAD:
+            order_shares(self._parts, scope, job.id)
+        elif job.parent is None:
+            let_go(self._parts, scope, job)
+            # What a deletion could not erase at once is caught up by whoever writes next.
+            remover(self._parts).catch_up(urgent=True)
+        return Outcome.OVER
+
+    def _proofs_of(self, job: Job) -> dict[int, Proof]:
+        """Return what this process has seen of providers for a job and all its shares."""
+        with self._lock:
+            proofs = self._proofs.pop(job.parent or job.id, {})
+            self._proofs[job.parent or job.id] = proofs
+            while len(self._proofs) > _PROVED_JOBS:
+                del self._proofs[next(iter(self._proofs))]
+            return proofs
+
     def _put_back(self, scope: Scope, job: Job, error: TruespanError) -> Outcome:
-        """Hand a job that is queued again back to the queue, unless somebody else has it."""
+        stopped = isinstance(error, Interrupted)
+        return self._requeued(scope, job, Outcome.STOPPED if stopped else Outcome.AGAIN)
+
+    def _requeued(self, scope: Scope, job: Job, outcome: Outcome) -> Outcome:
+        """Hand a job that is queued again back to the queue, unless somebody else has it.
+
+        A share may be gone by now: its job is over.
+        """
         store, now = self._parts.store, self._parts.store.job(scope, job.id)
-        crashes = job.crashes if now is None else now.crashes
-        queued = JobState.QUEUED
-        if not store.requeue_job(scope, job.id, self._parts.keeper, seen=queued, crashes=crashes):
+        if now is None:
             return Outcome.OVER
-        return Outcome.STOPPED if isinstance(error, Interrupted) else Outcome.AGAIN
+        keeper, queued = self._parts.keeper, JobState.QUEUED
+        again = store.requeue_job(scope, job.id, keeper, seen=queued, crashes=now.crashes)
+        return outcome if again else Outcome.OVER
 
     @contextmanager
     def _alone(self, job: str) -> Iterator[bool]:
@@ -145,6 +190,7 @@ def resume_waiting(parts: Parts, scopes: list[Scope]) -> list[Job]:
         # Whoever wrote a job down may have gone before it could give the order.
         for _, scope, job in background:
             if not job.state.is_over:
+                order_shares(parts, scope, job.id)
                 parts.queue.submit(order_for(scope, job))
     with suppress(TruespanError):
         sweep_worlds(parts)
@@ -191,13 +237,16 @@ def order_for(scope: Scope, job: Job) -> JobOrder:
     return JobOrder(scope.world, job.id, urgency_of(job.kind))
 
 
-def _work(world: World, job: Job, journal: JobJournal, course: Course) -> None:
+def _work(
+    world: World, job: Job, journal: JobJournal, course: Course, proofs: dict[int, Proof]
+) -> Turn:
     if job.kind == REINDEX:
         world.generations._work(job, journal, course)
-    elif job.kind in UPKEEP:
+        return Turn.DONE
+    if job.kind in UPKEEP:
         do_upkeep(world, job, journal, course)
-    else:
-        world._intake(world._writing_scope()).work(job, journal, course)
+        return Turn.DONE
+    return world._intake(world._writing_scope()).work(job, journal, course, proofs)
 
 
 def _scope_of(world: World) -> Scope | None:

@@ -53,6 +53,14 @@ def _alone(_scope: Scope) -> Sequence[Beside]:
     return ()
 
 
+@dataclass(slots=True)
+class Proof:
+    """What was seen of a provider, so that it need not be asked for again."""
+
+    canary: Canary = field(default_factory=Canary)
+    probed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
     """What carrying needs from outside."""
@@ -68,6 +76,12 @@ class Tools:
     beside: Callable[[Scope], Sequence[Beside]] = _alone
     """Gives the other generations of a scope's world that documents enter as well."""
     course: Course = UNWATCHED
+    proofs: dict[int, Proof] | None = None
+    """What was seen of the provider of each generation, for several runs of one job together."""
+
+    def proof(self, generation: int) -> Proof:
+        """Return what was seen for a generation; nothing yet where every run looks for itself."""
+        return Proof() if self.proofs is None else self.proofs.setdefault(generation, Proof())
 
 
 @dataclass(slots=True)
@@ -100,8 +114,7 @@ class Carrier:
         self._tools = tools
         self._scope = scope
         self._beside: dict[int, Carrier] = {}
-        self._canary = Canary()
-        self._probed = False
+        self._proof = tools.proof(scope.generation.number)
         self.done = Carried()
 
     def carry(self, refs: Sequence[RevisionRef], on_chunks: OnChunks | None = None) -> Outcome:
@@ -282,7 +295,7 @@ class Carrier:
             tools.clock,
             counter=tools.counter,
             on_token_limit=tools.on_token_limit,
-            canary=self._canary,
+            canary=self._proof.canary,
         )
         for batch in batches:
             tools.store.keep_vectors(self._scope, batch.vectors)
@@ -306,13 +319,13 @@ class Carrier:
 
         A model on this machine is known by its digest; one elsewhere by what it makes of texts.
         """
-        if self._probed or not self._tools.embedder.limits.joint:
+        if self._proof.probed or not self._tools.embedder.limits.joint:
             return
         earlier = self._tools.store.probes(self._scope)
         kept = DriftProbe(self._tools.embedder, self._tools.clock).check(earlier)
         if kept != earlier:
             self._tools.store.keep_probes(self._scope, kept)
-        self._probed = True
+        self._proof.probed = True
 
 
 def prepare(store: TrustedStore, index: VectorIndex, scope: Scope) -> None:

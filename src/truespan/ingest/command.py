@@ -14,11 +14,12 @@ from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.plan import DryRun, plan_run, to_remove
 from truespan.ingest.report import IngestReport
 from truespan.ingest.run import Ingestion, Intake, Preparer
+from truespan.ingest.shares import read_declared
 from truespan.model.document import Document
 from truespan.model.found import Found
 from truespan.model.job import DocumentState, JobDocument, Phase
 from truespan.model.scope import Scope
-from truespan.model.source import Declared, DocumentKind
+from truespan.model.source import Declared, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,7 @@ class IngestRequest:
 def read_request(stored: str) -> IngestRequest:
     """Return the request that `spelled` wrote."""
     fields: dict[str, Any] = json.loads(stored)
-    said = fields["declared"]
-    kind = DocumentKind(said["kind"]) if said["kind"] else None
-    tags = None if said["tags"] is None else tuple(said["tags"])
-    declared = Declared(**{**said, "kind": kind, "tags": tags})
+    declared = read_declared(fields["declared"])
     return IngestRequest(**{**fields, "paths": tuple(fields["paths"]), "declared": declared})
 
 
@@ -108,15 +106,32 @@ class IngestCommand:
         doomed = self._doomed(request, found)
         if doomed and on_prune is not None:
             on_prune(doomed)
-        carrier = Carrier(self._tools, self._scope)
-        ingestion = Ingestion(self._intake, carrier, self._scope, journal)
-        report = ingestion.run(found.sources)
+        report = self.carry(found.sources, journal)
         report.passed_over, report.unmatched = found.passed_over, found.unmatched
-        if doomed:
-            journal.enter(Phase.REMOVING)
-            self._remove(doomed, carrier, journal)
-            report.removed = [document.name for document in doomed]
+        self._remove(doomed, journal)
+        report.removed = [document.name for document in doomed]
         return report
+
+    def carry(self, sources: Sequence[Source], journal: Journal) -> IngestReport:
+        """Carry in sources, all that a request names or a share of them."""
+        carrier = Carrier(self._tools, self._scope)
+        return Ingestion(self._intake, carrier, self._scope, journal).run(sources)
+
+    def check(self, request: IngestRequest, found: Found) -> None:
+        """Refuse what `run` would refuse before it begins.
+
+        Raises:
+            InvalidSettings: what would be removed looks like a disk that is not there.
+        """
+        self._doomed(request, found)
+
+    def close(self, request: IngestRequest, journal: Journal) -> None:
+        """Remove what is no longer there, if that was asked for, after others carried in the rest.
+
+        What came since is found too, and so it is not taken to be gone.
+        """
+        if request.prune:
+            self._remove(self._doomed(request, self.find(request)), journal)
 
     def _doomed(self, request: IngestRequest, found: Found) -> list[Document]:
         if not request.prune:
@@ -128,12 +143,15 @@ class IngestCommand:
             allow_empty=request.allow_empty,
         )
 
-    def _remove(self, doomed: Sequence[Document], carrier: Carrier, journal: Journal) -> None:
+    def _remove(self, doomed: Sequence[Document], journal: Journal) -> None:
+        if not doomed:
+            return
+        journal.enter(Phase.REMOVING)
         for document in doomed:
             remove_document(self._intake, self._scope, document)
             state = DocumentState.REMOVED
             journal.document(JobDocument(document.doc_id, document.name, state))
-        carrier.clear_retired()
+        Carrier(self._tools, self._scope).clear_retired()
 
 
 def remove_document(intake: Intake, scope: Scope, document: Document) -> None:

@@ -92,6 +92,7 @@ class JobJournal(Journal):
         self._latest = Progress(0.0, 0, 0, 0, 0, "")
         self._unchanged = self._failed = 0
         self._news = JobNews()
+        self._handed_on = False
         self._began = self._recorded = clock.monotonic()
 
     def enter(self, phase: Phase) -> None:
@@ -128,12 +129,18 @@ class JobJournal(Journal):
         super().line(level, line)
         self._news.lines.append(JobLine(self._clock.now(), level, _in_one_line(line)))
 
+    def hand_on(self) -> None:
+        """Leave it to others to say how the job ends: they do it from now on."""
+        self._handed_on = True
+
     def end(self, state: JobState, error: str | None = None) -> None:
-        """Write down how the job ended.
+        """Write down how the job ended, unless that is for others to say.
 
         Raises:
             Cancelled: it was to be queued again, and somebody asked for it to stop.
         """
+        if self._handed_on:
+            return
         if state is JobState.DONE:
             self._phase = Phase.FINISHED
             self._latest = replace(self._latest, fraction=1.0, current="")

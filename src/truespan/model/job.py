@@ -103,6 +103,19 @@ class Job:
     """Whether it was handed to somebody who works in the background."""
     crashes: int = 0
     """How often its process went away under it since somebody last asked for it."""
+    parent: str | None = None
+    """The job that this is a share of; nobody but workers sees it."""
+    shares: int = 0
+    """Into how many shares it is spread just now. How these stand is part of how it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobShare:
+    """A part of a job that one worker does: what it is asked to do, and how much that is."""
+
+    request: str
+    documents: int
+    size: int
 
 
 class Urgency(IntEnum):
@@ -110,6 +123,8 @@ class Urgency(IntEnum):
 
     UPKEEP = -10
     REINDEX = -5
+    SHARE = -1
+    """A part of a large job lets the small ones past, so that nobody waits for a whole folder."""
     INGEST = 0
 
 
@@ -122,6 +137,8 @@ class Outcome(StrEnum):
     """What kept the job from being done may pass: it is to be tried once more, and not at once."""
     STOPPED = "stopped"
     """Who did it was told to stop; anybody else may go on now."""
+    LATER = "later"
+    """Somebody else is at one of its documents: it is to wait a little, which is no try."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from truespan.ports.embedding import (
 from truespan.ports.erasure import ErasureStore, Remains
 from truespan.ports.golden import GoldenFiles
 from truespan.ports.index import VectorIndex
-from truespan.ports.jobs import JobQueue, JobStore, JobWorker
+from truespan.ports.jobs import JobQueue, JobStore, JobWorker, ShareStore
 from truespan.ports.machine import Clock, Environment, Processes
 from truespan.ports.pages import PageStore
 from truespan.ports.sources import AssetStore, SourceFinder, SourceParser, UploadStore
@@ -67,6 +67,7 @@ __all__ = [
     "Randomness",
     "ReaderStore",
     "Remains",
+    "ShareStore",
     "SourceFinder",
     "SourceParser",
     "StageListener",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from truespan.model.job import (
@@ -12,6 +12,7 @@ from truespan.model.job import (
     JobLine,
     JobNews,
     JobOrder,
+    JobShare,
     JobState,
     Outcome,
     Phase,
@@ -51,7 +52,10 @@ class JobStore(Protocol):
         ...
 
     def start_job(self, scope: Scope, job: str, process: str) -> bool:
-        """Begin with a job that is queued; False when it is not, or not any more."""
+        """Begin with a job that is queued; False when it is not, or not any more.
+
+        Nor is a share begun with once its job is to stop, or another share of it went wrong.
+        """
         ...
 
     def continue_job(self, scope: Scope, job: str, process: str) -> bool:
@@ -103,17 +107,60 @@ class JobStore(Protocol):
         ...
 
     def job(self, scope: Scope, job: str) -> Job | None:
-        """Return one job of the world. It is asked for often, and cheap."""
+        """Return one job of the world. It is asked for often, and cheap.
+
+        The numbers of one that is spread are those of its shares, added up.
+        """
         ...
 
     def jobs(self, scope: Scope) -> list[Job]:
-        """Return the jobs of the world, the latest first."""
+        """Return the jobs of the world, the latest first; shares are none."""
         ...
 
-    def job_documents(self, scope: Scope, job: str) -> list[JobDocument]: ...
+    def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
+        """Return what became of a job's sources, its shares' among them."""
+        ...
 
     def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
         """Return the last lines of a job's log."""
+        ...
+
+
+class ShareStore(Protocol):
+    """Jobs that several workers do at once, each a share. A job that is over has no shares."""
+
+    def spread_job(
+        self, scope: Scope, job: str, process: str, *, keeper: str, shares: Sequence[JobShare]
+    ) -> list[Job]:
+        """Write down the shares of a job that a process runs, queued; who waits keeps the job.
+
+        Raises:
+            Interrupted: the process has the job no longer.
+        """
+        ...
+
+    def shares(self, scope: Scope, job: str) -> list[Job]:
+        """Return the shares of a job, in the order in which they are to be begun with."""
+        ...
+
+    def settle_job(self, scope: Scope, job: str, *, keeper: str) -> bool:
+        """End a job once nobody is at any of its shares, if they are not all to be done.
+
+        It was to stop, or one of them went wrong. Say whether all of them are done, and it has only
+        to be gathered. Whoever asks at the same moment as others is answered after them.
+        """
+        ...
+
+    def gather_job(self, scope: Scope, job: str, process: str, *, keeper: str) -> bool:
+        """Run a job on whose shares its keeper waited; False unless all of them are done."""
+        ...
+
+    def claim_documents(self, scope: Scope, job: str, process: str, doc_ids: Sequence[str]) -> bool:
+        """Have documents for a job alone while it runs; False while another has one of them.
+
+        Raises:
+            Interrupted: the process has the job no longer.
+        """
         ...
 
 

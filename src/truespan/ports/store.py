@@ -26,7 +26,7 @@ from truespan.ports.calibration import CalibrationStore
 from truespan.ports.embedding import Cooldowns
 from truespan.ports.erasure import ErasureStore
 from truespan.ports.generations import GenerationStore
-from truespan.ports.jobs import JobStore
+from truespan.ports.jobs import JobStore, ShareStore
 from truespan.ports.pages import PageStore
 from truespan.ports.replay import ReplayStore
 from truespan.ports.scrub import ScrubStore
@@ -329,6 +329,7 @@ class TrustedStore(
     PageStore,
     QueryCache,
     JobStore,
+    ShareStore,
     UpkeepStore,
     UsageLog,
     Cooldowns,

@@ -33,6 +33,7 @@ from truespan.adapters.postgres_store.recutting import PostgresRecutting
 from truespan.adapters.postgres_store.replays import PostgresReplays
 from truespan.adapters.postgres_store.schema import found_schema, known_schema
 from truespan.adapters.postgres_store.scrub import PostgresScrub
+from truespan.adapters.postgres_store.shares import PostgresShares
 from truespan.adapters.postgres_store.shelf import PostgresShelf
 from truespan.adapters.postgres_store.soundness import PostgresSoundness
 from truespan.adapters.postgres_store.tokens import PostgresTokens
@@ -57,6 +58,7 @@ class PostgresStore(
     PostgresPages,
     PostgresQueryCache,
     PostgresJobs,
+    PostgresShares,
     PostgresUpkeep,
     PostgresErasure,
     PostgresUsage,

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Final, LiteralString
+from typing import Any, LiteralString
 from uuid import uuid4
 
 import msgspec
 
+from truespan.adapters.job_rows import job_of
 from truespan.adapters.postgres_store.connection import (
     Connections,
-    Row,
     Session,
     again_on_conflict,
     change,
-    change_each,
     fetch,
 )
+from truespan.adapters.postgres_store.job_rows import (
+    KEPT_LINES,
+    SELECT_JOBS,
+    forget_oldest,
+    job_key,
+    write_news,
+)
+from truespan.adapters.postgres_store.shares import fold, may_begin
 from truespan.adapters.postgres_store.worlds import require_world
-from truespan.errors import Interrupted, JobNotFound
+from truespan.errors import Interrupted
 from truespan.model.job import (
     DocumentState,
     Job,
@@ -32,16 +40,8 @@ from truespan.model.job import (
 from truespan.model.scope import Scope
 from truespan.ports import Clock
 
-KEPT_JOBS = 200
-KEPT_WITH_DOCUMENTS = 10
-KEPT_LINES = 200
 _ONCE_LOCK = 0x6F6E_6365
 """Names the advisory locks under which it is seen to that one job of a kind waits."""
-
-_COLUMNS: Final = (
-    "id, kind, state, phase, request, created_at, seen_at, finished_at, "
-    "process, counts, error, background, crashes"
-)
 
 
 class PostgresJobs:
@@ -112,7 +112,7 @@ class PostgresJobs:
                     job.background,
                 ),
             )
-            _forget_oldest(session, kind)
+            forget_oldest(session, kind)
         return job
 
     def requeue_job(
@@ -139,6 +139,7 @@ class PostgresJobs:
             """UPDATE jobs SET state = 'running', process = %(process)s, seen_at = %(now)s
                WHERE key = %(key)s AND state = 'queued'""",
             process=process,
+            only_if=may_begin,
         )
 
     def continue_job(self, scope: Scope, job: str, process: str) -> bool:
@@ -189,11 +190,27 @@ class PostgresJobs:
         )
 
     @again_on_conflict
-    def _change(self, scope: Scope, job: str, statement: LiteralString, **bindings: Any) -> bool:
-        """Run a statement that may name the job's `key` and `now`; say if it did anything."""
+    def _change(
+        self,
+        scope: Scope,
+        job: str,
+        statement: LiteralString,
+        *,
+        only_if: Callable[[Session, str], bool] | None = None,
+        **bindings: Any,
+    ) -> bool:
+        """Run a statement that may name the job's `key` and `now`; say if it did anything.
+
+        One that is over, or was and begins anew, has no shares afterwards.
+        """
         with self._connections.writing(scope.world) as session:
-            named = {"key": _job_key(session, job), "now": self._clock.now(), **bindings}
-            return change(session, statement, named) > 0
+            named = {"key": job_key(session, job), "now": self._clock.now(), **bindings}
+            if only_if is not None and not only_if(session, job):
+                return False
+            fold(session, job)
+            changed = change(session, statement, named) > 0
+            fold(session, job)
+            return changed
 
     @again_on_conflict
     def record_job(
@@ -211,12 +228,14 @@ class PostgresJobs:
         """Write down how a job stands; say whether somebody asked for it to be cancelled."""
         now = self._clock.now()
         with self._connections.writing(scope.world) as session:
-            key = _job_key(session, job)
+            key = job_key(session, job)
             rows = fetch(
                 session,
-                """UPDATE jobs SET state = %s, phase = %s, counts = %s, error = %s, seen_at = %s,
-                     finished_at = %s WHERE key = %s AND process = coalesce(%s::text, process)
-                   RETURNING cancel""",
+                """UPDATE jobs j SET state = %s, phase = %s, counts = %s, error = %s, seen_at = %s,
+                     finished_at = %s, claims = CASE WHEN %s THEN claims ELSE '[]' END
+                   WHERE key = %s AND process = coalesce(%s::text, process)
+                   RETURNING cancel OR EXISTS
+                     (SELECT 1 FROM jobs p WHERE p.id = j.parent AND p.cancel)""",
                 (
                     state.value,
                     phase.value,
@@ -224,13 +243,16 @@ class PostgresJobs:
                     error,
                     now,
                     now if state.is_over else None,
+                    state is JobState.RUNNING,
                     key,
                     process,
                 ),
             )
             if not rows:
                 raise Interrupted
-            _write_news(session, key, news)
+            write_news(session, key, news)
+            if state.is_over:
+                fold(session, job)
         return bool(rows[0][0])
 
     def cancel_job(self, scope: Scope, job: str) -> None:
@@ -247,28 +269,23 @@ class PostgresJobs:
 
     def job(self, scope: Scope, job: str) -> Job | None:
         """Return one job of the world, found by its id."""
-        rows = self._connections.query(
-            scope.world,
-            f"SELECT {_COLUMNS} FROM jobs WHERE id = %s",  # noqa: S608 -- the names are above
-            (job,),
-        )
-        return _job(rows[0]) if rows else None
+        rows = self._connections.query(scope.world, f"{SELECT_JOBS} WHERE j.id = %s", (job,))
+        return job_of(rows[0]) if rows else None
 
     def jobs(self, scope: Scope) -> list[Job]:
-        """Return the jobs of the world, the latest first."""
-        rows = self._connections.query(
-            scope.world,
-            f"SELECT {_COLUMNS} FROM jobs ORDER BY key DESC",  # noqa: S608
-        )
-        return [_job(row) for row in rows]
+        """Return the jobs of the world, the latest first; shares are none."""
+        which = "WHERE j.parent IS NULL ORDER BY j.key DESC"
+        return [
+            job_of(row) for row in self._connections.query(scope.world, f"{SELECT_JOBS} {which}")
+        ]
 
     def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
-        """Return what became of a job's sources."""
+        """Return what became of a job's sources, its shares' among them."""
         rows = self._connections.query(
             scope.world,
             """SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
                FROM job_documents d JOIN jobs j ON j.key = d.job
-               WHERE j.id = %s ORDER BY d.name, d.doc_id""",
+               WHERE %s IN (j.id, j.parent) ORDER BY d.name, d.doc_id""",
             (job,),
         )
         return [
@@ -277,14 +294,14 @@ class PostgresJobs:
         ]
 
     def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
-        """Return the last lines of a job's log."""
+        """Return the last lines of a job's log, its shares' among them."""
         rows = self._connections.query(
             scope.world,
             """SELECT l.at, l.level, l.line FROM job_lines l JOIN jobs j ON j.key = l.job
-               WHERE j.id = %s ORDER BY l.number""",
+               WHERE %s IN (j.id, j.parent) ORDER BY l.at, j.key, l.number""",
             (job,),
         )
-        return [JobLine(*row) for row in rows]
+        return [JobLine(*row) for row in rows[-KEPT_LINES:]]
 
 
 def _alike(
@@ -296,84 +313,8 @@ def _alike(
     )
     rows = fetch(
         session,
-        f"""SELECT {_COLUMNS} FROM jobs WHERE kind = %s AND ((state = 'queued' AND request = %s)
-              OR created_at >= %s) ORDER BY key DESC LIMIT 1""",  # noqa: S608 -- the names are above
+        f"""{SELECT_JOBS} WHERE j.kind = %s AND ((j.state = 'queued' AND j.request = %s)
+              OR j.created_at >= %s) ORDER BY j.key DESC LIMIT 1""",
         (kind, request, since),
     )
-    return _job(rows[0]) if rows else None
-
-
-def _forget_oldest(session: Session, kind: str) -> None:
-    """Forget old jobs of a kind; what is done often does not push out what is done rarely."""
-    session.execute(
-        """DELETE FROM jobs WHERE kind = %(kind)s AND state NOT IN ('queued', 'running')
-             AND key NOT IN
-               (SELECT key FROM jobs WHERE kind = %(kind)s ORDER BY key DESC LIMIT %(most)s)""",
-        {"kind": kind, "most": KEPT_JOBS},
-    )
-    # Of older jobs the numbers are enough; their documents would outgrow the library.
-    session.execute(
-        """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs
-             WHERE kind = %(kind)s AND state NOT IN ('queued', 'running') AND key NOT IN
-               (SELECT key FROM jobs WHERE kind = %(kind)s ORDER BY key DESC LIMIT %(most)s))""",
-        {"kind": kind, "most": KEPT_WITH_DOCUMENTS},
-    )
-
-
-def _job_key(session: Session, job: str) -> int:
-    rows = fetch(session, "SELECT key FROM jobs WHERE id = %s", (job,))
-    if not rows:
-        raise JobNotFound(job)
-    return rows[0][0]
-
-
-def _write_news(session: Session, key: int, news: JobNews) -> None:
-    change_each(
-        session,
-        """INSERT INTO job_documents (job, doc_id, name, state, code, reason, chunks)
-           VALUES (%s, %s, %s, %s, %s, %s, %s)
-           ON CONFLICT (world_id, job, doc_id) DO UPDATE SET name = excluded.name,
-             state = excluded.state, code = excluded.code, reason = excluded.reason,
-             chunks = excluded.chunks""",
-        [
-            (key, one.doc_id, one.name, one.state.value, one.code, one.reason, one.chunks)
-            for one in news.documents.values()
-        ],
-    )
-    if not news.lines:
-        return
-    last = fetch(session, "SELECT coalesce(max(number), 0) FROM job_lines WHERE job = %s", (key,))[
-        0
-    ][0]
-    change_each(
-        session,
-        "INSERT INTO job_lines (job, number, at, level, line) VALUES (%s, %s, %s, %s, %s)",
-        [
-            (key, last + place, line.at, line.level, line.line)
-            for place, line in enumerate(news.lines, 1)
-        ],
-    )
-    session.execute(
-        "DELETE FROM job_lines WHERE job = %s AND number <= %s",
-        (key, last + len(news.lines) - KEPT_LINES),
-    )
-
-
-def _job(row: Row) -> Job:
-    job, kind, state, phase, request, created, seen, finished, process, counts, *rest = row
-    error, background, crashes = rest
-    return Job(
-        id=job,
-        kind=kind,
-        state=JobState(state),
-        phase=Phase(phase),
-        request=request,
-        created_at=created,
-        seen_at=seen,
-        finished_at=finished,
-        process=process,
-        counts=msgspec.json.decode(counts, type=JobCounts),
-        error=error,
-        background=background,
-        crashes=crashes,
-    )
+    return job_of(rows[0]) if rows else None

@@ -64,8 +64,11 @@ class Orders:
         if self.ask(_WAITING, most=most)["waiting"] >= most:
             raise Overloaded("As many jobs wait for workers as may.", retry_after=30.0)
 
-    def submit(self, order: JobOrder) -> None:
-        """Give the order for a job; one that waits already is enough."""
+    def submit(self, order: JobOrder, *, delay: int = 0) -> None:
+        """Give the order for a job, to be begun with so many seconds later.
+
+        One that waits already is enough.
+        """
         with mapped(), self._app() as app:
             try:
                 app.configure_task(
@@ -74,6 +77,7 @@ class Orders:
                     lock=order.job,
                     queueing_lock=order.job,
                     priority=int(order.urgency),
+                    schedule_in={"seconds": delay} if delay else None,
                 ).defer(world=order.world, job=order.job)
             except AlreadyEnqueued:
                 return

@@ -22,6 +22,8 @@ from truespan.model.job import JobOrder, Outcome, Urgency
 from truespan.ports import JobWorker
 
 LONGEST_PAUSE = 600
+LATER_SECONDS = 5
+"""How long an order waits while another job is at a document of its own."""
 LONGEST_ASKED = 3600
 """However long a provider asks to be left alone, a job is tried again after an hour."""
 LOOK_SECONDS = 300.0
@@ -192,6 +194,8 @@ class Serving:
             return
         if outcome is Outcome.STOPPED:
             self._put_back(order)
+        elif outcome is Outcome.LATER:
+            self._orders.submit(order, delay=LATER_SECONDS)
         elif not self._orders.is_ordered(job):
             raise TryLater(max(pauses))
 

@@ -25,6 +25,7 @@ from truespan.adapters.sqlite_store.readers import SqliteReaders
 from truespan.adapters.sqlite_store.recutting import SqliteRecutting
 from truespan.adapters.sqlite_store.replays import SqliteReplays
 from truespan.adapters.sqlite_store.scrub import SqliteScrub
+from truespan.adapters.sqlite_store.shares import SqliteShares
 from truespan.adapters.sqlite_store.shelf import SqliteShelf
 from truespan.adapters.sqlite_store.soundness import SqliteSoundness
 from truespan.adapters.sqlite_store.tokens import SqliteTokens
@@ -47,6 +48,7 @@ class SqliteStore(
     SqlitePages,
     SqliteQueryCache,
     SqliteJobs,
+    SqliteShares,
     SqliteUpkeep,
     SqliteErasure,
     SqliteUsage,

@@ -9,9 +9,19 @@ from uuid import uuid4
 import apsw
 import msgspec
 
+from truespan.adapters.job_rows import job_of
 from truespan.adapters.sqlite_store.connection import Connections, fetch
+from truespan.adapters.sqlite_store.job_rows import (
+    KEPT_LINES,
+    OF_WORLD,
+    SELECT_JOBS,
+    forget_oldest,
+    job_key,
+    write_news,
+)
+from truespan.adapters.sqlite_store.shares import fold, may_begin
 from truespan.adapters.sqlite_store.worlds import world_key
-from truespan.errors import Interrupted, JobNotFound
+from truespan.errors import Interrupted
 from truespan.model.job import (
     DocumentState,
     Job,
@@ -24,16 +34,6 @@ from truespan.model.job import (
 )
 from truespan.model.scope import Scope
 from truespan.ports import Clock
-
-KEPT_JOBS = 200
-KEPT_WITH_DOCUMENTS = 10
-KEPT_LINES = 200
-
-_COLUMNS = (
-    "j.id, j.kind, j.state, j.phase, j.request, j.created_at, j.seen_at, j.finished_at, "
-    "j.process, j.counts, j.error, j.background, j.crashes"
-)
-_OF_WORLD = "j.world = (SELECT key FROM worlds WHERE id = ?)"
 
 
 class SqliteJobs:
@@ -83,14 +83,14 @@ class SqliteJobs:
         )
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
-            if once and (found := _alike(connection, world, kind, request, since)):
+            if once and (found := _alike(connection, scope, kind, request, since)):
                 return found
             connection.execute(
                 """INSERT INTO jobs (id, world, kind, request, state, phase, process, created_at,
                      seen_at, background) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
                 (job.id, world, kind, request, state, job.phase, process, now, now, job.background),
             )
-            _forget_oldest(connection, world, kind)
+            forget_oldest(connection, world, kind)
         return job
 
     def requeue_job(
@@ -109,13 +109,16 @@ class SqliteJobs:
 
     def start_job(self, scope: Scope, job: str, process: str) -> bool:
         """Begin with a job that is queued; False when it is not, or not any more."""
-        return self._change(
-            scope,
-            job,
-            """UPDATE jobs SET state = 'running', process = ?, seen_at = ?
-               WHERE key = ? AND state = 'queued'""",
-            (process, self._clock.now()),
-        )
+        with self._connections.writing() as connection:
+            key = job_key(connection, scope, job)
+            if not may_begin(connection, key):
+                return False
+            connection.execute(
+                """UPDATE jobs SET state = 'running', process = ?, seen_at = ?
+                   WHERE key = ? AND state = 'queued'""",
+                (process, self._clock.now(), key),
+            )
+            return connection.changes() > 0
 
     def continue_job(self, scope: Scope, job: str, process: str) -> bool:
         """Take up a job that did not end well; False when it is done or another took it up."""
@@ -168,11 +171,17 @@ class SqliteJobs:
         before: tuple[Any, ...],
         after: tuple[Any, ...] = (),
     ) -> bool:
-        """Run a statement whose bindings have the job's key among them; say if it did anything."""
+        """Run a statement whose bindings have the job's key among them; say if it did anything.
+
+        One that is over, or was and begins anew, has no shares afterwards.
+        """
         with self._connections.writing() as connection:
-            key = _job_key(connection, scope, job)
+            key = job_key(connection, scope, job)
+            fold(connection, scope, job)
             connection.execute(statement, (*before, key, *after))
-            return connection.changes() > 0
+            changed = connection.changes() > 0
+            fold(connection, scope, job)
+            return changed
 
     def record_job(
         self,
@@ -189,12 +198,14 @@ class SqliteJobs:
         """Write down how a job stands; say whether somebody asked for it to be cancelled."""
         now = self._clock.now()
         with self._connections.writing() as connection:
-            key = _job_key(connection, scope, job)
+            key = job_key(connection, scope, job)
             rows = fetch(
                 connection,
                 """UPDATE jobs SET state = ?, phase = ?, counts = ?, error = ?, seen_at = ?,
-                     finished_at = ? WHERE key = ? AND process = coalesce(?, process)
-                   RETURNING cancel""",
+                     finished_at = ?, claims = CASE WHEN ? THEN claims ELSE '[]' END
+                   WHERE key = ? AND process = coalesce(?, process)
+                   RETURNING cancel OR EXISTS
+                     (SELECT 1 FROM jobs p WHERE p.id = jobs.parent AND p.cancel)""",
                 (
                     state,
                     phase,
@@ -202,13 +213,16 @@ class SqliteJobs:
                     error,
                     now,
                     now if state.is_over else None,
+                    state is JobState.RUNNING,
                     key,
                     process,
                 ),
             )
             if not rows:
                 raise Interrupted
-            _write_news(connection, key, news)
+            write_news(connection, key, news)
+            if state.is_over:
+                fold(connection, scope, job)
         return bool(rows[0][0])
 
     def cancel_job(self, scope: Scope, job: str) -> None:
@@ -226,26 +240,22 @@ class SqliteJobs:
 
     def job(self, scope: Scope, job: str) -> Job | None:
         """Return one job of the world, found by its id."""
-        rows = self._connections.query(
-            f"SELECT {_COLUMNS} FROM jobs j WHERE j.id = ? AND {_OF_WORLD}",  # noqa: S608
-            (job, scope.world),
-        )
-        return _job(rows[0]) if rows else None
+        rows = self._connections.query(f"{SELECT_JOBS} AND j.id = ?", (scope.world, job))
+        return job_of(rows[0]) if rows else None
 
     def jobs(self, scope: Scope) -> list[Job]:
-        """Return the jobs of the world, the latest first."""
-        rows = self._connections.query(
-            f"SELECT {_COLUMNS} FROM jobs j WHERE {_OF_WORLD} ORDER BY j.key DESC",  # noqa: S608
-            (scope.world,),
-        )
-        return [_job(row) for row in rows]
+        """Return the jobs of the world, the latest first; shares are none."""
+        which = "AND j.parent IS NULL ORDER BY j.key DESC"
+        rows = self._connections.query(f"{SELECT_JOBS} {which}", (scope.world,))
+        return [job_of(row) for row in rows]
 
     def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
-        """Return what became of a job's sources."""
+        """Return what became of a job's sources, its shares' among them."""
         rows = self._connections.query(
             f"""SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
                 FROM job_documents d JOIN jobs j ON j.key = d.job
-                WHERE j.id = ? AND {_OF_WORLD} ORDER BY d.name, d.doc_id""",  # noqa: S608
+                WHERE ? IN (j.id, j.parent) AND {OF_WORLD}
+                ORDER BY d.name, d.doc_id""",  # noqa: S608
             (job, scope.world),
         )
         return [
@@ -254,98 +264,24 @@ class SqliteJobs:
         ]
 
     def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
-        """Return the last lines of a job's log."""
+        """Return the last lines of a job's log, its shares' among them."""
         rows = self._connections.query(
             f"""SELECT l.at, l.level, l.line FROM job_lines l JOIN jobs j ON j.key = l.job
-                WHERE j.id = ? AND {_OF_WORLD} ORDER BY l.number""",  # noqa: S608
+                WHERE ? IN (j.id, j.parent) AND {OF_WORLD}
+                ORDER BY l.at, j.key, l.number""",  # noqa: S608
             (job, scope.world),
         )
-        return [JobLine(*row) for row in rows]
+        return [JobLine(*row) for row in rows[-KEPT_LINES:]]
 
 
 def _alike(
-    connection: apsw.Connection, world: int, kind: str, request: str, since: float | None
+    connection: apsw.Connection, scope: Scope, kind: str, request: str, since: float | None
 ) -> Job | None:
     """Return a job that makes another of its kind needless."""
     rows = fetch(
         connection,
-        f"""SELECT {_COLUMNS} FROM jobs j WHERE world = ? AND kind = ?
-              AND ((state = 'queued' AND request = ?) OR created_at >= ?)
-            ORDER BY key DESC LIMIT 1""",  # noqa: S608 -- the names are above
-        (world, kind, request, since),
+        f"""{SELECT_JOBS} AND j.kind = ? AND ((j.state = 'queued' AND j.request = ?)
+              OR j.created_at >= ?) ORDER BY j.key DESC LIMIT 1""",
+        (scope.world, kind, request, since),
     )
-    return _job(rows[0]) if rows else None
-
-
-def _forget_oldest(connection: apsw.Connection, world: int, kind: str) -> None:
-    """Forget old jobs of a kind; what is done often does not push out what is done rarely."""
-    connection.execute(
-        """DELETE FROM jobs WHERE world = ?1 AND kind = ?2 AND state NOT IN ('queued', 'running')
-             AND key NOT IN (SELECT key FROM jobs WHERE world = ?1 AND kind = ?2
-               ORDER BY key DESC LIMIT ?3)""",
-        (world, kind, KEPT_JOBS),
-    )
-    # Of older jobs the numbers are enough; their documents would outgrow the library.
-    connection.execute(
-        """DELETE FROM job_documents WHERE job IN (SELECT key FROM jobs WHERE world = ?1
-             AND kind = ?2 AND state NOT IN ('queued', 'running') AND key NOT IN (SELECT key
-               FROM jobs WHERE world = ?1 AND kind = ?2 ORDER BY key DESC LIMIT ?3))""",
-        (world, kind, KEPT_WITH_DOCUMENTS),
-    )
-
-
-def _job_key(connection: apsw.Connection, scope: Scope, job: str) -> int:
-    rows = fetch(
-        connection,
-        f"SELECT j.key FROM jobs j WHERE j.id = ? AND {_OF_WORLD}",  # noqa: S608
-        (job, scope.world),
-    )
-    if not rows:
-        raise JobNotFound(job)
-    return rows[0][0]
-
-
-def _write_news(connection: apsw.Connection, key: int, news: JobNews) -> None:
-    connection.executemany(
-        "INSERT OR REPLACE INTO job_documents VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (key, one.doc_id, one.name, one.state, one.code, one.reason, one.chunks)
-            for one in news.documents.values()
-        ],
-    )
-    if not news.lines:
-        return
-    last = fetch(
-        connection, "SELECT coalesce(max(number), 0) FROM job_lines WHERE job = ?", (key,)
-    )[0][0]
-    connection.executemany(
-        "INSERT INTO job_lines VALUES (?, ?, ?, ?, ?)",
-        [
-            (key, last + place, line.at, line.level, line.line)
-            for place, line in enumerate(news.lines, 1)
-        ],
-    )
-    connection.execute(
-        "DELETE FROM job_lines WHERE job = ? AND number <= ?",
-        (key, last + len(news.lines) - KEPT_LINES),
-    )
-
-
-def _job(row: tuple[Any, ...]) -> Job:
-    job, kind, state, phase, request, created, seen, finished, process, counts, *rest = row
-    error, background, crashes = rest
-    return Job(
-        id=job,
-        kind=kind,
-        state=JobState(state),
-        phase=Phase(phase),
-        request=request,
-        created_at=created,
-        seen_at=seen,
-        finished_at=finished,
-        process=process,
-        counts=msgspec.json.decode(counts, type=JobCounts),
-        error=error,
-        background=bool(background),
-        crashes=crashes,
-    )
+    return job_of(rows[0]) if rows else None

@@ -1,0 +1,249 @@
+"""What every adapter of the port `TrustedStore` owes its callers: jobs that are done in shares."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.contract.store_contract import built
+from tests.worlds import Place, place
+from truespan.errors import Interrupted
+from truespan.model.job import (
+    DocumentState,
+    Job,
+    JobCounts,
+    JobDocument,
+    JobLine,
+    JobNews,
+    JobShare,
+    JobState,
+    Phase,
+)
+from truespan.model.scope import Scope
+
+KEEPER = "keeper"
+
+
+def spread(here: Place, scope: Scope, count: int = 3) -> tuple[str, list[Job]]:
+    """Return a job that was cut into shares of one document each, the later the larger."""
+    job = here.store.queue_job(scope, "ingest", '{"a": 1}', KEEPER).id
+    assert here.store.start_job(scope, job, "p1")
+    wanted = [JobShare(f'{{"n": {number}}}', 1, number) for number in range(1, count + 1)]
+    return job, here.store.spread_job(scope, job, "p1", keeper=KEEPER, shares=wanted)
+
+
+def as_it_is(here: Place, scope: Scope, job: str) -> Job:
+    found = here.store.job(scope, job)
+    assert found is not None
+    return found
+
+
+def told(
+    here: Place,
+    scope: Scope,
+    share: Job,
+    state: JobState,
+    counts: JobCounts | None = None,
+    news: JobNews | None = None,
+    error: str | None = None,
+) -> bool:
+    return here.store.record_job(
+        scope,
+        share.id,
+        state=state,
+        phase=Phase.EMBEDDING,
+        counts=counts or JobCounts(documents=1, documents_total=1, fraction=1.0),
+        news=news or JobNews(),
+        error=error,
+        process="p2",
+    )
+
+
+def done(here: Place, scope: Scope, share: Job, state: JobState = JobState.DONE) -> None:
+    assert here.store.start_job(scope, share.id, "p2")
+    told(here, scope, share, state, error="why" if state is JobState.FAILED else None)
+
+
+class SharesContract:
+    """A job is what its shares add up to while it has any, and has none when it is over."""
+
+    kind = "sqlite"
+
+    @pytest.fixture
+    def here(self, tmp_path: Path) -> Place:
+        return place(tmp_path, store=self.kind)
+
+    def test_a_job_that_is_spread_waits_for_shares_that_nobody_else_sees(self, here: Place) -> None:
+        scope = built(here)
+        job, shares = spread(here, scope)
+
+        found = as_it_is(here, scope, job)
+        assert (found.state, found.process, found.shares) == (JobState.RUNNING, KEEPER, 3)
+        assert (found.counts.documents_total, found.counts.fraction) == (3, 0.0)
+        assert [one.request for one in shares] == ['{"n": 1}', '{"n": 2}', '{"n": 3}']
+        assert {(one.parent, one.state, one.process) for one in shares} == {
+            (job, JobState.QUEUED, KEEPER)
+        }
+        assert here.store.shares(scope, job) == shares
+        assert here.store.shares(built(here, "other"), job) == []
+        assert [one.id for one in here.store.jobs(scope)] == [job]
+        with pytest.raises(Interrupted):
+            here.store.spread_job(scope, job, "p1", keeper=KEEPER, shares=[])
+
+    def test_the_numbers_of_shares_are_added_up_and_stay_when_the_job_is_over(
+        self, here: Place
+    ) -> None:
+        scope = built(here)
+        job, (one, two, three) = spread(here, scope)
+        counts = JobCounts(
+            documents=1, documents_total=1, unchanged=1, failed=0, chunks=5, embedded=3, reused=2,
+            fraction=0.5, seconds=9.0, current="a.txt",
+        )  # fmt: skip
+        first = JobDocument("a", "a.txt", DocumentState.EMBEDDED, chunks=5)
+        failed = JobDocument("b", "b.txt", DocumentState.FAILED, "x", "y")
+        news = JobNews({"a": first}, [JobLine(1.0, "info", "one"), JobLine(3.0, "info", "three")])
+        assert here.store.start_job(scope, one.id, "p2")
+        assert not told(here, scope, one, JobState.RUNNING, counts, news)
+        assert here.store.start_job(scope, two.id, "p2")
+        other = JobNews({"b": failed}, [JobLine(2.0, "info", "two")])
+        told(here, scope, two, JobState.DONE, replace(counts, failed=1, fraction=1.0), other)
+
+        found = as_it_is(here, scope, job)
+        summed = (found.counts.documents, found.counts.documents_total, found.counts.failed)
+        assert summed == (2, 3, 1)
+        assert (found.counts.chunks, found.counts.embedded, found.counts.reused) == (10, 6, 4)
+        assert found.counts.fraction == pytest.approx((0.5 * 1 + 1.0 * 2) / 6)
+        assert (found.counts.current, found.phase) == ("a.txt", Phase.EMBEDDING)
+        assert here.store.job_documents(scope, job) == [first, failed]
+        lines = [line.line for line in here.store.job_lines(scope, job)]
+        assert lines == ["one", "two", "three"]
+
+        told(here, scope, one, JobState.DONE, replace(counts, fraction=1.0))
+        done(here, scope, three)
+        assert here.store.settle_job(scope, job, keeper=KEEPER)
+        assert here.store.gather_job(scope, job, "p3", keeper=KEEPER)
+        here.store.record_job(
+            scope, job, state=JobState.DONE, phase=Phase.FINISHED, counts=JobCounts(),
+            news=JobNews(), process="p3",
+        )  # fmt: skip
+        over = as_it_is(here, scope, job)
+        assert (over.state, over.shares, over.phase) == (JobState.DONE, 0, Phase.FINISHED)
+        assert (over.counts.documents, over.counts.chunks, over.counts.fraction) == (3, 10, 1.0)
+        assert (here.store.shares(scope, job), here.store.job(scope, one.id)) == ([], None)
+        assert here.store.job_documents(scope, job) == [first, failed]
+        assert [line.line for line in here.store.job_lines(scope, job)] == lines
+
+    def test_a_job_is_gathered_once_and_only_when_every_share_is_done(self, here: Place) -> None:
+        scope = built(here)
+        job, (one, two) = spread(here, scope, 2)
+        done(here, scope, one)
+
+        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        assert not here.store.gather_job(scope, job, "p3", keeper=KEEPER)
+        done(here, scope, two)
+        assert here.store.settle_job(scope, job, keeper=KEEPER)
+        gathered: list[bool] = []
+        threads = [
+            threading.Thread(
+                target=lambda n=number: gathered.append(
+                    here.store.gather_job(scope, job, f"p{n}", keeper=KEEPER)
+                )
+            )
+            for number in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert sorted(gathered) == [False, False, False, True]
+
+    @pytest.mark.parametrize("state", [JobState.FAILED, JobState.INTERRUPTED])
+    def test_a_share_that_went_wrong_ends_the_job_when_nobody_is_at_another(
+        self, here: Place, state: JobState
+    ) -> None:
+        scope = built(here)
+        job, (one, two, three) = spread(here, scope)
+        assert here.store.start_job(scope, one.id, "p2")
+        done(here, scope, two, state)
+
+        assert not here.store.start_job(scope, three.id, "p2")
+        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        assert as_it_is(here, scope, job).state is JobState.RUNNING
+        told(here, scope, one, JobState.DONE)
+        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        over = as_it_is(here, scope, job)
+        assert (over.state, over.shares, over.counts.documents_total) == (state, 0, 3)
+        assert over.error == ("why" if state is JobState.FAILED else None)
+        assert over.finished_at == here.clock.now()
+
+    def test_a_job_that_is_to_stop_stops_its_shares_and_is_cancelled_after_them(
+        self, here: Place
+    ) -> None:
+        scope = built(here)
+        job, (one, two) = spread(here, scope, 2)
+        assert here.store.start_job(scope, one.id, "p2")
+
+        here.store.cancel_job(scope, job)
+        assert not here.store.start_job(scope, two.id, "p2")
+        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        assert as_it_is(here, scope, job).state is JobState.RUNNING
+        assert told(here, scope, one, JobState.RUNNING)
+        assert told(here, scope, one, JobState.CANCELLED)
+        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        assert as_it_is(here, scope, job).state is JobState.CANCELLED
+        assert here.store.shares(scope, job) == []
+
+    def test_crashes_under_a_share_are_crashes_of_the_job(self, here: Place) -> None:
+        scope = built(here)
+        job, (one, _) = spread(here, scope, 2)
+        for number in range(1, 3):
+            assert here.store.start_job(scope, one.id, "p2")
+            assert here.store.take_over_job(scope, one.id, "p2", keeper=KEEPER, most_crashes=2)
+            assert as_it_is(here, scope, job).crashes == number
+
+        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        over = as_it_is(here, scope, job)
+        assert (over.state, over.crashes, over.shares) == (JobState.INTERRUPTED, 2, 0)
+
+    def test_a_job_is_not_forgotten_for_the_number_of_its_shares(self, here: Place) -> None:
+        scope = built(here)
+        before = here.store.begin_job(scope, "ingest", "{}", "p").id
+        here.store.record_job(
+            scope, before, state=JobState.DONE, phase=Phase.FINISHED, counts=JobCounts(),
+            news=JobNews({"a": JobDocument("a", "a.txt", DocumentState.EMBEDDED)}),
+        )  # fmt: skip
+        job, shares = spread(here, scope, 250)
+        done(here, scope, shares[0])
+
+        here.store.begin_job(scope, "ingest", "{}", "p")
+
+        assert len(here.store.shares(scope, job)) == 250
+        assert len(here.store.job_documents(scope, before)) == 1
+
+    def test_documents_are_one_jobs_alone_while_it_runs(self, here: Place) -> None:
+        scope = built(here)
+        claim = here.store.claim_documents
+        one, two = (here.store.queue_job(scope, "ingest", "{}", KEEPER).id for _ in range(2))
+        with pytest.raises(Interrupted):
+            claim(scope, one, "p1", ["a"])
+        assert here.store.start_job(scope, one, "p1")
+        assert here.store.start_job(scope, two, "p2")
+
+        assert claim(scope, one, "p1", ["a", "b"])
+        assert not claim(scope, two, "p2", ["b", "c"])
+        assert claim(scope, two, "p2", ["c"])
+        assert not claim(scope, one, "p1", ["a", "c"])
+        with pytest.raises(Interrupted):
+            claim(scope, two, "p1", ["d"])
+        here.store.record_job(
+            scope, one, state=JobState.QUEUED, phase=Phase.READING, counts=JobCounts(),
+            news=JobNews(), process="p1",
+        )  # fmt: skip
+        assert claim(scope, two, "p2", ["b", "c"])
+        elsewhere = built(here, "other")
+        third = here.store.queue_job(elsewhere, "ingest", "{}", KEEPER).id
+        assert here.store.start_job(elsewhere, third, "p3")
+        assert claim(elsewhere, third, "p3", ["b", "c"])

@@ -1,0 +1,31 @@
+"""How sources are cut into shares: runs that are neither few nor large."""
+
+from __future__ import annotations
+
+import pytest
+
+from truespan.ingest.shares import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split
+from truespan.model.source import Source
+
+
+def source(size: int, number: int = 0) -> Source:
+    return Source(f"/{number}", f"{number}", f"{number}", size)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 40, 127, 128, 1000])
+def test_shares_are_runs_of_sources_that_are_neither_few_nor_large(count: int) -> None:
+    sources = [source(100, number) for number in range(count)]
+    shares = split(sources)
+
+    assert [one for share in shares for one in share] == sources
+    assert all(0 < len(share) <= MOST_DOCUMENTS for share in shares)
+    assert len(shares) >= min(count, LEAST_SHARES)
+    assert len(shares) <= max(2 * LEAST_SHARES, -(-count // MOST_DOCUMENTS))
+
+
+def test_a_large_document_is_a_share_of_its_own() -> None:
+    sizes = [1, MOST_BYTES, 1, 2, MOST_BYTES // 2, MOST_BYTES // 2, 1, MOST_BYTES * 3, 5] * 10
+    shares = split([source(size, number) for number, size in enumerate(sizes)])
+
+    assert all(len(share) == 1 or sum(one.size for one in share) <= MOST_BYTES for share in shares)
+    assert split([]) == []
