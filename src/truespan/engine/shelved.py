@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -34,6 +35,9 @@ from truespan.upkeep.receipt import Receipt
 
 T = TypeVar("T")
 
+_NUMBER = re.compile("[1-9][0-9]{0,17}")
+"""How a document's number is spelled, and in no other way."""
+
 
 class ShelvedWorld(HeldWorld):
     """The documents of a world, as its holder may look at them and delete them."""
@@ -49,15 +53,29 @@ class ShelvedWorld(HeldWorld):
         Raises:
             DocumentNotFound: no document, or more than one, answers to it.
         """
-        documents, reference = self.documents(), str(reference)
-        for exact in (
-            [found for found in documents if str(found.number) == reference],
-            [found for found in documents if found.doc_id == reference],
-            [found for found in documents if found.name == reference],
-        ):
-            if len(exact) == 1:
-                return exact[0]
+        scope, reference = self._readable(), str(reference)
+        if scope is None:
+            raise DocumentNotFound(reference)
+        for look in (self._numbered, self._identified, self._named):
+            found = look(scope, reference)
+            if len(found) == 1:
+                return found[0]
         raise DocumentNotFound(reference)
+
+    def _numbered(self, scope: Scope, reference: str) -> list[Document]:
+        number = int(reference) if _NUMBER.fullmatch(reference) else None
+        if number is None:
+            return []
+        return self._parts.store.documents(scope.narrow(documents=[number]))
+
+    def _identified(self, scope: Scope, reference: str) -> list[Document]:
+        if not reference.isprintable():
+            # What a database may not even be asked for is looked for by name, among all.
+            return [one for one in self._parts.store.documents(scope) if one.doc_id == reference]
+        return self._parts.store.documents(scope, named=[reference])
+
+    def _named(self, scope: Scope, reference: str) -> list[Document]:
+        return [one for one in self._parts.store.documents(scope) if one.name == reference]
 
     def text(self, reference: str) -> str:
         """Return the canonical text of a document, checked against its hash."""

@@ -99,7 +99,7 @@ class PostgresShares:
         with self._connections.writing(scope.world) as session:
             # Those who claim in one world follow each other, or two would not see each other.
             session.execute(
-                "SELECT pg_advisory_xact_lock(hashtext('truespan claims'), hashtext(%s))",
+                "SELECT pg_advisory_xact_lock(hashtext('truespan.claims'), hashtext(%s))",
                 (scope.world,),
             )
             others = fetch(
