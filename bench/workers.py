@@ -24,7 +24,7 @@ import truespan
 from bench.free import end_index_process
 from bench.measure import cpu_of
 from bench.postgres import named, started
-from bench.report import Figure, Options, Target, at_least, run, say
+from bench.report import Figure, Options, at_least, run, say
 from bench.serving import process
 from bench.slow_provider import MODEL
 from bench.synthetic import Corpus
@@ -91,13 +91,12 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
     for label, one, three in zip(names, few, many, strict=True):
         say(f"{label}; one worker: {one}")
         say(f"{label}; {MANY} workers: {three}")
-    targets = (at_least(TARGET), None)
-    return [compared(*sides) for sides in zip(names, few, many, targets, strict=True)]
+    return [compared(*sides) for sides in zip(names, few, many, strict=True)]
 
 
-def compared(label: str, one: Run, three: Run, target: Target | None) -> Figure:
-    """Return three workers beside one. A job is one worker's, so one job is for comparison only."""
-    ratio = three.speed / one.speed
+def compared(label: str, one: Run, three: Run) -> Figure:
+    """Return three workers beside one."""
+    ratio, target = three.speed / one.speed, at_least(TARGET)
     what = f"{MANY} workers, {label}"
     return Figure(what, three.speed, "documents/s", "1 worker", one.speed, ratio, target)
 
