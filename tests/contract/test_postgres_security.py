@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import LiteralString
@@ -247,11 +249,32 @@ def test_the_application_of_another_library_on_the_same_server_cannot_come_in(
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(other)))
         admin.execute(sql.SQL("GRANT truespan_worlds TO {}").format(sql.Identifier(other)))
     try:
-        with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
-            psycopg.connect(server().url(database.name, other).reveal())
+        with pytest.raises(InvalidConfiguration, match="not one that may connect"):
+            PostgresStore(Address(server().url(database.name, other)), HandClock())
     finally:
         with database.admin() as admin:
             admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(other)))
+
+
+def test_tables_that_somebody_holds_are_waited_for_no_longer_than_is_set(
+    database: Database,
+) -> None:
+    with database.admin() as admin, admin.transaction():
+        admin.execute("LOCK TABLE truespan.jobs IN ACCESS EXCLUSIVE MODE")
+
+        with pytest.raises(StoreBusy):
+            PostgresStore(Address(database.url, timeout_seconds=0.2), HandClock())
+
+
+def test_what_the_driver_says_of_addresses_reaches_nobody_who_did_not_ask() -> None:
+    """It warns of connections that were lost, and names the host."""
+    program = (
+        "import logging, truespan.adapters.postgres_store.connection;"
+        "logging.getLogger('psycopg.pool').warning('error connecting to db.example')"
+    )
+    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+    assert (told.stdout, told.stderr) == (b"", b"")
 
 
 @proves("store.postgres-row-security")

@@ -196,3 +196,13 @@ def test_a_library_is_not_moved_into_itself(machines: Machines) -> None:
     code, told = machines(machines.one, "migrate", os.path.relpath(machines.one))
 
     assert (code, told["error"]["code"]) == (2, "invalid_settings")
+
+
+def test_two_folders_of_one_database_are_one_library(machines: Machines) -> None:
+    shutil.copytree(machines.many, machines.back, dirs_exist_ok=True)
+    assert machines(machines.many, "init", "--world", "w")[0] == 0
+
+    code, told = machines(machines.back, "migrate", str(machines.many))
+
+    assert code == 2
+    assert "into itself" in told["error"]["message"]

@@ -65,6 +65,9 @@ def migrate_library(
     taken = _Library(target, read_settings(target))
     _require_two(given, taken)
     with given.rows() as sent, taken.rows() as received:
+        # Two folders may name one database.
+        if sent.identity() == received.identity():
+            raise _one_library()
         return move_library(
             sent,
             received,
@@ -94,10 +97,14 @@ def _make(folder: Path) -> None:
 def _require_two(given: _Library, taken: _Library) -> None:
     same_folder = given.folder.resolve() == taken.folder.resolve()
     if same_folder and given.on_server == taken.on_server:
-        raise InvalidSettings(
-            "A library cannot be moved into itself.",
-            advice="Name the folder that it is moved from, and with --library the other one.",
-        )
+        raise _one_library()
+
+
+def _one_library() -> InvalidSettings:
+    return InvalidSettings(
+        "A library cannot be moved into itself.",
+        advice="Name the folder that it is moved from, and with --library the other one.",
+    )
 
 
 def _copy_files(given: _Library, taken: _Library) -> int:

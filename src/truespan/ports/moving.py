@@ -47,6 +47,10 @@ class MovableRows(Protocol):
         """Return every table, those first that others refer to."""
         ...
 
+    def identity(self) -> str:
+        """Return what tells this store from every other one, however it is reached."""
+        ...
+
     def still(self) -> AbstractContextManager[None]:
         """Hold one state of everything still, for whoever reads inside."""
         ...

@@ -15,7 +15,12 @@ from psycopg.errors import InsufficientPrivilege
 from truespan.adapters.postgres_store.cache import PostgresQueryCache
 from truespan.adapters.postgres_store.calibrations import PostgresCalibrations
 from truespan.adapters.postgres_store.chunks import PostgresChunks
-from truespan.adapters.postgres_store.connection import Address, Connections, connected
+from truespan.adapters.postgres_store.connection import (
+    Address,
+    Connections,
+    connected,
+    mapped_errors,
+)
 from truespan.adapters.postgres_store.documents import PostgresDocuments
 from truespan.adapters.postgres_store.erasure import PostgresErasure
 from truespan.adapters.postgres_store.generations import PostgresGenerations
@@ -72,7 +77,7 @@ class PostgresStore(
 
     def __init__(self, address: Address, clock: Clock) -> None:
         super().__init__()
-        require_usable(address.url)
+        require_usable(address.url, address.timeout_seconds)
         self._clock = clock
         self._connections = Connections(address)
 
@@ -85,15 +90,16 @@ class PostgresStore(
         self._connections.close()
 
 
-def require_usable(url: Secret) -> None:
+def require_usable(url: Secret, seconds: float = 30.0) -> None:
     """Refuse a database in which worlds would not be kept apart, or whose tables are not ours.
 
     Raises:
+        StoreBusy: it did not answer in time; somebody may hold its tables.
         InvalidConfiguration: it cannot be connected to.
         StoreUnsafe: its version, our role or its policies are wrong; the message says what to do.
         StoreOutdated, LibraryTooNew: its tables are those of another version.
     """
-    with connected(url, "store_url") as session:
+    with connected(url, "store_url", seconds) as session, mapped_errors():
         require_known_server(session)
         require_bound_role(session)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,9 @@ _TRIES = 6
 _MAINTAINED_SINCE = 170000
 _LOST = "The connection to the store was lost."
 _UNREACHABLE = "The store's server cannot be reached."
+
+# Who wants its lines asks for them; without a handler Python would print them, addresses included.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -242,15 +246,15 @@ def mapped_errors() -> Iterator[None]:
         raise StoreBusy(_LOST) from error
 
 
-def connected(url: Secret, purpose: str) -> Session:
-    """Return a connection of one's own, outside any pool.
+def connected(url: Secret, purpose: str, seconds: float | None = None) -> Session:
+    """Return a connection of one's own, outside any pool; statements may take so many seconds.
 
     Raises:
         InvalidConfiguration: nobody answers there, or not to this name and password; neither they
             nor anything else of the address is in the message.
     """
     try:
-        return psycopg.connect(url.reveal(), autocommit=True, connect_timeout=10)
+        session = psycopg.connect(url.reveal(), autocommit=True, connect_timeout=10)
     except psycopg.ProgrammingError:
         raise InvalidConfiguration(f"{purpose} is no address of a PostgreSQL database.") from None
     except psycopg.OperationalError as error:
@@ -258,6 +262,14 @@ def connected(url: Secret, purpose: str) -> Session:
             f"The database of {purpose} cannot be connected to: {_why(error)}.",
             advice="Check host, port, name and password, and that the server runs.",
         ) from None
+    if seconds is not None:
+        limit = f"{int(seconds * 1000)}ms"
+        session.execute(
+            """SELECT set_config('statement_timeout', %(limit)s, false),
+                 set_config('lock_timeout', %(limit)s, false)""",
+            {"limit": limit},
+        )
+    return session
 
 
 def as_role(url: Secret, role: str, schema: str) -> str:
@@ -274,6 +286,7 @@ def _why(error: psycopg.OperationalError) -> str:
     for sign, words in {
         "password authentication failed": "its password was refused",
         "no password supplied": "it needs a password",
+        "permission denied for database": "its role is not one that may connect to it",
         "no pg_hba.conf entry": "the server does not let it in from here",
         "does not exist": "there is no such database or role",
         "SSL": "no encrypted connection was agreed on",

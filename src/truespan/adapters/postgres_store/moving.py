@@ -41,6 +41,14 @@ class PostgresRows:
         """Return every table, those first that others refer to."""
         return TABLES
 
+    def identity(self) -> str:
+        """Return what tells this store from every other one."""
+        rows = self._connections.query_shared(
+            """SELECT oid::text || ' of ' || pg_postmaster_start_time()::text || ' at '
+                 || current_setting('port') FROM pg_database WHERE datname = current_database()"""
+        )
+        return rows[0][0]
+
     @contextmanager
     def still(self) -> Iterator[None]:
         """Hold one state of everything still, for whoever reads inside."""

@@ -41,6 +41,10 @@ class SqliteRows:
         """Return every table, those first that others refer to."""
         return TABLES
 
+    def identity(self) -> str:
+        """Return what tells this store from every other one."""
+        return self._connections.query("SELECT file FROM pragma_database_list WHERE seq = 0")[0][0]
+
     @contextmanager
     def still(self) -> Iterator[None]:
         """Hold one state of everything still, for whoever reads inside."""
