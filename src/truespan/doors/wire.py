@@ -87,10 +87,18 @@ def status_of(error: errors.TruespanError) -> Status:
 
 def exit_code_of_bundle(bundle: ContextBundle) -> int:
     """Return the exit code of a bundle: that of its error, or 0."""
-    if bundle.error is None:
-        return 0
-    kind = _kind_of(bundle.error.code)
+    return 0 if bundle.error is None else exit_code_of(bundle.error.code)
+
+
+def exit_code_of(code: str) -> int:
+    """Return the exit code of the error that has this code; one that nobody knows is a bug."""
+    kind = _kind_of(code)
     return status_of(kind.__new__(kind)).exit_code
+
+
+def advice_of(code: str) -> str:
+    """Return what every error of this code advises; empty where that depends on what happened."""
+    return _kind_of(code).advice
 
 
 def failure_of(bundle: ContextBundle) -> errors.TruespanError | None:

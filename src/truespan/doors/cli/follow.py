@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING
 
 from truespan.doors.cli.app import say
 from truespan.doors.cli.progress import progress_bar
-from truespan.doors.wire import EXIT_PARTIAL, EXIT_REFUSED, EXIT_UNHEALTHY, to_json
-from truespan.errors import Interrupted
+from truespan.doors.wire import (
+    EXIT_PARTIAL,
+    EXIT_REFUSED,
+    EXIT_UNHEALTHY,
+    advice_of,
+    exit_code_of,
+    to_json,
+)
+from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
 from truespan.ingest.report import Progress
-from truespan.model.job import DocumentState, Job, JobLine, JobState
+from truespan.model.job import DocumentState, Job, JobDocument, JobLine, JobState
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
 
 _POLL_SECONDS = 0.3
+_NOBODY = "No worker gave a sign of life of late, so it waits. Start 'truespan worker'.\n"
 
 
 def followed(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
@@ -30,7 +38,7 @@ def followed(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
         say(to_json({"job": job}) if as_json else f"Workers have it as job {job.id}.")
         return 0
     if not as_json:
-        sys.stderr.write(f"Workers have it as job {job.id}.\n")
+        sys.stderr.write(f"Workers have it as job {job.id}.\n{_if_nobody_works(world)}")
     ended = _ended(world, job, hidden=as_json)
     return _told(world, ended, as_json)
 
@@ -47,9 +55,10 @@ def followed_upkeep(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: 
         say(told if as_json else f"Workers have it as {ids}.")
         return 0
     codes, members = [0], []
-    for world, job in jobs:
+    for place, (world, job) in enumerate(jobs):
         if not as_json:
-            sys.stderr.write(f"World {world.name}: workers have it as job {job.id}.\n")
+            nobody = "" if place else _if_nobody_works(world)
+            sys.stderr.write(f"World {world.name}: workers have it as job {job.id}.\n{nobody}")
         ended = _ended(world, job, hidden=as_json)
         lines = world.jobs.lines(job.id)
         members.append({"job": ended, "log": lines})
@@ -58,19 +67,77 @@ def followed_upkeep(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: 
             from truespan.doors.cli.show_ingest import show_one_job
 
             say(show_one_job(ended, [], lines))
+            tell_failure(world, ended)
     if as_json:
         say(to_json({"jobs": members}))
     return max(codes, key=_SEVERITY.index)
 
 
-_SEVERITY = (0, EXIT_UNHEALTHY, EXIT_REFUSED)
+_SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3, 1)
+"""Of several jobs that end differently, the exit code is the one that stands last here."""
+
+
+def code_of(world: World, job: Job) -> int:
+    """Return the exit code of a job that is over, of whatever kind."""
+    from truespan.engine.generations import KIND as REINDEX
+    from truespan.engine.upkeep_orders import UPKEEP
+
+    if job.kind in UPKEEP:
+        return _upkeep_code(job, world.jobs.lines(job.id))
+    code = _ingest_code(job, world.jobs.documents(job.id))
+    # A generation of which every document failed is one to go on with, as 'reindex' says.
+    refused = job.state is JobState.DONE and code == EXIT_REFUSED
+    return EXIT_PARTIAL if refused and job.kind == REINDEX else code
+
+
+def tell_failure(world: World, job: Job) -> None:
+    """Say on standard error that a job did not end well, and what to do about it."""
+    if job.state is JobState.DONE:
+        return
+    place = f"{job.id} -w {world.name}"
+    if job.state is JobState.FAILED:
+        code = _error_code(job)
+        # Of an exception that nobody foresaw, its name is more than the code of a bug.
+        said = f"failed: {job.error or code}. {advice_of(code)}".rstrip()
+        told = f"{said} See 'truespan jobs show {place}'; 'truespan jobs resume {place}' goes on."
+    else:
+        told = f"was {job.state}; what was done is kept. 'truespan jobs resume {place}' goes on."
+    sys.stderr.write(f"truespan: Job {job.id} {told}\n")
+
+
+def _if_nobody_works(world: World) -> str:
+    """Return what is to be said where no worker is there; who cannot be asked is not in the way."""
+    try:
+        standing = world.jobs.parts.queue.standing()
+    except TruespanError:
+        return ""
+    return _NOBODY if standing is not None and not standing.workers else ""
+
+
+def _error_code(job: Job) -> str:
+    """Return the code of the error that a job which is over, and not done, ended with."""
+    if job.state is JobState.CANCELLED:
+        return Cancelled.code
+    if job.state is JobState.INTERRUPTED:
+        return Interrupted.code
+    return job.error or InternalError.code
 
 
 def _upkeep_code(job: Job, lines: Sequence[JobLine]) -> int:
-    """Return how a job of upkeep ended: well, with something that is left to do, or not at all."""
+    """Return how a job of upkeep ended: well, with something left to do, or by an error."""
     if job.state is not JobState.DONE:
-        return EXIT_REFUSED
+        return exit_code_of(_error_code(job))
     return EXIT_UNHEALTHY if any(line.level != "info" for line in lines) else 0
+
+
+def _ingest_code(job: Job, documents: Sequence[JobDocument]) -> int:
+    """Return how a job that carries documents in ended, as if it had been done in this process."""
+    if job.state is not JobState.DONE:
+        return exit_code_of(_error_code(job))
+    states = {one.state for one in documents} - {DocumentState.REMOVED}
+    if DocumentState.FAILED not in states:
+        return 0
+    return EXIT_PARTIAL if len(states) > 1 else EXIT_REFUSED
 
 
 def _ended(world: World, job: Job, *, hidden: bool) -> Job:
@@ -108,12 +175,8 @@ def _told(world: World, job: Job, as_json: bool) -> int:
     if as_json:
         say(to_json({"job": job, "documents": documents}))
     else:
-        from truespan.doors.cli.show_ingest import show_one_job
+        from truespan.doors.cli.show_ingest import show_followed
 
-        say(show_one_job(job, documents, []))
-    if job.state is not JobState.DONE:
-        return EXIT_REFUSED
-    failed = [one for one in documents if one.state is DocumentState.FAILED]
-    if not failed:
-        return 0
-    return EXIT_PARTIAL if len(failed) < len(documents) else EXIT_REFUSED
+        say(show_followed(job, documents, world.jobs.lines(job.id)))
+        tell_failure(world, job)
+    return _ingest_code(job, documents)

@@ -175,8 +175,9 @@ def show_job(
 
 
 @jobs_app.command("follow")
-def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> None:
+def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> int:
     """Show how a job goes on until it is over."""
+    from truespan.doors.cli.follow import code_of, tell_failure
     from truespan.doors.cli.show_ingest import show_job_line
 
     with open_at(library) as opened:
@@ -188,7 +189,8 @@ def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> Non
                 say(line)
                 shown = line
             if found.state.is_over:
-                return
+                tell_failure(chosen, found)
+                return code_of(chosen, found)
             time.sleep(_POLL_SECONDS)
 
 
@@ -211,10 +213,15 @@ def cancel_job(
 
 @jobs_app.command("resume")
 def resume_job(
-    job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+    job: JobId,
+    world: WorldName,
+    library: LibraryPath = None,
+    here: Here = False,
+    no_follow: NoFollow = False,
+    as_json: AsJson = False,
 ) -> int:
     """Go on with a job that was interrupted, was cancelled or failed."""
-    from truespan.doors.cli.follow import followed_upkeep
+    from truespan.doors.cli.follow import followed, followed_upkeep
     from truespan.doors.cli.generations import finish_reindex
     from truespan.doors.cli.progress import progress_bar
     from truespan.engine.generations import KIND as REINDEX
@@ -224,8 +231,16 @@ def resume_job(
         chosen: World = opened.world(world)
         kind = chosen.jobs.get(job).kind
         if kind in UPKEEP:
+            if here and opened.has_workers:
+                raise InvalidSettings(
+                    f"Only workers go on with a job of {kind}.", advice="Leave --here out."
+                )
             again = chosen.submit_resume(job)
-            return followed_upkeep([(chosen, again)], as_json=as_json, leave=False)
+            # Where there are no workers, nobody would go on with it once this process has left.
+            leave = no_follow and opened.has_workers
+            return followed_upkeep([(chosen, again)], as_json=as_json, leave=leave)
+        if opened.has_workers and kind != REINDEX and not here:
+            return followed(chosen, chosen.submit_resume(job), as_json=as_json, leave=no_follow)
         with progress_bar(hidden=as_json) as on_progress:
             if kind == REINDEX:
                 return finish_reindex(chosen.generations.resume(job, on_progress), as_json)

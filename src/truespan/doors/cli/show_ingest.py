@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,10 +12,11 @@ from truespan.engine.upkeep_orders import UPKEEP
 from truespan.ingest.embed.prices import LOOKED_UP, elsewhere
 from truespan.ingest.plan import DryRun, Fate
 from truespan.ingest.report import IngestReport
-from truespan.model.job import Job, JobDocument, JobLine
+from truespan.model.job import DocumentState, Job, JobDocument, JobLine, JobState
 
 MOST_ROWS = 40
 _LEAST_SHOWN = 0.0001
+_NOTHING_FOUND = "No file that can be ingested was found there."
 
 
 def show_ingest(report: IngestReport) -> str:
@@ -25,7 +27,7 @@ def show_ingest(report: IngestReport) -> str:
         f"{counted(report.reused, 'vector')} reused."
     ]
     if not (report.ingested or report.unchanged or report.failures):
-        lines = ["No file that can be ingested was found there."]
+        lines = [_NOTHING_FOUND]
     lines += [
         f"failed: {failure.name}: {_reason(failure.name, failure.message)}"
         for failure in report.failures
@@ -131,16 +133,33 @@ def show_job_line(job: Job) -> str:
 
 def show_one_job(job: Job, documents: Sequence[JobDocument], lines: Sequence[JobLine]) -> str:
     """Show a job with its documents and the last lines of its log."""
-    rows = [
-        (document.state.value, document.name, document.reason or "")
-        for document in documents[:MOST_ROWS]
-    ]
-    more = len(documents) - MOST_ROWS
-    shown = [show_job_line(job), *(["", *table(rows)] if rows else [])]
-    shown += [f"... and {more} more"] if more > 0 else []
+    shown = [show_job_line(job), *_document_lines(documents)]
     last = lines if job.kind in UPKEEP else lines[-20:]
     shown += ["", *(f"{_clock(line.at)} {line.level}: {line.line}" for line in last)]
     return "\n".join(shown).rstrip()
+
+
+def show_followed(job: Job, documents: Sequence[JobDocument], log: Sequence[JobLine]) -> str:
+    """Show to whoever waited for it what became of a job that carries documents in."""
+    came = any(document.state is not DocumentState.REMOVED for document in documents)
+    over = show_job_line(job) if came or job.state is not JobState.DONE else _NOTHING_FOUND
+    # The log has a line for each document that failed too, which is shown with its reason already.
+    known = {f"{document.name}: {document.code}" for document in documents}
+    notes = [line.line for line in log if line.level != "info" and line.line not in known]
+    return "\n".join([over, *_document_lines(documents), *(f"note: {note}" for note in notes)])
+
+
+def _document_lines(documents: Sequence[JobDocument]) -> list[str]:
+    """Show what failed first, for that is what somebody must see, and all that was removed."""
+    removed = [one for one in documents if one.state is DocumentState.REMOVED]
+    others = [one for one in documents if one.state is not DocumentState.REMOVED]
+    others.sort(key=lambda one: one.state is not DocumentState.FAILED)
+    rows = [(one.state.value, one.name, one.reason or "") for one in others[:MOST_ROWS]]
+    lines = ["", *table(rows)] if rows else []
+    if left := Counter(one.state.value for one in others[MOST_ROWS:]):
+        states = ", ".join(f"{count} {state}" for state, count in left.items())
+        lines.append(f"... and {left.total()} more: {states}")
+    return [*lines, *(f"removed: {one.name}" for one in removed)]
 
 
 def _clock(at: float) -> str:
