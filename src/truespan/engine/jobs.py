@@ -39,6 +39,15 @@ class Jobs:
             raise JobNotFound(job)
         return self._as_it_is(found)
 
+    def anybody_works(self) -> bool:
+        """Say whether jobs that wait are begun with: by this process, or a worker that gave a sign.
+
+        Raises:
+            StoreBusy: the queue cannot be asked.
+        """
+        standing = self.parts.queue.standing()
+        return standing is None or standing.workers > 0
+
     def documents(self, job: str) -> list[JobDocument]:
         """Return what became of a job's sources."""
         return self.parts.store.job_documents(self._own(job), job)

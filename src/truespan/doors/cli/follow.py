@@ -108,10 +108,9 @@ def tell_failure(world: World, job: Job) -> None:
 def _if_nobody_works(world: World) -> str:
     """Return what is to be said where no worker is there; who cannot be asked is not in the way."""
     try:
-        standing = world.jobs.parts.queue.standing()
+        return "" if world.jobs.anybody_works() else _NOBODY
     except TruespanError:
         return ""
-    return _NOBODY if standing is not None and not standing.workers else ""
 
 
 def _error_code(job: Job) -> str:
