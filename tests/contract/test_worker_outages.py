@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.contract.test_worker_crashes import Chorus, is_done, orders, until, written
 from tests.postgres import Database, another_server, begun_again, crashed, database_on
-from tests.toiler import library
+from tests.toiler import FEW, library
 from tests.unit.test_workers import Works, submitted
+from tests.worlds import WordEmbedder
+from truespan.engine.library import Library
 from truespan.model.job import JobState
 
 WAIT = 60.0
@@ -143,5 +147,174 @@ def test_several_jobs_of_one_world_at_a_time_do_not_disturb_each_other(tmp_path:
         assert len(world.documents()) == 6
         assert list(opened.doctor().all_items()) == []
         assert works.orders() == []
+    finally:
+        opened.close()
+
+
+@contextmanager
+def at_work(opened: Library, concurrency: int = 1) -> Iterator[threading.Thread]:
+    """Have a worker in this process, and see to it that it leaves as it is told to."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=lambda: opened.work(concurrency=concurrency, stopping=stop.is_set), daemon=True
+    )
+    thread.start()
+    try:
+        yield thread
+    finally:
+        stop.set()
+        thread.join(WAIT)
+    assert not thread.is_alive()
+
+
+def seconds_alive(database: Database, since: str) -> float:
+    """Return for how long after a moment of the server's a worker gave signs of life."""
+    with database.admin() as admin:
+        rows = admin.execute(
+            """SELECT extract(epoch FROM max(last_heartbeat) - %s::timestamptz)::float8
+               FROM truespan_queue.procrastinate_workers""",
+            (since,),
+        )
+        return rows.fetchall()[0][0] or 0.0
+
+
+def server_time(database: Database) -> str:
+    with database.admin() as admin:
+        return admin.execute("SELECT now()::text").fetchall()[0][0]
+
+
+def test_a_worker_that_was_busy_while_its_database_was_away_is_whole_again_afterwards(
+    tmp_path: Path, database: Database
+) -> None:
+    """It is within one long step all the time; then it has to do two jobs at once, as before."""
+    works = Works(tmp_path / "library")
+    works.database, works.embedder = database, WordEmbedder(limits=FEW)
+    opened = works.open(timeout_seconds=5.0)
+    try:
+        world, _ = opened.create_world("world"), opened.create_world("other")
+        begun, back = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            begun.set()
+            assert back.wait(WAIT / 2)
+
+        works.embedder.before = hold
+        job = submitted(world)
+        with at_work(opened, concurrency=2) as thread:
+            assert begun.wait(WAIT)
+            # A server that crashes forgets the last moment, in which nobody may have registered.
+            before = server_time(database)
+            until(lambda: seconds_alive(database, before) > 1.0)
+            crashed(database.server)
+            works.database = Database(begun_again(database.server), database.name)
+            since = server_time(works.database)
+            # Longer than it takes to be taken for gone; nobody puts back what it is at.
+            until(lambda: seconds_alive(works.database, since) > 5.0)
+            assert [(one, state) for one, state, *_ in works.orders()] == [(job.id, "doing")]
+
+            together, first = threading.Barrier(2, timeout=WAIT), threading.local()
+
+            def wait_for_the_other() -> None:
+                if not getattr(first, "waited", False):
+                    first.waited = True
+                    together.wait()
+
+            works.embedder.before = wait_for_the_other
+            asking = works.open()
+            world, other = asking.world("world"), asking.world("other")
+            second = submitted(other)
+            back.set()
+            until(lambda: is_done(world, job.id) and is_done(other, second.id))
+            assert thread.is_alive()
+        assert (world.jobs.get(job.id).crashes, works.orders()) == (0, [])
+    finally:
+        for one in works.opened:
+            one.close()
+
+
+def test_a_worker_that_others_took_to_be_gone_goes_on_when_it_comes_back(
+    tmp_path: Path, database: Database, chorus: Chorus
+) -> None:
+    """It sleeps, as a machine that is closed does, until another has struck it off."""
+    asleep = chorus.start()
+    until(lambda: signs_of_life(database) == 1)
+    asleep.process.send_signal(signal.SIGSTOP)
+    since = server_time(database)
+    until(lambda: server_time(database) > since and seconds_alive(database, "now") < -3.0)
+    other = chorus.start()
+    until(lambda: seconds_alive(database, since) > 0)
+    assert signs_of_life(database) == 1
+    assert other.end(signal.SIGTERM) == 0
+    with library(tmp_path / "library", database.url) as opened:
+        world = opened.create_world("world")
+        job = world.submit_ingest(written(tmp_path / "texts", "one.txt"))
+
+        asleep.process.send_signal(signal.SIGCONT)
+
+        until(lambda: is_done(world, job.id))
+        until(lambda: signs_of_life(database) == 1)
+        assert asleep.end(signal.SIGTERM) == 0
+        assert orders(database) == 0
+        opened._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def test_a_worker_that_is_struck_off_while_it_works_registers_again(tmp_path: Path) -> None:
+    works = Works(tmp_path / "library")
+    opened = works.open()
+    try:
+        with at_work(opened):
+            until(lambda: signs_of_life(works.database) == 1)
+            works.die()
+            until(lambda: signs_of_life(works.database) == 1)
+    finally:
+        opened.close()
+
+
+def test_an_outage_is_told_of_once(
+    tmp_path: Path, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    works = Works(tmp_path / "library")
+    works.database = database
+    opened = works.open(timeout_seconds=0.1)
+    looks: list[int] = []
+    stop = threading.Event()
+
+    def stopping() -> bool:
+        looks.append(1)
+        return stop.is_set()
+
+    def told() -> int:
+        lines = [one for one in caplog.records if one.name == "truespan.jobs"]
+        return sum("cannot be reached" in one.getMessage() for one in lines)
+
+    worker = threading.Thread(target=lambda: opened.work(stopping=stopping), daemon=True)
+    with caplog.at_level(logging.WARNING, "truespan.jobs"):
+        worker.start()
+        until(lambda: signs_of_life(database) == 1)
+        crashed(database.server)
+        until(lambda: told() > 0)
+        # It looks about ten times between two tries.
+        since = len(looks)
+        until(lambda: len(looks) > since + 50)
+        stop.set()
+        worker.join(WAIT)
+    assert (worker.is_alive(), told()) == (False, 1)
+    opened.close()
+
+
+def test_several_at_a_time_leave_no_share_of_a_folder_behind(tmp_path: Path) -> None:
+    """While a folder is being spread there is nothing else to begin with; there is afterwards."""
+    works = Works(tmp_path / "library")
+    opened = works.open()
+    try:
+        world = opened.create_world("world")
+        for number in range(12):
+            written(tmp_path / "texts", f"{number}.txt")
+        job = world.submit_ingest(tmp_path / "texts")
+
+        opened.work(concurrency=4, once=True)
+
+        assert world.jobs.get(job.id).state is JobState.DONE
+        assert (len(world.documents()), works.orders()) == (12, [])
     finally:
         opened.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +16,7 @@ import pytest
 from tests.postgres import fresh_database
 from tests.toiler import LIMITS, library
 from tests.worlds import MemoryIndex, WordEmbedder
+from truespan.adapters.watch.logs import Lines
 from truespan.engine.library import Library, World
 from truespan.errors import (
     InvalidConfiguration,
@@ -282,6 +285,27 @@ def test_what_a_dead_worker_had_is_taken_up_and_counted(works: Works) -> None:
     done = world.jobs.get(job.id)
     assert (done.state, done.crashes) == (JobState.DONE, 1)
     assert works.orders() == []
+
+
+def test_lines_of_workers_keep_their_numbers_and_codes(works: Works) -> None:
+    stream = io.StringIO()
+    lines = logging.StreamHandler(stream)
+    lines.setFormatter(Lines(as_json=False))
+    log = logging.getLogger("truespan.jobs")
+    opened = works.open()
+    world = opened.create_world("world")
+    died_under(works, world, submitted(world))
+
+    log.addHandler(lines)
+    try:
+        opened.work(once=True)
+        log.error("The job %s ended with %s.", "j1", "ValueError")
+    finally:
+        log.removeHandler(lines)
+
+    assert "Workers went away; orders put back: 1." in stream.getvalue()
+    assert "The job j1 ended with ValueError." in stream.getvalue()
+    assert "%" not in stream.getvalue()
 
 
 def test_a_job_that_takes_its_workers_with_it_is_left_in_the_end(works: Works) -> None:

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from math import ceil
+from typing import Any
 
 from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
+from procrastinate.worker import Worker
+from psycopg.errors import ForeignKeyViolation
 
 from truespan.adapters.procrastinate_queue.orders import QUEUE, TASK, Orders, mapped
 from truespan.errors import StoreBusy, TruespanError
@@ -52,6 +55,20 @@ _GONE = """
 """Puts back the orders of workers that are gone, in one statement: of several who do this at once,
 none puts back what another has begun with since. Where another order waits, that one is enough."""
 
+_ALIVE = """
+    UPDATE procrastinate_workers SET last_heartbeat = now() WHERE id = %(worker)s RETURNING id
+"""
+
+_DUE = """
+    SELECT count(*) AS due FROM procrastinate_jobs j
+    WHERE j.status = 'todo' AND j.queue_name = %(queue)s
+      AND (j.scheduled_at IS NULL OR j.scheduled_at <= now())
+      AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs o
+        WHERE o.lock = j.lock AND o.status = 'doing')
+"""
+"""Orders that would be begun with now; one that another is at, or that waits for its time, is
+none."""
+
 _log = logging.getLogger("truespan.jobs")
 
 
@@ -78,6 +95,18 @@ class BackOff(BaseRetryStrategy):
         return RetryDecision(retry_in={"seconds": max(own, asked)})
 
 
+class Shift(Worker):
+    """A run of the queue's own worker, which says when it begins with nothing more."""
+
+    leaving = False
+
+    async def _shutdown(self, side_tasks: list[asyncio.Task[Any]]) -> None:
+        # Whatever ended it, also a failure of a task beside it, comes past here, and waits here
+        # for as long as the jobs take that it has begun.
+        self.leaving = True
+        await super()._shutdown(side_tasks)
+
+
 class Serving:
     """One process that carries out orders."""
 
@@ -94,6 +123,7 @@ class Serving:
         self._now_and_then = now_and_then
         self._carried_out = 0
         self._draining = threading.Event()
+        self._is_away = False
         self._lock = threading.Lock()
 
     def run(self, concurrency: int, *, once: bool) -> int:
@@ -107,66 +137,120 @@ class Serving:
         while not self._stopping():
             try:
                 await self._work(concurrency, once)
-            except (ConnectorException, OSError, ExceptionGroup) as error:
                 if once:
-                    raise StoreBusy("The queue of jobs cannot be reached.") from error
-                if isinstance(error, ConnectorException) and not _is_passing(error):
-                    raise
-                _log.warning("The queue of jobs cannot be reached; trying again.")
-            if once:
-                return
+                    return
+            except (ConnectorException, OSError, ExceptionGroup) as error:
+                self._require_passing(error, once)
             await self._pause()
+
+    def _require_passing(self, error: Exception, once: bool) -> None:
+        """Raise what keeps a worker from going on; tell of an outage when it begins."""
+        if isinstance(error.__cause__, ForeignKeyViolation):
+            # Somebody took this worker to be gone: it only has to register again.
+            return
+        if once:
+            raise StoreBusy("The queue of jobs cannot be reached.") from error
+        if isinstance(error, ConnectorException) and not _is_passing(error):
+            raise error
+        if not self._is_away:
+            _log.warning("The queue of jobs cannot be reached; trying again.")
+        self._is_away = True
 
     async def _work(self, concurrency: int, once: bool) -> None:
         connector = PsycopgConnector(**self._orders.pool(concurrency + 4))
         app = App(connector=connector)
         app.task(name=TASK, queue=QUEUE, retry=BackOff(), pass_context=True)(self._carry_out)
         async with app.open_async():
-            await self._look(connector)
-            seconds = self._orders.limits.stalled_seconds
-            working = asyncio.create_task(
-                app.run_worker_async(
-                    queues=[QUEUE],
-                    concurrency=concurrency,
-                    wait=not once,
-                    fetch_job_polling_interval=min(5.0, seconds / 4),
-                    delete_jobs="always",
-                    install_signal_handlers=False,
-                    update_heartbeat_interval=seconds / 4,
-                    stalled_worker_timeout=seconds,
-                )
-            )
-            await self._watch(working, connector)
+            await self._take_up(connector)
+            self._is_away = False
+            await self._look()
+            await self._serve(app, connector, concurrency, once)
+            # What was begun with last may have given orders since nothing more was fetched.
+            while once and not self._stopping() and await self._is_due(connector):
+                await self._serve(app, connector, concurrency, once)
 
-    async def _watch(self, working: asyncio.Task[None], connector: PsycopgConnector) -> None:
-        """Wait for a worker to end; meanwhile see to orders of those that ended otherwise."""
-        loop, every = asyncio.get_running_loop(), self._orders.limits.stalled_seconds / 4
-        stalled_at, look_at = loop.time() + every, loop.time() + LOOK_SECONDS
+    async def _serve(
+        self, app: App, connector: PsycopgConnector, concurrency: int, once: bool
+    ) -> None:
+        """Register, and carry out orders for as long as that holds."""
+        seconds = self._orders.limits.stalled_seconds
+        shift = Shift(
+            app,
+            queues=[QUEUE],
+            concurrency=concurrency,
+            wait=not once,
+            fetch_job_polling_interval=min(5.0, seconds / 4),
+            delete_jobs="always",
+            install_signal_handlers=False,
+            update_heartbeat_interval=seconds / 4,
+            stalled_worker_timeout=seconds,
+        )
+        self._draining.clear()
+        living = asyncio.create_task(self._live(shift, connector))
+        try:
+            await self._watch(shift, once)
+        finally:
+            living.cancel()
+            with suppress(asyncio.CancelledError):
+                await living
+
+    async def _watch(self, shift: Shift, once: bool) -> None:
+        """Wait for a worker to end, and have it end whole where it ends before it is told to."""
+        loop, working = asyncio.get_running_loop(), asyncio.create_task(shift.run())
+        look_at = loop.time() + LOOK_SECONDS
         while not (await asyncio.wait({working}, timeout=_WATCH_SECONDS))[0]:
             if self._stopping():
                 # It waits for what has begun, which hears of it before its next step.
                 working.cancel()
                 self._draining.set()
                 break
+            if shift.leaving and not once:
+                # The queue was away. What has begun is put back, so that all of it begins anew.
+                self._draining.set()
             if loop.time() >= look_at:
-                await self._look(connector)
+                await self._look()
                 look_at = loop.time() + LOOK_SECONDS
-            if loop.time() >= stalled_at:
-                with suppress(ConnectorException):
-                    await self._take_up(connector)
-                stalled_at = loop.time() + every
         with suppress(asyncio.CancelledError):
             await working
 
-    async def _look(self, connector: PsycopgConnector) -> None:
-        """Take up orders of workers that are gone, and jobs that have no order."""
-        await self._take_up(connector)
+    async def _live(self, shift: Shift, connector: PsycopgConnector) -> None:
+        """Give signs of life, and put back the orders of those that give none.
+
+        Those of the queue's own worker end with the first that fails, and when it begins with
+        nothing more, while jobs still run. Whoever is not known to live puts nothing back: it would
+        be what runs here.
+        """
+        while True:
+            await asyncio.sleep(self._orders.limits.stalled_seconds / 4)
+            with suppress(ConnectorException):
+                if not await self._is_known(shift, connector):
+                    _log.warning("This worker was taken to be gone, and begins anew.")
+                    shift.stop()
+                    self._draining.set()
+                    return
+                await self._take_up(connector)
+
+    async def _is_known(self, shift: Shift, connector: PsycopgConnector) -> bool:
+        """Give a sign of life; False if nobody of that number is registered any more."""
+        worker = shift.worker_id
+        if worker is None:
+            return True
+        known = await connector.execute_query_all_async(query=_ALIVE, worker=worker)
+        return bool(known) or shift.worker_id is None
+
+    async def _is_due(self, connector: PsycopgConnector) -> bool:
+        row = await connector.execute_query_one_async(query=_DUE, queue=QUEUE)
+        return row["due"] > 0
+
+    async def _look(self) -> None:
+        """Take up jobs that have no order."""
         try:
             await asyncio.to_thread(self._now_and_then)
         except TruespanError as error:
             _log.warning("Jobs without an order were not looked for: %s.", error.code)
 
     async def _take_up(self, connector: PsycopgConnector) -> None:
+        """Put back orders of workers that are gone."""
         seconds = self._orders.limits.stalled_seconds
         rows = await connector.execute_query_all_async(query=_GONE, seconds=seconds)
         if rows:
@@ -182,7 +266,7 @@ class Serving:
         """Have a job done, on a thread of its own, and say what becomes of the order."""
         found = context.job
         order = JobOrder(WorldId(world), job, _urgency(found.priority))
-        if self._stopping():
+        if self._is_ending():
             self._put_back(order)
             return
         pauses = [0.0]
@@ -199,6 +283,9 @@ class Serving:
         elif not self._orders.is_ordered(job):
             raise TryLater(max(pauses))
 
+    def _is_ending(self) -> bool:
+        return self._stopping() or self._draining.is_set()
+
     def _put_back(self, order: JobOrder) -> None:
         """Give an order anew, so that being stopped does not count as a try.
 
@@ -209,7 +296,7 @@ class Serving:
 
     def _outcome(self, order: JobOrder, *, last: bool, later: Callable[[float], None]) -> Outcome:
         try:
-            return self._worker.run(order, self._stopping, last=last, later=later)
+            return self._worker.run(order, self._is_ending, last=last, later=later)
         except TruespanError as error:
             # Not even how it ended could be written down, so it is not over.
             _log.warning("The job %s ended with %s.", order.job, error.code)

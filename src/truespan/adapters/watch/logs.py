@@ -20,6 +20,8 @@ from truespan.ports.watch import failure_of
 
 JOURNAL = f"{SYSTEM}.ingest"
 """The logger of ingestion, whose lines hold names of files and never a text."""
+JOBS = f"{SYSTEM}.jobs"
+"""The logger of jobs, whose lines hold numbers, ids of jobs, codes and names of exceptions."""
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -145,7 +147,9 @@ def _told(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
     if record.name == JOURNAL:
         return Event.INGEST_LINE.value, {"line": str(record.msg)}
     foreign: dict[str, Any] = {"logger": record.name, "place": f"{record.module}:{record.lineno}"}
-    if record.args:
+    if record.name == JOBS:
+        foreign["line"] = record.getMessage()
+    elif record.args:
         # A line without arguments may have been put together before it was logged.
         foreign["template"] = str(record.msg)
     if record.exc_info and record.exc_info[0] is not None:
