@@ -241,6 +241,15 @@ def test_a_job_is_resumed_in_this_process_if_that_is_asked_for(terminal: Termina
     assert (code, "Leave --here out" in err) == (2, True)
 
 
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from truespan.doors.cli import main
+main()
+"""
+"""The command line, which hears of interrupts even where the tests were started without them."""
+
+
 @pytest.mark.parametrize("command", ["ingest", "repair", "doctor"])
 def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
     terminal: Terminal, command: str
@@ -251,12 +260,14 @@ def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
     arguments = [*asked.get(command, [command]), "-w", "w", "-L", str(terminal.folder / "library")]
 
     with subprocess.Popen(
-        [sys.executable, "-m", "truespan", *arguments], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", INTERRUPTIBLE, *arguments], stderr=subprocess.PIPE, text=True
     ) as follower:
         assert follower.stderr is not None
         first = follower.stderr.readline()
+        # The next line is the one that is waited for; then it follows until it is stopped.
+        rest = follower.stderr.readline()
         follower.send_signal(signal.SIGINT)
-        rest = follower.stderr.read()
+        rest += follower.stderr.read()
 
     assert "have it as job" in first
     assert (follower.returncode, rest.count("No worker gave a sign of life")) == (130, 1)
