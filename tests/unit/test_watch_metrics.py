@@ -81,7 +81,8 @@ def test_metrics_are_what_bundles_said_summed_up(tmp_path: Path, metrics: Metric
     assert number(found, "request_seconds_count", request="retrieve") == 3
     assert number(found, "stage_seconds_count", request="retrieve", stage="vector") == 3
     assert number(found, "query_cache_total", request="retrieve", outcome="miss") == 3
-    assert number(found, "repairs_total", request="repair", deed="deleted_point") == 1
+    # A second search may find the old point too, before the first one's repair has removed it.
+    assert 1 <= number(found, "repairs_total", request="repair", deed="deleted_point") <= sum(stale)
 
 
 def test_what_the_budget_cuts_is_counted(tmp_path: Path, metrics: MetricsWatch) -> None:

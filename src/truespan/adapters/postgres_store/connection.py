@@ -214,6 +214,11 @@ def change_each(session: Session, sql: LiteralString, bindings: Sequence[Binding
         session.cursor().executemany(sql, bindings)
 
 
+def names_nobody(error: BaseException | None) -> bool:
+    """Say whether a row was refused because what it refers to is gone."""
+    return isinstance(error, pg.ForeignKeyViolation)
+
+
 @contextmanager
 def mapped_errors() -> Iterator[None]:
     """Turn the engine's errors into ours. None of its own messages is kept: they quote values."""

@@ -16,8 +16,8 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from procrastinate.worker import Worker
-from psycopg.errors import ForeignKeyViolation
 
+from truespan.adapters.postgres_store.connection import names_nobody
 from truespan.adapters.procrastinate_queue.orders import QUEUE, TASK, Orders, mapped
 from truespan.errors import StoreBusy, TruespanError
 from truespan.model.ids import WorldId
@@ -145,7 +145,7 @@ class Serving:
 
     def _require_passing(self, error: Exception, once: bool) -> None:
         """Raise what keeps a worker from going on; tell of an outage when it begins."""
-        if isinstance(error.__cause__, ForeignKeyViolation):
+        if names_nobody(error.__cause__):
             # Somebody took this worker to be gone: it only has to register again.
             return
         if once:
