@@ -171,7 +171,7 @@ SUITE = Role(
         _tool("test_error_handling", _refuse),
         _tool("test_tool_with_progress", _go_through),
     ),
-    READING.shelf,
+    READING.offered,
     (
         Prompt("test_simple_prompt", "x", "x", NoArguments, lambda _: "some words"),
         Prompt("test_prompt_with_arguments", "x", "x", _Both, lambda two: f"{two.arg1} {two.arg2}"),

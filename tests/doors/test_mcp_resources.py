@@ -15,7 +15,7 @@ from truespan.doors.mcp.tools import OWNING, READING
 from truespan.engine.reader import Reader
 from truespan.errors import CallerError
 
-READER, WORLD = READING.shelf, OWNING.shelf
+READER, WORLD = READING.offered, OWNING.offered
 
 
 def all_that_can_be_read(reader: Reader) -> list[bytes]:

@@ -12,8 +12,8 @@ from truespan.model.source import Declared, DocumentKind, Source
 
 MOST_DOCUMENTS = 16
 MOST_BYTES = 4 << 20
-"""A share holds no more than this, or one document: each reads the list of a world's documents
-once, and flushes the index at least once, but whoever dies leaves the whole share to another."""
+"""A share holds no more than this, or one document: each flushes the index at least once, which is
+dear, but whoever dies leaves the whole share to another."""
 LEAST_SHARES = 8
 """A run of fewer documents is cut finer, so that there is something to do for several workers."""
 

@@ -352,7 +352,7 @@ class UsageList(Shape, frozen=True, kw_only=True):
     usage: list[UsageRecord]
 
 
-class Shelf(Shape, frozen=True, kw_only=True):
+class ReaderBooks(Shape, frozen=True, kw_only=True):
     """The books in which a reader has a position."""
 
     books: list[Whereabouts]

@@ -62,7 +62,7 @@ class Described:
     outline: tuple[OutlineEntry, ...] = ()
 
 
-class Holdings(Protocol):
+class Offering(Protocol):
     """How a role names its documents, tells of one, and gives sentences of it."""
 
     def listed(self, subject: Any) -> Sequence[Listed]: ...
@@ -70,7 +70,7 @@ class Holdings(Protocol):
     def described(self, subject: Any, reference: str) -> Any: ...
 
 
-class WorldShelf:
+class WorldOffering:
     """The documents in force of a world."""
 
     def listed(self, subject: World) -> Sequence[Listed]:
@@ -85,7 +85,7 @@ class WorldShelf:
         return _described(document, tuple(subject.outline(document.doc_id)))
 
 
-class ReaderShelf:
+class ReaderOffering:
     """The books in which a reader has a position."""
 
     def listed(self, subject: Reader) -> Sequence[Listed]:
@@ -137,7 +137,7 @@ def templates() -> dict[str, Any]:
     }
 
 
-def page_of_resources(shelf: Holdings, cursor: str | None, subject: Any) -> dict[str, Any]:
+def page_of_resources(offered: Offering, cursor: str | None, subject: Any) -> dict[str, Any]:
     """Return some of the documents in their order, and where the next ones begin.
 
     Raises:
@@ -147,7 +147,7 @@ def page_of_resources(shelf: Holdings, cursor: str | None, subject: Any) -> dict
         raise InvalidSettings("The cursor is not one that this server gave.")
     after = -1 if cursor is None else int(cursor)
     left = sorted(
-        (entry for entry in shelf.listed(subject) if entry.document > after),
+        (entry for entry in offered.listed(subject) if entry.document > after),
         key=lambda entry: entry.document,
     )
     page = left[:PAGE]
@@ -164,7 +164,7 @@ def _entry(listed: Listed) -> dict[str, Any]:
     }
 
 
-def read_resource(shelf: Holdings, uri: str, subject: Any) -> dict[str, Any]:
+def read_resource(offered: Offering, uri: str, subject: Any) -> dict[str, Any]:
     """Return what stands at an address.
 
     Raises:
@@ -177,7 +177,7 @@ def read_resource(shelf: Holdings, uri: str, subject: Any) -> dict[str, Any]:
     reference = unquote(found[1])
     try:
         if found[2] is None:
-            text = msgspec.json.encode(shelf.described(subject, reference)).decode()
+            text = msgspec.json.encode(offered.described(subject, reference)).decode()
             return _contents(uri, "application/json", text)
         page = _page(subject, reference, int(found[2]), int(found[3]))
     except (DocumentNotFound, PositionNotFound):
@@ -217,11 +217,11 @@ def _absent() -> CallerError:
     return CallerError("There is no such resource, or none that may be read here.")
 
 
-def completed(shelf: Holdings, name: str, begun: str, subject: Any) -> dict[str, Any]:
+def completed(offered: Offering, name: str, begun: str, subject: Any) -> dict[str, Any]:
     """Return how an argument could go on: only documents have names that can be guessed at."""
     values: list[str] = []
     if name in ("doc_id", "book"):
-        values = [one.doc_id for one in shelf.listed(subject) if one.doc_id.startswith(begun)]
+        values = [one.doc_id for one in offered.listed(subject) if one.doc_id.startswith(begun)]
     return {
         "completion": {
             "values": values[:MOST_COMPLETED],

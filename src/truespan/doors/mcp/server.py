@@ -80,7 +80,7 @@ def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
 
 
 def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:
-    shelf, known = role.shelf, resources.templates()
+    offered, known = role.offered, resources.templates()
 
     async def asked(context: Any, work: Callable[[Any], Content]) -> Content:
         found = await run(context.request, partial(_attempted, context.method, work))
@@ -89,17 +89,17 @@ def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:
         return found
 
     async def list_resources(context: Any, params: PaginatedRequestParams) -> Content:
-        return await asked(context, partial(resources.page_of_resources, shelf, params.cursor))
+        return await asked(context, partial(resources.page_of_resources, offered, params.cursor))
 
     async def list_templates(_: Any, __: PaginatedRequestParams) -> Content:
         return known
 
     async def read_resource(context: Any, params: ReadResourceRequestParams) -> Content:
-        return await asked(context, partial(resources.read_resource, shelf, params.uri))
+        return await asked(context, partial(resources.read_resource, offered, params.uri))
 
     async def complete(context: Any, params: CompleteRequestParams) -> Content:
         part = params.argument
-        return await asked(context, partial(resources.completed, shelf, part.name, part.value))
+        return await asked(context, partial(resources.completed, offered, part.name, part.value))
 
     server.add_request_handler("resources/list", PaginatedRequestParams, list_resources)
     server.add_request_handler("resources/templates/list", PaginatedRequestParams, list_templates)

@@ -11,7 +11,7 @@ import msgspec
 from truespan.doors import arguments as given
 from truespan.doors.mcp import plain
 from truespan.doors.mcp.prompts import OWNING_PROMPTS, READING_PROMPTS, Prompt
-from truespan.doors.mcp.resources import Holdings, ReaderShelf, WorldShelf
+from truespan.doors.mcp.resources import Offering, ReaderOffering, WorldOffering
 from truespan.doors.mcp.schema import schema_of_arguments, schema_of_result
 from truespan.errors import PositionNotFound
 from truespan.model.bundle import ContextBundle, Notice, SearchResult
@@ -62,7 +62,7 @@ class Role:
     name: str
     instructions: str
     tools: Sequence[Tool]
-    shelf: Holdings
+    offered: Offering
     prompts: Sequence[Prompt]
 
 
@@ -126,7 +126,7 @@ READING = Role(
             plain.blocks_of_reading,
         ),
     ),
-    ReaderShelf(),
+    ReaderOffering(),
     READING_PROMPTS,
 )
 
@@ -156,6 +156,6 @@ OWNING = Role(
             plain.blocks_of_bundle,
         ),
     ),
-    WorldShelf(),
+    WorldOffering(),
     OWNING_PROMPTS,
 )

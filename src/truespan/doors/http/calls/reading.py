@@ -39,7 +39,7 @@ def _reader(asked: Asked) -> Reader:
 
 
 def _books(asked: Asked) -> Reply:
-    return Reply(shapes.Shelf(books=_reader(asked).books()))
+    return Reply(shapes.ReaderBooks(books=_reader(asked).books()))
 
 
 def _where(asked: Asked) -> Reply:
@@ -88,7 +88,7 @@ CALLS = (
         "listBooks",
         "The books in which a reader has a position",
         _books,
-        shapes.Shelf,
+        shapes.ReaderBooks,
         errors=_FOLLOWING,
         description="Gives each book that the reader has begun, and how far. It tells nothing of "
         "what lies ahead.",
