@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from threading import Barrier
+
 import pytest
 
-from truespan.query.terms import LONGEST, recipe_of, stemmer_of, terms, words
+from truespan.query.terms import LONGEST, recipe_of, stemmed, stemmer_of, terms, words
+
+THREADS = 8
+ROOTS = {
+    "en": "nation connect general hope run relat organ beauti univers that began sky agree",
+    "de": "haus lauf freund sprech arbeit könig bürger kind hoff mensch",
+    "ru": "книг работ красив говор человек москв учител",
+}
+ENDINGS = {
+    "en": " s ed ing al ally ation ations izer ized fulness ousness ivity ment able ies yed",
+    "de": " e en er es isch keit heit ung ungen lich end igung",
+    "ru": " а ы ой ами ого ему ость остью ение ениями ла",
+}
+
+
+@pytest.fixture
+def _switch_threads_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +75,35 @@ def test_terms_that_would_come_out_otherwise_have_another_recipe() -> None:
     assert stemmer_of("zh") == ""
     assert len({recipe_of("en"), recipe_of("de"), recipe_of("zh")}) == 3
     assert recipe_of("ja") == recipe_of("zh")
+
+
+@pytest.mark.usefixtures("_switch_threads_often")
+def test_many_threads_make_the_same_terms_as_one() -> None:
+    for language, roots in ROOTS.items():
+        vocabulary = [
+            root + "".join(pair)
+            for root in roots.split()
+            for pair in product(ENDINGS[language].split(" "), repeat=2)
+        ]
+        expected = dict(zip(vocabulary, terms(" ".join(vocabulary), language), strict=True))
+        stemmed.cache_clear()
+        start = Barrier(THREADS)
+
+        def make_terms(
+            number: int,
+            language: str = language,
+            vocabulary: list[str] = vocabulary,
+            start: Barrier = start,
+        ) -> dict[str, str]:
+            # Each thread starts elsewhere, so that they seldom find a word stemmed already.
+            first = number * len(vocabulary) // THREADS
+            mine = vocabulary[first:] + vocabulary[:first]
+            start.wait()
+            return dict(zip(mine, terms(" ".join(mine), language), strict=True))
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            for found in pool.map(make_terms, range(THREADS)):
+                assert found == expected, language
+        # What the threads left in the shared cache is right as well.
+        again = dict(zip(vocabulary, terms(" ".join(vocabulary), language), strict=True))
+        assert again == expected, language

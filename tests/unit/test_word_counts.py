@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,24 @@ def test_a_new_language_label_has_words_counted_anew(tmp_path: Path) -> None:
     world.ingest(path, language="de")
 
     assert score(here, world, "Haus") > 0
+
+
+def test_counts_of_an_earlier_version_are_replaced(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("world")
+    world.ingest(here.write("a.txt", "The otter swam."), language="en")
+    world.search("otter", fused=True)
+    # What version 1 could leave when several threads counted at once.
+    earlier = f"1:english:{version('snowballstemmer')}"
+    here.sql(f"UPDATE word_counts SET recipe = '{earlier}'")
+    here.sql("UPDATE words SET term = 'began' WHERE term = 'otter'")
+
+    again = place(tmp_path, index=here.index)
+    world = again.library.world("world")
+
+    assert (score(again, world, "began"), score(again, world, "otter") > 0) == (0.0, True)
+    assert terms(again) == {"the", "otter", "swam"}
+    assert again.sql("SELECT count(*) FROM word_counts WHERE recipe LIKE '1:%'") == [(0,)]
 
 
 def test_damaged_text_is_not_counted_until_it_is_whole_again(tmp_path: Path) -> None:

@@ -12,8 +12,11 @@ from functools import cache, lru_cache
 from importlib import import_module
 from unicodedata import category, is_normalized, normalize
 
-RECIPE = "1"
-"""Changes whenever other terms come of the same text, so that words are counted anew."""
+RECIPE = "2"
+"""Changes whenever the same text gives other terms, so that words are counted again.
+
+Version 1 shared stemmers between threads, and its counts may hold terms that the text does not.
+"""
 LONGEST = 64
 """Characters of a term that count: what is longer is no word."""
 
@@ -97,13 +100,23 @@ def recipe_of(language: str) -> str:
 
 @cache
 def stemmed(name: str) -> Callable[[str], str]:
-    """Return what stems one word; languages without an algorithm keep their words."""
+    """Return a function that stems one word, safe to call from any thread.
+
+    Languages without an algorithm keep their words.
+    """
     if not name:
         return lambda word: word
     # The class itself: the package's own choice would depend on what else is installed.
     module = import_module(f"snowballstemmer.{name}_stemmer")
-    stemmer = getattr(module, f"{name.title()}Stemmer")()
-    return lru_cache(maxsize=1 << 16)(stemmer.stemWord)
+    make_stemmer = getattr(module, f"{name.title()}Stemmer")
+
+    @lru_cache(maxsize=1 << 16)
+    def stem(word: str) -> str:
+        # A stemmer keeps the word it works on in its attributes, so it must not be shared. A new
+        # one costs a twentieth of the stemming itself.
+        return make_stemmer().stemWord(word)
+
+    return stem
 
 
 @cache
