@@ -1,17 +1,21 @@
 """Sentences: every word in exactly one, numbered, and none across a block."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+import sentencex
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.texts import ANYTHING, PROSE, document, often, sometimes
+from tests.stories import story
 from truespan.ingest import sentences
 from truespan.ingest.assemble import assemble
 from truespan.ingest.sentences import split_sentences
 from truespan.model.text import Block, BlockKind, CanonicalText
 
+SEGMENT: Callable[[str, str], list[str]] = sentencex.segment  # pyright: ignore[reportAttributeAccessIssue]
 BLOCKS = st.lists(
     st.builds(Block, st.sampled_from(BlockKind), PROSE | ANYTHING, st.none() | st.just("Chapter")),
     max_size=5,
@@ -90,6 +94,81 @@ def test_a_paragraph_of_many_stretches_is_cut_as_short_ones_are():
 )
 def test_enormous_paragraphs_are_borne(text: str):
     assert "".join("".join(texts_of(CanonicalText(text))).split()) == "".join(text.split())
+
+
+@often
+@given(PROSE | ANYTHING)
+def test_ordinary_text_is_cut_exactly_as_the_segmenter_cuts_it(text: str):
+    paragraph = " ".join(text.split())
+
+    assert texts_of(CanonicalText(paragraph)) == cut_directly(paragraph)
+
+
+def test_a_paragraph_of_many_stretches_is_cut_exactly_as_the_segmenter_cuts_it():
+    spoken = "“Why?” asked Ann’s aunt (the elder). ‘I don't know,’ said he. "
+    for paragraph in (" ".join(story(400).split()), spoken * 300, "word, " * 20_000):
+        assert texts_of(CanonicalText(paragraph)) == cut_directly(paragraph)
+
+
+def cut_directly(text: str) -> list[str]:
+    return [body for piece in SEGMENT("en", text) if (body := piece.strip())]
+
+
+HOSTILE = ["“a", "‘a", "«a", "(a", "[a", '"a ', "a.”", "``a", "é'a ", "–「‟", "a", "{!{[1]", "a. "]
+
+
+def test_the_segmenter_never_gets_a_long_text_with_many_marks(monkeypatch: pytest.MonkeyPatch):
+    given = record_calls(monkeypatch, SEGMENT)
+
+    failures: list[str] = []
+    for pattern in HOSTILE:
+        for length in (20_000, 80_000):
+            given.clear()
+            split_sentences(CanonicalText(pattern * (length // len(pattern))))
+            # Its time grows with the marks in a text times the length of that text.
+            effort = sum(len(text) * (1 + count_quotes(text)) for text in given)
+            if effort > 3 * 1001 * length or sum(map(len, given)) > 4 * length:
+                failures.append(f"{pattern!r}, {length}: {effort}, {sum(map(len, given))}")
+    assert not failures
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [lambda _, text: [text], lambda _, text: [text[:1], text[1:2], text[2:]]],
+    ids=["no sentence ends", "sentences of one character"],
+)
+def test_what_is_given_to_the_segmenter_stays_in_proportion_to_the_text(
+    monkeypatch: pytest.MonkeyPatch, segment: Callable[[str, str], list[str]]
+):
+    given = record_calls(monkeypatch, segment, keep=False)
+
+    for length in (2**19, 2**20, 2**21):
+        given.clear()
+        text = "a" * length
+        assert "".join(texts_of(CanonicalText(text))) == text
+        assert max(map(len, given)) <= 2**20
+        assert sum(map(len, given)) <= 33 * (length + 2**20)
+
+
+def record_calls(
+    monkeypatch: pytest.MonkeyPatch,
+    segment: Callable[[str, str], list[str]],
+    *,
+    keep: bool = True,
+) -> list:
+    """Return a list to which each text is added that the segmenter gets, or a range as long."""
+    given: list = []
+
+    def recording(language: str, text: str) -> list[str]:
+        given.append(text if keep else range(len(text)))
+        return segment(language, text)
+
+    monkeypatch.setattr("sentencex.segment", recording)
+    return given
+
+
+def count_quotes(text: str) -> int:
+    return sum(map(text.count, "'`“”‘’«»‹›「」《》„‚‛‟"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """Sentences: numbered spans of canonical text, found by one segmenter.
 
 The segmenter is given a paragraph at a time. On longer texts it loses line ends between its own
-pieces, and in a paragraph of many sentences its time grows with their square.
+pieces, and in a paragraph of many sentences its time grows with their square. With many quotation
+marks or brackets its time grows with their number times the length of the text, so a text that
+holds more of them than prose does is segmented as if they were not there. All limits depend on
+the text alone, never on time.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ from itertools import pairwise
 from truespan.model.text import CanonicalText, Sentence
 
 _RULES = 1
-"""Raised whenever this module would cut in another way with the same segmenter."""
+"""Raised whenever this module would cut prose in another way with the same segmenter.
+
+It was not raised for the limits below, which prose does not reach: another number makes a new
+revision of every document.
+"""
 
 _GAP = re.compile(r"\n(?:[^\S\n]*\n)+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -22,6 +29,16 @@ _STRETCH = 4000
 """Characters given to the segmenter at once."""
 _UNSURE = 2
 """Pieces at the end of a stretch that more text could still change."""
+_LONGEST = 2**20
+"""The longest stretch; a sentence that does not end within it is cut there."""
+_EFFORT = 32
+"""How many times the length of a text may be given to the segmenter in all."""
+_QUOTES = "'`“”‘’«»‹›「」《》„‚‛‟"
+_MAX_QUOTES = 1000
+_BRACKETS = '"()[]{}<>（）@'
+_MAX_BRACKETS = 10_000
+"""Marks in one stretch above which none of them is seen by the segmenter."""
+_WITHOUT_MARKS = str.maketrans(dict.fromkeys(_QUOTES + _BRACKETS, "\ufffd"))
 
 _Segment = Callable[[str], list[str]]
 
@@ -71,6 +88,8 @@ def _segment_in(language: str) -> _Segment:
     code = re.split("[-_]", language.lower(), maxsplit=1)[0] or "en"
 
     def segment(text: str) -> list[str]:
+        if _count(text, _QUOTES) > _MAX_QUOTES or _count(text, _BRACKETS) > _MAX_BRACKETS:
+            text = text.translate(_WITHOUT_MARKS)
         try:
             pieces = split(code, text)
         except UnicodeEncodeError:
@@ -79,6 +98,10 @@ def _segment_in(language: str) -> _Segment:
         return pieces if sum(map(len, pieces)) == len(text) else [text]
 
     return segment
+
+
+def _count(text: str, marks: str) -> int:
+    return sum(map(text.count, marks))
 
 
 def _paragraphs(canonical: CanonicalText) -> Iterator[tuple[int, int, bool]]:
@@ -117,11 +140,15 @@ def _names(block: str, labels: tuple[str | None, ...]) -> bool:
 
 def _pieces(text: str, start: int, end: int, segment: _Segment) -> Iterator[str]:
     """Give the sentences of a paragraph with the white space after them; they join back to it."""
-    width = _STRETCH
+    first, width, given = start, _STRETCH, 0
     while end - start > width:
-        settled = segment(text[start : start + width])[:-_UNSURE]
+        pieces = segment(text[start : start + width])
+        given += width
+        settled = pieces[:-_UNSURE]
+        if given > _EFFORT * (start - first + _LONGEST) or (not settled and width >= _LONGEST):
+            settled = pieces
         yield from settled
         start += sum(map(len, settled))
         # A sentence longer than the stretch needs a longer one.
-        width = _STRETCH if settled else width * 2
+        width = _STRETCH if settled else min(width * 2, _LONGEST)
     yield from segment(text[start:end])
