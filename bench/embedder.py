@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from bench.measure import apart
 from bench.report import Figure, Options, at_least, at_most, run, say
-from truespan.adapters.local.embedder import LocalEmbedder
+from truespan.adapters.local.embedder import LocalEmbedder, disable_telemetry
 from truespan.adapters.local.model import NETWORK_FILE, LocalModel
 
 TEXTS = 256
@@ -53,6 +53,7 @@ def ours() -> Embed:
 
 def usual() -> Embed:
     """Return the usual way: one run for each batch, padded to its longest text, on all cores."""
+    disable_telemetry()
     import numpy
     import onnxruntime
 

@@ -27,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Hundreds of tests open a library with the local model one after the other. Its file is read
     # and checked each time, but what was loaded from it stays.
     embedder._IN_USE = {}
+    # Some tests import onnxruntime themselves.
+    embedder.disable_telemetry()
 
 
 @pytest.hookimpl(tryfirst=True)

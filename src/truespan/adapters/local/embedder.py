@@ -157,10 +157,22 @@ def _shared_session(model: LocalModel) -> InferenceSession:
         return session
 
 
+def disable_telemetry() -> None:
+    """Keep onnxruntime from collecting usage data; call it before onnxruntime is imported.
+
+    On Linux its import would write a device id and an event database to the user's cache folder
+    and later try to send events. Only this variable prevents that: `disable_telemetry_events` can
+    only be called after the import. A value that is already set is overridden.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+
 def _open_session(model: LocalModel, content: bytes) -> InferenceSession:
+    disable_telemetry()
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(_SILENT)
+    # For Windows, and for a program that imported onnxruntime before.
     onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _SILENT

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from truespan.adapters.local.embedder import disable_telemetry
 from truespan.adapters.providers.ollama_models import Manner, manner_of
 from truespan.adapters.vector_bytes import unit_vector
 from truespan.errors import ModelUnavailable, TextTooLong
@@ -145,6 +146,7 @@ class FastembedEmbedder:
         return _Loaded(network, tokenizer, profile, manner, room)
 
     def _open(self) -> Any:
+        disable_telemetry()  # The package runs its models with onnxruntime.
         try:
             from fastembed import TextEmbedding  # pyright: ignore[reportMissingImports]
         except ImportError:
