@@ -32,6 +32,7 @@ from truespan.doors.cli import run
 
 ROOT = Path(__file__).resolve().parents[1]
 README, CHANGELOG, DOCS = ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "docs"
+SECURITY, INDEX = ROOT / "SECURITY.md", DOCS / "index.md"
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
 
 MENTIONED = {"make", "pip", "source"}
@@ -103,11 +104,15 @@ class Newcomer:
         end_index_process(self._start)
 
     def follow(self, page: Path) -> list[str]:
-        """Return what is wrong with a page; all but the README begin where that ends."""
+        """Return what is wrong with a page; most of them begin where the README ends."""
         if page == README:
             return self._at_readme
         place = self._folder / page.name
-        shutil.copytree(self._start, place)
+        # The index makes the library itself, with the lines that the other pages refer to.
+        if page == INDEX:
+            shutil.copytree(ROOT / "examples", place / "examples")
+        else:
+            shutil.copytree(self._start, place)
         try:
             return self._try(page, place)
         finally:

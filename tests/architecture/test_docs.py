@@ -20,6 +20,7 @@ from tests.docs_reader import (
     PAGES,
     README,
     ROOT,
+    SECURITY,
     Newcomer,
     blocks_of,
     first_missing,
@@ -357,7 +358,7 @@ def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> No
 
 
 def test_the_chunking_page_lists_every_member_of_a_profile() -> None:
-    rows = table_rows(sections_of(DOCS / "chunking.md")["Profiles of your own"])
+    rows = table_rows(sections_of(DOCS / "chunking.md")["Custom profiles"])
 
     assert [row[0] for row in rows] == [*_CHUNKING_FIELDS]
 
@@ -447,7 +448,7 @@ def leads_somewhere(page: Path, target: str) -> bool:
     return not anchor or anchor in anchors_of(place)
 
 
-@each_page(*PAGES, CHANGELOG)
+@each_page(*PAGES, CHANGELOG, SECURITY)
 def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
     inner = [target for target in targets if not re.match(r"[a-z]+:", target)]
@@ -455,19 +456,30 @@ def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     assert [target for target in inner if not leads_somewhere(page, target)] == []
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    linked = set(re.findall(r"\]\((?:docs/)?([\w-]+\.md)\)", prose_of(README)))
+def test_index_links_to_every_page_and_readme_to_index() -> None:
+    from_index = set(re.findall(r"\]\(([\w-]+\.md)\)", prose_of(DOCS / "index.md")))
+    from_readme = re.findall(r"\]\(([\w/-]+\.md)\)", prose_of(README))
 
-    assert {page.name for page in [*PAGES[1:], CHANGELOG]} <= linked
+    assert {page.name for page in PAGES[1:]} - {"index.md"} <= from_index
+    assert {"docs/index.md", CHANGELOG.name, SECURITY.name} <= set(from_readme)
 
 
-def test_the_readme_opens_with_one_sentence_and_ten_lines_that_run() -> None:
+@each_page(*PAGES, CHANGELOG, SECURITY)
+def test_every_page_has_one_title(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+    assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1
+    assert text.startswith("# ")
+
+
+def test_readme_opens_with_one_sentence_the_install_line_and_ten_lines_that_run() -> None:
     opening = README.read_text("utf-8").split("```")[0].split("\n\n")[1]
-    first = blocks_of(README)[0]
+    install, example = blocks_of(README)[:2]
 
     assert re.fullmatch(r"[^.!?]+\.\s*", opening)
-    assert first.language == "python"
-    assert len([line for line in first.body.splitlines() if line.strip()]) <= 10
+    assert install.body == "$ pip install .\n"
+    assert example.language == "python"
+    assert len([line for line in example.body.splitlines() if line.strip()]) <= 10
 
 
 @each_page(*PAGES)
@@ -477,7 +489,7 @@ def test_no_page_counts_promises_by_hand(page: Path) -> None:
     assert re.findall(counted, prose_of(page)) == []
 
 
-@each_page(*PAGES, CHANGELOG)
+@each_page(*PAGES, CHANGELOG, SECURITY)
 def test_no_page_names_a_place_on_a_machine_or_a_package_index(page: Path) -> None:
     foreign = r"(?<![\w.~])/(?:work|tmp|home|root|Users|usr|opt|var)\b|[A-Z]:\\|pypi|pythonhosted"
 

@@ -49,7 +49,7 @@ def arguments_of(member: Any) -> list[str]:
 
 
 def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None:
-    rows = table_rows(sections_of(DOCS / "settings.md")["Further embedding models"])
+    rows = table_rows(sections_of(DOCS / "settings.md")["Additional embedding models"])
 
     assert {row[0]: set(re.findall(r"\w+", row[1])) for row in rows} == {
         provider: set(members) for provider, members in _MEMBERS.items()
