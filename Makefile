@@ -60,7 +60,7 @@ $(NPM)/.installed: $(BIN)/python
 
 test-mcp: $(VENV)/.dev $(NPM)/.installed ## try MCP with its conformance suite and inspector (needs npm)
 	PATH="$(CURDIR)/$(NPM)/node_modules/.bin:$$PATH" \
-		$(BIN)/python -m pytest -m system -rs tests/doors/test_mcp_conformance.py
+		$(BIN)/python -m pytest -m system -rs tests/interfaces/test_mcp_conformance.py
 
 # Frameworks live apart too: Truespan needs none of them, and the other tests must notice if it did.
 $(FRAMEWORKS)/.installed: lock/frameworks.txt pyproject.toml
@@ -74,7 +74,7 @@ $(FRAMEWORKS)/.installed: lock/frameworks.txt pyproject.toml
 
 # Frameworks may wish to fetch things or to report home; here nothing leaves the machine.
 test-frameworks: $(FRAMEWORKS)/.installed ## try the adapters with the frameworks themselves
-	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks -m frameworks -rs \
+	$(FRAMEWORKS)/bin/python -m pytest tests/integrations -m frameworks -rs \
 		--allow-hosts=127.0.0.1 --allow-unix-socket -o asyncio_mode=auto \
 		-o asyncio_default_fixture_loop_scope=function
 
@@ -122,21 +122,21 @@ bench-growth: $(BENCH)/.installed ## measure how cost grows to a million chunks 
 
 MINUTES ?= 60
 prove: $(VENV)/.dev ## 100,000 transactions of 200 worlds, and 200,000 answers before and after books change ahead
-	$(BIN)/python -m tests.storm --transactions 100000 --minutes $(MINUTES)
-	$(BIN)/python -m tests.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
-	$(BIN)/python -m tests.differential --queries $(or $(QUERIES),20000)
+	$(BIN)/python -m tools.transaction_stress --transactions 100000 --minutes $(MINUTES)
+	$(BIN)/python -m tools.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
+	$(BIN)/python -m tools.compare_indexes --queries $(or $(QUERIES),20000)
 	$(BIN)/python -m pytest -n auto tests/laws --hypothesis-profile prove --timeout 3600
 
 fuzz: MINUTES = 5
 fuzz: $(VENV)/.dev ## change small documents at random and parse them; MINUTES, SEED
-	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(or $(SEED),1)
+	$(BIN)/python -m tools.fuzz_parsers --minutes $(MINUTES) --seed $(or $(SEED),1)
 
 fuzz-http: MINUTES = 5
 fuzz-http: $(VENV)/.dev ## hold a running server against its OpenAPI document; MINUTES, SEED
-	$(BIN)/python -m tests.fuzz_http --minutes $(MINUTES) --seed $(or $(SEED),1)
+	$(BIN)/python -m tools.fuzz_http --minutes $(MINUTES) --seed $(or $(SEED),1)
 
-promises: $(VENV)/.dev ## write the proofs found in the tests into tests/promises.toml
-	$(BIN)/python -m tests.promises --write
+promises: $(VENV)/.dev ## list the promises with the tests that prove each
+	$(BIN)/python -m tests.promises
 
 # What many machines need is an extra: it has a lock of its own, and the tests need it too.
 lock: ## renew the lock files (needs uv)

@@ -26,13 +26,12 @@ from bench.scifact import (
     write_files,
 )
 from bench.scifact_files import golden_claims
-from truespan.engine.library import World
-from truespan.model.calibrated import Calibration
-from truespan.upkeep.calibrate import Proposal, calibrate, unrelated
-from truespan.upkeep.evaluate import ScoredHit, scored_hits
-from truespan.upkeep.evaluation_table import calibration_lines
-from truespan.upkeep.golden import GoldenQuery
-from truespan.upkeep.propose import best_hits, settled
+from truespan.engine.world import World
+from truespan.evaluation.calibrate import Proposal, best_hits, calibrate, settled, unrelated
+from truespan.evaluation.evaluate import ScoredHit, scored_hits
+from truespan.evaluation.golden import GoldenQuery
+from truespan.evaluation.tables import calibration_lines
+from truespan.types.profile import Calibration
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SPREAD = 50

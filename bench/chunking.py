@@ -15,13 +15,13 @@ from bench.free import FreeCounter
 from bench.material import books
 from bench.measure import medians
 from bench.report import Figure, Options, Target, at_least, run, say
-from truespan.ingest.assemble import assemble
-from truespan.ingest.cut import cut
-from truespan.ingest.cut.window import quick_windows
-from truespan.ingest.load import load
+from truespan.ingest.canonical import assemble
+from truespan.ingest.chunking import cut
+from truespan.ingest.chunking.window import quick_windows
 from truespan.ingest.sentences import split_sentences
-from truespan.model.profile import WINDOW
-from truespan.model.text import CanonicalText, Sentence, Span, TokenMap
+from truespan.parsing import load
+from truespan.types.profile import WINDOW
+from truespan.types.text import CanonicalText, Sentence, Span, TokenMap
 
 ROUNDS = 9
 INPUT_LIMIT = 510

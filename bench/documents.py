@@ -12,8 +12,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.pdf_maker import Bookmark, Page, column, make_pdf
-from tests.words import words_of
+from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
+from tests.support.word_diff import words_of
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 import truespan
-from truespan.adapters.child.parser import ChildParser
-from truespan.adapters.edge.index import EdgeIndex
 from truespan.engine.library import Library
-from truespan.model.chunk import Vector
-from truespan.model.profile import Distance, EmbeddingProfile
-from truespan.model.text import TokenMap
-from truespan.ports import EmbeddingLimits
+from truespan.index.edge.client import EdgeIndex
+from truespan.parsing.child.parser import ChildParser
+from truespan.protocols import EmbeddingLimits
+from truespan.types.chunk import Vector
+from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.text import TokenMap
 
 DIMENSIONS = 384
 CHARACTERS_PER_TOKEN = 4

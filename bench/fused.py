@@ -28,10 +28,11 @@ from bench.scifact import (
     read_queries,
     write_files,
 )
-from truespan.engine.library import Library, World
-from truespan.model.bundle import Passage
-from truespan.model.words import FUSED_WEIGHT
-from truespan.upkeep.significance import randomisation_test
+from truespan.engine.library import Library
+from truespan.engine.world import World
+from truespan.evaluation.metrics import randomisation_test
+from truespan.types.bundle import Passage
+from truespan.types.words import FUSED_WEIGHT
 
 WEIGHTS = tuple(step / 20 for step in range(2, 19))
 TOP_K = 100

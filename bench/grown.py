@@ -24,12 +24,12 @@ from bench.measure import apart, cpu_of, percentile
 from bench.postgres import Server, named, started
 from bench.search import tenant_of
 from bench.synthetic import Corpus, SyntheticEmbedder
-from truespan.compose.backup import STORE_FILE
 from truespan.engine.library import Library
-from truespan.model.chunk import Vector
-from truespan.model.request import RETRIEVAL_TOP_K
-from truespan.query.gather import SLACK
-from truespan.query.verify import verify
+from truespan.retrieval.fetch import SLACK
+from truespan.retrieval.stages import verify
+from truespan.types.chunk import Vector
+from truespan.types.request import RETRIEVAL_TOP_K
+from truespan.wiring.backup import STORE_FILE
 
 DOCUMENT = 10
 """Chunks of a document, about."""

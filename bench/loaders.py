@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from tests.words import compare, words_of
+from tests.support.word_diff import compare, words_of
 
 from bench.documents import Sample, epub, html, pdf, plain_docx, rich_docx
 from bench.measure import cpu_seconds, medians
 from bench.report import Figure, Options, at_least, at_most, run, say
-from truespan.ingest.load import load
+from truespan.parsing import load
 
 ROUNDS = 7
 SLOW = 2.0

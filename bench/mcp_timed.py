@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from truespan.doors.cli import run
+from truespan.cli import run
 from truespan.engine.reader import Reader
-from truespan.model.bundle import ContextBundle
+from truespan.types.bundle import ContextBundle
 
 
 def main(into: Path, arguments: list[str]) -> int:

@@ -153,8 +153,8 @@ def _drain(process: subprocess.Popen[str]) -> None:
 
 def _prepare(server: Server) -> None:
     from truespan.adapters.postgres_store.schema import prepare_store
-    from truespan.adapters.procrastinate_queue.schema import prepare_queue
-    from truespan.model.keys import Secret
+    from truespan.jobs.schema import prepare_queue
+    from truespan.types.token import Secret
 
     with server.admin("postgres") as admin:
         admin.execute(f"CREATE ROLE {OWNER} LOGIN CREATEROLE")

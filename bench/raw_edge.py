@@ -28,9 +28,9 @@ import qdrant_edge as edge
 
 from bench.free import DIMENSIONS, unit_vectors
 from bench.measure import percentile
-from truespan.adapters.edge.shard import create_files
-from truespan.adapters.edge.wire import Collection
-from truespan.adapters.vector_bytes import numbers_of
+from truespan.index.edge.messages import Collection
+from truespan.index.edge.shard import create_files
+from truespan.types.vectors import numbers_of
 
 BATCH = 256
 PAGE = 1000

@@ -17,13 +17,10 @@ from bench.free import FreeEmbedder, free_library
 from bench.measure import percentile
 from bench.report import Figure, Options, at_most, run, say
 from truespan.engine.library import Library
-from truespan.model.chunk import Vector
-from truespan.model.scope import Scope
-from truespan.query.assemble import Account, assemble
-from truespan.query.pack import pack
-from truespan.query.rank import rank_visible
-from truespan.query.reveal import reveal
-from truespan.query.verify import verify
+from truespan.retrieval.pack import RetrievalLog, assemble, pack
+from truespan.retrieval.stages import rank_visible, reveal, verify
+from truespan.types.chunk import Vector
+from truespan.types.scope import Scope
 
 SENTENCES = 18_000
 ROUNDS = 300
@@ -90,7 +87,7 @@ def assembly(library: Library, scope: Scope, vector: Vector) -> float:
 
     def once() -> None:
         packed = pack(rank_visible(visible), k=TOP_K, budget=4000)
-        assemble(Account("standard", TOP_K, None), scope, packed, seconds=0.0)
+        assemble(RetrievalLog("standard", TOP_K, None), scope, packed, seconds=0.0)
 
     return p50(once)
 

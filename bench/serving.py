@@ -306,7 +306,7 @@ def state(port: int, job: str) -> str:
 
 def page_kilobytes() -> float:
     """Return the size of all files of the page."""
-    folder = Path(truespan.__file__).parent / "doors" / "page"
+    folder = Path(truespan.__file__).parent / "web" / "static"
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / 1000
 
 

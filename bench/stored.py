@@ -27,11 +27,11 @@ from bench.synthetic import Corpus, SyntheticEmbedder
 from truespan.adapters.postgres_store import chunks as postgres
 from truespan.adapters.postgres_store.connection import WORLD_ROLE
 from truespan.adapters.sqlite_store import chunks as sqlite
-from truespan.compose.backup import STORE_FILE
 from truespan.engine.library import Library
-from truespan.model.scope import Scope
-from truespan.model.trail import Hit
-from truespan.query.verify import verify
+from truespan.retrieval.stages import verify
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
+from truespan.wiring.backup import STORE_FILE
 
 DOCUMENTS, CHUNKS_EACH = 300, 10
 TWENTY = 20

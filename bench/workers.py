@@ -29,7 +29,7 @@ from bench.serving import process
 from bench.slow_provider import MODEL
 from bench.synthetic import Corpus
 from truespan.engine.library import Library
-from truespan.model.job import JobState
+from truespan.types.job import JobState
 
 LATENCY = 0.25
 DOCUMENTS, FOLDER, CHUNKS_EACH = 24, 240, 10

@@ -23,20 +23,16 @@ from rich.rule import Rule
 from rich.text import Text
 
 import truespan
-from truespan.doors.cli.generations import show_generations, show_promotion, show_reindex
-from truespan.doors.cli.progress import progress_bar
-from truespan.doors.cli.show import (
-    print_bundle,
-    print_search,
-    show_repairs,
-    show_worlds,
-)
-from truespan.doors.cli.show_answer import show_account
-from truespan.doors.cli.show_ingest import show_dry_run, show_ingest
-from truespan.engine.library import Library, World
-from truespan.model.bundle import Passage
-from truespan.model.chunk import Point
-from truespan.model.ids import hash_text
+from truespan.cli.follow import progress_bar
+from truespan.cli.generations import show_generations, show_promotion, show_reindex
+from truespan.cli.output import print_bundle, print_search, show_repairs, show_worlds
+from truespan.cli.output_answer import show_account
+from truespan.cli.output_ingest import show_dry_run, show_ingest
+from truespan.engine.library import Library
+from truespan.engine.world import World
+from truespan.types.bundle import Passage
+from truespan.types.chunk import Point
+from truespan.types.ids import hash_text
 
 BOOK = Path(__file__).with_name("the-glass-ferry.md")
 PAPERS = Path(__file__).with_name("papers") / "library.jsonl"

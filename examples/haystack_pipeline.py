@@ -14,7 +14,7 @@ from haystack import Pipeline  # pyright: ignore[reportMissingImports]
 from haystack.components.builders import PromptBuilder  # pyright: ignore[reportMissingImports]
 
 import truespan
-from truespan.doors.haystack import TruespanReadingRetriever, TruespanRetriever
+from truespan.integrations.haystack import TruespanReadingRetriever, TruespanRetriever
 
 PROMPT = """{% for one in documents %}[{{ one.meta.chapter }}, sentence {{ one.meta.first_sid }}]
 {{ one.content }}

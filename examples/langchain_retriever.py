@@ -13,7 +13,7 @@ from pathlib import Path
 from langchain_core.documents import Document  # pyright: ignore[reportMissingImports]
 
 import truespan
-from truespan.doors.langchain import TruespanReadingRetriever, TruespanRetriever
+from truespan.integrations.langchain import TruespanReadingRetriever, TruespanRetriever
 
 BOOK = Path(__file__).with_name("the-glass-ferry.md")
 QUESTION = "Who had the spare key to the tide gauge hut?"

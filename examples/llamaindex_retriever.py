@@ -13,7 +13,7 @@ from pathlib import Path
 from llama_index.core.schema import NodeWithScore  # pyright: ignore[reportMissingImports]
 
 import truespan
-from truespan.doors.llamaindex import TruespanReadingRetriever, TruespanRetriever
+from truespan.integrations.llamaindex import TruespanReadingRetriever, TruespanRetriever
 
 BOOK = Path(__file__).with_name("the-glass-ferry.md")
 QUESTION = "Who had the spare key to the tide gauge hut?"

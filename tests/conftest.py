@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import promises, worlds
-from tests.columns import ONE, columns_of
-from truespan.adapters.local import embedder
+from tests import promises
+from tests.support import worlds
+from tests.support.store_matrix import ONE, columns_of
+from truespan.providers import local as embedder
 
 NO_SERVER = "NO POSTGRESQL"
 """What a test says that was skipped because no server could be started."""
@@ -58,17 +59,19 @@ def _stores(request: pytest.FixtureRequest) -> Iterator[None]:
     What a test shares with others is theirs to close.
     """
     worlds.STORES.append(getattr(request, "param", worlds.STORES[-1]))
-    opened = sys.modules["tests.postgres"].opened() if "tests.postgres" in sys.modules else 0
+    opened = (
+        sys.modules["tests.support.postgres"].opened()
+        if "tests.support.postgres" in sys.modules
+        else 0
+    )
     yield
     worlds.STORES.pop()
-    if "tests.postgres" in sys.modules:
-        sys.modules["tests.postgres"].close_stores(opened)
+    if "tests.support.postgres" in sys.modules:
+        sys.modules["tests.support.postgres"].close_stores(opened)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how many promises are proved and which are open, so that gaps stay in sight."""
-    for line in promises.summary(promises.load()):
-        terminalreporter.write_line(line)
+    """Print loudly which tests were skipped because PostgreSQL could not be started."""
     skipped = [str(one.longrepr) for one in terminalreporter.getreports("skipped")]
     without = [reason for reason in skipped if NO_SERVER in reason]
     if without:

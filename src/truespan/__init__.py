@@ -22,18 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from truespan.engine.library import Library, World
-    from truespan.model.backup import Manifest, RestoreReport
-    from truespan.model.migration import MigrationReport
-    from truespan.model.scope import Authority
-    from truespan.ports import ChatModels, Embedder, StageListener, TokenCounter, Watch
+    from truespan.engine.library import Library
+    from truespan.engine.world import World
+    from truespan.observer import Observer, StageListener
+    from truespan.protocols import ChatModels, Embedder, TokenCounter
+    from truespan.types.maintenance import Manifest, MigrationReport, RestoreReport
+    from truespan.types.scope import Authority
 
 __version__ = "0.1.0"
 __all__ = [
     "Library",
+    "Observer",
     "StageListener",
     "TruespanError",
-    "Watch",
     "World",
     "__version__",
     "migrate",
@@ -53,7 +54,7 @@ def open(
     chat: ChatModels | None = None,
     others: Mapping[str, Embedder] | None = None,
     authority: Authority | None = None,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
     metrics: bool | None = None,
     logs: bool = False,
 ) -> Library:
@@ -67,8 +68,8 @@ def open(
         LibraryNotFound: there is none, and it was not to be made.
         InvalidConfiguration: a setting is wrong.
     """
-    from truespan.compose import open_library
-    from truespan.model.scope import OWNER
+    from truespan.types.scope import OWNER
+    from truespan.wiring import open_library
 
     return open_library(
         path,
@@ -97,7 +98,7 @@ def prepare_store(path: str | Path) -> tuple[int, int]:
     """
     from pathlib import Path
 
-    from truespan.compose.store_server import prepare_tables
+    from truespan.wiring.servers import prepare_tables
 
     return prepare_tables(Path(path))
 
@@ -116,7 +117,7 @@ def migrate(source: str | Path, path: str | Path) -> MigrationReport:
     """
     from pathlib import Path
 
-    from truespan.compose.migrate import migrate_library
+    from truespan.wiring.migrate import migrate_library
 
     return migrate_library(Path(source), Path(path))
 
@@ -136,9 +137,9 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
     """
     from pathlib import Path
 
-    from truespan.compose import open_library
-    from truespan.compose.backup import laid_aside, restore_library
-    from truespan.model.backup import RestoreReport
+    from truespan.types.maintenance import RestoreReport
+    from truespan.wiring import open_library
+    from truespan.wiring.backup import laid_aside, restore_library
 
     manifest = restore_library(Path(backup), Path(path))
     with open_library(path) as library:
@@ -156,7 +157,7 @@ def verify_backup(backup: str | Path) -> Manifest:
     """
     from pathlib import Path
 
-    from truespan.compose.backup import verified_backup
+    from truespan.wiring.backup import verified_backup
 
     return verified_backup(Path(backup))
 
@@ -167,8 +168,8 @@ def __getattr__(name: str) -> object:
         from truespan.engine import library
 
         return getattr(library, name)
-    if name in ("StageListener", "Watch"):
-        from truespan import ports
+    if name in ("StageListener", "Observer"):
+        from truespan import protocols as ports
 
         return getattr(ports, name)
     raise AttributeError(f"module 'truespan' has no attribute {name!r}")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from truespan.doors.cli import run
-from truespan.doors.cli.app import app
+from truespan.cli import run
+from truespan.cli.app import app
 
 SOURCES = Path(__file__).parents[2] / "src" / "truespan"
 COMMAND = re.compile(r"'truespan ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?([^']*)'")

@@ -16,17 +16,18 @@ import pytest
 import typer
 import yaml
 
-from tests.docs_reader import sections_of, table_rows
-from tests.postgres import another_server
 from tests.promises import proves
+from tests.support.docs_reader import sections_of, table_rows
+from tests.support.postgres import another_server
 from truespan.adapters.postgres_store import require_usable
 from truespan.adapters.postgres_store.schema import prepare_store, role_of
-from truespan.adapters.procrastinate_queue.schema import prepare_queue
-from truespan.adapters.providers.ollama_models import to_pull
-from truespan.doors.cli import run
-from truespan.doors.cli.app import app
-from truespan.model.keys import Secret
-from truespan.settings import FILE_NAME, Settings, read_settings
+from truespan.cli import run
+from truespan.cli.app import app
+from truespan.jobs.schema import prepare_queue
+from truespan.providers.ollama import to_pull
+from truespan.settings import FILE_NAME, read_settings
+from truespan.settings.catalogue import Settings
+from truespan.types.token import Secret
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 import truespan
-from tests.docs_reader import (
+from tests.support.docs_reader import (
     CHANGELOG,
     DOCS,
     PAGES,
@@ -29,34 +29,35 @@ from tests.docs_reader import (
     table_rows,
 )
 from truespan import errors
-from truespan.adapters.child import parser as child_parser
-from truespan.adapters.child.parser import ChildParser
-from truespan.doors.cli import run
-from truespan.doors.cli.app import app
-from truespan.doors.wire import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
+from truespan.cli import run
+from truespan.cli.app import app
 from truespan.engine.generations import Promotion
 from truespan.ingest import draft, figures
-from truespan.ingest.load import archive, pdf, sniff
-from truespan.ingest.manifest.fields import Fields
+from truespan.ingest.indexing import ReindexReport
+from truespan.ingest.job_log import IngestReport
+from truespan.ingest.manifest import Fields
 from truespan.ingest.metadata import derive
-from truespan.ingest.plan import DryRun, Fate, PlannedDocument
-from truespan.ingest.reindex import ReindexReport
-from truespan.ingest.report import IngestReport
-from truespan.model import answer, bundle
-from truespan.model.decision import AnswerMode, DecisionReason, Refusal
-from truespan.model.document import Derivable, DomainRecord, GenerationRecord
-from truespan.model.job import DocumentState, Job, JobCounts, JobState
-from truespan.model.profile import STANDARD_CHUNKING
-from truespan.model.request import ReadingRequest, RetrievalRequest
-from truespan.model.text import Properties
-from truespan.model.token import TokenRecord
-from truespan.model.trail import FlawKind
-from truespan.model.usage import UsageRecord
-from truespan.reading.positions import Whereabouts
-from truespan.settings import Settings, read_settings
-from truespan.settings.catalogue import CHOICES, MOST, NUMBERS, SHARED_NAMES
+from truespan.ingest.plan import DocumentOutcome, DryRun, PlannedDocument
+from truespan.maintenance.doctor.plan import Finding
+from truespan.parsing import archive, pdf
+from truespan.parsing import detect as sniff
+from truespan.parsing.child import parser as child_parser
+from truespan.parsing.child.parser import ChildParser
+from truespan.retrieval.positions import ReadingPosition
+from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
+from truespan.settings import read_settings
+from truespan.settings.catalogue import CHOICES, MOST, NUMBERS, SHARED_NAMES, Settings
 from truespan.settings.check import _CHUNKING_FIELDS
-from truespan.upkeep.doctor import Finding
+from truespan.types import answer, bundle
+from truespan.types.answer import UsageRecord
+from truespan.types.decision import AnswerMode, DecisionReason, Refusal
+from truespan.types.document import Derivable, DomainRecord, GenerationRecord
+from truespan.types.job import DocumentState, Job, JobCounts, JobState
+from truespan.types.profile import STANDARD_CHUNKING
+from truespan.types.request import ReadingRequest, RetrievalRequest
+from truespan.types.text import Properties
+from truespan.types.token import TokenRecord
+from truespan.types.trust import FlawKind
 
 CHECKED = {"python", "console", "sh", "text", "toml", "json"}
 """Kinds of blocks that something here looks at."""
@@ -263,7 +264,7 @@ def test_the_command_line_page_has_every_command_with_its_options() -> None:
         ("retrieval.md", bundle.SourceNote),
         ("retrieval.md", bundle.Located),
         ("retrieval.md", bundle.FigureNote),
-        ("reading.md", Whereabouts),
+        ("reading.md", ReadingPosition),
         ("answers.md", answer.Answer),
         ("answers.md", answer.Citation),
         ("answers.md", answer.Quote),
@@ -314,7 +315,7 @@ def test_the_pages_list_every_argument_with_its_default(
         ("retrieval.md", "Why not", bundle.WhyNot),
         ("documents.md", "Jobs", JobState),
         ("documents.md", "States of a document", DocumentState),
-        ("documents.md", "Dry runs", Fate),
+        ("documents.md", "Dry runs", DocumentOutcome),
     ],
 )
 def test_every_code_is_explained(page: str, heading: str, kinds: Any) -> None:
@@ -325,8 +326,7 @@ def test_every_code_is_explained(page: str, heading: str, kinds: Any) -> None:
 
 def test_every_warning_of_a_bundle_is_explained() -> None:
     stages = [
-        *(ROOT / "src/truespan/query").rglob("*.py"),
-        *(ROOT / "src/truespan/reading").rglob("*.py"),
+        *(ROOT / "src/truespan/retrieval").rglob("*.py"),
     ]
     source = "".join(path.read_text("utf-8") for path in stages)
     given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
@@ -338,7 +338,7 @@ def test_every_warning_of_a_bundle_is_explained() -> None:
 
 def test_every_warning_reason_and_refusal_of_an_answer_is_explained() -> None:
     engine = ROOT / "src/truespan/engine/answering.py"
-    stages = [*(ROOT / "src/truespan/answer").glob("*.py"), engine]
+    stages = [*(ROOT / "src/truespan/answers").glob("*.py"), engine]
     source = "".join(path.read_text("utf-8") for path in stages)
     given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
     sections = sections_of(DOCS / "answers.md")

@@ -8,16 +8,19 @@ from dataclasses import fields
 import pytest
 import typer
 
-from tests.docs_reader import DOCS, blocks_of, prose_of, sections_of, table_rows
-from truespan.doors.cli import serve as command
-from truespan.doors.http import app, bodies, connection, events, process, uploads, workers
-from truespan.doors.http.call import EVENTS, Call
-from truespan.doors.http.doorway import Limits
-from truespan.doors.http.openapi import description
-from truespan.doors.http.openapi_words import HEADERS
-from truespan.doors.http.table import CALLS, TOPICS
-from truespan.model import replay
-from truespan.settings import Settings
+from tests.support.docs_reader import DOCS, blocks_of, prose_of, sections_of, table_rows
+from truespan.cli import serve as command
+from truespan.http import app, bodies, events
+from truespan.http import bodies as uploads
+from truespan.http import server as connection
+from truespan.http import server as process
+from truespan.http import server as workers
+from truespan.http.call import EVENTS, Call
+from truespan.http.endpoint import Limits
+from truespan.http.openapi import HEADERS, description
+from truespan.http.routes.table import CALLS, TOPICS
+from truespan.settings.catalogue import Settings
+from truespan.types import token as replay
 
 PAGE = DOCS / "http.md"
 EVERY = (*CALLS, *description(CALLS))

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 import truespan
-from tests.docs_reader import DOCS, sections_of, table_rows
+from tests.support.docs_reader import DOCS, sections_of, table_rows
 from truespan.engine.generations import Generations
-from truespan.engine.library import Library, World
+from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import Tokens
+from truespan.engine.world import World
+from truespan.maintenance.delete import Receipt
 from truespan.settings.embeddings import _MEMBERS
-from truespan.upkeep.receipt import Receipt
 
 
 @pytest.mark.parametrize("kind", [Library, World, Reader, Generations, Tokens])

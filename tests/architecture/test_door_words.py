@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from types import ModuleType
 
-from truespan.doors.http import shapes
-from truespan.doors.mcp import plain, resources
+from truespan.http import schemas as shapes
+from truespan.mcp import resources
+from truespan.mcp import tools as plain
 
 
 def own_classes(module: ModuleType) -> set[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from truespan.model.chunk import CutChunk
-from truespan.model.document import AuditEntry, Draft, MeasuredSentence
-from truespan.model.ids import hash_text
-from truespan.model.profile import STANDARD_CHUNKING
-from truespan.model.source import DocumentKind
-from truespan.model.text import CanonicalText, PageStart, Place, Sentence
+from truespan.types.chunk import NewChunk
+from truespan.types.document import AuditEntry, Draft, MeasuredSentence
+from truespan.types.ids import hash_text
+from truespan.types.profile import STANDARD_CHUNKING
+from truespan.types.source import DocumentKind
+from truespan.types.text import CanonicalText, PageStart, Place, Sentence
 
 
 def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
@@ -34,7 +34,7 @@ def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
             MeasuredSentence(Sentence(0, 0, len(text)), sha256(text.encode()).digest(), 3),
         ),
         "chunks": (
-            CutChunk(
+            NewChunk(
                 0, 0, len(text), 0, 0, 0, text, hash_text(text), "", 3, [], "One", "Two", page=1
             ),
         ),

@@ -13,11 +13,11 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import IndexRefused, IndexSchemaMismatch
-from truespan.model.chunk import ChunkKind, Point, PointPlace, Vector
-from truespan.model.ids import ChunkId, WorldId, chunk_id, hash_text
-from truespan.model.profile import Distance, EmbeddingProfile
-from truespan.model.scope import OWNER, Generation, Scope
-from truespan.ports import VectorIndex
+from truespan.protocols import VectorIndex
+from truespan.types.chunk import ChunkKind, Point, PointPlace, Vector
+from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
+from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.scope import OWNER, Generation, Scope
 
 COSINE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
 DOT = replace(COSINE, distance=Distance.DOT)

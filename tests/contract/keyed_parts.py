@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.providers import PassingClock
-from truespan.adapters.providers.key_ring import KeyRing, MemoryCooldowns
+from tests.support.providers import PassingClock
 from truespan.errors import TruespanError
-from truespan.model.keys import ProviderKey, Secret
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.providers.keys import KeyRing, MemoryCooldowns
+from truespan.types.token import ProviderKey, Secret
 
 KEY = "sk-canary-secret-key"
 SECRET = "butlersecret"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.providers import Asked, Ollama, Reaction
-from tests.worlds import HandClock, WordCounter
-from truespan.adapters.providers.ollama_embedder import OllamaEmbedder
+from tests.support.providers import Asked, Ollama, Reaction
+from tests.support.worlds import HandClock, WordCounter
 from truespan.errors import TruespanError
-from truespan.settings import Settings
+from truespan.providers.ollama import OllamaEmbedder
+from truespan.settings.catalogue import Settings
 
 CONFIGURED = Settings().ollama_model
 INSTRUCTION = "Represent this sentence for searching relevant passages: "

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.contract.store_contract import built, shown
-from tests.worlds import Place, other_profile, place, vector_of
+from tests.support.worlds import Place, other_profile, place, vector_of
 from truespan.errors import JobNotFound, NotAllowed, RecordNotFound, WorldNotFound
-from truespan.model.calibrated import Calibration
-from truespan.model.chunk import ChunkState
-from truespan.model.decision import AnswerMode
-from truespan.model.ids import ChunkId, TextHash, WorldId, hash_text
-from truespan.model.job import (
+from truespan.types.answer import Usage
+from truespan.types.chunk import ChunkState
+from truespan.types.decision import AnswerMode
+from truespan.types.ids import ChunkId, TextHash, WorldId, hash_text
+from truespan.types.job import (
     DocumentState,
     JobCounts,
     JobDocument,
@@ -25,12 +25,11 @@ from truespan.model.job import (
     JobState,
     Phase,
 )
-from truespan.model.replay import KEPT_SECONDS
-from truespan.model.scope import OWNER, UNLIMITED, Authority, Scope, Verb
-from truespan.model.token import TokenRecord
-from truespan.model.trail import Flaw, FlawKind
-from truespan.model.usage import Usage
-from truespan.model.words import CountedRevision
+from truespan.types.profile import Calibration
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb
+from truespan.types.token import KEPT_SECONDS, TokenRecord
+from truespan.types.trust import FlawKind, VerificationFailure
+from truespan.types.words import CountedRevision
 
 HOSTILE = (
     "'; DROP TABLE chunks; --",
@@ -332,8 +331,8 @@ class RecordsContract:
         scope = built(here)
         ref = shown(here, scope, "The harbour light.")
         [chunk] = here.store.chunk_ids(scope, ref)
-        stale = Flaw(FlawKind.STALE, chunk, TextHash("p" * 64), TextHash("f" * 64))
-        orphan = Flaw(FlawKind.ORPHAN, ChunkId("none"), TextHash("q" * 64), None)
+        stale = VerificationFailure(FlawKind.STALE, chunk, TextHash("p" * 64), TextHash("f" * 64))
+        orphan = VerificationFailure(FlawKind.ORPHAN, ChunkId("none"), TextHash("q" * 64), None)
 
         for _ in range(2):
             here.store.record_flaws(scope, [stale, orphan])

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.contract.store_contract import built
-from tests.worlds import Place, place
+from tests.support.worlds import Place, place
 from truespan.errors import Interrupted
-from truespan.model.job import (
+from truespan.types.job import (
     DocumentState,
     Job,
     JobCounts,
@@ -22,7 +22,7 @@ from truespan.model.job import (
     JobState,
     Phase,
 )
-from truespan.model.scope import Scope
+from truespan.types.scope import Scope
 
 KEEPER = "keeper"
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.contract.drafts import draft
 from tests.promises import proves
-from tests.stories import story
-from tests.worlds import WORDS, Place, other_profile, place, vector_of
+from tests.support.sample_texts import story
+from tests.support.worlds import WORDS, Place, other_profile, place, vector_of
 from truespan.errors import (
     DocumentNotFound,
     DomainNotFound,
@@ -23,11 +23,11 @@ from truespan.errors import (
     WorldExists,
     WorldNotFound,
 )
-from truespan.model.document import Derived, RevisionRef
-from truespan.model.erasure import ErasureKind
-from truespan.model.ids import ChunkId, TextHash, WorldId, hash_text
-from truespan.model.reading import TailChunk
-from truespan.model.scope import OWNER, Authority, Generation, Scope, Verb
+from truespan.types.document import Derived, RevisionRef
+from truespan.types.ids import ChunkId, TextHash, WorldId, hash_text
+from truespan.types.maintenance import ErasureKind
+from truespan.types.reading import TailChunk
+from truespan.types.scope import OWNER, Authority, Generation, Scope, Verb
 
 NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
 

@@ -16,10 +16,8 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.providers import Answer, Asked, PassingClock, Raw, Reaction
-from tests.providers.chat import BOUNDS, KEY, TONGUES, ChatServer, Tongue
-from truespan.adapters.providers.chat_stream import Manner
-from truespan.adapters.providers.http_connection import Bounds
+from tests.support.providers import Answer, Asked, PassingClock, Raw, Reaction
+from tests.support.providers.chat import BOUNDS, KEY, TONGUES, ChatServer, Tongue
 from truespan.errors import (
     BatchTooLarge,
     ModelUnavailable,
@@ -30,8 +28,10 @@ from truespan.errors import (
     TextTooLong,
     TruespanError,
 )
-from truespan.ingest.embed.pace import ATTEMPTS
-from truespan.model.chat import Message, Role
+from truespan.ingest.embed import ATTEMPTS
+from truespan.providers.chat import ChatDialect
+from truespan.providers.http import Bounds
+from truespan.types.answer import Message, Role
 
 SECRET = "butlersecret"
 MESSAGES = [Message(Role.SYSTEM, f"Be brief, {SECRET}."), Message(Role.USER, f"Why {SECRET}?")]
@@ -432,7 +432,7 @@ def test_redirects_are_not_followed(tongue: Tongue, server: ChatServer) -> None:
 def test_one_who_writes_more_than_was_asked_for_is_stopped(
     tongue: Tongue, server: ChatServer
 ) -> None:
-    manner = Manner(max_tokens=10_000)
+    manner = ChatDialect(max_tokens=10_000)
     server.reply = ["tide " * 1000] * 63
     assert list(tongue.model(server, manner=manner).stream(MESSAGES)) == server.reply
 

@@ -13,12 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pdf_maker import Page, column, make_pdf
 from tests.promises import proves
-from truespan.adapters.child.guard import peak_memory
-from truespan.adapters.child.link import ChildFailed, ChildLink
-from truespan.adapters.child.parser import ChildParser
-from truespan.adapters.child.wire import Limits
+from tests.support.pdf_maker import Page, column, make_pdf
 from truespan.errors import (
     LoaderCrashed,
     SourceBroken,
@@ -29,7 +25,10 @@ from truespan.errors import (
     SourceTooLarge,
     SourceUnsupported,
 )
-from truespan.ingest.load import load
+from truespan.parsing import load
+from truespan.parsing.child.messages import Limits
+from truespan.parsing.child.parser import ChildFailed, ChildLink, ChildParser
+from truespan.parsing.child.process import peak_memory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
 
@@ -48,8 +47,8 @@ def parser() -> Iterator[ChildParser]:
 
 @pytest.fixture(scope="module")
 def probing() -> Iterator[ChildParser]:
-    """A parser whose child does what the name of a document says; see `tests.child_probe`."""
-    made = ChildParser(cpu_seconds=1, output_bytes=1000, module="tests.child_probe")
+    """A parser whose child does what a document's name says; see `tests.support.child_probe`."""
+    made = ChildParser(cpu_seconds=1, output_bytes=1000, module="tests.support.child_probe")
     yield made
     made.close()
 
@@ -154,7 +153,7 @@ def test_a_document_that_takes_too_long_is_given_up():
 
 @proves("loader.child-process")
 def test_processor_time_is_limited_apart_from_the_clock():
-    child = ChildLink("tests.child_probe")
+    child = ChildLink("tests.support.child_probe")
     ten_minutes = Limits(memory=1 << 30, cpu=1, wall=600.0, output=1000)
 
     with pytest.raises(ChildFailed) as caught:
@@ -215,7 +214,7 @@ def test_whatever_a_loader_does_is_one_failed_document(
 def test_a_library_that_ends_for_lack_of_memory_was_too_costly():
     # A child inherits the peak of its parent, so it has to hold more than this process ever did.
     limit = max(1 << 30, 2 * peak_memory())
-    parser = ChildParser(memory_bytes=limit, cpu_seconds=30, module="tests.child_probe")
+    parser = ChildParser(memory_bytes=limit, cpu_seconds=30, module="tests.support.child_probe")
 
     with pytest.raises(SourceRefused) as caught:
         said(parser, "hoard", limit * 7 // 10)
@@ -331,8 +330,8 @@ def kill_at_work(pid: int, until: int) -> None:
 
 PARENT = """
 import os, signal, sys
-from truespan.adapters.child.parser import ChildParser
-parser = ChildParser(cpu_seconds=1, module="tests.child_probe")
+from truespan.parsing.child.parser import ChildParser
+parser = ChildParser(cpu_seconds=1, module="tests.support.child_probe")
 parser.parse("repeat", b"1", images=False)
 print(parser.idle_pids[0], flush=True)
 sys.stdin.readline()
@@ -376,10 +375,10 @@ def test_an_interrupt_does_not_reach_a_child(probing: ChildParser):
 
 INTERRUPTED = """
 import os, signal, threading
-from truespan.adapters.child.parser import ChildParser
+from truespan.parsing.child.parser import ChildParser
 # Whoever runs this in the background may have it ignore interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-parser = ChildParser(module="tests.child_probe")
+parser = ChildParser(module="tests.support.child_probe")
 parser.parse("repeat", b"1", images=False)
 signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
 signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -428,7 +427,7 @@ def test_a_child_that_cannot_start_says_so():
 
 @proves("loader.child-process")
 def test_a_loader_that_ends_itself_with_memory_to_spare_has_crashed() -> None:
-    roomy = ChildParser(cpu_seconds=1, module="tests.child_probe", memory_bytes=64 << 30)
+    roomy = ChildParser(cpu_seconds=1, module="tests.support.child_probe", memory_bytes=64 << 30)
 
     with pytest.raises(LoaderCrashed):
         said(roomy, "abort", "")
@@ -440,9 +439,9 @@ GREEDY_PARENT = """
 held = bytearray(1_200 << 20)
 held[::4096] = b"x" * len(held[::4096])
 del held
-from tests.hostile.registry import HOSTILE, Trap
-import tests.hostile.pdf
-from truespan.adapters.child.parser import ChildParser
+from tests.support.hostile.registry import HOSTILE, Trap
+import tests.support.hostile.pdf
+from truespan.parsing.child.parser import ChildParser
 from truespan.errors import SourceRefused
 source, content = HOSTILE["pdf-forms-that-double"](Trap("http://127.0.0.1:9/", "no", "no"))
 parser = ChildParser(cpu_seconds=2.5)

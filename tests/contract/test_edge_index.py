@@ -17,13 +17,11 @@ from tests.contract.index_contract import (
     vector,
 )
 from tests.promises import proves
-from truespan.adapters.edge import channel
-from truespan.adapters.edge.index import EdgeIndex
-from truespan.adapters.edge.wire import (
-    Collection,
-)
-from truespan.adapters.file_lock import FileLock
 from truespan.errors import IndexRefused
+from truespan.files.disk import FileLock
+from truespan.index.edge import channel
+from truespan.index.edge.client import EdgeIndex
+from truespan.index.edge.messages import Collection
 
 COLLECTION = Collection(COSINE.id, 4, "cosine")
 

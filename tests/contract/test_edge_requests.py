@@ -9,10 +9,11 @@ import pytest
 
 from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope, point, vector
 from tests.promises import proves
-from truespan.adapters.edge import channel
-from truespan.adapters.edge.index import EdgeIndex
-from truespan.adapters.edge.link import EdgeLink
-from truespan.adapters.edge.wire import (
+from truespan.errors import IndexRefused
+from truespan.files.disk import FileLock
+from truespan.index.edge import channel
+from truespan.index.edge.client import EdgeIndex, EdgeLink
+from truespan.index.edge.messages import (
     VERSION,
     Collection,
     Count,
@@ -31,10 +32,8 @@ from truespan.adapters.edge.wire import (
     decode_request,
     encode,
 )
-from truespan.adapters.file_lock import FileLock
-from truespan.adapters.qdrant_filter import AnyOf, AtMost, Equals, Field, HasId
-from truespan.errors import IndexRefused
-from truespan.model.ids import ChunkId
+from truespan.index.filters import AnyOf, AtMost, Equals, Field, HasId
+from truespan.types.ids import ChunkId
 
 COLLECTION = Collection(COSINE.id, 4, "cosine")
 

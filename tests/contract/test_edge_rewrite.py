@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.contract.index_contract import new_scope, point
-from tests.forensics import traces
-from tests.mortal_files import COLLECTION, WIDE, erase, killed_at
-from truespan.adapters.disk_space import require_space
-from truespan.adapters.edge.collections import Collections
-from truespan.adapters.edge.wire import (
+from tests.support.crash_files import COLLECTION, WIDE, erase, killed_at
+from tests.support.leftover_search import traces
+from truespan.errors import StorageFull
+from truespan.files.disk import require_space
+from truespan.index.edge.messages import (
     Delete,
     DeleteStale,
     Done,
@@ -26,10 +26,10 @@ from truespan.adapters.edge.wire import (
     Upsert,
     WirePoint,
 )
-from truespan.adapters.qdrant_filter import HasId, tenant
-from truespan.adapters.vector_bytes import unit_vector
-from truespan.errors import StorageFull
-from truespan.model.chunk import Point, Vector
+from truespan.index.edge.shard import Collections
+from truespan.index.filters import HasId, tenant
+from truespan.types.chunk import Point, Vector
+from truespan.types.vectors import unit_vector
 
 SCOPE = new_scope(WIDE)
 POINTS = 600

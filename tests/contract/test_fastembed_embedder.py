@@ -17,12 +17,12 @@ import pytest
 
 from tests.contract.keyed_parts import PASSAGES
 from tests.promises import proves
-from tests.worlds import similarity
-from truespan.adapters.local.model import LocalModel
-from truespan.adapters.providers.fastembed_embedder import INSTALL, FastembedEmbedder
+from tests.support.worlds import similarity
 from truespan.errors import ModelUnavailable, TextTooLong
-from truespan.model.chunk import Vector
-from truespan.ports import Embedder
+from truespan.protocols import Embedder
+from truespan.providers.fastembed import INSTALL, FastembedEmbedder
+from truespan.providers.local_model import LocalModel
+from truespan.types.chunk import Vector
 
 INSTALLED = find_spec("fastembed") is not None
 MODEL = "BAAI/bge-small-en-v1.5"

@@ -12,11 +12,9 @@ import pytest
 
 from tests.contract.keyed_parts import KEY, PASSAGES, SECRET, failure_of, ring_of
 from tests.promises import proves
-from tests.providers import Answer, Google, PassingClock
-from tests.providers.google import complaint, delay, text_of
-from tests.worlds import place, similarity, vector_of
-from truespan.adapters.providers.embedding_probe import PROBE
-from truespan.adapters.providers.google_embedder import GoogleEmbedder
+from tests.support.providers import Answer, Google, PassingClock
+from tests.support.providers.google import complaint, delay, text_of
+from tests.support.worlds import place, similarity, vector_of
 from truespan.errors import (
     BatchTooLarge,
     CredentialsMissing,
@@ -29,9 +27,11 @@ from truespan.errors import (
     QueryTooLong,
     TextTooLong,
 )
-from truespan.model.chunk import Vector
-from truespan.model.profile import Distance
-from truespan.ports import Embedder, EmbeddingLimits
+from truespan.protocols import Embedder, EmbeddingLimits
+from truespan.providers.google import GoogleEmbedder
+from truespan.providers.ollama import PROBE
+from truespan.types.chunk import Vector
+from truespan.types.profile import Distance
 
 
 @pytest.fixture

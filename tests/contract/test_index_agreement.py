@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tools.compare_indexes import Agreement, agree, difference
 
-from tests.differential import Agreement, agree, difference
 from tests.promises import proves
-from truespan.model.ids import ChunkId, TextHash
-from truespan.model.trail import Hit
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.trust import Hit
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal:UserWarning")
 

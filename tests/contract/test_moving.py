@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.postgres import Database, fresh_database
-from tests.worlds import HandClock, Place, place
+from tests.support.postgres import Database, fresh_database
+from tests.support.worlds import HandClock, Place, place
 from truespan.adapters.moved_tables import LEFT_BEHIND, TABLES
 from truespan.adapters.postgres_store import PostgresStore
 from truespan.adapters.postgres_store.connection import Address
@@ -17,8 +17,8 @@ from truespan.adapters.postgres_store.moving import PostgresRows
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.sqlite_store.moving import SqliteRows
 from truespan.errors import MigrationRefused
-from truespan.ports.moving import MovableRows, MovedTable, NeutralRow
-from truespan.upkeep.move import MovedRows, move
+from truespan.maintenance.move import MovedRows, move
+from truespan.protocols import MovableRows, MovedTable, NeutralRow
 
 BOOK = (
     "# One\n\nThe ferry left at night. Ada had the key.\n\n# Two\n\nThe key was gone by morning.\n"

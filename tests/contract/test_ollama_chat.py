@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from tests.contract.keyed_parts import failure_of
-from tests.providers import Answer, PassingClock
-from tests.providers.chat import REPLY, OllamaChatServer, ollama_chat
-from truespan.adapters.providers.chat_stream import Manner
-from truespan.adapters.providers.ollama_chat import OllamaChat
+from tests.support.providers import Answer, PassingClock
+from tests.support.providers.chat import REPLY, OllamaChatServer, ollama_chat
 from truespan.errors import ModelUnavailable, ProviderBadReply, ProviderUnavailable
-from truespan.model.chat import Message, Role
-from truespan.ports import ChatModel
+from truespan.protocols import ChatModel
+from truespan.providers.chat import ChatDialect
+from truespan.providers.ollama_chat import OllamaChat
+from truespan.types.answer import Message, Role
 
 QUESTION = [Message(Role.SYSTEM, "Answer in one word."), Message(Role.USER, "Is water wet?")]
 
@@ -89,7 +89,7 @@ def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OllamaChatSer
 def test_the_request_says_all_that_decides_a_reply_and_lets_nothing_be_cut(
     server: OllamaChatServer,
 ) -> None:
-    manner = Manner(max_tokens=77, temperature=0.5)
+    manner = ChatDialect(max_tokens=77, temperature=0.5)
 
     list(ollama_chat(server, manner=manner, context=2048).stream(QUESTION))
 

@@ -29,20 +29,21 @@ from tests.contract.ollama_parts import (
     on_embed,
 )
 from tests.promises import proves
-from tests.providers import DEFAULT_MODEL, Answer, Asked, Model, Ollama
-from tests.worlds import HandClock, WordCounter, similarity, vector_of
-from truespan.adapters.providers.ollama_embedder import PROBE, OllamaEmbedder
-from truespan.adapters.providers.ollama_models import manner_of, same_model, spellings, to_pull
-from truespan.errors import (
-    InvalidConfiguration,
-    ProviderBadReply,
-    ProviderUnavailable,
-    TextTooLong,
+from tests.support.providers import DEFAULT_MODEL, Answer, Asked, Model, Ollama
+from tests.support.worlds import HandClock, WordCounter, similarity, vector_of
+from truespan.errors import InvalidConfiguration, ProviderBadReply, ProviderUnavailable, TextTooLong
+from truespan.protocols import Embedder
+from truespan.providers.ollama import (
+    PROBE,
+    OllamaEmbedder,
+    manner_of,
+    same_model,
+    spellings,
+    to_pull,
 )
-from truespan.model.chunk import Vector
-from truespan.model.profile import Distance
-from truespan.ports import Embedder
 from truespan.settings import read_settings
+from truespan.types.chunk import Vector
+from truespan.types.profile import Distance
 
 PASSAGES = [
     "Penicillin was found by Alexander Fleming in 1928, when mould killed bacteria in a dish.",

@@ -18,12 +18,9 @@ from tests.contract.ollama_parts import (
     on_embed,
 )
 from tests.promises import proves
-from tests.providers import Answer, Asked, Model, Ollama, Raw, Reaction, drops
-from tests.worlds import HandClock, Place, place, similarity, vector_of
-from truespan.adapters.providers.http_connection import Bounds
-from truespan.adapters.providers.ollama_embedder import PROBE, RECHECK_SECONDS
-from truespan.compose import open_library
-from truespan.engine.library import World
+from tests.support.providers import Answer, Asked, Model, Ollama, Raw, Reaction, drops
+from tests.support.worlds import HandClock, Place, place, similarity, vector_of
+from truespan.engine.world import World
 from truespan.errors import (
     ModelUnavailable,
     ProfileMismatch,
@@ -33,8 +30,11 @@ from truespan.errors import (
     TextTooLong,
     TruespanError,
 )
-from truespan.ingest.embed.canary import CANARY
-from truespan.ingest.embed.drift import PROBES
+from truespan.ingest.drift import PROBES
+from truespan.ingest.embed import CANARY
+from truespan.providers.http import Bounds
+from truespan.providers.ollama import PROBE, RECHECK_SECONDS
+from truespan.wiring import open_library
 
 
 @pytest.fixture

@@ -15,12 +15,9 @@ from typing import Any
 import pytest
 
 from tests.contract.keyed_parts import failure_of
-from tests.providers import Answer, Asked, PassingClock, Reaction
-from tests.providers.chat import REPLY, OpenAiChatServer, openai_chat, ring
-from tests.providers.openai import complaint
-from truespan.adapters.providers.chat_stream import RETRY_SECONDS, Manner
-from truespan.adapters.providers.key_ring import COOLDOWN, KeyRing
-from truespan.adapters.providers.openai_chat import OpenAiChat
+from tests.support.providers import Answer, Asked, PassingClock, Reaction
+from tests.support.providers.chat import REPLY, OpenAiChatServer, openai_chat, ring
+from tests.support.providers.openai import complaint
 from truespan.errors import (
     BatchTooLarge,
     CredentialsMissing,
@@ -29,8 +26,11 @@ from truespan.errors import (
     ProviderCoolingDown,
     ProviderRefused,
 )
-from truespan.model.chat import Message, Role
-from truespan.ports import ChatModel
+from truespan.protocols import ChatModel
+from truespan.providers.chat import RETRY_SECONDS, ChatDialect
+from truespan.providers.keys import COOLDOWN, KeyRing
+from truespan.providers.openai_chat import OpenAiChat
+from truespan.types.answer import Message, Role
 
 QUESTION = [Message(Role.SYSTEM, "Answer in one word."), Message(Role.USER, "Is water wet?")]
 
@@ -95,7 +95,7 @@ def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OpenAiChatSer
 
 
 def test_the_request_says_all_that_decides_a_reply(server: OpenAiChatServer) -> None:
-    manner = Manner(max_tokens=77, temperature=0.5)
+    manner = ChatDialect(max_tokens=77, temperature=0.5)
 
     list(openai_chat(server, manner=manner, keys=ring("sk-one")).stream(QUESTION))
 

@@ -17,12 +17,9 @@ import pytest
 
 from tests.contract.keyed_parts import KEY, PASSAGES, SECRET, failure_of, ring_of
 from tests.promises import proves
-from tests.providers import Answer, OpenAi, PassingClock
-from tests.providers.openai import complaint
-from tests.worlds import WordCounter, similarity, vector_of
-from truespan.adapters.providers.embedding_probe import PROBE
-from truespan.adapters.providers.key_ring import KeyRing
-from truespan.adapters.providers.openai_embedder import OpenAiEmbedder
+from tests.support.providers import Answer, OpenAi, PassingClock
+from tests.support.providers.openai import complaint
+from tests.support.worlds import WordCounter, similarity, vector_of
 from truespan.errors import (
     BatchTooLarge,
     CredentialsMissing,
@@ -35,9 +32,12 @@ from truespan.errors import (
     ProviderUnavailable,
     TextTooLong,
 )
-from truespan.model.chunk import Vector
-from truespan.model.profile import Distance
-from truespan.ports import Embedder
+from truespan.protocols import Embedder
+from truespan.providers.keys import KeyRing
+from truespan.providers.ollama import PROBE
+from truespan.providers.openai import OpenAiEmbedder
+from truespan.types.chunk import Vector
+from truespan.types.profile import Distance
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.providers.bench import KEY, SPEAKERS, Bench, Speaker
-from tests.providers.loopback import Answer, Asked, Loopback, Reaction
+from tests.support.providers.bench import KEY, SPEAKERS, Bench, Speaker
+from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from truespan.errors import InvalidConfiguration, ProviderRefused, TruespanError
 
 

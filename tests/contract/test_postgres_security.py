@@ -12,10 +12,17 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.postgres import APPLICATION, OWNER_ROLE, Database, database_of, fresh_database, server
 from tests.promises import proves
-from tests.stories import story
-from tests.worlds import HandClock, Place, place
+from tests.support.postgres import (
+    APPLICATION,
+    OWNER_ROLE,
+    Database,
+    database_of,
+    fresh_database,
+    server,
+)
+from tests.support.sample_texts import story
+from tests.support.worlds import HandClock, Place, place
 from truespan.adapters.postgres_store import PostgresStore, schema
 from truespan.adapters.postgres_store.connection import Address, Connections, fetch
 from truespan.adapters.postgres_store.guard import require_known_version
@@ -25,7 +32,6 @@ from truespan.adapters.postgres_store.schema import (
     prepare_store,
     role_of,
 )
-from truespan.adapters.procrastinate_queue.schema import QUEUE_TABLES
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
@@ -33,7 +39,8 @@ from truespan.errors import (
     StoreOutdated,
     StoreUnsafe,
 )
-from truespan.model.keys import Secret
+from truespan.jobs.schema import QUEUE_TABLES
+from truespan.types.token import Secret
 
 
 @pytest.fixture

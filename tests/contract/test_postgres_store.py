@@ -10,15 +10,15 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from tools.transaction_stress import WAYS, plant, storm
 
 from tests.contract.drafts import draft
 from tests.contract.records_contract import RecordsContract
 from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract, built, shown
-from tests.postgres import database_of, fresh_database
 from tests.promises import proves
-from tests.storm import WAYS, plant, storm
-from tests.worlds import Place, place
+from tests.support.postgres import database_of, fresh_database
+from tests.support.worlds import Place, place
 from truespan.adapters.postgres_store.chunks import _READ
 from truespan.adapters.postgres_store.connection import again_on_conflict, mapped_errors
 from truespan.errors import (
@@ -29,7 +29,7 @@ from truespan.errors import (
     StoreDamaged,
     TruespanError,
 )
-from truespan.model.scope import OWNER
+from truespan.types.scope import OWNER
 
 
 class TestContract(StoreContract):

@@ -8,12 +8,12 @@ import pytest
 from tests.contract.index_contract import COSINE, EAST, new_scope, vector
 from tests.contract.test_qdrant_requests import opened_once, prepared, searched
 from tests.promises import proves
-from tests.providers.loopback import Answer
-from tests.qdrant_loopback import QdrantLoopback
-from tests.worlds import HandClock
-from truespan.adapters.qdrant_server.index import QdrantServerIndex
-from truespan.adapters.qdrant_server.options import ServerOptions
+from tests.support.providers.loopback import Answer
+from tests.support.qdrant_loopback import QdrantLoopback
+from tests.support.worlds import HandClock
 from truespan.errors import IndexUnavailable
+from truespan.index.server.client import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
 
 
 @pytest.fixture

@@ -13,21 +13,16 @@ from qdrant_client.http import exceptions as http_exceptions
 
 from tests.contract.index_contract import COSINE, EAST, new_scope, point, vector
 from tests.promises import proves
-from tests.providers.loopback import Answer, Asked, Raw, Reaction, drops
-from tests.qdrant_loopback import QdrantLoopback
-from truespan.adapters.qdrant_server.faults import CollectionMissing, server_errors
-from truespan.adapters.qdrant_server.index import QdrantServerIndex
-from truespan.adapters.qdrant_server.options import ServerOptions
-from truespan.adapters.system_clock import SystemClock
-from truespan.errors import (
-    IndexKeyRefused,
-    IndexRefused,
-    IndexUnavailable,
-    TruespanError,
-)
-from truespan.model.ids import ChunkId, hash_text
-from truespan.model.keys import Secret
-from truespan.model.scope import Scope
+from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
+from tests.support.qdrant_loopback import QdrantLoopback
+from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
+from truespan.index.server.client import ServerOptions
+from truespan.index.server.errors import CollectionMissing, server_errors
+from truespan.index.server.index import QdrantServerIndex
+from truespan.system import SystemClock
+from truespan.types.ids import ChunkId, hash_text
+from truespan.types.scope import Scope
+from truespan.types.token import Secret
 
 KEY = "a-key-that-nobody-may-see"
 QUOTED = "the chapter that was asked for"

@@ -9,14 +9,14 @@ from qdrant_client import grpc
 
 from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope, point, vector
 from tests.promises import proves
-from tests.providers.loopback import Answer, Asked, Loopback, Reaction
-from tests.qdrant_grpc_loopback import QdrantGrpcLoopback
-from truespan.adapters.qdrant_server.index import QdrantServerIndex
-from truespan.adapters.qdrant_server.options import ServerOptions
-from truespan.adapters.system_clock import SystemClock
+from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
+from tests.support.qdrant_grpc_loopback import QdrantGrpcLoopback
 from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
-from truespan.model.keys import Secret
-from truespan.model.scope import Scope
+from truespan.index.server.client import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
+from truespan.system import SystemClock
+from truespan.types.scope import Scope
+from truespan.types.token import Secret
 
 KEY = "a-key-that-nobody-may-see"
 

@@ -18,14 +18,14 @@ from tests.contract.index_contract import (
     point,
     vector,
 )
-from tests.qdrant_grpc_loopback import QdrantGrpcLoopback
-from tests.qdrant_loopback import QdrantLoopback
-from tests.worlds import HandClock
-from truespan.adapters.qdrant_server.index import QdrantServerIndex
-from truespan.adapters.qdrant_server.options import ServerOptions
-from truespan.adapters.system_clock import SystemClock
-from truespan.adapters.vector_bytes import numbers_of
-from truespan.model.keys import Secret
+from tests.support.qdrant_grpc_loopback import QdrantGrpcLoopback
+from tests.support.qdrant_loopback import QdrantLoopback
+from tests.support.worlds import HandClock
+from truespan.index.server.client import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
+from truespan.system import SystemClock
+from truespan.types.token import Secret
+from truespan.types.vectors import numbers_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*ocal:UserWarning")
 """The engine says that it has no payload indexes and is always exact."""

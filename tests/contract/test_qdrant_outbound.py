@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.certificates import make_certificate
 from tests.contract.index_contract import EAST, new_scope, vector
 from tests.promises import proves
-from tests.providers.loopback import Answer, Asked, Loopback, Reaction
-from tests.qdrant_loopback import QdrantLoopback
-from truespan.adapters.qdrant_server.index import QdrantServerIndex
-from truespan.adapters.qdrant_server.options import ServerOptions
-from truespan.adapters.system_clock import SystemClock
+from tests.support.certificates import make_certificate
+from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
+from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
-from truespan.model.keys import Secret
-from truespan.model.scope import Scope
+from truespan.index.server.client import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
+from truespan.system import SystemClock
+from truespan.types.scope import Scope
+from truespan.types.token import Secret
 
 KEY = "a-key-that-nobody-may-see"
 

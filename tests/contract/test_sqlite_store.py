@@ -15,19 +15,14 @@ from tests.contract.records_contract import RecordsContract
 from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
 from tests.promises import proves
-from tests.stories import story
-from tests.worlds import WORDS, HandClock, place
+from tests.support.sample_texts import story
+from tests.support.worlds import WORDS, HandClock, place
 from truespan.adapters.sqlite_store import SqliteStore
 from truespan.adapters.sqlite_store.connection import _steps
-from truespan.errors import (
-    LibraryTooNew,
-    StorageFull,
-    StoreBusy,
-    StoreDamaged,
-)
-from truespan.model.ids import hash_text
-from truespan.model.profile import STANDARD_CHUNKING
-from truespan.model.scope import OWNER
+from truespan.errors import LibraryTooNew, StorageFull, StoreBusy, StoreDamaged
+from truespan.types.ids import hash_text
+from truespan.types.profile import STANDARD_CHUNKING
+from truespan.types.scope import OWNER
 
 
 def test_every_table_is_strict_and_foreign_keys_are_kept(tmp_path: Path) -> None:
@@ -54,7 +49,7 @@ def test_a_library_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from tests.worlds import HandClock; "
+        "import sys; from pathlib import Path; from tests.support.worlds import HandClock; "
         "from truespan.adapters.sqlite_store import SqliteStore; "
         "SqliteStore(Path(sys.argv[1]), HandClock(), reserve=0).close()"
     )

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.forensics import contents
-from tests.stories import story
-from tests.worlds import Place, place
+from tests.support.leftover_search import contents
+from tests.support.sample_texts import story
+from tests.support.worlds import Place, place
 from truespan.adapters.sqlite_store.connection import Connections, _steps, migrate
 from truespan.adapters.sqlite_store.snapshot import make_ready, take_snapshot
 from truespan.engine.library import Library
@@ -28,9 +28,9 @@ from truespan.errors import (
     Unauthorized,
     WorldNotFound,
 )
-from truespan.model.ids import WorldId
-from truespan.model.scope import OWNER, UNLIMITED, Authority, Verb
-from truespan.model.token import TokenSecret, TokenState
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
+from truespan.types.token import TokenSecret, TokenState
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_a_digest_moved_to_another_row_opens_nothing(here: Place) -> None:
 REVOKE = """
 import sys
 from pathlib import Path
-from tests.worlds import place
+from tests.support.worlds import place
 here = place(Path(sys.argv[1]))
 here.library.tokens.revoke(sys.argv[2])
 here.library.close()

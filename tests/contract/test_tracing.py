@@ -15,12 +15,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode, Tracer
 
-from tests.answers import Scripted, study
-from tests.watches import watched
-from truespan.adapters.watch.tracing import TracingWatch
+from tests.support.answer_worlds import Scripted, study
+from tests.support.observers import watched
 from truespan.engine.library import Library
 from truespan.errors import BlankQuery, ProviderUnavailable
-from truespan.model.answer import Finished
+from truespan.observability.tracing import TracingWatch
+from truespan.types.answer import Finished
 
 TEXT = (
     "# One\n\nThe harbour light burned all night. The wall was old.\n\n# Two\n\nBoats came home.\n"

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import Database, fresh_database
-from tests.toiler import library
-from truespan.engine.library import Library, World
-from truespan.model.job import JobState
+from tests.support.postgres import Database, fresh_database
+from tests.support.worker_process import library
+from truespan.engine.library import Library
+from truespan.engine.world import World
+from truespan.types.job import JobState
 
 WORKERS, KILLS, WORLDS = 3, 8, 3
 DOCUMENTS = 42
@@ -29,7 +30,7 @@ class Toiler:
     def __init__(self, chorus: Chorus) -> None:
         self._chorus = chorus
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.toiler", *chorus.arguments],
+            [sys.executable, "-m", "tests.support.worker_process", *chorus.arguments],
             stdout=subprocess.PIPE,
             text=True,
         )

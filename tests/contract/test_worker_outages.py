@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract.test_worker_crashes import Chorus, is_done, orders, until, written
-from tests.postgres import Database, another_server, begun_again, crashed, database_on
-from tests.toiler import FEW, library
+from tests.support.postgres import Database, another_server, begun_again, crashed, database_on
+from tests.support.worker_process import FEW, library
+from tests.support.worlds import WordEmbedder
 from tests.unit.test_workers import Works, submitted
-from tests.worlds import WordEmbedder
 from truespan.engine.library import Library
-from truespan.model.job import JobState
+from truespan.types.job import JobState
 
 WAIT = 60.0
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.answers import Scripted, scored, study
 from tests.promises import proves
+from tests.support.answer_worlds import Scripted, scored, study
 from tests.unit.sources import source
-from truespan.answer.quotes import check_quotes
-from truespan.answer.replay import replayed_from
-from truespan.doors.wire import to_json
-from truespan.engine.library import World
+from truespan.answers.decide import replayed_from
+from truespan.answers.quotes import check_quotes
+from truespan.engine.world import World
 from truespan.errors import InvalidConfiguration
-from truespan.model.decision import AnswerMode
-from truespan.model.trail import Visible
+from truespan.serialize import to_json
+from truespan.types.decision import AnswerMode
+from truespan.types.trust import Visible
 
 REPLIES = ["It hung there [1].", "", "NO_CONTEXT", " \n", "“Passage 3.” [2, 7]", "no_context."]
 QUERIES = ["keys", "who held it", "who held it now", "Who held the spare key to the hut?"]

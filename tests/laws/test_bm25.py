@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.examples import examples
-from tests.worlds import Place, place
-from truespan.engine.library import World
-from truespan.model.document import RevisionRef
-from truespan.model.ids import ChunkId
-from truespan.query.words import word_scores
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
+from truespan.retrieval.bm25 import word_scores
+from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId
 
 LEXICON = ("lamp", "lamps", "harbour", "night", "key", "keys", "oar", "die", "Haus", "Häuser")
 STEMS = {

@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.books import FORMS, book, plain_book
 from tests.laws.examples import examples
 from tests.promises import proves
-from tests.readings import CHUNKINGS, stored
-from tests.worlds import WordEmbedder, other_profile, place
-from truespan.model.bundle import ContextBundle
-from truespan.model.chunk import ChunkKind
-from truespan.model.ids import ChunkId, hash_text
-from truespan.model.request import MAX_CONTEXT_TOKENS
-from truespan.model.trail import Visible
-from truespan.query.pack import pack
-from truespan.query.rank import rank_visible
-from truespan.query.render import render
+from tests.support.reading_worlds import CHUNKINGS, stored
+from tests.support.sample_books import FORMS, book, plain_book
+from tests.support.worlds import WordEmbedder, other_profile, place
+from truespan.retrieval.pack import pack, render
+from truespan.retrieval.stages import rank_visible
+from truespan.types.bundle import ContextBundle
+from truespan.types.chunk import ChunkKind
+from truespan.types.ids import ChunkId, hash_text
+from truespan.types.request import MAX_CONTEXT_TOKENS
+from truespan.types.trust import Visible
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz" * 8
 

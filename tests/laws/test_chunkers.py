@@ -23,18 +23,11 @@ from tests.laws.texts import (
 )
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
-from truespan.ingest.assemble import assemble
+from truespan.ingest.canonical import assemble
 from truespan.ingest.draft import chunks_of
 from truespan.ingest.sentences import split_sentences
-from truespan.model.profile import (
-    SENTENCES,
-    TOKENS,
-    WINDOW,
-    ChunkingProfile,
-    OverlapMode,
-    Strategy,
-)
-from truespan.model.text import Block, BlockKind, Span
+from truespan.types.profile import SENTENCES, TOKENS, WINDOW, ChunkingProfile, OverlapMode, Strategy
+from truespan.types.text import Block, BlockKind, Span
 
 
 @proves("chunking.always-advances", "chunking.profile-driven")

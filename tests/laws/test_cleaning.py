@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.laws.texts import often
 from tests.promises import proves
-from truespan.ingest.assemble import assemble
-from truespan.ingest.clean import clean
-from truespan.model.text import Block, BlockKind, Place
+from truespan.ingest.canonical import assemble
+from truespan.parsing.clean import clean
+from truespan.types.text import Block, BlockKind, Place
 
 ZWNJ, ZWJ = "\u200c", "\u200d"
 SUSPECTS = (

@@ -11,15 +11,20 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from tests.promises import proves
-from truespan.answer.decide import decide, search_floor, thresholds_for
-from truespan.answer.replay import recorded, replay
+from truespan.answers.decide import decide, recorded, replay, search_floor, thresholds_for
 from truespan.errors import InvalidConfiguration
-from truespan.model.chunk import ChunkKind
-from truespan.model.decision import AnswerMode, Candidate, Decision, Evidence, ModelOutcome
-from truespan.model.decision_settings import DecisionSettings, ScoreMode
-from truespan.model.ids import ChunkId
-from truespan.model.profile import Distance
-from truespan.model.scale import float32, normalised, raw_score, shortest
+from truespan.types.chunk import ChunkKind
+from truespan.types.decision import (
+    AnswerMode,
+    Candidate,
+    Decision,
+    DecisionSettings,
+    Evidence,
+    ModelOutcome,
+    ScoreMode,
+)
+from truespan.types.ids import ChunkId
+from truespan.types.profile import Distance, float32, normalised, raw_score, shortest
 
 STANDING = {AnswerMode.FALLBACK: 0, AnswerMode.HYBRID: 1, AnswerMode.RAG: 2}
 USABLE = [ModelOutcome.NOT_RUN, ModelOutcome.ABSENT, ModelOutcome.ANSWERED]

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.books import book
 from tests.promises import proves
-from tests.readings import Stopped, frozen, stopped_at
-from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.doors.wire import to_json
-from truespan.engine.library import World
-from truespan.model.scope import Scope
-from truespan.query import fused
+from tests.support.reading_worlds import Stopped, frozen, stopped_at
+from tests.support.sample_books import book
+from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.engine.world import World
+from truespan.retrieval import fused
+from truespan.serialize import to_json
+from truespan.types.scope import Scope
 
 QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra", "the the the")
 

@@ -11,16 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.books import FORMS, book, plain_book
 from tests.laws.examples import examples
-from tests.mortal import library
 from tests.promises import proves
-from tests.readings import CHUNKINGS, Stopped, Trial, common, frozen, stopped_at, stored
-from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.doors.wire import to_json
-from truespan.engine.library import Library, World
+from tests.support.crash_process import library
+from tests.support.reading_worlds import (
+    CHUNKINGS,
+    Stopped,
+    Trial,
+    common,
+    frozen,
+    stopped_at,
+    stored,
+)
+from tests.support.sample_books import FORMS, book, plain_book
+from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from truespan.engine.library import Library
 from truespan.engine.reader import Reader
-from truespan.model.scope import Scope
+from truespan.engine.world import World
+from truespan.serialize import to_json
+from truespan.types.scope import Scope
 
 QUERIES = (("who lit the lamp?", 2), ("zq00009x of the harbour", 5), ("the night", 20))
 

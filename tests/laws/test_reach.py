@@ -21,8 +21,8 @@ from tests.laws.texts import (
     token_profiles,
     window_profiles,
 )
-from truespan.model.profile import SENTENCES, WINDOW, ChunkingProfile, OverlapMode, Strategy
-from truespan.model.text import CanonicalText, Place, Sentence
+from truespan.types.profile import SENTENCES, WINDOW, ChunkingProfile, OverlapMode, Strategy
+from truespan.types.text import CanonicalText, Place, Sentence
 
 _CUT_WITHIN_WORDS = Document(CanonicalText("000¡\n¡0"), divided("000¡\n¡0", [6]))
 # The beginning of this word counts more than the whole, and it is made of several sentences.

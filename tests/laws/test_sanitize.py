@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from tests.promises import proves
-from truespan.ingest.clean import clean
-from truespan.ingest.sanitize import Mode, Sanitizer, Style, parse_profile
-from truespan.ingest.sanitize.detect import UNSETTLED, find
-from truespan.ingest.sanitize.replace import edited, moved
+from truespan.parsing.clean import clean
+from truespan.sanitize.detection import UNSETTLED, find
+from truespan.sanitize.findings import Mode, Style, edited, moved
+from truespan.sanitize.profile import parse_profile
+from truespan.sanitize.sanitizer import Sanitizer
 
 PROFILE = parse_profile(
     """

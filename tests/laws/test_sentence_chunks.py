@@ -12,15 +12,10 @@ from tests.laws.texts import (
     sentence_profiles,
 )
 from tests.promises import proves
-from truespan.ingest.assemble import assemble
+from truespan.ingest.canonical import assemble
 from truespan.ingest.sentences import split_sentences
-from truespan.model.profile import (
-    SENTENCES,
-    ChunkingProfile,
-    OverlapMode,
-    Strategy,
-)
-from truespan.model.text import Block, BlockKind, Span
+from truespan.types.profile import SENTENCES, ChunkingProfile, OverlapMode, Strategy
+from truespan.types.text import Block, BlockKind, Span
 
 
 @proves("chunking.whole-sentences", "chunking.default-overlap")

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.texts import ANYTHING, PROSE, document, often, sometimes
-from tests.stories import story
+from tests.support.sample_texts import story
 from truespan.ingest import sentences
-from truespan.ingest.assemble import assemble
+from truespan.ingest.canonical import assemble
 from truespan.ingest.sentences import split_sentences
-from truespan.model.text import Block, BlockKind, CanonicalText
+from truespan.types.text import Block, BlockKind, CanonicalText
 
 SEGMENT: Callable[[str, str], list[str]] = sentencex.segment  # pyright: ignore[reportAttributeAccessIssue]
 BLOCKS = st.lists(

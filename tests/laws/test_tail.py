@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.books import FORMS, book
 from tests.laws.texts import (
     LIMITS,
     Document,
@@ -27,19 +26,27 @@ from tests.laws.texts import (
     window_profiles,
 )
 from tests.promises import proves
-from tests.readings import CHUNKINGS, Cut, as_cut, cut_from_scratch, stored, whole_chunks
-from tests.worlds import HandClock, Place, WordEmbedder, other_profile, place
-from truespan.adapters.local.counter import WordPieceCounter
-from truespan.adapters.local.model import LocalModel
-from truespan.engine.library import World
+from tests.support.reading_worlds import (
+    CHUNKINGS,
+    Cut,
+    as_cut,
+    cut_from_scratch,
+    stored,
+    whole_chunks,
+)
+from tests.support.sample_books import FORMS, book
+from tests.support.worlds import HandClock, Place, WordEmbedder, other_profile, place
+from truespan.engine.world import World
 from truespan.ingest.draft import chunks_of, measured
-from truespan.model.document import Draft, RevisionRef
-from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile
-from truespan.model.scope import Scope
-from truespan.model.source import DocumentKind
-from truespan.model.text import TokenMap
-from truespan.ports import TokenCounter
-from truespan.reading.tail import TailMaker
+from truespan.protocols import TokenCounter
+from truespan.providers.local_model import LocalModel
+from truespan.providers.token_counter import WordPieceCounter
+from truespan.retrieval.tail import TailMaker
+from truespan.types.document import Draft, RevisionRef
+from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
+from truespan.types.scope import Scope
+from truespan.types.source import DocumentKind
+from truespan.types.text import TokenMap
 
 _NUMBERS = count(1)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from tests.laws.texts import LIMITS, Document, count_words, documents, often, raw, token_profiles
 from tests.promises import proves
-from truespan.model.profile import ChunkingProfile, OverlapMode, Strategy
+from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
 
 
 @proves("chunking.profile-driven")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from truespan.adapters.local.counter import LONE, WordPieceCounter
-from truespan.adapters.local.embedder import LocalEmbedder
-from truespan.adapters.local.model import LocalModel
-from truespan.model.text import TokenMap
-from truespan.ports import TokenCounter
+from truespan.protocols import TokenCounter
+from truespan.providers.local import LocalEmbedder
+from truespan.providers.local_model import LocalModel
+from truespan.providers.token_counter import LONE, WordPieceCounter
+from truespan.types.text import TokenMap
 
 MODEL = LocalModel()
 COUNTER = WordPieceCounter(MODEL)

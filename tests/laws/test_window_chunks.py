@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 
 from tests.laws.texts import LIMITS, Document, documents, measure, often, raw, window_profiles
 from tests.promises import proves
-from truespan.ingest.clean import clean
-from truespan.ingest.cut.window import quick_windows, windows
-from truespan.model.profile import (
-    WINDOW,
-    ChunkingProfile,
-    OverlapMode,
-)
-from truespan.model.text import TokenMap
+from truespan.ingest.chunking.window import quick_windows, windows
+from truespan.parsing.clean import clean
+from truespan.types.profile import WINDOW, ChunkingProfile, OverlapMode
+from truespan.types.text import TokenMap
 
 LETTERS = "abcdefgh"
 

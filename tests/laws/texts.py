@@ -8,12 +8,12 @@ from itertools import accumulate, pairwise
 from hypothesis import strategies as st
 
 from tests.laws.examples import examples
-from truespan.ingest.assemble import assemble
-from truespan.ingest.clean import clean
-from truespan.ingest.cut import cut
+from truespan.ingest.canonical import assemble
+from truespan.ingest.chunking import cut
 from truespan.ingest.sentences import split_sentences
-from truespan.model.profile import ChunkingProfile, OverlapMode, Strategy
-from truespan.model.text import Block, BlockKind, CanonicalText, Place, Sentence, Span, TokenMap
+from truespan.parsing.clean import clean
+from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
+from truespan.types.text import Block, BlockKind, CanonicalText, Place, Sentence, Span, TokenMap
 
 PLENTY = 10_000
 """An input limit that no chunk of these tests comes near."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.page.shelf import Served, fill, served
+from tests.page.library import Served, fill, served
 from tests.page.visit import Visit, begin, end
 
 ARGUMENTS = (

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from playwright.sync_api import Route, expect
 
-from tests.page.shelf import QUESTION, SCRIPT, SHOWN
+from tests.page.library import QUESTION, SCRIPT, SHOWN
 from tests.page.visit import Visit
 
 

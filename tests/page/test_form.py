@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.shelf import QUESTION, Served
+from tests.page.library import QUESTION, Served
 from tests.page.visit import Visit
 
 PHONE: dict[str, Any] = {

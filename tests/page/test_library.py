@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import FilePayload, expect
 
 import truespan
-from tests.page.shelf import BOOK, Served, served
+from tests.page.library import BOOK, Served, served
 from tests.page.visit import Visit
 
 DESK = {"width": 1440, "height": 900}

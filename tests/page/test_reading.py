@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from playwright.sync_api import Route, expect
 
-from tests.doors.http_door import until
-from tests.page.shelf import BOUNDARY, LAST_READ, QUESTION, UNREAD, Served
+from tests.interfaces.http_client import until
+from tests.page.library import BOUNDARY, LAST_READ, QUESTION, UNREAD, Served
 from tests.page.visit import Visit
 
 BOOK = "The Copper Heron"

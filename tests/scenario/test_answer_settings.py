@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import truespan
-from tests.answers import QUESTION, ScoreEmbedder, Scripted, study
 from tests.promises import proves
-from tests.worlds import other_profile
+from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Scripted, study
+from tests.support.worlds import other_profile
 from truespan.errors import InvalidConfiguration
-from truespan.model.answer_rules import AnswerRules
-from truespan.model.decision_settings import DecisionSettings
-from truespan.model.profile import Distance
+from truespan.types.answer import AnswerRules
+from truespan.types.decision import DecisionSettings
+from truespan.types.profile import Distance
 
 
 def opened(folder: Path, *, given: bool = True, **settings: Any) -> truespan.Library:
@@ -200,7 +200,7 @@ def test_raw_thresholds_decide_on_raw_scores(tmp_path: Path) -> None:
 
 
 def _Mapped() -> Any:  # noqa: N802 -- it makes an index
-    from tests.worlds import MemoryIndex
+    from tests.support.worlds import MemoryIndex
 
     class Mapped(MemoryIndex):
         """An index that gives dot products on the scale of similarities, as the real one does."""

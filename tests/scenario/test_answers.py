@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.answers import QUESTION, Scripted, scored, study
 from tests.promises import proves
-from truespan.answer.decide import decide
-from truespan.answer.replay import evidence_of
+from tests.support.answer_worlds import QUESTION, Scripted, scored, study
+from truespan.answers.decide import decide, evidence_of
 from truespan.errors import ProviderUnavailable
-from truespan.model.answer import Answer
-from truespan.model.decision import AnswerMode, SourcesUsed
+from truespan.types.answer import Answer
+from truespan.types.decision import AnswerMode, SourcesUsed
 
 SAID = "It hung on hook seven [1]."
 

@@ -12,19 +12,20 @@ from pathlib import Path
 import pytest
 
 import truespan
-from tests.forensics import rare_text, traces
-from tests.forked import forked
-from tests.mortal import library
 from tests.promises import proves
-from tests.worlds import WordCounter, WordEmbedder
-from truespan.adapters.remains import FolderRemains
-from truespan.compose import open_library
-from truespan.engine.library import Library, World
+from tests.support.crash_process import library
+from tests.support.forked_process import forked
+from tests.support.leftover_search import rare_text, traces
+from tests.support.worlds import WordCounter, WordEmbedder
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import JobNotResumable, ProviderRefused
+from truespan.files.leftovers import FolderRemains
 from truespan.ingest.command import IngestRequest
-from truespan.model.chunk import Vector
-from truespan.model.job import JobState
-from truespan.model.upload import Upload
+from truespan.types.chunk import Vector
+from truespan.types.job import JobState
+from truespan.types.source import Upload
+from truespan.wiring import open_library
 
 STEPS = (*range(1, 5), *range(6, 60, 3))
 """The first ones, in which an upload becomes a job, and some of those that every job has."""
@@ -65,7 +66,7 @@ def test_an_upload_killed_at_any_step_is_carried_in_by_the_next_server(home: Pat
     with opened(home) as made:
         for step in STEPS:
             world = made.create_world(f"world {step}")
-            done = forked("tests.mortal", *arguments(home, world, "upload", step))
+            done = forked("tests.support.crash_process", *arguments(home, world, "upload", step))
             assert done.returncode in (0, -signal.SIGKILL), done.stderr
 
             taken = made.resume_waiting()
@@ -111,7 +112,12 @@ def test_of_several_servers_that_start_at_once_one_takes_each_job(home: Path) ->
 
         servers = [
             subprocess.Popen(
-                [sys.executable, "-m", "tests.mortal", *arguments(home, world, "serve", 0)],
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.support.crash_process",
+                    *arguments(home, world, "serve", 0),
+                ],
                 stdout=subprocess.PIPE,
                 text=True,
             )

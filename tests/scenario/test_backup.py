@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import truespan
-from tests.backups import STORY, filled, opened, retire
 from tests.promises import proves
-from truespan.adapters.backup.archive import write_archive
-from truespan.compose.backup import restore_library
+from tests.support.backups import STORY, filled, opened, retire
 from truespan.errors import BackupInvalid, InvalidSettings
-from truespan.model.backup import FORMAT, Manifest, Member
+from truespan.files.backup.archive import write_archive
+from truespan.types.maintenance import FORMAT, Manifest, Member
+from truespan.wiring.backup import restore_library
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import truespan
-from tests.backups import FIGURES, filled, home, images, on_server, opened, retire, told
-from tests.mortal_files import killed_at
 from tests.promises import proves
-from tests.worlds import STORES, WordCounter, WordEmbedder
-from truespan.compose import open_library
-from truespan.compose.backup import restore_library
+from tests.support.backups import FIGURES, filled, home, images, on_server, opened, retire, told
+from tests.support.crash_files import killed_at
+from tests.support.worlds import STORES, WordCounter, WordEmbedder
 from truespan.errors import BackupInvalid, InvalidSettings, TruespanError
-from truespan.model.scope import Authority, Verb
+from truespan.types.scope import Authority, Verb
+from truespan.wiring import open_library
+from truespan.wiring.backup import restore_library
 
 MADE: dict[str, Path] = {}
 """The library of each column that is backed up; it is only read."""

@@ -16,21 +16,20 @@ import apsw
 import pytest
 
 import truespan
-from tests.backups import FIGURES, filled, images, opened, retire, told
-from tests.mortal_files import killed_at
-from tests.postgres import Database, fresh_database
 from tests.promises import proves
-from tests.worlds import HandClock
-from truespan.adapters.backup.archive import write_archive
-from truespan.adapters.backup.from_rows import RowsSource
-from truespan.adapters.backup.write import LibraryBackups
+from tests.support.backups import FIGURES, filled, images, opened, retire, told
+from tests.support.crash_files import killed_at
+from tests.support.postgres import Database, fresh_database
+from tests.support.worlds import HandClock
 from truespan.adapters.postgres_store import PostgresStore
 from truespan.adapters.postgres_store.connection import Address
-from truespan.compose.backup import restore_library
 from truespan.engine.library import Library
 from truespan.errors import BackupInvalid, InvalidSettings, StoreBusy, StoreOutdated
-from truespan.model.backup import Member
-from truespan.ports.moving import MovableRows, MovedTable, NeutralRow
+from truespan.files.backup.archive import write_archive
+from truespan.files.backup.write import LibraryBackups, RowsSource
+from truespan.protocols import MovableRows, MovedTable, NeutralRow
+from truespan.types.maintenance import Member
+from truespan.wiring.backup import restore_library
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.epub_maker import Book
-from tests.epub_maker import page as epub_page
 from tests.laws.test_non_interference import answers, readers_at
-from tests.mortal import Mortal
-from tests.pdf_maker import Bookmark, Page, column, make_pdf
 from tests.promises import proves
-from tests.readings import Stop, Stopped, common, stored
 from tests.scenario.test_figures import (
     ALL,
     GIF,
@@ -31,10 +26,16 @@ from tests.scenario.test_figures import (
     lines,
     paragraph,
 )
-from tests.worlds import Place, place
+from tests.support.crash_process import Mortal
+from tests.support.epub_maker import Book
+from tests.support.epub_maker import page as epub_page
+from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
+from tests.support.reading_worlds import Stop, Stopped, common, stored
+from tests.support.worlds import Place, place
 from truespan.engine.library import Library
-from truespan.ingest.prepare import Preparation
-from truespan.ingest.sanitize import Mode, Sanitizer
+from truespan.ingest.draft import Preparation
+from truespan.sanitize.findings import Mode
+from truespan.sanitize.sanitizer import Sanitizer
 
 OTHER = docx(paragraph("Another text ", drawing("rId1", "new")), media={"other.gif": GIF})
 MOST_STEPS = 40

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.pdf_maker import Page, column, make_pdf
 from tests.promises import proves
-from tests.worlds import Place, place
-from truespan.engine.library import World
-from truespan.ingest.dedupe import dedupe_hash
-from truespan.ingest.prepare import Preparation
-from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
+from tests.support.pdf_maker import Page, column, make_pdf
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
+from truespan.ingest.draft import Preparation, dedupe_hash
+from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
 
 ONCE = ChunkingProfile("once", Strategy.SENTENCES, size=1, overlap=0, dedupe=True)
 EVERY = ChunkingProfile("every", Strategy.SENTENCES, size=1, overlap=0)

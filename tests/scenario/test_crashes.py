@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import forked
-from tests.mortal import library
 from tests.promises import proves
-from tests.worlds import vector_of
-from truespan.engine.library import Library, World
-from truespan.model.chunk import ChunkKind, Point
-from truespan.model.ids import ChunkId, hash_text
+from tests.support.crash_process import library
+from tests.support.forked_process import forked
+from tests.support.worlds import vector_of
+from truespan.engine.library import Library
+from truespan.engine.world import World
+from truespan.types.chunk import ChunkKind, Point
+from truespan.types.ids import ChunkId, hash_text
 
 MOST_STEPS = 40
 
@@ -35,7 +36,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 def killed_at(opened: Library, world: World, action: str, step: int, path: Path) -> bool:
     """Run one command in a process of its own; say whether it was killed at the step."""
     folder = str(opened.folder)  # type: ignore[attr-defined]
-    done = forked("tests.mortal", folder, world.id, action, str(step), str(path))
+    done = forked("tests.support.crash_process", folder, world.id, action, str(step), str(path))
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0
 

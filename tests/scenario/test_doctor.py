@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from tests.index_folder import wait_for_end
-from tests.mortal import library
 from tests.promises import proves
-from tests.stories import assert_settled, story
-from tests.worlds import MemoryIndex, Place, place
-from truespan.engine.library import Library, World
+from tests.support.crash_process import library
+from tests.support.index_process import wait_for_end
+from tests.support.sample_texts import assert_settled, story
+from tests.support.worlds import MemoryIndex, Place, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import IndexRefused
-from truespan.model.chunk import IndexedPoint, Point, Vector
-from truespan.model.ids import ChunkId, TextHash
-from truespan.model.scope import Scope
-from truespan.upkeep.doctor import Finding
+from truespan.maintenance.doctor.plan import Finding
+from truespan.types.chunk import IndexedPoint, Point, Vector
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.scope import Scope
 
 
 def flipped(vector: Vector, bit: int) -> Vector:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.damage import KINDS
 from tests.promises import proves
-from tests.stories import story
-from tests.worlds import Place, place
-from truespan.engine.library import World
-from truespan.upkeep.doctor import Finding, Plan
+from tests.support.damage import KINDS
+from tests.support.sample_texts import story
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
+from truespan.maintenance.doctor.plan import Finding, Plan
 
 FILES = {"a__txt": story(60), "b__txt": story(40, "garden"), "c__txt": "The lamp was out."}
 QUERIES = ("harbour by night", "the garden", "lamp")

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from tests.damage import NAN, SHORT, flipped, packed
-from tests.forked import forked
-from tests.mortal import library
 from tests.promises import proves
-from tests.stories import story
-from tests.worlds import other_profile
-from truespan.engine.library import Library, World
-from truespan.model.chunk import ChunkKind, IndexedPoint, Point
-from truespan.model.health import Verdict
-from truespan.model.ids import ChunkId, TextHash, WorldId
-from truespan.model.scope import Generation, Scope
-from truespan.upkeep.doctor import Finding
-from truespan.upkeep.doctor.plan import spelled
+from tests.support.crash_process import library
+from tests.support.damage import NAN, SHORT, flipped, packed
+from tests.support.forked_process import forked
+from tests.support.sample_texts import story
+from tests.support.worlds import other_profile
+from truespan.engine.library import Library
+from truespan.engine.world import World
+from truespan.maintenance.doctor.plan import Finding, spelled
+from truespan.types.chunk import ChunkKind, IndexedPoint, Point
+from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.maintenance import Verdict
+from truespan.types.scope import Generation, Scope
 
 MOST_STEPS = 60
 
@@ -238,6 +238,8 @@ def test_a_plan_killed_at_any_step_is_finished_by_the_same_plan_and_a_new_one(
 
 def killed_at(real: Library, world: World, step: int, plan: Path) -> bool:
     folder: Path = real.folder  # type: ignore[attr-defined]
-    done = forked("tests.mortal", str(folder), world.id, "treat", str(step), str(plan))
+    done = forked(
+        "tests.support.crash_process", str(folder), world.id, "treat", str(step), str(plan)
+    )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0

@@ -11,19 +11,20 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.forensics import contents, rare_text, traces
-from tests.forked import forked
-from tests.mortal import library
 from tests.promises import proves
 from tests.scenario.test_figures import ALL, REPORT
-from truespan.adapters.remains import FolderRemains
+from tests.support.crash_process import library
+from tests.support.forked_process import forked
+from tests.support.leftover_search import contents, rare_text, traces
 from truespan.adapters.sqlite_store import erasure
-from truespan.engine.library import Library, World
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
-from truespan.ingest.prepare import Preparation
-from truespan.model.chunk import Vector
-from truespan.model.job import JobState
-from truespan.upkeep.receipt import digest_of
+from truespan.files.leftovers import FolderRemains
+from truespan.ingest.draft import Preparation
+from truespan.maintenance.delete import digest_of
+from truespan.types.chunk import Vector
+from truespan.types.job import JobState
 
 MOST_STEPS = 60
 
@@ -111,7 +112,7 @@ def test_a_deletion_killed_at_any_step_is_erased_by_the_next_repair(home: Path) 
 
 
 def killed_at(folder: Path, action: str, step: int) -> bool:
-    done = forked("tests.mortal", str(folder), "world", action, str(step))
+    done = forked("tests.support.crash_process", str(folder), "world", action, str(step))
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0
 

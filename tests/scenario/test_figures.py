@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.worlds import Place, place
-from truespan.engine.library import World
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
 from truespan.errors import AssetsTaken
-from truespan.ingest.prepare import Preparation
-from truespan.model.chunk import ChunkKind
-from truespan.model.document import assets_token
-from truespan.model.figure import FigureFlags
-from truespan.model.ids import hash_text
+from truespan.ingest.draft import Preparation
+from truespan.types.chunk import ChunkKind
+from truespan.types.document import assets_token
+from truespan.types.figure import FigureFlags
+from truespan.types.ids import hash_text
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 GIF = b"GIF89a" + bytes(range(32))

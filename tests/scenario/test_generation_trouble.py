@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests import docx_maker
 from tests.promises import proves
-from tests.worlds import Place, WordEmbedder, other_profile, place
+from tests.support import docx_maker
+from tests.support.worlds import Place, WordEmbedder, other_profile, place
 from truespan.adapters.sqlite_store import SqliteStore
-from truespan.engine.library import World
+from truespan.engine.world import World
 from truespan.errors import (
     GenerationNotFound,
     GoldenInvalid,
@@ -24,12 +24,12 @@ from truespan.errors import (
     SourceMissing,
     StorageFull,
 )
-from truespan.ingest.prepare import Preparation
-from truespan.model.bundle import Passage
-from truespan.model.chunk import ChunkKind, Vector
-from truespan.model.figure import FigureFlags
-from truespan.model.profile import SENTENCES, STANDARD_CHUNKING
-from truespan.model.scope import OWNER
+from truespan.ingest.draft import Preparation
+from truespan.types.bundle import Passage
+from truespan.types.chunk import ChunkKind, Vector
+from truespan.types.figure import FigureFlags
+from truespan.types.profile import SENTENCES, STANDARD_CHUNKING
+from truespan.types.scope import OWNER
 
 FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of glass. " * 12
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.worlds import Place, WordEmbedder, other_profile, place
-from truespan.engine.library import World
+from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from truespan.engine.world import World
 from truespan.errors import (
     DomainNotFound,
     GenerationIncomplete,
@@ -19,8 +19,8 @@ from truespan.errors import (
     PromotionRefused,
     ProviderUnavailable,
 )
-from truespan.model.profile import SENTENCES
-from truespan.model.scope import OWNER, Authority, Verb
+from truespan.types.profile import SENTENCES
+from truespan.types.scope import OWNER, Authority, Verb
 
 FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of glass. " * 12
 TOWER = "The tower burned in winter. Ash fell on the market. The bell was never found. " * 12

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile import HOSTILE, Trap
 from tests.promises import proves
-from truespan.adapters.child.parser import ChildParser
+from tests.support.hostile import HOSTILE, Trap
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
-from truespan.model.text import Loaded
+from truespan.parsing.child.parser import ChildParser
+from truespan.types.text import Loaded
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
 

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.contract.index_contract import COSINE, EAST, point, vector
-from tests.index_folder import SCOPE, end_process, opened
 from tests.promises import proves
-from truespan.adapters.edge.index import EdgeIndex
-from truespan.adapters.edge.link import EdgeLink
-from truespan.adapters.edge.wire import Collection, Done, Upsert, WirePoint
+from tests.support.index_process import SCOPE, end_process, opened
 from truespan.errors import IndexRefused, IndexUnavailable, StorageFull
+from truespan.index.edge.client import EdgeIndex, EdgeLink
+from truespan.index.edge.messages import Collection, Done, Upsert, WirePoint
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract.index_contract import EAST, leaning, point, vector
-from tests.index_folder import SCOPE, end_process, opened, process_of
 from tests.promises import proves
-from truespan.adapters.edge import channel
-from truespan.adapters.edge.index import EdgeIndex
+from tests.support.index_process import SCOPE, end_process, opened, process_of
 from truespan.errors import IndexRefused
-from truespan.model.scope import Scope
+from truespan.index.edge import channel
+from truespan.index.edge.client import EdgeIndex
+from truespan.types.scope import Scope
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX signals")
 
@@ -26,9 +26,9 @@ CLIENT = """
 import sys
 from pathlib import Path
 from tests.contract.index_contract import COSINE, EAST, point, vector
-from truespan.adapters.edge import channel
-from truespan.adapters.edge.index import EdgeIndex
-from truespan.model.scope import OWNER, Generation, Scope
+from truespan.index.edge import channel
+from truespan.index.edge.client import EdgeIndex
+from truespan.types.scope import OWNER, Generation, Scope
 
 scope = Scope(OWNER, sys.argv[2], Generation(1, COSINE))
 folder = Path(sys.argv[1])

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.index_contract import EAST, point, vector
-from tests.index_folder import (
+from tests.promises import proves
+from tests.support.index_process import (
     SCOPE,
     end_process,
     eventually,
@@ -21,11 +22,10 @@ from tests.index_folder import (
     process_of,
     wait_for_end,
 )
-from tests.promises import proves
-from truespan.adapters.edge import channel
-from truespan.adapters.edge.index import EdgeIndex
 from truespan.errors import IndexRefused, IndexUnavailable
-from truespan.model.ids import ChunkId
+from truespan.index.edge import channel
+from truespan.index.edge.client import EdgeIndex
+from truespan.types.ids import ChunkId
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX signals")
 

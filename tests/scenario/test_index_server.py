@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.providers.loopback import Answer
-from tests.qdrant_loopback import QdrantLoopback
-from tests.worlds import MemoryIndex, WordCounter, WordEmbedder, place
-from truespan.adapters.edge.index import EdgeIndex
-from truespan.compose import open_library
-from truespan.engine.library import Library, World
+from tests.support.providers.loopback import Answer
+from tests.support.qdrant_loopback import QdrantLoopback
+from tests.support.worlds import MemoryIndex, WordCounter, WordEmbedder, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import IndexKeyRefused, IndexUnavailable
-from truespan.model.bundle import BundleStatus, Notice
-from truespan.model.health import Verdict
-from truespan.model.scope import Scope
-from truespan.upkeep.golden import Expected, GoldenQuery
-from truespan.upkeep.receipt import digest_of
+from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.index.edge.client import EdgeIndex
+from truespan.maintenance.delete import digest_of
+from truespan.types.bundle import BundleStatus, Notice
+from truespan.types.maintenance import Verdict
+from truespan.types.scope import Scope
+from truespan.wiring import open_library
 
 BOOK = "The otter swims by night. The harbour is dark. A lamp burns at the pier. Nobody sees it."
 APPROXIMATE = "approximate_search"

@@ -9,10 +9,10 @@ from uuid import UUID, uuid5
 import pytest
 
 from tests.promises import proves
-from tests.stories import assert_settled, assert_settled_vectors, story, texts
-from tests.worlds import WordEmbedder, place
-from truespan.model.chunk import Vector
-from truespan.model.ids import WorldId, chunk_id
+from tests.support.sample_texts import assert_settled, assert_settled_vectors, story, texts
+from tests.support.worlds import WordEmbedder, place
+from truespan.types.chunk import Vector
+from truespan.types.ids import WorldId, chunk_id
 
 
 @proves("ingest.stable-point-ids", "index.points-per-world")

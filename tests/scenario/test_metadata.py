@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.worlds import Place, place
-from truespan.engine.library import World
-from truespan.ingest.report import Progress
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
+from truespan.ingest.job_log import Progress
 
 PAGE = """<html lang="en-GB"><head><title>The harbour book</title>
 <meta name="author" content="Ada Lind"><meta name="keywords" content="boats, tides">

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from tests.mortal import library
 from tests.promises import proves
-from tests.stories import story
-from truespan.adapters.edge import channel
-from truespan.engine.library import Library, World
+from tests.support.crash_process import library
+from tests.support.sample_texts import story
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, StorageFull
+from truespan.index.edge import channel
 
 MEBIBYTE = 1 << 20
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from tests.books import FORMS, book
 from tests.promises import proves
-from tests.readings import stored
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
-from tests.worlds import Place, place
-from truespan.doors.wire import to_json
+from tests.support.reading_worlds import stored
+from tests.support.sample_books import FORMS, book
+from tests.support.worlds import Place, place
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.errors import ImageNotFound
-from truespan.model.figure import FigureFlags
+from truespan.serialize import to_json
+from truespan.types.figure import FigureFlags
 
 WITHOUT_CHUNKS = FigureFlags(extract_images=True, placeholders=True)
 FLAGS = pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.readings import stored
-from tests.worlds import Place, place
-from truespan.engine.library import Library, World
+from tests.support.reading_worlds import stored
+from tests.support.worlds import Place, place
+from truespan.engine.library import Library
 from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import (
     CallerError,
     DocumentNotFound,
@@ -22,7 +23,7 @@ from truespan.errors import (
     PositionNotFound,
     WorldNotFound,
 )
-from truespan.model.scope import OWNER
+from truespan.types.scope import OWNER
 
 BOOK = """# The Lamp
 

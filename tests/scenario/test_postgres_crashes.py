@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.mortal import STORE_URL, library
-from tests.postgres import fresh_database
 from tests.scenario.test_crashes import (
     test_a_deletion_killed_at_any_step_never_brings_the_document_back,
     test_a_replacement_killed_at_any_step_shows_old_or_new_and_is_finished_by_the_same_command,
 )
+from tests.support.crash_process import STORE_URL, library
+from tests.support.postgres import fresh_database
 from truespan.engine.library import Library
 
 __all__ = [

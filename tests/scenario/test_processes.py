@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.mortal import library
 from tests.promises import proves
+from tests.support.crash_process import library
 
 CHILD = """
 import json, sys
 from pathlib import Path
-from tests.mortal import library
+from tests.support.crash_process import library
 
 folder, number = Path(sys.argv[1]), sys.argv[2]
 with library(folder) as opened:

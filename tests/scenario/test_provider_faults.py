@@ -22,13 +22,12 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.providers.bench import KEY, SPEAKERS, Bench, Speaker
-from tests.providers.loopback import Answer, Asked, Raw, Reaction, drops
-from tests.worlds import MemoryIndex, Place, similarity, vector_of
-from truespan.engine.library import World
+from tests.support.providers.bench import KEY, SPEAKERS, Bench, Speaker
+from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
+from tests.support.worlds import MemoryIndex, Place, similarity, vector_of
+from truespan.engine.world import World
 from truespan.errors import TruespanError
-from truespan.ingest.embed.canary import CANARY
-from truespan.ingest.embed.pace import ATTEMPTS
+from truespan.ingest.embed import ATTEMPTS, CANARY
 
 SECRET = "butlersecret"
 MARK = "marked"

@@ -9,19 +9,14 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.providers import OpenAi, PassingClock
-from tests.providers.openai import complaint
-from tests.worlds import Place, WordCounter, place, similarity, vector_of
-from truespan.adapters.providers.key_ring import KeyRing, MemoryCooldowns
-from truespan.adapters.providers.openai_embedder import OpenAiEmbedder
-from truespan.errors import (
-    CredentialsMissing,
-    ProviderCoolingDown,
-    ProviderRefused,
-    TruespanError,
-)
-from truespan.ingest.embed.pace import Pace
-from truespan.model.keys import ProviderKey, Secret
+from tests.support.providers import OpenAi, PassingClock
+from tests.support.providers.openai import complaint
+from tests.support.worlds import Place, WordCounter, place, similarity, vector_of
+from truespan.errors import CredentialsMissing, ProviderCoolingDown, ProviderRefused, TruespanError
+from truespan.ingest.embed import RateLimiter
+from truespan.providers.keys import KeyRing, MemoryCooldowns
+from truespan.providers.openai import OpenAiEmbedder
+from truespan.types.token import ProviderKey, Secret
 
 KEY = "sk-canary-77aa01"
 TIDE = "The tide comes in twice a day."
@@ -133,7 +128,7 @@ def test_an_ingest_keeps_its_pace_and_its_portions(tmp_path: Path) -> None:
         clock = PassingClock()
         begun: list[float] = []
         server.fault = lambda asked: begun.append(clock.time)
-        here = opened(tmp_path, server, clock=clock, items=10, pace=Pace(4, clock))
+        here = opened(tmp_path, server, clock=clock, items=10, pace=RateLimiter(4, clock))
         world = here.library.create_world("world")
 
         report = world.ingest([here.write(f"{n}.txt", f"This is story {n}.") for n in range(60)])

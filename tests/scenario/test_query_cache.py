@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.worlds import WORDS, HandClock, MemoryIndex, WordEmbedder, other_profile, place
-from truespan.model.ids import WorldId
-from truespan.query.vector import cache_key
+from tests.support.worlds import WORDS, HandClock, MemoryIndex, WordEmbedder, other_profile, place
+from truespan.retrieval.query_vector import cache_key
+from truespan.types.ids import WorldId
 
 DAY = 24 * 3600
 TEXT = "The lamp went out at midnight."

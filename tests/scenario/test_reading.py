@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.books import canary, plain_book
 from tests.promises import proves
-from tests.readings import CHUNKINGS, frozen, stored
-from tests.stories import once
-from tests.worlds import (
+from tests.support.reading_worlds import CHUNKINGS, frozen, stored
+from tests.support.sample_books import canary, plain_book
+from tests.support.sample_texts import once
+from tests.support.worlds import (
     MemoryIndex,
     Place,
     WordEmbedder,
@@ -22,14 +22,14 @@ from tests.worlds import (
     similarity,
     vector_of,
 )
-from truespan.adapters.qdrant_filter import AnyOf, AtMost, Field, conditions
-from truespan.doors.wire import to_json
-from truespan.engine.library import World
 from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
-from truespan.model.bundle import BundleStatus
-from truespan.model.ids import hash_text
-from truespan.model.scope import Scope
+from truespan.index.filters import AnyOf, AtMost, Field, conditions
+from truespan.serialize import to_json
+from truespan.types.bundle import BundleStatus
+from truespan.types.ids import hash_text
+from truespan.types.scope import Scope
 
 QUERY = "the lamp by the harbour"
 

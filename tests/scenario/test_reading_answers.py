@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 
-from tests.answers import LONG, QUESTION, Echo, Scripted, Study, study
-from tests.books import canaries
 from tests.promises import proves
-from tests.readings import CHUNKINGS, Stored, Trial
-from tests.worlds import WordEmbedder
-from truespan.doors.wire import to_json
+from tests.support.answer_worlds import LONG, QUESTION, Echo, Scripted, Study, study
+from tests.support.reading_worlds import CHUNKINGS, Stored, Trial
+from tests.support.sample_books import canaries
+from tests.support.worlds import WordEmbedder
 from truespan.engine.library import Library
 from truespan.errors import DocumentNotFound, NotAllowed
-from truespan.model.answer import Answer
-from truespan.model.answer_rules import AnswerRules
-from truespan.model.decision_settings import DecisionSettings
-from truespan.model.scope import OWNER
-from truespan.ports import ChatModels
+from truespan.protocols import ChatModels
+from truespan.serialize import to_json
+from truespan.types.answer import Answer, AnswerRules
+from truespan.types.decision import DecisionSettings
+from truespan.types.scope import OWNER
 
 EASY = DecisionSettings(
     threshold_low=0.0,

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.books import canary, plain_book
 from tests.promises import proves
-from tests.readings import CHUNKINGS, frozen, stored
-from tests.stories import once
-from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.engine.library import World
+from tests.support.reading_worlds import CHUNKINGS, frozen, stored
+from tests.support.sample_books import canary, plain_book
+from tests.support.sample_texts import once
+from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
-from truespan.model.bundle import BundleStatus, ContextBundle
+from truespan.types.bundle import BundleStatus, ContextBundle
 
 QUERY = "the lamp by the harbour"
 

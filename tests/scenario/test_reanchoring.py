@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from tests.readings import Stopped, common, stopped_at, stored
-from tests.worlds import Place, place
-from truespan.engine.library import World
+from tests.support.reading_worlds import Stopped, common, stopped_at, stored
+from tests.support.worlds import Place, place
 from truespan.engine.reader import Reader
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.worlds import MemoryIndex, Place, place
-from truespan.adapters.qdrant_filter import AnyOf, Equals, Field, conditions
-from truespan.engine.library import World
+from tests.support.worlds import MemoryIndex, Place, place
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
-from truespan.model.bundle import BundleStatus, ContextBundle
-from truespan.model.scope import UNLIMITED, Scope
+from truespan.index.filters import AnyOf, Equals, Field, conditions
+from truespan.types.bundle import BundleStatus, ContextBundle
+from truespan.types.scope import UNLIMITED, Scope
 
 ONE = (
     "# Lamps\n\n## One\n\nThe lamp is red.\n\n### Above\n\nThe lamp is high.\n\n"

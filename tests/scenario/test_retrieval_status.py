@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.stories import once
-from tests.worlds import Lying, MemoryIndex, Place, place
-from truespan.engine.library import World
+from tests.support.sample_texts import once
+from tests.support.worlds import Lying, MemoryIndex, Place, place
+from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
     IndexUnavailable,
@@ -21,10 +21,10 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.model.bundle import BundleStatus, ContextBundle
-from truespan.model.scope import Scope
-from truespan.model.trail import Hit
-from truespan.query.assemble import status_of
+from truespan.retrieval.pack import status_of
+from truespan.types.bundle import BundleStatus, ContextBundle
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."

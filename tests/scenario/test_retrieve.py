@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.readings import Stopped, frozen, stopped_at
-from tests.worlds import Lying, MemoryIndex, Place, WordCounter, WordEmbedder, other_profile, place
-from truespan.engine.library import World
-from truespan.model.bundle import BundleStatus, ContextBundle, RetrievedChunk
-from truespan.model.scope import Scope
-from truespan.model.trail import Hit
+from tests.support.reading_worlds import Stopped, frozen, stopped_at
+from tests.support.worlds import (
+    Lying,
+    MemoryIndex,
+    Place,
+    WordCounter,
+    WordEmbedder,
+    other_profile,
+    place,
+)
+from truespan.engine.world import World
+from truespan.types.bundle import BundleStatus, ContextBundle, RetrievedChunk
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import forked
-from tests.mortal import library
 from tests.promises import proves
-from truespan.engine.library import Library, World
+from tests.support.crash_process import library
+from tests.support.forked_process import forked
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import GenerationIncomplete, GenerationInUse, GenerationNotFound
 
 MOST_STEPS = 40
@@ -35,7 +36,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 def killed_at(opened: Library, world: World, action: str, step: int, *rest: str) -> bool:
     """Run one command in a process of its own; say whether it was killed at the step."""
     folder = str(opened.folder)  # type: ignore[attr-defined]
-    done = forked("tests.mortal", folder, world.id, action, str(step), *rest)
+    done = forked("tests.support.crash_process", folder, world.id, action, str(step), *rest)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0
 

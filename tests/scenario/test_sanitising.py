@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.worlds import Place, place
-from truespan.engine.library import World
-from truespan.ingest.prepare import Preparation
-from truespan.ingest.sanitize import Mode, Sanitizer, Style
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
+from truespan.ingest.draft import Preparation
+from truespan.sanitize.findings import Mode, Style
+from truespan.sanitize.sanitizer import Sanitizer
 
 SECRETS = ("ada.lind@harbour.example", "DE89370400440532013000", "4111 1111 1111 1111")
 TEXT = (

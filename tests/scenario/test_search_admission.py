@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.worlds import WORDS, MemoryIndex, WordEmbedder, other_profile, place
+from tests.support.worlds import WORDS, MemoryIndex, WordEmbedder, other_profile, place
 from truespan.errors import (
     BlankQuery,
     IndexSchemaMismatch,
@@ -22,8 +22,8 @@ from truespan.errors import (
     QueryTooLong,
     WorldNotFound,
 )
-from truespan.model.chunk import Vector
-from truespan.model.scope import Authority, Scope, Verb
+from truespan.types.chunk import Vector
+from truespan.types.scope import Authority, Scope, Verb
 
 TEXT = "The lamp went out at midnight. The key was on the seventh hook. Nobody saw the boat."
 

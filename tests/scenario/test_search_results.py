@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.worlds import Lying, MemoryIndex, Place, place, similarity, vector_of
-from truespan.doors.wire import to_json
-from truespan.engine.library import World
-from truespan.model.bundle import Passage, SearchResult
-from truespan.model.scope import Scope
-from truespan.model.trail import Hit
+from tests.support.worlds import Lying, MemoryIndex, Place, place, similarity, vector_of
+from truespan.engine.world import World
+from truespan.serialize import to_json
+from truespan.types.bundle import Passage, SearchResult
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."
@@ -307,7 +307,7 @@ def test_a_search_writes_no_points_and_no_chunks(tmp_path: Path) -> None:
 
 @proves("search.locked-collection", "search.models-side-by-side", "index.collection-per-model")
 def test_two_models_live_side_by_side_and_each_world_uses_its_own(tmp_path: Path) -> None:
-    from tests.worlds import WordEmbedder, other_profile
+    from tests.support.worlds import WordEmbedder, other_profile
 
     index = MemoryIndex()
     small = place(tmp_path, index=index)

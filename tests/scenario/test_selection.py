@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.worlds import WordEmbedder, other_profile, place, similarity, vector_of
-from truespan.doors.wire import to_json
-from truespan.engine.library import World
-from truespan.model.bundle import BundleStatus, Located
+from tests.support.worlds import WordEmbedder, other_profile, place, similarity, vector_of
+from truespan.engine.world import World
+from truespan.serialize import to_json
+from truespan.types.bundle import BundleStatus, Located
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.books import FORMS, book, canaries, canary, first_seen, plain_book
 from tests.promises import proves
-from tests.readings import CHUNKINGS, frozen, stored
-from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.doors.wire import to_json
-from truespan.engine.library import World
+from tests.support.reading_worlds import CHUNKINGS, frozen, stored
+from tests.support.sample_books import FORMS, book, canaries, canary, first_seen, plain_book
+from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.engine.reader import Reader
-from truespan.model.ids import ChunkId, TextHash
-from truespan.model.scope import Scope
-from truespan.model.trail import Hit
+from truespan.engine.world import World
+from truespan.serialize import to_json
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
 
 LENGTH = 300
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.worlds import Lying, MemoryIndex, Place, place, vector_of
-from truespan.engine.library import World
-from truespan.model.chunk import Point
-from truespan.model.ids import ChunkId, TextHash, hash_text
-from truespan.model.scope import Scope
-from truespan.model.trail import Hit
+from tests.support.worlds import Lying, MemoryIndex, Place, place, vector_of
+from truespan.engine.world import World
+from truespan.types.chunk import Point
+from truespan.types.ids import ChunkId, TextHash, hash_text
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
 
 TEXTS = {
     "a__txt": "The harbour light burned all night.",

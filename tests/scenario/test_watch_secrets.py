@@ -14,15 +14,16 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.answers import ScoreEmbedder, Scripted, scored, study
 from tests.promises import proves
-from tests.worlds import other_profile
-from truespan.adapters.watch.logs import LogWatch, write_logs
-from truespan.adapters.watch.metrics import MetricsWatch
-from truespan.adapters.watch.tracing import TracingWatch
-from truespan.engine.library import Library, World
+from tests.support.answer_worlds import ScoreEmbedder, Scripted, scored, study
+from tests.support.worlds import other_profile
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProviderRefused, ProviderUnavailable
-from truespan.ports import Watch, joined
+from truespan.observability.logs import LogWatch, write_logs
+from truespan.observability.metrics import MetricsWatch
+from truespan.observability.tracing import TracingWatch
+from truespan.observer import Observer, joined
 
 QUERY = "zqqueryx who held the key to the hut"
 TEXT = scored(0.9, "The zqtextx keeper held it.")
@@ -38,7 +39,7 @@ class Sinks:
     exporter: InMemorySpanExporter
     metrics: MetricsWatch
     lines: list[io.StringIO]
-    watch: Watch
+    watch: Observer
 
     def everything(self) -> str:
         """Return all that was told, in one text."""

@@ -11,8 +11,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from tests.system.picture import png
-from tests.treatise import (
+from tests.support.sample_document import (
     AUTHOR,
     TITLE,
     Box,
@@ -26,6 +25,7 @@ from tests.treatise import (
     Quote,
     Table,
 )
+from tests.system.picture import png
 
 _NAMESPACES = {
     "office": "urn:oasis:names:tc:opendocument:xmlns:office:1.0",

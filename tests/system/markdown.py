@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.treatise import (
+from tests.support.sample_document import (
     AUTHOR,
     TITLE,
     Code,

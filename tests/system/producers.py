@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sample_document import Piece
 from tests.system.flat_text import flat_text
 from tests.system.markdown import PICTURE, markdown
 from tests.system.picture import png
-from tests.treatise import Piece
 
 _SECONDS = 180
 _PANDOC_FORMATS = {"docx": "docx", "html": "html5", "odt": "odt"}

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.sample_document import PIECES, REVIEWED, shown_words, told
+from tests.support.sample_document_contract import (
+    Document,
+    Holds,
+    Made,
+    TreatiseContract,
+    check_words,
+)
+from tests.support.word_diff import compare
 from tests.system.producers import Workshop
-from tests.treatise import PIECES, REVIEWED, shown_words, told
-from tests.treatise_contract import Document, Holds, Made, TreatiseContract, check_words
-from tests.words import compare
-from truespan.ingest.load import load
+from truespan.parsing import load
 
 pytestmark = pytest.mark.system
 

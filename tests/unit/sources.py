@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from truespan.model.chunk import ChunkKind
-from truespan.model.ids import ChunkId, hash_text
-from truespan.model.trail import Visible
+from truespan.types.chunk import ChunkKind
+from truespan.types.ids import ChunkId, hash_text
+from truespan.types.trust import Visible
 
 
 def source(text: str, *, start: int = 0, **changes: Any) -> Visible:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.answers import LONG, QUESTION, Scripted, Study, scored, study, told
-from tests.worlds import MemoryIndex
+from tests.support.answer_worlds import LONG, QUESTION, Scripted, Study, scored, study, told
+from tests.support.worlds import MemoryIndex
 from truespan.engine.library import Library
 from truespan.errors import (
     BlankQuery,
@@ -20,10 +20,10 @@ from truespan.errors import (
     StoreDamaged,
     WorldNotFound,
 )
-from truespan.ingest.prepare import Preparation
-from truespan.model.answer import Piece, Started
-from truespan.model.figure import FigureFlags
-from truespan.model.scope import OWNER, Verb
+from truespan.ingest.draft import Preparation
+from truespan.types.answer import Piece, Started
+from truespan.types.figure import FigureFlags
+from truespan.types.scope import OWNER, Verb
 
 
 def room_with(folder: Path, *pieces: str | Exception, **more: Any) -> Study:

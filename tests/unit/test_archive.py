@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from tests.docx_maker import packed
+from tests.support.docx_maker import packed
 from truespan.errors import (
     SourceBroken,
     SourceEncrypted,
@@ -18,8 +18,8 @@ from truespan.errors import (
     SourceUnsafe,
     SourceUnsupported,
 )
-from truespan.ingest.load import archive as limits
-from truespan.ingest.load.archive import Archive
+from truespan.parsing import archive as limits
+from truespan.parsing.archive import Archive
 
 DIRECTORY = b"PK\x01\x02"
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truespan.ingest.assemble import assemble
-from truespan.ingest.clean import clean
-from truespan.model.figure import figure_id_of, marker
-from truespan.model.text import Block, BlockKind, Figure, PageStart, PlacedFigure
+from truespan.ingest.canonical import assemble
+from truespan.parsing.clean import clean
+from truespan.types.figure import figure_id_of, marker
+from truespan.types.text import Block, BlockKind, Figure, PageStart, PlacedFigure
 
 
 def paragraph(text: str, *figures: int, pages: tuple[PageStart, ...] = ()) -> Block:

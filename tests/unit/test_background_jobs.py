@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import Place, WordEmbedder, place
+from tests.support.worlds import Place, WordEmbedder, place
 from truespan.engine import worker
-from truespan.engine.job_thread import JobThread
 from truespan.engine.jobs import Jobs
-from truespan.engine.library import Library, World
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     Interrupted,
     InvalidSettings,
@@ -28,11 +28,11 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.model.ids import WorldId
-from truespan.model.job import MOST_CRASHES, Job, JobState
-from truespan.model.scope import Authority, Verb
-from truespan.model.source import Declared
-from truespan.model.upload import Upload
+from truespan.jobs.thread import JobThread
+from truespan.types.ids import WorldId
+from truespan.types.job import MOST_CRASHES, Job, JobState
+from truespan.types.scope import Authority, Verb
+from truespan.types.source import Declared, Upload
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
 WAIT = 30.0

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.readings import Stopped, stopped_at
-from tests.worlds import place
-from truespan.adapters.system_processes import SystemProcesses
-from truespan.ingest.plan import Fate
-from truespan.model.job import JobState
+from tests.support.reading_worlds import Stopped, stopped_at
+from tests.support.worlds import place
+from truespan.ingest.plan import DocumentOutcome
+from truespan.system import SystemProcesses
+from truespan.types.job import JobState
 
 TEXT = "The lamp burned in the night. It went out."
 
@@ -98,7 +98,7 @@ def test_a_plan_says_that_a_document_waits_to_be_shown(tmp_path: Path) -> None:
         planned = world.plan_ingest(path).rows[0].fate
         fates.add(planned)
         report = world.ingest(path)
-        assert (planned is Fate.UNCHANGED) == (report.unchanged == 1), step
+        assert (planned is DocumentOutcome.UNCHANGED) == (report.unchanged == 1), step
         world.delete("a.txt")
 
-    assert {Fate.NEW, Fate.RESUMED, Fate.UNCHANGED} <= fates
+    assert {DocumentOutcome.NEW, DocumentOutcome.RESUMED, DocumentOutcome.UNCHANGED} <= fates

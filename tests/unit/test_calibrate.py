@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from truespan.errors import InvalidSettings
-from truespan.upkeep.calibrate import (
-    Calibration,
+from truespan.evaluation.calibrate import (
+    Curve,
     Unrelated,
     auc_of,
     calibrate,
@@ -19,7 +19,7 @@ from truespan.upkeep.calibrate import (
     discriminates,
     unrelated,
 )
-from truespan.upkeep.evaluate import ScoredHit
+from truespan.evaluation.evaluate import ScoredHit
 
 
 def hits(right: Sequence[float], wrong: Sequence[float]) -> list[ScoredHit]:
@@ -39,7 +39,7 @@ def overlapping(seed: int, count: int = 200) -> list[ScoredHit]:
     )
 
 
-def codes(calibration: Calibration) -> list[str]:
+def codes(calibration: Curve) -> list[str]:
     return [note.code for note in calibration.notes]
 
 

@@ -9,17 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worlds import WORDS
-from truespan.adapters.local.embedder import LocalEmbedder
-from truespan.adapters.local.model import LocalModel
+from tests.support.worlds import WORDS
 from truespan.errors import InvalidSettings
-from truespan.model.calibrated import Calibration, shipped
-from truespan.model.decision_settings import DecisionSettings
-from truespan.model.request import DEFAULT_FLOOR, RELEVANCE_FLOOR
-from truespan.upkeep.calibrate import calibrate, unrelated
-from truespan.upkeep.evaluate import Found, ScoredHit, evaluate
-from truespan.upkeep.golden import Expected, GoldenQuery
-from truespan.upkeep.propose import best_hits, curves_of, propose, settled
+from truespan.evaluation.calibrate import (
+    best_hits,
+    calibrate,
+    curves_of,
+    propose,
+    settled,
+    unrelated,
+)
+from truespan.evaluation.evaluate import Found, ScoredHit, evaluate
+from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.providers.local import LocalEmbedder
+from truespan.providers.local_model import LocalModel
+from truespan.types.decision import DecisionSettings
+from truespan.types.profile import Calibration, shipped
+from truespan.types.request import DEFAULT_FLOOR, RELEVANCE_FLOOR
 
 FAR = unrelated([number / 100 for number in range(30, 50)])
 shares = st.floats(0.0, 1.0, allow_nan=False)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from tests.worlds import WordEmbedder, vector_of
+from tests.support.worlds import WordEmbedder, vector_of
 from truespan.errors import ProviderBadReply
-from truespan.ingest.embed.canary import CANARY, Canary, most_canaries, places_for
-from truespan.model.chunk import Vector
+from truespan.ingest.embed import CANARY, Canary, most_canaries, places_for
+from truespan.types.chunk import Vector
 
 Change = Callable[[list[Vector]], list[Vector]]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.chat import KEY, REPLY, OllamaChatServer, OpenAiChatServer
-from truespan.compose import open_library
+from tests.support.providers.chat import KEY, REPLY, OllamaChatServer, OpenAiChatServer
 from truespan.errors import CredentialsMissing, InvalidConfiguration
-from truespan.model.chat import Message, Role
-from truespan.ports import ChatModel, ChatModels
+from truespan.protocols import ChatModel, ChatModels
+from truespan.types.answer import Message, Role
+from truespan.wiring import open_library
 
 QUESTION = [Message(Role.USER, "Is water wet?")]
 OLLAMA = {"chat_provider": "ollama", "chat_model": "tide-teller"}

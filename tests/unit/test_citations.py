@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.sources import source
-from truespan.answer.citations import MOST_SHOWN, MOST_UNKNOWN, cited
+from truespan.answers.citations import MOST_SHOWN, MOST_UNKNOWN, cited
 
 FIVE = [source(f"Text {n}.", start=n * 100, document=n) for n in range(1, 6)]
 

@@ -11,17 +11,17 @@ from itertools import product
 import pytest
 
 from truespan.errors import IndexUnavailable, InvalidSettings
-from truespan.upkeep.compare import (
+from truespan.evaluation.compare import (
     Comparison,
     compare,
     comparison_from_dict,
     comparison_to_dict,
     gate,
 )
-from truespan.upkeep.evaluate import Evaluation, Found, evaluate
-from truespan.upkeep.evaluation_table import comparison_table
-from truespan.upkeep.golden import Expected, GoldenFilters, GoldenQuery
-from truespan.upkeep.significance import randomisation_test, sign_test
+from truespan.evaluation.evaluate import Evaluation, Found, evaluate
+from truespan.evaluation.golden import Expected, GoldenFilters, GoldenQuery
+from truespan.evaluation.metrics import randomisation_test, sign_test
+from truespan.evaluation.tables import comparison_table
 
 FAILS = -1
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from truespan.ingest.shares import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split
-from truespan.model.source import Source
+from truespan.ingest.command import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split
+from truespan.types.source import Source
 
 
 def source(size: int, number: int = 0) -> Source:

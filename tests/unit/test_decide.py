@@ -9,15 +9,21 @@ import pytest
 
 from tests.promises import proves
 from tests.unit.mode_table import ROWS, Row
-from truespan.answer.decide import count_words, decide, search_floor
-from truespan.answer.replay import recorded, replay
+from truespan.answers.decide import count_words, decide, recorded, replay, search_floor
 from truespan.errors import InvalidSettings
-from truespan.model.chunk import ChunkKind
-from truespan.model.decision import Candidate, Decision, Evidence, ModelOutcome, Refusal, Step
-from truespan.model.decision_settings import DecisionSettings, ScoreMode
-from truespan.model.ids import ChunkId
-from truespan.model.profile import Distance
-from truespan.model.scale import float32, normalised, raw_score, shortest
+from truespan.types.chunk import ChunkKind
+from truespan.types.decision import (
+    Candidate,
+    Decision,
+    DecisionSettings,
+    Evidence,
+    ModelOutcome,
+    Refusal,
+    ScoreMode,
+    Step,
+)
+from truespan.types.ids import ChunkId
+from truespan.types.profile import Distance, float32, normalised, raw_score, shortest
 
 LONG = 8
 """Words of a query that is not short."""

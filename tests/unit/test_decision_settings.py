@@ -8,7 +8,7 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
-from truespan.model.decision_settings import DecisionSettings
+from truespan.types.decision import DecisionSettings
 
 RAW_DOT: dict[str, Any] = {"score_mode": "raw", "distance": "dot"}
 RAW_COSINE: dict[str, Any] = {"score_mode": "raw", "distance": "cosine"}

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import MemoryIndex, Place, place
+from tests.support.worlds import MemoryIndex, Place, place
 from truespan.errors import IndexUnavailable, PromotionRefused, StorageFull, TruespanError
-from truespan.model.chunk import IndexedPoint, Point, Vector
-from truespan.model.health import Check, Verdict
-from truespan.model.ids import ChunkId, TextHash
-from truespan.model.scope import UNLIMITED, Scope
-from truespan.model.trail import Hit
-from truespan.upkeep.doctor import Finding
-from truespan.upkeep.doctor.canary import MARK
+from truespan.maintenance.doctor.leaks import MARK
+from truespan.maintenance.doctor.plan import Finding
+from truespan.types.chunk import IndexedPoint, Point, Vector
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.maintenance import Check, Verdict
+from truespan.types.scope import UNLIMITED, Scope
+from truespan.types.trust import Hit
 
 
 class Leaky(MemoryIndex):

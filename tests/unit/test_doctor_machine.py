@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import place
-from truespan.adapters.library_files import EARLIEST, file_checks
-from truespan.compose import open_library
-from truespan.model.health import Check, Verdict
+from tests.support.worlds import place
+from truespan.files.checks import EARLIEST, file_checks
+from truespan.types.maintenance import Check, Verdict
+from truespan.wiring import open_library
 
 NOW = EARLIEST + 40 * 365 * 86_400.0
 posix = pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")

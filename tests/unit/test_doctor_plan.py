@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.damage import KINDS, any_point
-from tests.stories import story
-from tests.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from tests.support.damage import KINDS, any_point
+from tests.support.sample_texts import story
+from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.engine.checkup import Checkup
-from truespan.engine.library import World
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, ProviderUnavailable
-from truespan.model.chunk import Holdings
-from truespan.model.ids import TextHash
-from truespan.model.scope import OWNER, Authority, Scope, Verb
-from truespan.upkeep.doctor import Action, Finding, Plan, examine
-from truespan.upkeep.doctor.plan import read_plan, spelled
+from truespan.maintenance.doctor.examine import examine
+from truespan.maintenance.doctor.plan import Action, Finding, Plan, read_plan, spelled
+from truespan.types.chunk import Holdings
+from truespan.types.ids import TextHash
+from truespan.types.scope import OWNER, Authority, Scope, Verb
 
 UUID = "0a1b2c3d-0000-5000-8000-000000000000"
 MENDABLE = [name for name, damage in KINDS.items() if not damage.lost]
@@ -191,10 +191,10 @@ def second_generation(here: Place, world: World) -> Scope:
     scope = here.scope(world)
     generation = here.store.add_generation(scope, other_profile(revision="2"), None)
     own = replace(scope, generation=generation)
-    from truespan.ingest.carry import Carrier
+    from truespan.ingest.indexing import Indexer
 
     tools = replace(world._intake(own).tools, embedder=WordEmbedder(profile=generation.profile))
-    Carrier(tools, own).fill(here.store.uncut(own))
+    Indexer(tools, own).fill(here.store.uncut(own))
     return own
 
 
@@ -289,7 +289,7 @@ def test_a_large_generation_is_compared_in_passes_with_the_same_outcome(
     here, _ = damaged(tmp_path, *kinds)
     whole = here.library.doctor()
 
-    monkeypatch.setattr("truespan.upkeep.doctor.examiner.AT_ONCE", 2)
+    monkeypatch.setattr("truespan.maintenance.doctor.examine.AT_ONCE", 2)
     parts = here.library.doctor()
 
     assert set(parts.all_items()) == set(whole.all_items())

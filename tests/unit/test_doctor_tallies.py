@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories import story
-from tests.worlds import Place, WordEmbedder, other_profile, place
-from truespan.engine.library import World
+from tests.support.sample_texts import story
+from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from truespan.engine.world import World
 from truespan.errors import GenerationIncomplete
-from truespan.upkeep.doctor import Action, Finding
-from truespan.upkeep.doctor.plan import read_plan, spelled
+from truespan.maintenance.doctor.plan import Action, Finding, read_plan, spelled
 
 TALLIES = "SELECT * FROM tallies ORDER BY 1, 2"
 

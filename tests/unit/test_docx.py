@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docx_maker import (
+from tests.support.docx_maker import (
     abstract,
     docx,
     field,
@@ -15,9 +15,9 @@ from tests.docx_maker import (
     r,
     style,
 )
-from truespan.ingest.load import load
-from truespan.ingest.load.docx import load_docx
-from truespan.model.text import BlockKind, Loaded
+from truespan.parsing import load
+from truespan.parsing.docx import load_docx
+from truespan.types.text import BlockKind, Loaded
 
 
 def loaded(body: str, **parts) -> Loaded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docx_maker import (
+from tests.support.docx_maker import (
     PNG,
     abstract,
     cell,
@@ -25,8 +25,8 @@ from tests.docx_maker import (
     text_box,
     vml_picture,
 )
-from truespan.ingest.load.docx import load_docx
-from truespan.model.text import Block, BlockKind, Figure, Image, Loaded, PictureCounts, PlacedFigure
+from truespan.parsing.docx import load_docx
+from truespan.types.text import Block, BlockKind, Figure, Image, Loaded, PictureCounts, PlacedFigure
 
 IMAGES = [("i1", "image", "media/one.png"), ("i2", "image", "media/two.JPG")]
 MEDIA = {"word/media/one.png": PNG, "word/media/two.JPG": b"\xff\xd8\xff two"}

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.docx_maker import (
+from tests.promises import proves
+from tests.support.docx_maker import (
     PNG,
     abstract,
     docx,
@@ -29,7 +30,6 @@ from tests.docx_maker import (
     text_box,
     vml_picture,
 )
-from tests.promises import proves
 from truespan.errors import (
     SourceBroken,
     SourceRefused,
@@ -37,9 +37,9 @@ from truespan.errors import (
     SourceUnsafe,
     SourceUnsupported,
 )
-from truespan.ingest.load import load as load_any
-from truespan.ingest.load.docx import load_docx
-from truespan.model.text import Loaded
+from truespan.parsing import load as load_any
+from truespan.parsing.docx import load_docx
+from truespan.types.text import Loaded
 
 EXTERNAL = '<!DOCTYPE x [<!ENTITY a SYSTEM "%s">]><x>&a;</x>'
 REMOTE = '<!DOCTYPE x SYSTEM "%s"><x/>'

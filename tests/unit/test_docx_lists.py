@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docx_maker import abstract, cell, item, level, num, p, r, style
+from tests.support.docx_maker import abstract, cell, item, level, num, p, r, style
 from tests.unit.test_docx import kinds, places, texts
-from truespan.model.text import BlockKind
+from truespan.types.text import BlockKind
 
 NUMBERS = abstract(
     level(0, "decimal", "%1."), level(1, "lowerLetter", "%2)"), level(2, "lowerRoman", "%1.%2.%3")

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docx_maker import NAMES, docx, note, note_mark, p, r, shape, table, text_box, vml_box
+from tests.support.docx_maker import (
+    NAMES,
+    docx,
+    note,
+    note_mark,
+    p,
+    r,
+    shape,
+    table,
+    text_box,
+    vml_box,
+)
 from tests.unit.test_docx import HEADINGS, kinds, loaded, places, texts
-from truespan.model.text import Block, BlockKind
+from truespan.types.text import Block, BlockKind
 
 # Text boxes and notes
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.providers import PassingClock
-from tests.worlds import WordEmbedder, vector_of
+from tests.support.providers import PassingClock
+from tests.support.worlds import WordEmbedder, vector_of
 from truespan.errors import ModelDrifted, ProviderBadReply, ProviderUnavailable
-from truespan.ingest.embed.drift import PROBES, DriftProbe
-from truespan.model.chunk import Vector
+from truespan.ingest.drift import PROBES, DriftProbe
+from truespan.types.chunk import Vector
 
 
 class Changing(WordEmbedder):

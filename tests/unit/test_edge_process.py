@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from truespan.adapters.edge import channel
-from truespan.adapters.edge.process import Activity, EdgeProcess
-from truespan.adapters.edge.wire import Collection, Prepare, Retiring, encode
+from truespan.index.edge import channel
+from truespan.index.edge.messages import Collection, Prepare, Retiring, encode
+from truespan.index.edge.process import Activity, EdgeProcess
 
 
 def test_a_request_that_comes_too_late_is_not_begun(tmp_path: Path):

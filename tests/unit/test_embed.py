@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from tests.worlds import HandClock, WordCounter, WordEmbedder, vector_of
+from tests.support.worlds import HandClock, WordCounter, WordEmbedder, vector_of
 from truespan.errors import (
     BatchTooLarge,
     ProviderBadReply,
@@ -18,14 +18,19 @@ from truespan.errors import (
     ProviderUnavailable,
     TextTooLong,
 )
-from truespan.ingest.embed import EmbeddedBatch, embed_texts
-from truespan.ingest.embed.batches import batches
-from truespan.ingest.embed.canary import CANARY, Canary
-from truespan.ingest.embed.pace import ATTEMPTS
-from truespan.ingest.embed.too_long import OnTokenLimit, Remark
-from truespan.model.chunk import Vector
-from truespan.model.ids import TextHash, hash_text
-from truespan.ports import EmbeddingLimits
+from truespan.ingest.embed import (
+    ATTEMPTS,
+    CANARY,
+    Canary,
+    EmbeddedBatch,
+    OnTokenLimit,
+    Remark,
+    batches,
+    embed_texts,
+)
+from truespan.protocols import EmbeddingLimits
+from truespan.types.chunk import Vector
+from truespan.types.ids import TextHash, hash_text
 
 
 def hashed(texts: Sequence[str]) -> dict[TextHash, str]:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.epub_maker import Book, Line, nav_page, page
 from tests.promises import proves
+from tests.support.epub_maker import Book, Line, nav_page, page
 from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
-from truespan.ingest.load import load
-from truespan.ingest.load.epub import load_epub
-from truespan.model.text import (
+from truespan.parsing import load
+from truespan.parsing.epub import load_epub
+from truespan.types.text import (
     BlockKind,
     Figure,
     Image,

@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from truespan.errors import BlankQuery, IndexUnavailable, Interrupted, InvalidSettings
-from truespan.upkeep.evaluate import (
+from truespan.evaluation.evaluate import (
     Evaluation,
     Found,
     QueryResult,
@@ -20,11 +20,12 @@ from truespan.upkeep.evaluate import (
     evaluation_from_dict,
     evaluation_to_dict,
     scored_hits,
+    trec_qrels,
+    trec_run,
 )
-from truespan.upkeep.evaluation_table import evaluation_table
-from truespan.upkeep.golden import Expected, GoldenQuery
-from truespan.upkeep.metrics import QueryMetrics
-from truespan.upkeep.trec import trec_qrels, trec_run
+from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.evaluation.metrics import QueryMetrics
+from truespan.evaluation.tables import evaluation_table
 
 SECRET = "the body of a document"
 

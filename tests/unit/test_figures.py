@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tests.promises import proves
-from tests.worlds import WordCounter
-from truespan.ingest.assemble import assemble
-from truespan.ingest.cut import cut
+from tests.support.worlds import WordCounter
+from truespan.ingest.canonical import assemble
+from truespan.ingest.chunking import cut
 from truespan.ingest.draft import chunks_of
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.ingest.sentences import split_sentences
-from truespan.model.chunk import ChunkKind, CutChunk
-from truespan.model.figure import FigureRecord, figure_id_of, marker
-from truespan.model.profile import SENTENCES, ChunkingProfile
-from truespan.model.text import Block, BlockKind, Figure, Image, PlacedFigure, TokenMap
+from truespan.types.chunk import ChunkKind, NewChunk
+from truespan.types.figure import FigureRecord, figure_id_of, marker
+from truespan.types.profile import SENTENCES, ChunkingProfile
+from truespan.types.text import Block, BlockKind, Figure, Image, PlacedFigure, TokenMap
 
 COUNTER = WordCounter()
 
@@ -32,7 +32,7 @@ def described(
     images: tuple[Image, ...] = (),
     profile: ChunkingProfile = SENTENCES,
     limit: int = 400,
-) -> tuple[tuple[FigureRecord, ...], tuple[CutChunk, ...]]:
+) -> tuple[tuple[FigureRecord, ...], tuple[NewChunk, ...]]:
     show = (lambda number: marker(figure_id_of("doc", number))) if placeholders else None
     canonical = assemble(blocks, show)
     sentences = split_sentences(canonical)

@@ -6,12 +6,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from truespan.adapters.file_lock import FileLock
+from truespan.files.disk import FileLock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from truespan.adapters.file_lock import FileLock
+from truespan.files.disk import FileLock
 lock = FileLock(Path(sys.argv[1]))
 print(lock.acquire(), flush=True)
 sys.stdin.read()

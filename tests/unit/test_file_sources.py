@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from truespan.adapters.files import jail
-from truespan.adapters.files.sources import FileSources
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
-from truespan.ingest.load.sniff import is_known_ending
-from truespan.model.found import Found, Root
-from truespan.model.source import Declared, Source
+from truespan.files import jail
+from truespan.files.sources import FileSources
+from truespan.parsing.detect import is_known_ending
+from truespan.types.source import Declared, Found, Root, Source
 
 
 def tree(folder: Path, *names: str) -> Path:

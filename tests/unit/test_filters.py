@@ -9,7 +9,7 @@ import pytest
 import qdrant_edge
 
 from tests.promises import proves
-from truespan.adapters.qdrant_filter import (
+from truespan.index.filters import (
     AnyOf,
     AtMost,
     Condition,
@@ -21,9 +21,9 @@ from truespan.adapters.qdrant_filter import (
     names_tenant,
     tenant,
 )
-from truespan.model.ids import WorldId
-from truespan.model.profile import Distance, EmbeddingProfile
-from truespan.model.scope import OWNER, Generation, Scope
+from truespan.types.ids import WorldId
+from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.scope import OWNER, Generation, Scope
 
 PROFILE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
 WORLD = WorldId(str(uuid4()))

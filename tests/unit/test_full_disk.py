@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import QUESTION, study
-from truespan.adapters.usage_key import UsageKey
+from tests.support.answer_worlds import QUESTION, study
 from truespan.engine.library import Library
 from truespan.errors import StorageFull
+from truespan.files.usage_key import UsageKey
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
-from truespan.doors.wire import to_json
-from truespan.engine.library import World
+from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings
-from truespan.model.bundle import SearchResult, WhyNot
-from truespan.model.chunk import Vector
-from truespan.model.scope import Scope
-from truespan.model.trail import Hit
-from truespan.query import fused as fused_search
-from truespan.query.fused import gather_fused, placed_between
-from truespan.query.gather import Gathered
-from truespan.query.rank import rank
+from truespan.retrieval import fused as fused_search
+from truespan.retrieval.fetch import Gathered
+from truespan.retrieval.fused import gather_fused, placed_between
+from truespan.retrieval.stages import rank
+from truespan.serialize import to_json
+from truespan.types.bundle import SearchResult, WhyNot
+from truespan.types.chunk import Vector
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
 
 TALES = {
     "a__txt": "The lamp of the harbour was lit by night.",

@@ -7,9 +7,9 @@ from collections.abc import Collection
 import pytest
 
 from truespan.errors import IndexUnavailable, InvalidSettings
-from truespan.upkeep.evaluate import Evaluation, Found, evaluate
-from truespan.upkeep.gate import gate_generation
-from truespan.upkeep.golden import Expected, GoldenQuery
+from truespan.evaluation.compare import gate_generation
+from truespan.evaluation.evaluate import Evaluation, Found, evaluate
+from truespan.evaluation.golden import Expected, GoldenQuery
 
 GOLDEN = [GoldenQuery(str(number), f"query {number}", (Expected("a"),)) for number in range(10)]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from truespan.model.ids import ChunkId, TextHash
-from truespan.model.trail import Flaw, FlawKind
-from truespan.query.gather import Gathered
+from truespan.retrieval.fetch import Gathered
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.trust import FlawKind, VerificationFailure
 
 
-def flaw(score: float) -> Flaw:
-    return Flaw(FlawKind.STALE, ChunkId(str(score)), TextHash("0"), None, score)
+def flaw(score: float) -> VerificationFailure:
+    return VerificationFailure(FlawKind.STALE, ChunkId(str(score)), TextHash("0"), None, score)
 
 
 def test_only_what_reaches_the_last_result_counts() -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import MemoryIndex, Place, place
-from truespan.engine.job_thread import JobThread
-from truespan.engine.library import World
+from tests.support.worlds import MemoryIndex, Place, place
+from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProviderRefused
-from truespan.model.ids import ChunkId
-from truespan.model.job import Job, JobState
-from truespan.model.scope import Scope
-from truespan.model.upload import Upload
+from truespan.jobs.thread import JobThread
+from truespan.types.ids import ChunkId
+from truespan.types.job import Job, JobState
+from truespan.types.scope import Scope
+from truespan.types.source import Upload
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
 NEWER = STORY.replace("harbour", "mountain")

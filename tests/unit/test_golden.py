@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from truespan.errors import GoldenInvalid, InvalidSettings
-from truespan.upkeep.golden import (
+from truespan.evaluation.golden import (
     LONGEST_LINE,
     MOST_GRADE,
     MOST_TOP_K,

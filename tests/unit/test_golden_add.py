@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from truespan.adapters.files.golden import GoldenFolder
 from truespan.errors import GoldenInvalid, InvalidSettings, SourceMissing, SourceUnreadable
-from truespan.upkeep.golden import Expected, GoldenQuery, parse_golden
-from truespan.upkeep.golden_add import checked_golden, with_golden
+from truespan.evaluation.golden import (
+    Expected,
+    GoldenQuery,
+    checked_golden,
+    parse_golden,
+    with_golden,
+)
+from truespan.files.golden import GoldenFolder
 
 KEY = GoldenQuery("key", "Where is the key?", (Expected("keys.md"),))
 LAMP = GoldenQuery("lamp", "When did the lamp go out?", (), ("a quarter past one",))

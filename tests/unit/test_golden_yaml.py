@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from truespan.upkeep.golden_yaml import read_items
+from truespan.evaluation.golden_yaml import read_items
 
 WHOLE = """\
 # Two questions about boats.

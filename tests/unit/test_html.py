@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from truespan.errors import SourceRefused
-from truespan.ingest.load import load
-from truespan.ingest.load.html import load_html
-from truespan.model.text import Block, BlockKind, Loaded, Properties
+from truespan.parsing import load
+from truespan.parsing.html import load_html
+from truespan.types.text import Block, BlockKind, Loaded, Properties
 
 
 def loaded(page: str | bytes, *, images: bool = False) -> Loaded:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from truespan.ingest.load.html import load_html
-from truespan.model.text import BlockKind
+from truespan.parsing.html import load_html
+from truespan.types.text import BlockKind
 
 
 def kinds(page: str) -> list[tuple[BlockKind, str]]:

@@ -6,8 +6,8 @@ import codecs
 import pytest
 
 from truespan.errors import SourceNotText
-from truespan.ingest.load.html import load_html
-from truespan.model.text import (
+from truespan.parsing.html import load_html
+from truespan.types.text import (
     Block,
     BlockKind,
     Figure,

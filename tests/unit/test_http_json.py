@@ -18,12 +18,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.certificates import make_certificate
 from tests.promises import proves
-from tests.providers import Answer, Asked, Loopback, PassingClock, Raw, Reaction, drops
-from tests.worlds import HandClock
-from truespan.adapters.providers.http_connection import Bounds, is_allowed, read_target
-from truespan.adapters.providers.http_json import JsonClient, Reply, read_pause
+from tests.support.certificates import make_certificate
+from tests.support.providers import Answer, Asked, Loopback, PassingClock, Raw, Reaction, drops
+from tests.support.worlds import HandClock
 from truespan.errors import (
     BatchTooLarge,
     InvalidConfiguration,
@@ -32,7 +30,8 @@ from truespan.errors import (
     ProviderUnavailable,
     ServiceError,
 )
-from truespan.ingest.embed.pace import Pace
+from truespan.ingest.embed import RateLimiter
+from truespan.providers.http import Bounds, JsonClient, Reply, is_allowed, read_pause, read_target
 
 SECRET = "the-butler-did-it"
 NOW = 1_000_000.0
@@ -474,7 +473,7 @@ def test_a_request_whose_time_is_over_is_not_sent(server: Echo) -> None:
 @proves("embedding.rate-limit")
 def test_requests_keep_the_pace_that_was_set(server: Echo) -> None:
     clock = PassingClock()
-    client = client_of(server, clock=clock, pace=Pace(2, clock))
+    client = client_of(server, clock=clock, pace=RateLimiter(2, clock))
 
     for _ in range(5):
         ask(client)

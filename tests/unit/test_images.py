@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
-from tests.worlds import Place
-from truespan.adapters.asset_folder import AssetFolder
-from truespan.engine.library import Library, World
+from tests.support.worlds import Place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import ImageNotFound, InvalidSettings, NotAllowed, StoreDamaged
-from truespan.model.figure import FigureFlags
-from truespan.model.ids import WorldId
-from truespan.model.scope import OWNER
-from truespan.model.text import Image
+from truespan.files.assets import AssetFolder
+from truespan.types.figure import FigureFlags
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER
+from truespan.types.text import Image
 
 HERE, THERE = WorldId("00000000-0000-4000-8000-000000000001"), WorldId("other")
 

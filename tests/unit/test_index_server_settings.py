@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import WordCounter, WordEmbedder
-from truespan.adapters.edge.index import EdgeIndex
-from truespan.adapters.qdrant_server.index import QdrantServerIndex
-from truespan.adapters.qdrant_server.options import server_target
-from truespan.compose import open_library
-from truespan.compose.index_server import server_options
+from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.errors import InvalidConfiguration
+from truespan.index.edge.client import EdgeIndex
+from truespan.index.server.client import server_target
+from truespan.index.server.index import QdrantServerIndex
 from truespan.settings import read_settings
+from truespan.wiring import open_library
+from truespan.wiring.servers import server_options
 
 KEY = "a-key-that-nobody-may-see"
 WORLD = "6f1c2c9e-4f0e-4f0e-8f0e-4f0e4f0e4f0e"
@@ -48,9 +48,9 @@ def test_the_index_is_embedded_unless_a_server_is_named(
 
 def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path) -> None:
     code = (
-        "import sys, truespan.compose.index_server as one;"
+        "import sys, truespan.wiring.servers as one;"
         "from truespan.settings import read_settings; from pathlib import Path;"
-        "from truespan.adapters.system_clock import SystemClock;"
+        "from truespan.system import SystemClock;"
         f"one.server_index(Path('.'), read_settings(Path('.'), {URL!r}), SystemClock());"
         "sys.exit(any(name in sys.modules for name in ('qdrant_client', 'httpx', 'grpc')))"
     )

@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories import assert_settled, once, story
-from tests.worlds import MemoryIndex, place, vector_of
-from truespan.errors import (
-    Interrupted,
-    InvalidSettings,
-    ProviderRefused,
-    SourceMissing,
-)
+from tests.support.sample_texts import assert_settled, once, story
+from tests.support.worlds import MemoryIndex, place, vector_of
+from truespan.errors import Interrupted, InvalidSettings, ProviderRefused, SourceMissing
 
 
 def test_one_edited_sentence_costs_only_the_chunks_it_touches(tmp_path: Path) -> None:
@@ -172,7 +167,7 @@ def test_two_runs_on_the_same_document_end_with_one_of_them_and_no_leftovers(
 
 
 def test_vectors_of_the_test_embedder_are_unit_vectors() -> None:
-    from tests.worlds import similarity
+    from tests.support.worlds import similarity
 
     vector = vector_of("harbour light")
 

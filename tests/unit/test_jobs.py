@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import Place, WordEmbedder, place
-from truespan.engine.library import World
+from tests.support.worlds import Place, WordEmbedder, place
+from truespan.engine.world import World
 from truespan.errors import (
     Cancelled,
     Interrupted,
@@ -20,8 +20,8 @@ from truespan.errors import (
     ProviderRefused,
     SourceMissing,
 )
-from truespan.ingest.report import Progress
-from truespan.model.job import DocumentState, JobState, Phase
+from truespan.ingest.job_log import Progress
+from truespan.types.job import DocumentState, JobState, Phase
 
 STORY = "The harbour was quiet. A light moved on the water. Nobody had seen the boat come in."
 
@@ -218,7 +218,7 @@ def test_only_the_last_lines_and_jobs_are_kept(
 
 def test_a_request_reads_back_as_it_was_written() -> None:
     from truespan.ingest.command import IngestRequest, read_request
-    from truespan.model.source import Declared, DocumentKind
+    from truespan.types.source import Declared, DocumentKind
 
     request = IngestRequest(
         ("/a", "/b"),

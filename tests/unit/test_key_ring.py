@@ -10,9 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.promises import proves
-from tests.worlds import HandClock
-from truespan.adapters.providers.http_json import Reply
-from truespan.adapters.providers.key_ring import COOLDOWN, KeyRing, MemoryCooldowns
+from tests.support.worlds import HandClock
 from truespan.errors import (
     CredentialsMissing,
     InvalidConfiguration,
@@ -20,7 +18,9 @@ from truespan.errors import (
     ProviderRefused,
     TruespanError,
 )
-from truespan.model.keys import ProviderKey, Secret
+from truespan.providers.http import Reply
+from truespan.providers.keys import COOLDOWN, KeyRing, MemoryCooldowns
+from truespan.types.token import ProviderKey, Secret
 
 MODEL = "text-embedding-3-small"
 

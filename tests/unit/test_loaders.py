@@ -5,7 +5,7 @@ import codecs
 import pytest
 
 from truespan.errors import SourceEmpty, SourceNotText, SourceUnsupported
-from truespan.ingest.load import load, supported
+from truespan.parsing import load, supported
 
 SENTENCE = "Grüße – “quoted”, naïve € 漢字."
 

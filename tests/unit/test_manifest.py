@@ -10,10 +10,8 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import ManifestInvalid
-from truespan.ingest.manifest import LONGEST_LINE, parse_manifest
-from truespan.ingest.path_pattern import PathPattern, parts_of
-from truespan.model.found import Entry
-from truespan.model.source import Declared, DocumentKind
+from truespan.ingest.manifest import LONGEST_LINE, PathPattern, parse_manifest, parts_of
+from truespan.types.source import Declared, DocumentKind, Entry
 
 PROFILES = ("window", "sentences", "tokens")
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from truespan.adapters.files.sources import FileSources
 from truespan.errors import ManifestInvalid, SourceMissing, SourceUnreadable
-from truespan.ingest.load.sniff import is_known_ending
+from truespan.files.sources import FileSources
 from truespan.ingest.manifest import parse_manifest
-from truespan.model.found import Entry, Found, Root
+from truespan.parsing.detect import is_known_ending
+from truespan.types.source import Entry, Found, Root
 
 SECRET = b"This was never meant to be read."
 

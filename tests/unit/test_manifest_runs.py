@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.stories import assert_settled, story
-from tests.worlds import Place, place
-from truespan.adapters.files.sources import FileSources
-from truespan.engine.library import Library, World
+from tests.support.sample_texts import assert_settled, story
+from tests.support.worlds import Place, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, ManifestInvalid, SourceMissing
-from truespan.ingest.load import supported
-from truespan.ingest.plan import Fate
-from truespan.model.document import Document
-from truespan.model.source import Source
+from truespan.files.sources import FileSources
+from truespan.ingest.plan import DocumentOutcome
+from truespan.parsing import supported
+from truespan.types.document import Document
+from truespan.types.source import Source
 
 WRITES = {"stage", "keep_vectors", "mark_embedded", "flip", "purge", "tombstone", "begin_job"}
 
@@ -248,10 +249,10 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(here: Place) -> None:
     plan = world.plan_ingest(manifest=path, prune=True)
 
     assert {row.name: row.fate for row in plan.rows} == {
-        "a.txt": Fate.UNCHANGED,
-        "b.txt": Fate.CHANGED,
-        "new.txt": Fate.NEW,
-        "empty.txt": Fate.FAILED,
+        "a.txt": DocumentOutcome.UNCHANGED,
+        "b.txt": DocumentOutcome.CHANGED,
+        "new.txt": DocumentOutcome.NEW,
+        "empty.txt": DocumentOutcome.FAILED,
     }
     assert [document.name for document in plan.removed] == ["c.txt"]
     assert plan.unmatched == ("line 5: gone.txt",)
@@ -274,7 +275,7 @@ def test_a_run_does_what_the_dry_run_said(here: Place) -> None:
     assert report.chunks == plan.chunks
     assert report.embedded == plan.to_embed == len(here.embedder.documents) - asked
     assert 0 < plan.to_embed < plan.chunks
-    assert (plan.count(Fate.NEW), plan.count(Fate.CHANGED)) == (1, 1)
+    assert (plan.count(DocumentOutcome.NEW), plan.count(DocumentOutcome.CHANGED)) == (1, 1)
     assert plan.estimate.requests > 0
 
 

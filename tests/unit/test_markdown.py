@@ -2,9 +2,9 @@
 
 import pytest
 
-from truespan.ingest.load import load
-from truespan.ingest.load.markdown import load_markdown
-from truespan.model.text import Block, BlockKind, Loaded
+from truespan.parsing import load
+from truespan.parsing.markdown import load_markdown
+from truespan.types.text import Block, BlockKind, Loaded
 
 
 def texts_of(text: str) -> list[str]:

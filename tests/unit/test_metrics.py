@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from truespan.upkeep.metrics import (
+from truespan.evaluation.metrics import (
     LABELS,
     NAMES,
     QueryMetrics,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import WordEmbedder, place, vector_of
+from tests.support.worlds import WordEmbedder, place, vector_of
 from truespan.errors import ModelDrifted
-from truespan.ingest.embed.drift import PROBES
-from truespan.model.chunk import Vector
-from truespan.model.job import JobState
-from truespan.ports import EmbeddingLimits
+from truespan.ingest.drift import PROBES
+from truespan.protocols import EmbeddingLimits
+from truespan.types.chunk import Vector
+from truespan.types.job import JobState
 
 TEXT = "The harbour was quiet. A light moved on the water."
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.worlds import Place, place
+from tests.support.worlds import Place, place
 from truespan.engine import once
 from truespan.errors import BlankQuery, KeyBusy, StorageFull, StoreBusy
-from truespan.model.replay import ReplayKey
+from truespan.types.token import ReplayKey
 
 PRINT = bytes(32)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from tests.providers import PassingClock
+from tests.support.providers import PassingClock
 from truespan.errors import (
     CredentialsMissing,
     InvalidConfiguration,
@@ -18,14 +18,14 @@ from truespan.errors import (
     ProviderRefused,
     ProviderUnavailable,
 )
-from truespan.ingest.embed.pace import ATTEMPTS, LONGEST_PAUSE, Pace, retried
+from truespan.ingest.embed import ATTEMPTS, LONGEST_PAUSE, RateLimiter, retried
 
 
 @proves("embedding.rate-limit")
 @given(st.integers(1, 7), st.lists(st.floats(0, 30), max_size=40))
 def test_no_minute_sees_more_requests_than_allowed(per_minute: int, pauses: list[float]) -> None:
     clock = PassingClock()
-    pace = Pace(per_minute, clock)
+    pace = RateLimiter(per_minute, clock)
     begun: list[float] = []
 
     for pause in pauses:
@@ -48,7 +48,7 @@ def test_those_who_wait_together_are_given_moments_of_their_own() -> None:
 
     lock = threading.Lock()
     clock = Still()
-    pace = Pace(3, clock)
+    pace = RateLimiter(3, clock)
 
     with ThreadPoolExecutor(12) as pool:
         list(pool.map(lambda _: pace.wait(), range(12)))
@@ -58,7 +58,7 @@ def test_those_who_wait_together_are_given_moments_of_their_own() -> None:
 
 def test_nobody_waits_while_there_is_room() -> None:
     clock = PassingClock()
-    pace = Pace(2, clock)
+    pace = RateLimiter(2, clock)
 
     for _ in range(4):
         pace.wait()
@@ -70,7 +70,7 @@ def test_nobody_waits_while_there_is_room() -> None:
 @pytest.mark.parametrize("per_minute", [0, -1])
 def test_a_pace_at_which_nothing_ever_happens_is_refused(per_minute: int) -> None:
     with pytest.raises(InvalidConfiguration):
-        Pace(per_minute, PassingClock())
+        RateLimiter(per_minute, PassingClock())
 
 
 class Failing:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.pdf_maker import Page, column, make_pdf
-from tests.readings import Stopped, stopped_at, stored
-from tests.worlds import Place, place
-from truespan.engine.library import Library, World
+from tests.support.pdf_maker import Page, column, make_pdf
+from tests.support.reading_worlds import Stopped, stopped_at, stored
+from tests.support.worlds import Place, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     DocumentNotFound,
     InvalidSettings,
@@ -19,8 +20,8 @@ from truespan.errors import (
     PositionNotFound,
     StoreDamaged,
 )
-from truespan.model.ids import WorldId
-from truespan.model.scope import OWNER
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER
 
 TEXT = (
     "# The Ferry\n\n## One\n\nIt left. It was four.\n\n## Two\n\nA man came. He asked. He went.\n"

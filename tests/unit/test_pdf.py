@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.pdf_maker import Bookmark, Page, Words, column, make_pdf
+from tests.support.pdf_maker import Bookmark, Page, Words, column, make_pdf
 from truespan.errors import (
     SourceBroken,
     SourceEmpty,
@@ -11,10 +11,10 @@ from truespan.errors import (
     SourceScanned,
     SourceTooLarge,
 )
-from truespan.ingest.load import load
-from truespan.ingest.load.pdf.join import joined
-from truespan.ingest.load.pdf.properties import authors_of, date_of
-from truespan.model.text import Block, BlockKind, Loaded, PageStart
+from truespan.parsing import load
+from truespan.parsing.pdf.outline import authors_of, date_of
+from truespan.parsing.pdf.paragraphs import joined
+from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 FULL = [
     "The ferry left the quay at six in the morning, and nobody who",

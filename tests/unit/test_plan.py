@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 
 from truespan.errors import InvalidSettings, SourceEmpty
-from truespan.ingest.embed.prices import Estimate
-from truespan.ingest.plan import DryRun, Fate, plan_run, to_remove
-from truespan.model.chunk import CutChunk
-from truespan.model.document import Document, Draft
-from truespan.model.found import Found, Root
-from truespan.model.ids import TextHash, hash_text
-from truespan.model.profile import WINDOW
-from truespan.model.source import DocumentKind, Source
-from truespan.model.text import CanonicalText
+from truespan.ingest.plan import DocumentOutcome, DryRun, Estimate, plan_run, to_remove
+from truespan.types.chunk import NewChunk
+from truespan.types.document import Document, Draft
+from truespan.types.ids import TextHash, hash_text
+from truespan.types.profile import WINDOW
+from truespan.types.source import DocumentKind, Found, Root, Source
+from truespan.types.text import CanonicalText
 
 MANIFEST = "/shelf/library.jsonl"
 
@@ -175,7 +173,7 @@ def test_names_that_are_no_text_are_compared_as_they_were_recorded() -> None:
 
 def draft_of(source: Source, *texts: str) -> Draft:
     chunks = tuple(
-        CutChunk(
+        NewChunk(
             index=index,
             start=0,
             end=len(text),
@@ -247,13 +245,13 @@ def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
     )
 
     assert [(row.name, row.fate) for row in plan.rows] == [
-        ("new", Fate.NEW),
-        ("changed", Fate.CHANGED),
-        ("same", Fate.UNCHANGED),
-        ("refused", Fate.FAILED),
+        ("new", DocumentOutcome.NEW),
+        ("changed", DocumentOutcome.CHANGED),
+        ("same", DocumentOutcome.UNCHANGED),
+        ("refused", DocumentOutcome.FAILED),
     ]
     assert (plan.documents, plan.chunks, plan.tokens) == (4, 3, 6)
-    assert [plan.count(fate) for fate in Fate] == [1, 1, 0, 1, 1]
+    assert [plan.count(fate) for fate in DocumentOutcome] == [1, 1, 0, 1, 1]
     assert (plan.to_embed, plan.tokens_to_embed) == (3, 6)
     assert plan.estimate == Estimate(3, 6, 0.5)
     assert (plan.passed_over, plan.unmatched) == (5, ("line 2: gone.txt",))
@@ -278,5 +276,5 @@ def test_what_an_earlier_run_left_pending_is_counted() -> None:
 
     plan = planned({"/half": []}, known=known)
 
-    assert [(row.fate, row.to_embed) for row in plan.rows] == [(Fate.RESUMED, 2)]
+    assert [(row.fate, row.to_embed) for row in plan.rows] == [(DocumentOutcome.RESUMED, 2)]
     assert plan.to_embed == 2

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from truespan.doors.http.pool import Pool
 from truespan.errors import DeadlineExceeded, Overloaded
+from truespan.http.pool import Pool
 
 
 def pool(threads: int = 1, waiting: int = 0) -> Pool:

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from tests.docs_reader import DOCS, sections_of, table_rows
-from tests.worlds import other_profile
-from truespan.ingest.embed.prices import LOOKED_UP, PRICES, estimate, price_of
-from truespan.ingest.embed.too_long import OnTokenLimit
-from truespan.ports import EmbeddingLimits
+from tests.support.docs_reader import DOCS, sections_of, table_rows
+from tests.support.worlds import other_profile
+from truespan.ingest.embed import OnTokenLimit
+from truespan.ingest.plan import LOOKED_UP, PRICES, estimate, price_of
+from truespan.protocols import EmbeddingLimits
 
 SMALL = other_profile(provider="openai", model="text-embedding-3-small")
 LIMITS = EmbeddingLimits(items=100, tokens=10_000)

@@ -7,12 +7,11 @@ import re
 import pytest
 
 from tests.unit.sources import source
-from truespan.answer.once import told_once
-from truespan.answer.prompt import grounded_messages, unaided_messages
-from truespan.answer.quoted import quoted
-from truespan.model.chat import Role
-from truespan.model.decision import AnswerMode
-from truespan.model.trail import Visible
+from truespan.answers.prompt import grounded_messages, told_once, unaided_messages
+from truespan.answers.quotes import quoted
+from truespan.types.answer import Role
+from truespan.types.decision import AnswerMode
+from truespan.types.trust import Visible
 
 QUESTION = "Who held the key?"
 

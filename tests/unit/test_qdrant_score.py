@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from truespan.adapters.qdrant_score import float32, similarity, threshold
+from truespan.index.filters import similarity, threshold
+from truespan.types.profile import float32
 
 FLOATS = st.floats(min_value=-1, max_value=1, width=32)
 FLOORS = st.floats(min_value=0, max_value=1)

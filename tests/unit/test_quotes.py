@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.unit.sources import source
-from truespan.answer.marks import quotes_in
-from truespan.answer.quotes import check_quotes, fold
-from truespan.model.chunk import ChunkKind
-from truespan.model.trail import Visible
+from truespan.answers.quotes import check_quotes, fold, quotes_in
+from truespan.types.chunk import ChunkKind
+from truespan.types.trust import Visible
 
 TEXT = (
     "The spare key to the hut hangs on hook seven — nobody's to touch it…\n"

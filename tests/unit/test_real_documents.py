@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.treatise import PIECES, REVIEWED, told
-from tests.treatise_contract import DOCUMENTS, Document, Made, TreatiseContract
-from tests.words import Comparison, compare, words_of
-from truespan.ingest.load import load
+from tests.support.sample_document import PIECES, REVIEWED, told
+from tests.support.sample_document_contract import DOCUMENTS, Document, Made, TreatiseContract
+from tests.support.word_diff import Comparison, compare, words_of
+from truespan.parsing import load
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 LARGEST = 60_000

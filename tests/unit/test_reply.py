@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from truespan.answer.reply import MOST_HELD, Reply, outcome_of
+from truespan.answers.reply import MOST_HELD, Reply, outcome_of
 
 BLANK = ["", " ", "\n\n\t", "\u200b\u00a0\ufeff", "...", "***", "```\n```", "> ", "—", '""']
 NO_CONTEXT = [

@@ -8,13 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from truespan.upkeep.calibrate import Calibration, calibrate
-from truespan.upkeep.compare import Comparison, Verdict, compare, gate
-from truespan.upkeep.evaluate import Evaluation, Found, ScoredHit, evaluate, scored_hits
-from truespan.upkeep.golden import Expected, GoldenQuery
-from truespan.upkeep.markup import element, text
-from truespan.upkeep.plots import MOST_BARS, MOST_POINTS
-from truespan.upkeep.report_page import MOST_ROWS, report_page
+from truespan.evaluation.calibrate import Curve, calibrate
+from truespan.evaluation.compare import Comparison, Verdict, compare, gate
+from truespan.evaluation.evaluate import Evaluation, Found, ScoredHit, evaluate, scored_hits
+from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.evaluation.report import MOST_BARS, MOST_POINTS, MOST_ROWS, element, report_page, text
 
 BODY = "what stands in the document"
 HOSTILE = "\"'><script>alert(1)</script><img src=//evil.example/x onerror=y>&lt;\x00\x1b\ud800"
@@ -40,7 +38,7 @@ def evaluation(name: str = "new", count: int = 30, shift: int = 0) -> Evaluation
     return evaluate(name, golden, search)
 
 
-def whole() -> tuple[Evaluation, Comparison, Verdict, Calibration]:
+def whole() -> tuple[Evaluation, Comparison, Verdict, Curve]:
     old, new = evaluation("old"), evaluation("new", shift=1)
     comparison = compare(old, new)
     return new, comparison, gate(comparison), calibrate(scored_hits(new))

@@ -9,8 +9,8 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import InvalidSettings
-from truespan.model.bundle import BundleMetadata, BundleStatus, ContextBundle, RetrievedChunk
-from truespan.model.request import MAX_CONTEXT_TOKENS, ReadingRequest, RetrievalRequest
+from truespan.types.bundle import BundleMetadata, BundleStatus, ContextBundle, RetrievedChunk
+from truespan.types.request import MAX_CONTEXT_TOKENS, ReadingRequest, RetrievalRequest
 
 REFUSED: list[dict[str, Any]] = [
     {},

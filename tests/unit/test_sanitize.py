@@ -6,12 +6,12 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
-from truespan.ingest.assemble import assemble
-from truespan.ingest.sanitize import AuditEntry, Mode, Sanitizer, Style, parse_profile
-from truespan.ingest.sanitize.document import sanitized_loaded
-from truespan.ingest.sanitize.replace import moved
+from truespan.ingest.canonical import assemble
 from truespan.ingest.sentences import split_sentences
-from truespan.model.text import (
+from truespan.sanitize.findings import AuditEntry, Mode, Style, moved
+from truespan.sanitize.profile import parse_profile
+from truespan.sanitize.sanitizer import Sanitizer, sanitized_loaded
+from truespan.types.text import (
     Block,
     BlockKind,
     Figure,

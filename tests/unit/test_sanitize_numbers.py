@@ -2,7 +2,9 @@
 
 import pytest
 
-from truespan.ingest.sanitize import Mode, Sanitizer, parse_profile
+from truespan.sanitize.findings import Mode
+from truespan.sanitize.profile import parse_profile
+from truespan.sanitize.sanitizer import Sanitizer
 
 SHADOW = Sanitizer(Mode.SHADOW)
 

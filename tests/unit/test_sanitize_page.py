@@ -2,10 +2,9 @@
 
 import re
 
-from tests.docs_reader import DOCS, sections_of, table_rows
-from truespan.ingest.sanitize import LABELS
-from truespan.ingest.sanitize.national_ids import DISTINCTIVE, INTRODUCED
-from truespan.ingest.sanitize.validators import NAMED
+from tests.support.docs_reader import DOCS, sections_of, table_rows
+from truespan.sanitize.findings import LABELS
+from truespan.sanitize.numbers import DISTINCTIVE, INTRODUCED, NAMED
 
 SECTIONS = sections_of(DOCS / "sanitising.md")
 

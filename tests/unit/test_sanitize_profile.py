@@ -3,7 +3,9 @@
 import pytest
 
 from truespan.errors import InvalidConfiguration
-from truespan.ingest.sanitize import Mode, Sanitizer, Style, parse_profile
+from truespan.sanitize.findings import Mode, Style
+from truespan.sanitize.profile import parse_profile
+from truespan.sanitize.sanitizer import Sanitizer
 
 RULE = """
 [[rule]]

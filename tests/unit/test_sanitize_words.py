@@ -2,7 +2,8 @@
 
 import pytest
 
-from truespan.ingest.sanitize import Mode, Sanitizer
+from truespan.sanitize.findings import Mode
+from truespan.sanitize.sanitizer import Sanitizer
 
 SHADOW = Sanitizer(Mode.SHADOW)
 

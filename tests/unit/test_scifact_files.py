@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.scifact_files import convert, main
 
-from tests.worlds import place
+from tests.support.worlds import place
 
 
 def sample(folder: Path) -> Path:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from truespan.compose import open_library
 from truespan.errors import InvalidConfiguration, LibraryNotFound
-from truespan.settings import Settings, default_library, read_settings
+from truespan.settings import default_library, read_settings
+from truespan.settings.catalogue import Settings
+from truespan.wiring import open_library
 
 
 @proves("settings.bad-environment")

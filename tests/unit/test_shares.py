@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spreading import (
+from tests.support.share_fixtures import (
     DOCUMENTS,
     PER_SHARE,
     embedded_once,
@@ -20,14 +20,14 @@ from tests.spreading import (
     written,
 )
 from tests.unit.test_workers import Elsewhere, Works
-from truespan.engine.library import World
 from truespan.engine.queue_check import queue_checks
+from truespan.engine.world import World
 from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
-from truespan.ingest.embed.drift import PROBES
-from truespan.ingest.shares import LEAST_SHARES
-from truespan.model.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
-from truespan.model.upload import Upload
-from truespan.ports import EmbeddingLimits
+from truespan.ingest.command import LEAST_SHARES
+from truespan.ingest.drift import PROBES
+from truespan.protocols import EmbeddingLimits
+from truespan.types.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
+from truespan.types.source import Upload
 
 
 @pytest.fixture

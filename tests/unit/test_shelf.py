@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truespan.model.document import ShelfEntry
-from truespan.model.ids import WorldId
-from truespan.model.profile import Distance, EmbeddingProfile
-from truespan.model.request import RetrievalRequest
-from truespan.model.scope import OWNER, UNLIMITED, Generation, Scope
-from truespan.model.shelf import Shelf
-from truespan.query.filters import defaults_left_nothing, narrowed_scope
+from truespan.retrieval.filters import defaults_left_nothing, narrowed_scope
+from truespan.types.document import CatalogEntry, DocumentCatalog
+from truespan.types.ids import WorldId
+from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.request import RetrievalRequest
+from truespan.types.scope import OWNER, UNLIMITED, Generation, Scope
 
 PROFILE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
 SCOPE = Scope(OWNER, WorldId("0" * 8), Generation(1, PROFILE))
@@ -27,28 +26,30 @@ def entry(
     tags: tuple[str, ...] = (),
     embedded: int = 1,
     pending: int = 0,
-) -> ShelfEntry:
-    return ShelfEntry(
+) -> CatalogEntry:
+    return CatalogEntry(
         number, f"doc-{number}", f"{number % 2}.txt", language, True, version, tags, embedded,
         pending,
     )  # fmt: skip
 
 
-def chosen(shelf: Shelf, **asked: object) -> list[int] | None:
+def chosen(shelf: DocumentCatalog, **asked: object) -> list[int] | None:
     """Return the documents that a request is narrowed to; None for all."""
     documents = narrowed_scope(SCOPE, shelf, RetrievalRequest(query="?", **asked)).documents  # type: ignore[arg-type]
     return sorted(documents) if isinstance(documents, frozenset) else None
 
 
 def test_a_request_that_every_document_suits_is_not_narrowed():
-    shelf = Shelf([entry(1), entry(2, "en-GB")])
+    shelf = DocumentCatalog([entry(1), entry(2, "en-GB")])
 
     assert chosen(shelf) is None
-    assert chosen(Shelf([])) is None
+    assert chosen(DocumentCatalog([])) is None
 
 
 def test_labels_and_names_narrow_together():
-    shelf = Shelf([entry(1), entry(2, tags=("a", "b")), entry(3, "de", tags=("a",)), entry(4)])
+    shelf = DocumentCatalog(
+        [entry(1), entry(2, tags=("a", "b")), entry(3, "de", tags=("a",)), entry(4)]
+    )
 
     assert chosen(shelf) == [1, 2, 4]
     assert chosen(shelf, language_constraint="de") == [3]
@@ -60,7 +61,7 @@ def test_labels_and_names_narrow_together():
 
 
 def test_a_default_that_leaves_nothing_is_told_from_a_wish():
-    shelf = Shelf([entry(1, "de")])
+    shelf = DocumentCatalog([entry(1, "de")])
 
     assert defaults_left_nothing(shelf, RetrievalRequest(query="?"))
     assert not defaults_left_nothing(shelf, RetrievalRequest(query="?", language_constraint="fr"))
@@ -70,7 +71,7 @@ def test_a_default_that_leaves_nothing_is_told_from_a_wish():
 @pytest.mark.parametrize("numbers", [[], [1], [2, 3], [1, 2, 3], [9]])
 def test_counts_are_of_the_documents_in_scope(numbers: list[int]):
     held = [entry(1, embedded=3), entry(2, embedded=5, pending=2), entry(3, pending=7)]
-    shelf = Shelf(held)
+    shelf = DocumentCatalog(held)
 
     assert shelf.embedded(frozenset(numbers)) == sum(
         one.embedded for one in held if one.number in numbers
@@ -90,9 +91,9 @@ LABELS = st.tuples(
 
 @given(st.lists(LABELS, max_size=12))
 def test_documents_with_the_same_labels_are_taken_or_left_together(labels: list):
-    shelf = Shelf(entry(number, *one) for number, one in enumerate(labels, 1))
+    shelf = DocumentCatalog(entry(number, *one) for number, one in enumerate(labels, 1))
 
     for language, version, tags in product(("en", "de", None), ("1.0", None), ((), ("a",))):
         asked = {"language_constraint": language, "version_constraint": version, "tags": tags}
-        each = [one.number for one in shelf if chosen(Shelf([one]), **asked) is None]
+        each = [one.number for one in shelf if chosen(DocumentCatalog([one]), **asked) is None]
         assert chosen(shelf, **asked) == (None if len(each) == len(shelf) else each)

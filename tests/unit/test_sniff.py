@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from truespan.errors import SourceEncrypted, SourceUnsupported
-from truespan.ingest.load import load, may_have_pictures, supported, usual_kind
-from truespan.ingest.load.sniff import Format, format_of
-from truespan.model.source import DocumentKind
+from truespan.parsing import load, may_have_pictures, supported, usual_kind
+from truespan.parsing.detect import Format, format_of
+from truespan.types.source import DocumentKind
 
 EPUB = b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/epub+zip" + b"..."
 DOCX = b"PK\x03\x04" + b"..[Content_Types].xml..word/document.xml.."

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from truespan.ingest.load.text import load_text
-from truespan.model.text import Block, BlockKind
+from truespan.parsing.text import load_text
+from truespan.types.text import Block, BlockKind
 
 PROSE = (
     "It had rained since the morning, and nobody in the house could remember when it had\n"

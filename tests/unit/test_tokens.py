@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truespan.model.ids import WorldId
-from truespan.model.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
-from truespan.model.token import TokenRecord, TokenSecret, TokenState
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
+from truespan.types.token import TokenRecord, TokenSecret, TokenState
 
 WORLDS = [WorldId(name) for name in "abc"]
 READERS = ["ada", "bob", "cleo"]

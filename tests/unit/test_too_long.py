@@ -7,17 +7,10 @@ from array import array
 import pytest
 
 from tests.promises import proves
-from tests.worlds import WordCounter, similarity, vector_of
+from tests.support.worlds import WordCounter, similarity, vector_of
 from truespan.errors import ProviderUnavailable, TextTooLong
-from truespan.ingest.embed.too_long import (
-    LEAST_PART,
-    EstimatedTokens,
-    OnTokenLimit,
-    Remark,
-    TooLong,
-)
-from truespan.ingest.embed.vectors import mean
-from truespan.model.chunk import Vector
+from truespan.ingest.embed import LEAST_PART, EstimatedTokens, OnTokenLimit, Remark, TooLong, mean
+from truespan.types.chunk import Vector
 
 LONG = " ".join(f"This is sentence{number} of the story." for number in range(30))
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.worlds import place, vector_of
 from tests.unit.test_workers import Works, died_under, submitted
-from tests.worlds import place, vector_of
-from truespan.engine.library import Library, World
+from truespan.engine.library import Library
 from truespan.engine.upkeep_orders import DOCTOR, FORGOTTEN_SECONDS, REPAIR
+from truespan.engine.world import World
 from truespan.errors import (
     IndexUnavailable,
     InvalidSettings,
@@ -22,11 +23,11 @@ from truespan.errors import (
     StoreBusy,
     WorldNotFound,
 )
-from truespan.model.health import Verdict
-from truespan.model.ids import hash_text
-from truespan.model.job import Job, JobState, Urgency
-from truespan.model.scope import OWNER, Scope, Verb
-from truespan.upkeep.doctor import Finding
+from truespan.maintenance.doctor.plan import Finding
+from truespan.types.ids import hash_text
+from truespan.types.job import Job, JobState, Urgency
+from truespan.types.maintenance import Verdict
+from truespan.types.scope import OWNER, Scope, Verb
 
 
 @pytest.fixture

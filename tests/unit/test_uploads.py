@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from truespan.adapters.upload_folder import UploadFolder
 from truespan.errors import (
     InvalidConfiguration,
     InvalidSettings,
@@ -20,9 +19,9 @@ from truespan.errors import (
     SourceUnreadable,
     StorageFull,
 )
-from truespan.model.ids import WorldId
-from truespan.model.source import Declared
-from truespan.model.upload import Upload, checked_name, checked_uploads
+from truespan.files.uploads import UploadFolder
+from truespan.types.ids import WorldId
+from truespan.types.source import Declared, Upload, checked_name, checked_uploads
 
 WORLD = WorldId("0b3e6c1e-0000-4000-8000-000000000001")
 OTHER = WorldId("0b3e6c1e-0000-4000-8000-000000000002")

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import Scripted, study
-from tests.readings import frozen
-from tests.watches import Broken, Recorder, watched
-from tests.worlds import place
-from truespan import StageListener
-from truespan.engine.library import Library, World
+from tests.support.answer_worlds import Scripted, study
+from tests.support.observers import Broken, Recorder, watched
+from tests.support.reading_worlds import frozen
+from tests.support.worlds import place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import BlankQuery, ProviderUnavailable
-from truespan.model.answer import AnswerEvent, Finished
-from truespan.model.names import OTHER, Request, Stage, Tally, known_code
-from truespan.ports import UNWATCHED, joined
-from truespan.ports.watch import failure_of
+from truespan.observer import NULL_OBSERVER, StageListener, failure_of, joined
+from truespan.types.answer import AnswerEvent, Finished
+from truespan.types.telemetry import OTHER, CounterName, Request, Stage, known_code
 
 TEXT = (
     "# One\n\nThe harbour light burned all night. The wall was old.\n\n# Two\n\nBoats came home.\n"
@@ -107,12 +106,12 @@ def test_ingestion_counts_what_its_report_says(tmp_path: Path) -> None:
     report = world.ingest([*paths, here.write("world/c.txt", "")])
 
     counts = recorder.last(Request.INGEST).counts
-    assert counts[Tally.DOCUMENTS, "embedded"] == len(report.ingested) == 1
-    assert counts[Tally.DOCUMENTS, "unchanged"] == report.unchanged == 1
-    assert counts[Tally.DOCUMENTS, "failed"] == len(report.failures) == 1
-    assert counts[Tally.CHUNKS, ""] == report.chunks > 0
-    assert counts[Tally.VECTORS, "embedded"] == report.embedded
-    assert counts[Tally.VECTORS, "reused"] == report.reused
+    assert counts[CounterName.DOCUMENTS, "embedded"] == len(report.ingested) == 1
+    assert counts[CounterName.DOCUMENTS, "unchanged"] == report.unchanged == 1
+    assert counts[CounterName.DOCUMENTS, "failed"] == len(report.failures) == 1
+    assert counts[CounterName.CHUNKS, ""] == report.chunks > 0
+    assert counts[CounterName.VECTORS, "embedded"] == report.embedded
+    assert counts[CounterName.VECTORS, "reused"] == report.reused
 
 
 def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) -> None:
@@ -127,7 +126,7 @@ def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) ->
     heard = recorder.last(Request.ANSWER)
     assert heard.error is None
     assert heard.stages == [*FINDING, Stage.VISIBLE, Stage.RANKED, Stage.MODEL, Stage.CHECKED]
-    assert heard.counts[Tally.ANSWERS, answer.mode] == 1
+    assert heard.counts[CounterName.ANSWERS, answer.mode] == 1
 
 
 def test_an_answer_that_nobody_hears_out_is_abandoned_and_one_that_was_given_is_not(
@@ -147,7 +146,7 @@ def test_an_answer_that_nobody_hears_out_is_abandoned_and_one_that_was_given_is_
         while not isinstance(next(heard_out), Finished):
             pass
 
-    assert abandoned == (Tally.ABANDONED, "")
+    assert abandoned == (CounterName.ABANDONED, "")
     assert model.closed == 2
     assert recorder.last(Request.ANSWER).error is None
 
@@ -169,7 +168,9 @@ def test_a_failed_bundle_counts_as_a_failure(tmp_path: Path) -> None:
 
     assert bundle.error is not None
     counts = recorder.last(Request.RETRIEVE).counts
-    assert counts[Tally.ERRORS, bundle.error.code] == counts[Tally.BUNDLES, "error"] == 1
+    assert (
+        counts[CounterName.ERRORS, bundle.error.code] == counts[CounterName.BUNDLES, "error"] == 1
+    )
 
 
 def _unavailable() -> None:
@@ -211,7 +212,7 @@ def test_a_watch_of_one_world_hears_nothing_of_what_is_asked_otherwise(tmp_path:
 
 def test_a_listener_hears_each_stage_once_even_if_it_is_done_again(tmp_path: Path) -> None:
     heard: list[Stage] = []
-    here = watched(tmp_path, UNWATCHED)
+    here = watched(tmp_path, NULL_OBSERVER)
     world = here.world(**{f"f{number}__txt": f"harbour {number}" for number in range(40)})
     # Nearly all of them are damaged, so that fetching has to go on and on.
     here.sql("UPDATE chunks SET text = 'other' WHERE text != 'harbour 1'")
@@ -239,23 +240,23 @@ def test_what_is_heard_of_a_reader_s_request_does_not_depend_on_what_lies_ahead(
 
 
 def test_watches_of_nobody_are_the_one_that_costs_nothing() -> None:
-    assert joined() is UNWATCHED
-    assert joined(UNWATCHED, UNWATCHED) is UNWATCHED
-    with UNWATCHED.request(Request.SEARCH) as course:
-        assert course.stage(Stage.HITS) is UNWATCHED
+    assert joined() is NULL_OBSERVER
+    assert joined(NULL_OBSERVER, NULL_OBSERVER) is NULL_OBSERVER
+    with NULL_OBSERVER.request(Request.SEARCH) as course:
+        assert course.stage(Stage.HITS) is NULL_OBSERVER
 
 
 def test_what_ended_a_request_is_told_by_its_code_alone() -> None:
     assert failure_of(None) is None
-    assert failure_of(BlankQuery()) == (Tally.ERRORS, "blank_query")
-    assert failure_of(KeyError("a query")) == (Tally.BUGS, "")
-    assert failure_of(GeneratorExit()) == (Tally.ABANDONED, "")
-    assert failure_of(KeyboardInterrupt()) == (Tally.ERRORS, "interrupted")
+    assert failure_of(BlankQuery()) == (CounterName.ERRORS, "blank_query")
+    assert failure_of(KeyError("a query")) == (CounterName.BUGS, "")
+    assert failure_of(GeneratorExit()) == (CounterName.ABANDONED, "")
+    assert failure_of(KeyboardInterrupt()) == (CounterName.ERRORS, "interrupted")
 
 
 def test_a_code_that_is_not_ours_is_told_as_other() -> None:
-    assert known_code(Tally.ERRORS, "blank_query") == "blank_query"
-    assert known_code(Tally.SKIPPED, "over_budget") == "over_budget"
-    assert known_code(Tally.ERRORS, "the name of a world") == OTHER
-    assert known_code(Tally.FETCHED, "anything") == OTHER
-    assert known_code(Tally.FETCHED, "") == ""
+    assert known_code(CounterName.ERRORS, "blank_query") == "blank_query"
+    assert known_code(CounterName.SKIPPED, "over_budget") == "over_budget"
+    assert known_code(CounterName.ERRORS, "the name of a world") == OTHER
+    assert known_code(CounterName.FETCHED, "anything") == OTHER
+    assert known_code(CounterName.FETCHED, "") == ""

@@ -12,14 +12,14 @@ import pytest
 LOADED = "print(*sorted({'opentelemetry', 'prometheus_client'} & {*sys.modules}))"
 HELP = f"""
 import sys
-from truespan.doors.cli import run
+from truespan.cli import run
 run(["--help"])
 {LOADED}
 """
 SEARCH = f"""
 import sys
 import truespan
-from tests.worlds import WordCounter, WordEmbedder
+from tests.support.worlds import WordCounter, WordEmbedder
 
 with truespan.open(
     sys.argv[1], create=True, embedder=WordEmbedder(), counter=WordCounter()

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import truespan
-from tests.watches import watched
-from tests.worlds import WordCounter, WordEmbedder
-from truespan.adapters.watch.logs import LEVELS, LinesHandler, LogWatch, write_logs
+from tests.support.observers import watched
+from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.errors import BlankQuery, ProviderUnavailable
+from truespan.observability.logs import LEVELS, LinesHandler, LogWatch, write_logs
 
 TEXT = "The harbour light burned all night."
 Write = Callable[..., io.StringIO]

@@ -14,13 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import truespan
 from tests.scenario.test_verify_and_repair import chunk_of, put_old_point_back
-from tests.watches import watched
-from tests.worlds import Place, WordCounter, WordEmbedder
-from truespan.adapters.watch.metrics import MetricsWatch
-from truespan.engine.library import World
+from tests.support.observers import watched
+from tests.support.worlds import Place, WordCounter, WordEmbedder
+from truespan.engine.world import World
 from truespan.errors import BlankQuery, NotAllowed
-from truespan.model.names import LABELS, Request, Stage, Tally, known_code
-from truespan.model.scope import UNLIMITED, Authority, Verb
+from truespan.observability.metrics import MetricsWatch
+from truespan.types.scope import UNLIMITED, Authority, Verb
+from truespan.types.telemetry import LABELS, CounterName, Request, Stage, known_code
 
 TEXTS = {
     "a__txt": "The harbour light burned all night.",
@@ -138,7 +138,7 @@ def test_labels_are_names_of_ours_and_never_a_caller_s(
     world.retrieve("canary")
     reader.retrieve("canary")
     with metrics.request(Request.SEARCH) as course:
-        course.count(Tally.ERRORS, 1, "canary")
+        course.count(CounterName.ERRORS, 1, "canary")
 
     exposition = metrics.exposition()
 
@@ -151,9 +151,11 @@ def test_labels_are_names_of_ours_and_never_a_caller_s(
     for name, labels in samples(exposition):
         for label, value in labels:
             tally = name.removeprefix("truespan_").removesuffix("_total").removesuffix("_created")
-            ours = known.get(label) or (lambda value, t=tally: value == known_code(Tally(t), value))
+            ours = known.get(label) or (
+                lambda value, t=tally: value == known_code(CounterName(t), value)
+            )
             assert ours(value) or value == "other"
-            assert label in known or LABELS[Tally(tally)] == label
+            assert label in known or LABELS[CounterName(tally)] == label
 
 
 def test_nothing_enters_the_registry_of_the_process(tmp_path: Path, metrics: MetricsWatch) -> None:
@@ -200,8 +202,8 @@ from pathlib import Path
 from truespan.settings import share_metrics, shared_metrics
 
 share_metrics(Path(sys.argv[1]))
-from truespan.adapters.watch.metrics import MetricsWatch
-from truespan.model.names import Request, Stage, Tally
+from truespan.observability.metrics import MetricsWatch
+from truespan.types.telemetry import Request, Stage, Tally
 from prometheus_client import Counter
 
 Counter("somebody_else", "A counter of the process").inc()

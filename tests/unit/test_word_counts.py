@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories import story
-from tests.worlds import Place, place
-from truespan.engine.library import World
-from truespan.model.document import RevisionRef
-from truespan.query.words import count_words, keep_counting, word_scores
+from tests.support.sample_texts import story
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
+from truespan.retrieval.bm25 import count_words, keep_counting, word_scores
+from truespan.types.document import RevisionRef
 
 
 def counted(here: Place) -> int:

@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.postgres import fresh_database
-from tests.toiler import LIMITS, library
-from tests.worlds import MemoryIndex, WordEmbedder
-from truespan.adapters.watch.logs import Lines
-from truespan.engine.library import Library, World
+from tests.support.postgres import fresh_database
+from tests.support.worker_process import LIMITS, library
+from tests.support.worlds import MemoryIndex, WordEmbedder
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     InvalidConfiguration,
     NotAllowed,
@@ -26,9 +26,10 @@ from truespan.errors import (
     ProviderUnavailable,
     StoreOutdated,
 )
-from truespan.model.job import Job, JobState, Urgency
-from truespan.model.scope import OWNER, Verb
-from truespan.model.upload import Upload
+from truespan.observability.logs import Lines
+from truespan.types.job import Job, JobState, Urgency
+from truespan.types.scope import OWNER, Verb
+from truespan.types.source import Upload
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(60))
 WAIT = 30.0

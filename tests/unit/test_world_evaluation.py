@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import Place, WordEmbedder, place
-from truespan.engine.library import Library, World
+from tests.support.worlds import Place, WordEmbedder, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
     ChunkNotFound,
@@ -20,12 +21,12 @@ from truespan.errors import (
     SourceMissing,
     WorldNotFound,
 )
-from truespan.model.calibrated import Calibration, shipped
-from truespan.model.scope import OWNER, Authority, Verb
-from truespan.query.calibrated import calibration_of
-from truespan.query.exhaustive import Asked, ExhaustiveSearcher
-from truespan.upkeep.evaluate import State
-from truespan.upkeep.golden import Expected, GoldenFilters, GoldenQuery, parse_golden
+from truespan.evaluation.evaluate import State
+from truespan.evaluation.golden import Expected, GoldenFilters, GoldenQuery, parse_golden
+from truespan.retrieval.candidates import Asked, ExhaustiveSearcher
+from truespan.retrieval.query_vector import calibration_of
+from truespan.types.profile import Calibration, shipped
+from truespan.types.scope import OWNER, Authority, Verb
 
 LAMP = "The lamp in the saloon went out at a quarter past one."
 KEYS = "The spare key to the hut hangs on hook seven at the inn."

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from truespan.errors import SourceBroken, SourceRefused, SourceTooLarge, SourceUnsafe
-from truespan.ingest.load.xml import local, parse_xhtml, parse_xml
+from truespan.parsing.xml import local, parse_xhtml, parse_xml
 
 _STEPS = ("bcdefghi", "cdefghij")
 LAUGHS = (

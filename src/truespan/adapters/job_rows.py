@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from truespan.model.job import Job, JobCounts, JobState, Phase
+from truespan.types.job import Job, JobCounts, JobState, Phase
 
 JOB_COLUMNS: Final = (
     "j.id, j.kind, j.state, j.phase, j.request, j.created_at, j.seen_at, j.finished_at, "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from truespan.ports.moving import MovedTable, Reference
+from truespan.protocols import MovedTable, Reference
 
 LEFT_BEHIND: Final = frozenset({"erasures", "paces", "cooldowns", "schema_steps"})
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from truespan.errors import StoreDamaged
-from truespan.model.chunk import ChunkKind, FigureMark, PendingChunk, Vector
-from truespan.model.ids import ChunkId, TextHash, WorldId
-from truespan.model.profile import Distance, EmbeddingProfile, read_chunking
-from truespan.model.scope import UNLIMITED, Generation, Unlimited, Verb
-from truespan.model.token import TokenRecord
+from truespan.types.chunk import ChunkKind, FigureMark, PendingChunk, Vector
+from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.profile import Distance, EmbeddingProfile, read_chunking
+from truespan.types.scope import UNLIMITED, Generation, Unlimited, Verb
+from truespan.types.token import TokenRecord
 
 _profiles: dict[str, EmbeddingProfile] = {}
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from truespan.model.document import RevisionRef
-from truespan.model.words import CountedRevision, Postings, WordEntry
+from truespan.types.document import RevisionRef
+from truespan.types.words import CountedRevision, Postings, WordEntry
 
 _PAIR = struct.Struct("<IH")
 """A chunk's index and how often a term is in it."""

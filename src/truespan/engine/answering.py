@@ -6,33 +6,24 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from truespan.answer.decide import count_words, decide, search_floor
-from truespan.answer.replay import Replayed, recorded, replayed
-from truespan.answer.respond import Question, Responder
+from truespan.answers.decide import Replayed, count_words, decide, recorded, replayed, search_floor
+from truespan.answers.respond import Question, Responder
 from truespan.engine.held import HeldWorld
-from truespan.engine.parts import Parts
-from truespan.errors import (
-    InternalError,
-    InvalidSettings,
-    NotAllowed,
-    StorageFull,
-    WorldNotFound,
-)
-from truespan.model.answer import Answer, AnswerEvent, Finished
-from truespan.model.bundle import Notice
-from truespan.model.decision import Evidence, ModelOutcome
-from truespan.model.decision_settings import DecisionSettings
-from truespan.model.document import RevisionRef
-from truespan.model.names import Request
-from truespan.model.request import RetrievalRequest
-from truespan.model.retrieved import Retrieved
-from truespan.model.scope import Authority, Scope, Verb, World
-from truespan.model.trail import Visible
-from truespan.model.usage import Usage, UsageRecord
-from truespan.ports import ChatModel, Course
-from truespan.query.calibrated import calibration_of
-from truespan.query.candidates import Finder
-from truespan.query.settle import existing
+from truespan.engine.parts import Components
+from truespan.errors import InternalError, InvalidSettings, NotAllowed, StorageFull, WorldNotFound
+from truespan.observer import RequestTrace
+from truespan.protocols import ChatModel
+from truespan.retrieval.candidates import Finder
+from truespan.retrieval.query_vector import calibration_of
+from truespan.retrieval.snapshot import existing
+from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage, UsageRecord
+from truespan.types.bundle import Notice
+from truespan.types.decision import DecisionSettings, Evidence, ModelOutcome
+from truespan.types.document import RevisionRef
+from truespan.types.request import RetrievalRequest
+from truespan.types.scope import Authority, Scope, Verb, World
+from truespan.types.telemetry import Request
+from truespan.types.trust import Visible
 
 NOT_RECORDED = Notice(
     "usage_not_recorded", "This request could not be written to the usage log just now."
@@ -44,7 +35,7 @@ USAGE_LIMIT = 50
 class Answerer:
     """Answers one request of an authority, however its candidates were found."""
 
-    parts: Parts
+    parts: Components
     authority: Authority
     query: str
 
@@ -55,7 +46,7 @@ class Answerer:
         return settings, search_floor(settings, count_words(self.query))
 
     def events(
-        self, find: Callable[[Course], Retrieved], *, reading: bool
+        self, find: Callable[[RequestTrace], Retrieved], *, reading: bool
     ) -> Iterator[AnswerEvent]:
         """Give the events of the answer; nothing is done before the first one is asked for."""
         name = Request.READING_ANSWER if reading else Request.ANSWER
@@ -73,7 +64,7 @@ class Answerer:
         yield from finished
 
     def _told(
-        self, find: Callable[[Course], Retrieved], course: Course, *, reading: bool
+        self, find: Callable[[RequestTrace], Retrieved], course: RequestTrace, *, reading: bool
     ) -> Generator[AnswerEvent]:
         parts = self.parts
         began = parts.clock.monotonic()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from truespan.engine.intake import OnProgress, WorldIntake
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.engine.queue_check import queue_checks
 from truespan.errors import (
     CredentialsMissing,
@@ -25,29 +25,26 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.ingest.carry import Carrier
-from truespan.ingest.report import Progress
-from truespan.model.bundle import Notice
-from truespan.model.document import RevisionRef
-from truespan.model.health import Check, Verdict
-from truespan.model.scope import Authority, Scope, Unlimited, Verb, World
-from truespan.ports import Embedder
-from truespan.upkeep.doctor import (
-    Action,
-    Finding,
-    Item,
-    Plan,
-    Treatment,
-    WorldPlan,
+from truespan.ingest.indexing import Indexer
+from truespan.ingest.job_log import Progress
+from truespan.maintenance.doctor.apply import Applier
+from truespan.maintenance.doctor.examine import (
+    A_FEW,
+    AbsentEmbedder,
+    Examiner,
     examine,
+    sample,
+    survey,
+    unclaimed,
 )
-from truespan.upkeep.doctor.absent import AbsentEmbedder
-from truespan.upkeep.doctor.apply import Applier
-from truespan.upkeep.doctor.canary import leaks, try_index, try_store
-from truespan.upkeep.doctor.examiner import Examiner
-from truespan.upkeep.doctor.leftovers import survey, unclaimed
-from truespan.upkeep.doctor.sample import A_FEW, sample
-from truespan.upkeep.repair import apply_repairs
+from truespan.maintenance.doctor.leaks import leaks, try_index, try_store
+from truespan.maintenance.doctor.plan import Action, Finding, Item, Plan, RepairResult, WorldPlan
+from truespan.maintenance.repair import apply_repairs
+from truespan.protocols import Embedder
+from truespan.types.bundle import Notice
+from truespan.types.document import RevisionRef
+from truespan.types.maintenance import Check, Verdict
+from truespan.types.scope import Authority, Scope, Unlimited, Verb, World
 
 _NO_EMBEDDER = (
     CredentialsMissing,
@@ -65,7 +62,7 @@ _NO_EMBEDDER = (
 class Checkup:
     """Looks at a library on behalf of an authority, and mends it."""
 
-    parts: Parts
+    parts: Components
     authority: Authority
     on_progress: OnProgress | None = None
 
@@ -102,7 +99,7 @@ class Checkup:
             plan.checks += self._models(chosen.values())
         return plan
 
-    def treat(self, plan: Plan) -> Treatment:
+    def treat(self, plan: Plan) -> RepairResult:
         """Carry out a plan, each item only while it is as it was seen, and look again.
 
         Killed anywhere, it can be run again with the same plan or a new one.
@@ -111,7 +108,7 @@ class Checkup:
             InvalidSettings: the plan is of another library.
             Interrupted: stopped by Ctrl-C.
         """
-        treatment = Treatment(plan)
+        treatment = RepairResult(plan)
         known = self._known(plan)
         try:
             self._rebuild(plan, known, treatment)
@@ -208,7 +205,7 @@ class Checkup:
             )
         return known
 
-    def _rebuild(self, plan: Plan, known: dict[str, World], treatment: Treatment) -> None:
+    def _rebuild(self, plan: Plan, known: dict[str, World], treatment: RepairResult) -> None:
         """Start collections anew that cannot be read, for every world that shares them.
 
         First every chunk they held is marked pending: no reader may take an empty index for an
@@ -238,7 +235,7 @@ class Checkup:
         found = [item.finding for item in unclaimed(held, scopes)]
         return profile not in held.held or Finding.UNCLAIMED_POINTS in found
 
-    def _treat_world(self, plan: WorldPlan, record: World, treatment: Treatment) -> None:
+    def _treat_world(self, plan: WorldPlan, record: World, treatment: RepairResult) -> None:
         if record.generation is None or not plan.counts():
             return
         applier = Applier(self.parts.store, self.parts.index, treatment)
@@ -252,7 +249,7 @@ class Checkup:
         self._finish_world(record, treatment)
 
     def _finish_world(
-        self, record: World, treatment: Treatment, *, only: str | None = None
+        self, record: World, treatment: RepairResult, *, only: str | None = None
     ) -> None:
         """Apply queued repairs, write all points that are pending, and clear what is retired."""
         for scope in self._scopes(record):
@@ -263,13 +260,13 @@ class Checkup:
         if record.generation is not None and only is None:
             scope = Scope(self.authority, record.id, record.generation)
             cleared = len(self.parts.store.retired(scope))
-            Carrier(WorldIntake(self.parts, scope).tools, scope).clear_retired()
+            Indexer(WorldIntake(self.parts, scope).tools, scope).clear_retired()
             treatment.count(Action.CLEAR, cleared)
 
-    def _finish(self, scope: Scope, treatment: Treatment) -> None:
+    def _finish(self, scope: Scope, treatment: RepairResult) -> None:
         """Write what is pending of a generation; only what has no vector needs its model."""
         tools = replace(WorldIntake(self.parts, scope).tools, embedder=self._embedder(scope))
-        carrier = Carrier(tools, scope)
+        carrier = Indexer(tools, scope)
         refs = self.parts.store.unfinished(scope)
         for place, ref in enumerate(refs):
             try:
@@ -281,7 +278,7 @@ class Checkup:
                     treatment.failures.append(line)
         treatment.count(Action.EMBED_PENDING, carrier.done.written)
 
-    def _drop_leftovers(self, plan: Plan, treatment: Treatment) -> None:
+    def _drop_leftovers(self, plan: Plan, treatment: RepairResult) -> None:
         """Remove what no world claims, if that is still so."""
         if not plan.leftovers:
             return
@@ -326,7 +323,7 @@ _HARMLESS = (Finding.RETIRED, Finding.QUEUED_REPAIR, Finding.QUARANTINED)
 """What may be found in a generation that readers are sent to."""
 
 
-def unsound(parts: Parts, scope: Scope) -> list[Notice]:
+def unsound(parts: Components, scope: Scope) -> list[Notice]:
     """Say in what a generation is not what the store says, and where its index leaks.
 
     Raises:

@@ -9,28 +9,36 @@ from itertools import islice
 from pathlib import PurePath
 from typing import TypeAlias
 
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.errors import ChunkNotFound, InvalidSettings, NotAllowed, TruespanError
-from truespan.model.bundle import Notice
-from truespan.model.calibrated import Calibration
-from truespan.model.chunk import Vector
-from truespan.model.document import Document
-from truespan.model.ids import ChunkId, WorldId
-from truespan.model.scope import Aim, Authority, Scope, Verb
-from truespan.model.trail import Verified
-from truespan.query.calibrated import calibration_of
-from truespan.query.exhaustive import Asked, ExhaustiveSearcher
-from truespan.query.gather import approximate_notice
-from truespan.query.settle import existing
-from truespan.query.similarity import shown, similarity_of
-from truespan.query.vector import query_vector
-from truespan.upkeep.calibrate import Unrelated, unrelated
-from truespan.upkeep.evaluate import Evaluation, Found, evaluate
-from truespan.upkeep.golden import Expected, GoldenQuery, parse_golden
-from truespan.upkeep.golden_add import checked_golden, with_golden
-from truespan.upkeep.golden_names import DocumentNames
-from truespan.upkeep.metrics import NDCG_CUT
-from truespan.upkeep.propose import CalibrationReport, curves_of, propose
+from truespan.evaluation.calibrate import (
+    CalibrationReport,
+    Unrelated,
+    curves_of,
+    propose,
+    unrelated,
+)
+from truespan.evaluation.evaluate import Evaluation, Found, evaluate
+from truespan.evaluation.golden import (
+    DocumentNames,
+    Expected,
+    GoldenQuery,
+    checked_golden,
+    parse_golden,
+    with_golden,
+)
+from truespan.evaluation.metrics import NDCG_CUT
+from truespan.retrieval.candidates import Asked, ExhaustiveSearcher
+from truespan.retrieval.fetch import approximate_notice
+from truespan.retrieval.query_vector import calibration_of, query_vector, shown, similarity_of
+from truespan.retrieval.snapshot import existing
+from truespan.types.bundle import Notice
+from truespan.types.chunk import Vector
+from truespan.types.document import Document
+from truespan.types.ids import ChunkId, WorldId
+from truespan.types.profile import Calibration
+from truespan.types.scope import Authority, GenerationSelector, Scope, Verb
+from truespan.types.trust import Verified
 
 Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]
 """Golden queries: a file's path, its bytes, or the queries themselves."""
@@ -47,16 +55,16 @@ class WorldEvaluation:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Components,
         authority: Authority,
         on_flaws: Callable[[Scope], None],
         world: WorldId,
-        aim: Aim = None,
+        aim: GenerationSelector = None,
     ) -> None:
         self._parts = parts
         self._authority = authority
         self._world = world
-        self._aim: Aim = aim
+        self._aim: GenerationSelector = aim
         self._searcher = ExhaustiveSearcher(
             parts.store,
             parts.index,

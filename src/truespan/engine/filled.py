@@ -13,13 +13,11 @@ from truespan.engine.jobs import Jobs
 from truespan.engine.kept import KeptWorld
 from truespan.engine.removal import remover
 from truespan.engine.upkeep_orders import UPKEEP
-from truespan.errors import (
-    InvalidSettings,
-)
+from truespan.errors import InvalidSettings
+from truespan.ingest.job_log import IngestReport, Progress
 from truespan.ingest.plan import DryRun
-from truespan.ingest.report import IngestReport, Progress
-from truespan.model.document import Document
-from truespan.model.scope import Scope, Verb
+from truespan.types.document import Document
+from truespan.types.scope import Scope, Verb
 
 OnProgress = Callable[[Progress], None]
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from truespan.engine.intake import WorldIntake
 from truespan.engine.jobs import Jobs
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.errors import (
     DomainNotFound,
     GenerationIncomplete,
@@ -20,20 +20,17 @@ from truespan.errors import (
     PromotionRefused,
     StoreBusy,
 )
-from truespan.ingest.carry import Tools, prepare
-from truespan.ingest.journal import JobJournal, journaled
-from truespan.ingest.reindex import Reindex, ReindexReport
-from truespan.ingest.report import Progress
-from truespan.model.bundle import Notice
-from truespan.model.document import GenerationRecord
-from truespan.model.job import Job, JobOrder, JobState, Urgency
-from truespan.model.names import Request
-from truespan.model.profile import ChunkingProfile, EmbeddingProfile
-from truespan.model.scope import Scope
-from truespan.ports import Course
-from truespan.upkeep.compare import ALLOWED_DROP, Verdict
-from truespan.upkeep.evaluate import Evaluation
-from truespan.upkeep.gate import gate_generation
+from truespan.evaluation.compare import ALLOWED_DROP, Verdict, gate_generation
+from truespan.evaluation.evaluate import Evaluation
+from truespan.ingest.indexing import Reindex, ReindexReport, Tools, prepare
+from truespan.ingest.job_log import JobJournal, Progress, journaled
+from truespan.observer import RequestTrace
+from truespan.types.bundle import Notice
+from truespan.types.document import GenerationRecord
+from truespan.types.job import Job, JobOrder, JobState, Urgency
+from truespan.types.profile import ChunkingProfile, EmbeddingProfile
+from truespan.types.scope import Scope
+from truespan.types.telemetry import Request
 
 KIND = "reindex"
 PROMOTIONS = 5
@@ -66,7 +63,7 @@ class Generations:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Components,
         scope: Callable[[], Scope | None],
         examine: Examiner,
         judge: Judge,
@@ -276,7 +273,7 @@ class Generations:
             report = journaled(journal, Reindex(tools, scope, journal).run)
         return replace(report, job=job)
 
-    def _work(self, job: Job, journal: JobJournal, course: Course) -> None:
+    def _work(self, job: Job, journal: JobJournal, course: RequestTrace) -> None:
         """Fill the generation of a job that somebody begins with now."""
         self._clear_retired()
         scope = self._scope_of(json.loads(job.request)["generation"])

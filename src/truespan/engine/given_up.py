@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.engine.uploads import batch_of
 from truespan.errors import SourceMissing, TruespanError
-from truespan.model.document import RevisionRef
-from truespan.model.job import Job, JobState
-from truespan.model.scope import Scope
-from truespan.model.source import Declared
-from truespan.upkeep.remove import Remover
+from truespan.maintenance.delete import Remover
+from truespan.types.document import RevisionRef
+from truespan.types.job import Job, JobState
+from truespan.types.scope import Scope
+from truespan.types.source import Declared
 
 _SETTLED = (JobState.DONE, JobState.CANCELLED)
 
 
-def give_up(parts: Parts, scope: Scope, job: Job) -> None:
+def give_up(parts: Components, scope: Scope, job: Job) -> None:
     """Remove what was uploaded for a job that was cancelled, and what it had half made of that.
 
     Whatever cannot be written just now is left, uploads included; the next start catches up.
@@ -33,7 +33,7 @@ def give_up(parts: Parts, scope: Scope, job: Job) -> None:
         parts.uploads.discard(scope.world, batch)
 
 
-def give_up_cancelled(parts: Parts, scope: Scope) -> None:
+def give_up_cancelled(parts: Components, scope: Scope) -> None:
     """Catch up with jobs whose process was gone before it could leave nothing."""
     if parts.uploads is None:
         return
@@ -43,7 +43,7 @@ def give_up_cancelled(parts: Parts, scope: Scope) -> None:
             give_up(parts, scope, job)
 
 
-def _withdraw(parts: Parts, scope: Scope, doc_ids: set[str]) -> None:
+def _withdraw(parts: Components, scope: Scope, doc_ids: set[str]) -> None:
     if not doc_ids:
         return
     listed = parts.store.documents(scope, named=doc_ids)
@@ -58,7 +58,7 @@ def _withdraw(parts: Parts, scope: Scope, doc_ids: set[str]) -> None:
         ).clear(scope, {ref.document for ref in staged})
 
 
-def _doc_ids(parts: Parts, scope: Scope, batch: str) -> set[str]:
+def _doc_ids(parts: Components, scope: Scope, batch: str) -> set[str]:
     """Return the ids of the documents that a batch would become."""
     if parts.uploads is None:
         return set()
@@ -68,7 +68,7 @@ def _doc_ids(parts: Parts, scope: Scope, batch: str) -> set[str]:
         return set()
 
 
-def _wanted(parts: Parts, scope: Scope, given_up: Job) -> set[str]:
+def _wanted(parts: Components, scope: Scope, given_up: Job) -> set[str]:
     """Return the ids of documents that another job makes, or would if it went on."""
     wanted: set[str] = set()
     for job in parts.store.jobs(scope):

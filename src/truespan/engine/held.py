@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from truespan.engine.parts import Parts
-from truespan.errors import (
-    NotAllowed,
-    ProfileMismatch,
-    WorldNotFound,
-)
-from truespan.model.scope import Aim, Authority, Generation, Scope, Verb
-from truespan.model.scope import World as WorldRecord
-from truespan.query.settle import existing
+from truespan.engine.parts import Components
+from truespan.errors import NotAllowed, ProfileMismatch, WorldNotFound
+from truespan.retrieval.snapshot import existing
+from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb
+from truespan.types.scope import World as WorldRecord
 
 
 class Repairs(Protocol):
@@ -26,17 +22,17 @@ class HeldWorld:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Components,
         authority: Authority,
         repairs: Repairs,
         world_id: str,
-        aim: Aim = None,
+        aim: GenerationSelector = None,
     ) -> None:
         self._parts = parts
         self._authority = authority
         self._repairs = repairs
         self.id = world_id
-        self.aim: Aim = aim
+        self.aim: GenerationSelector = aim
         """Which generation is asked: the default one, a domain's, or one by its number."""
 
     @property

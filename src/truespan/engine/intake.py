@@ -11,7 +11,7 @@ from typing import Any
 
 from truespan.engine.given_up import give_up
 from truespan.engine.jobs import Jobs
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.engine.uploads import let_go
 from truespan.errors import (
     Cancelled,
@@ -21,26 +21,30 @@ from truespan.errors import (
     StorageFull,
     StoreBusy,
 )
-from truespan.ingest.carry import Beside, Carrier, Proof, Tools
-from truespan.ingest.command import IngestCommand, IngestRequest, read_request
-from truespan.ingest.journal import JobJournal, journaled
+from truespan.ingest.command import (
+    IngestCommand,
+    IngestRequest,
+    read_request,
+    read_share,
+    share_of,
+    split,
+)
+from truespan.ingest.indexing import Indexer, OtherGeneration, ProviderCheck, Tools
+from truespan.ingest.job_log import IngestReport, JobJournal, Progress, journaled
+from truespan.ingest.pipeline import Intake
 from truespan.ingest.plan import DryRun
-from truespan.ingest.report import IngestReport, Progress
-from truespan.ingest.run import Intake
-from truespan.ingest.shares import read_share, share_of, split
-from truespan.model.document import Document, RevisionRef
-from truespan.model.found import Found
-from truespan.model.job import Job, JobState
-from truespan.model.names import Request
-from truespan.model.scope import Scope
-from truespan.model.source import Declared, DocumentKind, Source
-from truespan.ports import Course
-from truespan.query.words import keep_counting
+from truespan.observer import RequestTrace
+from truespan.retrieval.bm25 import keep_counting
+from truespan.types.document import Document, RevisionRef
+from truespan.types.job import Job, JobState
+from truespan.types.scope import Scope
+from truespan.types.source import Declared, DocumentKind, Found, Source
+from truespan.types.telemetry import Request
 
 KIND = "ingest"
 
 
-class Turn(StrEnum):
+class WorkOutcome(StrEnum):
     """What a worker's turn at a job came to."""
 
     DONE = "done"
@@ -57,7 +61,7 @@ OnPrune = Callable[[Sequence[Document]], None]
 class WorldIntake:
     """Runs, plans and resumes ingestion into the world of a scope."""
 
-    def __init__(self, parts: Parts, scope: Scope) -> None:
+    def __init__(self, parts: Components, scope: Scope) -> None:
         self._parts = parts
         self._scope = self.scope = scope
         self.intake = Intake(
@@ -82,7 +86,7 @@ class WorldIntake:
         )
         self._command = IngestCommand(self.intake, self.tools, scope)
 
-    def _beside(self, scope: Scope) -> list[Beside]:
+    def _beside(self, scope: Scope) -> list[OtherGeneration]:
         """Return the other generations that documents enter.
 
         One that no alias names is left out while its model is not at hand; `reindex` completes it.
@@ -90,7 +94,7 @@ class WorldIntake:
         Raises:
             ProfileMismatch: a domain is served by one whose model is not configured.
         """
-        others: list[Beside] = []
+        others: list[OtherGeneration] = []
         for kept in self._parts.store.kept_generations(scope):
             profile = kept.generation.profile
             if kept.generation.number == scope.generation.number:
@@ -98,7 +102,9 @@ class WorldIntake:
             embedder = self._parts.embedder_for(profile)
             if embedder.profile.id == profile.id:
                 others.append(
-                    Beside(replace(scope, generation=kept.generation), embedder, kept.named)
+                    OtherGeneration(
+                        replace(scope, generation=kept.generation), embedder, kept.named
+                    )
                 )
             elif kept.named:
                 raise ProfileMismatch(str(profile), str(embedder.profile))
@@ -174,8 +180,12 @@ class WorldIntake:
         return self._parts.store.queue_job(self._scope, KIND, request.spelled(), self._parts.keeper)
 
     def work(
-        self, job: Job, journal: JobJournal, course: Course, proofs: dict[int, Proof] | None = None
-    ) -> Turn:
+        self,
+        job: Job,
+        journal: JobJournal,
+        course: RequestTrace,
+        proofs: dict[int, ProviderCheck] | None = None,
+    ) -> WorkOutcome:
         """Do what a job says that somebody begins with now, perhaps in another process.
 
         Where there are workers, one of many sources is spread over them; each share, and in the
@@ -189,33 +199,35 @@ class WorldIntake:
         if job.shares:
             command.close(request, journal)
             self._count_words()
-            return Turn.DONE
+            return WorkOutcome.DONE
         found = self._command.find(request)
         shares = split(found.sources) if self._parts.queue.holder is not None else []
         if len(shares) > 1:
             command.check(request, found)
             return self._spread(job, shares, journal)
         if shares and not self._claim(job, found.sources, journal):
-            return Turn.TAKEN
+            return WorkOutcome.TAKEN
         command.run(request, found, journal)
         self._count_words()
-        return Turn.DONE
+        return WorkOutcome.DONE
 
-    def _spread(self, job: Job, shares: Sequence[Sequence[Source]], journal: JobJournal) -> Turn:
+    def _spread(
+        self, job: Job, shares: Sequence[Sequence[Source]], journal: JobJournal
+    ) -> WorkOutcome:
         parts, own = self._parts, self._parts.processes.own()
         written = [share_of(sources) for sources in shares]
         parts.store.spread_job(self._scope, job.id, own, keeper=parts.keeper, shares=written)
         journal.hand_on()
-        return Turn.SPREAD
+        return WorkOutcome.SPREAD
 
     def _carry(
         self, job: Job, sources: Sequence[Source], command: IngestCommand, journal: JobJournal
-    ) -> Turn:
+    ) -> WorkOutcome:
         """Do a share: what is done once for all of them is left to whoever closes the job."""
         if not self._claim(job, sources, journal):
-            return Turn.TAKEN
+            return WorkOutcome.TAKEN
         command.carry(sources, journal)
-        return Turn.DONE
+        return WorkOutcome.DONE
 
     def _claim(self, job: Job, sources: Sequence[Source], journal: JobJournal) -> bool:
         """Have documents for a job alone; if another has one, the job is queued again."""
@@ -226,7 +238,7 @@ class WorldIntake:
         journal.hand_on()
         return False
 
-    def finish(self, carrier: Carrier, on_progress: OnProgress | None) -> int:
+    def finish(self, carrier: Indexer, on_progress: OnProgress | None) -> int:
         """Embed what is pending of documents that are in force; return the points written."""
         refs = self._parts.store.unfinished(self._scope)
         done = 0
@@ -266,7 +278,9 @@ class WorldIntake:
         self._count_words()
         return replace(report, job=job)
 
-    def _watched(self, course: Course, proofs: dict[int, Proof] | None = None) -> IngestCommand:
+    def _watched(
+        self, course: RequestTrace, proofs: dict[int, ProviderCheck] | None = None
+    ) -> IngestCommand:
         return IngestCommand(
             replace(self.intake, course=course),
             replace(self.tools, course=course, proofs=proofs),
@@ -283,7 +297,7 @@ class WorldIntake:
         self._leave(job, let_go)
         return report
 
-    def _leave(self, job: str, leave: Callable[[Parts, Scope, Job], None]) -> None:
+    def _leave(self, job: str, leave: Callable[[Components, Scope, Job], None]) -> None:
         ended = self._parts.store.job(self._scope, job)
         if ended is not None:
             leave(self._parts, self._scope, ended)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from truespan.engine.given_up import give_up
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.engine.shares import settle
 from truespan.engine.uploads import batch_of
 from truespan.errors import JobNotFound, JobNotResumable, NotAllowed
-from truespan.model.job import Job, JobDocument, JobLine, JobState
-from truespan.model.scope import Scope, Verb
+from truespan.types.job import Job, JobDocument, JobLine, JobState
+from truespan.types.scope import Scope, Verb
 
 _ALIVE = (JobState.QUEUED, JobState.RUNNING)
 
@@ -19,7 +19,7 @@ _ALIVE = (JobState.QUEUED, JobState.RUNNING)
 class Jobs:
     """The jobs of one world; a world without a generation has none."""
 
-    parts: Parts
+    parts: Components
     scope: Scope | None
 
     def list(self) -> list[Job]:

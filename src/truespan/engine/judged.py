@@ -8,13 +8,13 @@ from pathlib import PurePath
 from truespan.engine.evaluation import Golden, WorldEvaluation
 from truespan.engine.held import HeldWorld
 from truespan.errors import InvalidSettings
-from truespan.model.calibrated import Calibration
-from truespan.model.ids import WorldId
-from truespan.model.scope import Aim
-from truespan.upkeep.compare import SEED, Comparison, compare
-from truespan.upkeep.evaluate import Evaluation
-from truespan.upkeep.golden import GOLDEN_TOP_K, Expected, GoldenQuery
-from truespan.upkeep.propose import CalibrationReport
+from truespan.evaluation.calibrate import CalibrationReport
+from truespan.evaluation.compare import SEED, Comparison, compare
+from truespan.evaluation.evaluate import Evaluation
+from truespan.evaluation.golden import GOLDEN_TOP_K, Expected, GoldenQuery
+from truespan.types.ids import WorldId
+from truespan.types.profile import Calibration
+from truespan.types.scope import GenerationSelector
 
 
 class JudgedWorld(HeldWorld):
@@ -44,7 +44,12 @@ class JudgedWorld(HeldWorld):
         return judge.evaluate(golden, name, fused=fused)
 
     def compare(
-        self, golden: Golden, *, old: Aim = None, new: Aim = None, seed: int = SEED
+        self,
+        golden: Golden,
+        *,
+        old: GenerationSelector = None,
+        new: GenerationSelector = None,
+        seed: int = SEED,
     ) -> Comparison:
         """Ask the same golden queries of two generations, by number or domain, and compare.
 
@@ -115,13 +120,15 @@ class JudgedWorld(HeldWorld):
         """Return, by query id, the expected documents that are not in this world."""
         return self._judge(self.aim).absent(golden)
 
-    def _judge(self, aim: Aim) -> WorldEvaluation:
+    def _judge(self, aim: GenerationSelector) -> WorldEvaluation:
         return WorldEvaluation(
             self._parts, self._authority, self._repairs.submit, WorldId(self.id), aim
         )
 
 
-def _aim(generation: int | None, domain: str | None, otherwise: Aim) -> Aim:
+def _aim(
+    generation: int | None, domain: str | None, otherwise: GenerationSelector
+) -> GenerationSelector:
     if generation is not None and domain is not None:
         raise InvalidSettings("Give a generation or a domain, one of the two.")
     chosen = domain if generation is None else generation

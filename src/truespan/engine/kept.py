@@ -11,15 +11,15 @@ from truespan.engine.intake import WorldIntake
 from truespan.engine.judged import JudgedWorld
 from truespan.engine.removal import remover
 from truespan.errors import Interrupted, NotAllowed, ProfileMismatch
-from truespan.ingest.carry import Carrier
-from truespan.ingest.report import Progress
-from truespan.model.bundle import Notice
-from truespan.model.names import Deed, Request, Tally
-from truespan.model.scope import Scope, Verb
-from truespan.ports import Course
-from truespan.query.settle import existing
-from truespan.upkeep.evaluate import Evaluation
-from truespan.upkeep.repair import RepairReport, watched_repairs
+from truespan.evaluation.evaluate import Evaluation
+from truespan.ingest.indexing import Indexer
+from truespan.ingest.job_log import Progress
+from truespan.maintenance.repair import RepairReport, watched_repairs
+from truespan.observer import RequestTrace
+from truespan.retrieval.snapshot import existing
+from truespan.types.bundle import Notice
+from truespan.types.scope import Scope, Verb
+from truespan.types.telemetry import CounterName, RepairAction, Request
 
 OnProgress = Callable[[Progress], None]
 
@@ -52,7 +52,7 @@ class KeptWorld(JudgedWorld):
         with self._parts.watch.request(Request.REPAIR) as course:
             return self._repaired_all(on_progress, course)
 
-    def _repaired_all(self, on_progress: OnProgress | None, course: Course) -> RepairReport:
+    def _repaired_all(self, on_progress: OnProgress | None, course: RequestTrace) -> RepairReport:
         """Repair every generation, and erase what deletions left."""
         report, scope = RepairReport(), self._readable()
         if scope is None:
@@ -65,15 +65,15 @@ class KeptWorld(JudgedWorld):
         return report
 
     def _repaired(
-        self, scope: Scope, on_progress: OnProgress | None, course: Course
+        self, scope: Scope, on_progress: OnProgress | None, course: RequestTrace
     ) -> RepairReport:
         """Repair one generation; what needs a model that is not configured stays pending."""
         report = watched_repairs(self._parts.store, self._parts.index, scope, course)
         intake = WorldIntake(self._parts, scope)
         tools = replace(intake.tools, course=course)
         try:
-            report.reembedded = intake.finish(Carrier(tools, scope), on_progress)
-            course.count(Tally.REPAIRS, report.reembedded, Deed.REEMBEDDED)
+            report.reembedded = intake.finish(Indexer(tools, scope), on_progress)
+            course.count(CounterName.REPAIRS, report.reembedded, RepairAction.REEMBEDDED)
         except ProfileMismatch:
             if self._record().generation == scope.generation:
                 raise

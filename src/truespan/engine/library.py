@@ -9,27 +9,24 @@ from types import TracebackType
 from uuid import UUID
 
 from truespan.engine.checkup import Checkup
-from truespan.engine.once import Once
-from truespan.engine.parts import Parts
+from truespan.engine.once import IdempotencyStore
+from truespan.engine.parts import Components
 from truespan.engine.removal import delete_world, remover
 from truespan.engine.tokens import Tokens, authenticated
 from truespan.engine.upkeep_orders import order_what_is_due, repairing
 from truespan.engine.worker import LibraryWorker, resume_waiting
 from truespan.engine.world import OnProgress, World
 from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldNotFound
-from truespan.model.backup import BackupReport
-from truespan.model.document import DomainRecord
-from truespan.model.job import Job
-from truespan.model.names import Request, Tally
-from truespan.model.replay import ReplayKey
-from truespan.model.scope import OWNER, Authority, Scope
-from truespan.model.scope import World as WorldRecord
-from truespan.model.token import Principal
-from truespan.upkeep.background import BackgroundRepairs
-from truespan.upkeep.doctor import Plan, Treatment
-from truespan.upkeep.erase import ErasureReport
-from truespan.upkeep.receipt import Receipt
-from truespan.upkeep.refill import refill
+from truespan.maintenance.delete import ErasureReport, Receipt
+from truespan.maintenance.doctor.plan import Plan, RepairResult
+from truespan.maintenance.repair import BackgroundRepairs, refill
+from truespan.types.document import DomainRecord
+from truespan.types.job import Job
+from truespan.types.maintenance import BackupReport
+from truespan.types.scope import OWNER, Authority, Scope
+from truespan.types.scope import World as WorldRecord
+from truespan.types.telemetry import CounterName, Request
+from truespan.types.token import Principal, ReplayKey
 
 __all__ = ["Library", "OnProgress", "World"]
 
@@ -37,10 +34,10 @@ __all__ = ["Library", "OnProgress", "World"]
 class Library:
     """All that one installation holds. Close it, or use it in a `with` statement."""
 
-    def __init__(self, parts: Parts, authority: Authority = OWNER) -> None:
+    def __init__(self, parts: Components, authority: Authority = OWNER) -> None:
         self._parts = parts
         self._authority = authority
-        self._keys = Once(parts)
+        self._keys = IdempotencyStore(parts)
         self._repairs = BackgroundRepairs(repairing(parts))
         parts.queue.work_with(LibraryWorker(parts, self._repairs))
 
@@ -280,7 +277,7 @@ class Library:
             self.erase()
         return plan
 
-    def treat(self, plan: Plan, *, on_progress: OnProgress | None = None) -> Treatment:
+    def treat(self, plan: Plan, *, on_progress: OnProgress | None = None) -> RepairResult:
         """Carry out a plan that `doctor` made, and say what was done and what is left.
 
         Each item is looked at again first, and left alone if it has changed meanwhile.
@@ -295,7 +292,7 @@ class Library:
     def count_bug(self) -> None:
         """Count an exception that reached a door and that nobody foresaw."""
         with self._parts.watch.request(Request.DOOR) as course:
-            course.count(Tally.BUGS)
+            course.count(CounterName.BUGS)
 
     def ready(self) -> None:
         """Return once store and index have answered; nothing of either is told.

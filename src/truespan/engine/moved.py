@@ -12,10 +12,10 @@ from truespan.errors import (
     StoreDamaged,
     WorldNotFound,
 )
-from truespan.model.migration import MigrationReport, MovedCount
-from truespan.ports.moving import MovableRows
-from truespan.upkeep.doctor.plan import counted
-from truespan.upkeep.move import OnMoved, move
+from truespan.maintenance.doctor.plan import counted
+from truespan.maintenance.move import OnMoved, move
+from truespan.protocols import MovableRows
+from truespan.types.maintenance import MigrationReport, MovedCount
 
 
 def move_library(

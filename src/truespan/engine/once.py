@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.errors import InvalidSettings, KeyBusy, KeyReused, TruespanError
-from truespan.model.replay import LONGEST_KEY, ReplayKey
+from truespan.types.token import LONGEST_KEY, ReplayKey
 
 MOST_UNWRITTEN = 1000
 """How many ends of requests are remembered while the store takes none; older ones stay busy."""
 
 
-class Once:
+class IdempotencyStore:
     """The keyed requests of this process. Threads may share it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Components) -> None:
         self._parts = parts
         self._lock = threading.Lock()
         self._unwritten: dict[bytes, bytes | None] = {}

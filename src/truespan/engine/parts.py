@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from truespan.engine.job_thread import JobThread
 from truespan.errors import InvalidSettings
-from truespan.ingest.prepare import Preparation
-from truespan.model.answer_rules import AnswerRules
-from truespan.model.job import MOST_CRASHES
-from truespan.model.profile import EmbeddingProfile
-from truespan.model.words import FUSED_WEIGHT
-from truespan.ports import (
-    UNWATCHED,
+from truespan.ingest.draft import Preparation
+from truespan.jobs.thread import JobThread
+from truespan.observer import NULL_OBSERVER, Observer
+from truespan.protocols import (
     AssetStore,
     Backups,
     ChatModels,
@@ -32,8 +28,11 @@ from truespan.ports import (
     TrustedStore,
     UploadStore,
     VectorIndex,
-    Watch,
 )
+from truespan.types.answer import AnswerRules
+from truespan.types.job import MOST_CRASHES
+from truespan.types.profile import EmbeddingProfile
+from truespan.types.words import FUSED_WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class OtherEmbedder:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Components:
     """The store, the index, the provider and the rest, each behind its port."""
 
     store: TrustedStore
@@ -86,7 +85,7 @@ class Parts:
     """How often workers have the doctor look at each world; 0: never by themselves."""
     randomness: Randomness | None = None
     """Who makes secrets; without it there are no new tokens."""
-    watch: Watch = UNWATCHED
+    watch: Observer = NULL_OBSERVER
     """Who hears of requests, stages and counts; nothing that is returned depends on it."""
     metrics: Callable[[], bytes] = lambda: b""
     """Gives what was counted, in the text format of Prometheus; nothing where nobody counts."""

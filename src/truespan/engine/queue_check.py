@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.engine.shares import to_be_ordered
 from truespan.errors import TruespanError
-from truespan.model.health import Check, Verdict
-from truespan.model.scope import Scope
-from truespan.model.standing import QueueStanding
+from truespan.types.job import QueueStanding
+from truespan.types.maintenance import Check, Verdict
+from truespan.types.scope import Scope
 
 _CROWDED = 0.8
 """The part of what may wait above which it is told."""
 _START = "Start 'truespan worker', and see that it stays up."
 
 
-def queue_checks(parts: Parts, scopes: Sequence[Scope]) -> Iterator[Check]:
+def queue_checks(parts: Components, scopes: Sequence[Scope]) -> Iterator[Check]:
     """Give the checks of a library with workers; none where jobs are done by who submits them."""
     if parts.queue.holder is None:
         return
@@ -35,7 +35,7 @@ def queue_checks(parts: Parts, scopes: Sequence[Scope]) -> Iterator[Check]:
         yield _lost(len(lost))
 
 
-def _open_jobs(parts: Parts, scopes: Sequence[Scope]) -> list[tuple[Scope, str]]:
+def _open_jobs(parts: Components, scopes: Sequence[Scope]) -> list[tuple[Scope, str]]:
     return [
         (scope, name)
         for scope in {scope.world: scope for scope in scopes}.values()
@@ -46,7 +46,7 @@ def _open_jobs(parts: Parts, scopes: Sequence[Scope]) -> list[tuple[Scope, str]]
 
 
 def _without_order(
-    parts: Parts, open_jobs: Sequence[tuple[Scope, str]], found: QueueStanding
+    parts: Components, open_jobs: Sequence[tuple[Scope, str]], found: QueueStanding
 ) -> list[str]:
     """Return the jobs that are still to be done, and that nobody was told of."""
     doubted = [(scope, job) for scope, job in open_jobs if job not in found.ordered]

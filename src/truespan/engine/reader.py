@@ -6,33 +6,30 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from truespan.engine.answering import Answerer, last_of
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.errors import DocumentNotFound, ImageNotFound, NotAllowed, PositionNotFound
-from truespan.model.answer import Answer, AnswerEvent
-from truespan.model.bundle import ContextBundle, Reason
-from truespan.model.document import Document, RevisionRef
-from truespan.model.figure import ImageFile
-from truespan.model.ids import ChunkId
-from truespan.model.names import Request
-from truespan.model.page import (
+from truespan.observer import RequestTrace
+from truespan.retrieval.pages import read_pages
+from truespan.retrieval.positions import ReadingPosition, resolve, whereabouts
+from truespan.retrieval.reading import BookSearcher, ReaderRetriever, ReadingFinder, book_of
+from truespan.retrieval.snapshot import Restart, existing, with_stable_snapshot
+from truespan.retrieval.tail import TailMaker
+from truespan.types.answer import Answer, AnswerEvent, Retrieved
+from truespan.types.bundle import ContextBundle, Reason
+from truespan.types.document import Document, RevisionRef
+from truespan.types.figure import ImageFile
+from truespan.types.ids import ChunkId
+from truespan.types.reading import (
     PAGE_SENTENCES,
     PageRequest,
+    Position,
     SentencePage,
     StoredImage,
     wanted_image,
 )
-from truespan.model.reading import Position
-from truespan.model.request import READING_TOP_K, ReadingRequest
-from truespan.model.retrieved import Retrieved
-from truespan.model.scope import Aim, Authority, Scope
-from truespan.ports import Course
-from truespan.query.settle import Restart, existing, in_one_state
-from truespan.reading.candidates import ReadingFinder
-from truespan.reading.follow import Follower
-from truespan.reading.look import Lookout, book_of
-from truespan.reading.page import read_pages
-from truespan.reading.positions import Whereabouts, resolve, whereabouts
-from truespan.reading.tail import TailMaker
+from truespan.types.request import READING_TOP_K, ReadingRequest
+from truespan.types.scope import Authority, GenerationSelector, Scope
+from truespan.types.telemetry import Request
 
 T = TypeVar("T")
 
@@ -41,7 +38,7 @@ class Shelves(Protocol):
     """What a reader needs of the world it reads in."""
 
     id: str
-    aim: Aim
+    aim: GenerationSelector
 
     @property
     def authority(self) -> Authority: ...
@@ -57,7 +54,7 @@ class Reader:
     """One reader of a world. What it returns depends on what was read, and on nothing else."""
 
     def __init__(
-        self, world: Shelves, parts: Parts, on_flaws: Callable[[Scope], None], name: str
+        self, world: Shelves, parts: Components, on_flaws: Callable[[Scope], None], name: str
     ) -> None:
         self._world = world
         self._parts = parts
@@ -72,7 +69,7 @@ class Reader:
         through_chapter: str | None = None,
         passage: str | None = None,
         current: bool = True,
-    ) -> Whereabouts:
+    ) -> ReadingPosition:
         """Record how far the reader is; only the owner may. Going back is allowed.
 
         Raises:
@@ -96,7 +93,7 @@ class Reader:
         # Whoever may set a position may read the whole world, and need not be the reader.
         return self._at(scope, document.doc_id)
 
-    def where(self, book: str | None = None) -> Whereabouts:
+    def where(self, book: str | None = None) -> ReadingPosition:
         """Return how far the reader is in a book, or in the current one.
 
         Raises:
@@ -107,13 +104,13 @@ class Reader:
             raise PositionNotFound
         return self._at(scope, book)
 
-    def _at(self, scope: Scope, book: str | None) -> Whereabouts:
+    def _at(self, scope: Scope, book: str | None) -> ReadingPosition:
         found = book_of(self._parts.store.positions(scope, self.name), book)
         if found is None:
             raise PositionNotFound
         return whereabouts(self._parts.store, scope, found)
 
-    def books(self) -> list[Whereabouts]:
+    def books(self) -> list[ReadingPosition]:
         """Return how far the reader is in each book that has a position."""
         scope = self._following()
         if scope is None:
@@ -177,7 +174,7 @@ class Reader:
         self._following()
         store, authority = self._parts.store, self._world.authority
         world = existing(store, authority, self._world.id, self._world.aim)
-        return in_one_state(store, authority, world, lambda _: attempt())
+        return with_stable_snapshot(store, authority, world, lambda _: attempt())
 
     def retrieve(
         self, query: str, *, book: str | None = None, top_k: int = READING_TOP_K
@@ -212,18 +209,18 @@ class Reader:
         request = ReadingRequest(query, book=book)
         answerer = Answerer(self._parts, self._world.authority, query)
 
-        def find(course: Course) -> Retrieved:
+        def find(course: RequestTrace) -> Retrieved:
             finder = ReadingFinder(self._books(course), self._on_flaws, answerer.rules)
             return finder.find(self._world.authority, self._world.id, self.name, request)
 
         return answerer.events(find, reading=True)
 
-    def _follower(self, course: Course) -> Follower:
-        return Follower(self._books(course), self._on_flaws)
+    def _follower(self, course: RequestTrace) -> ReaderRetriever:
+        return ReaderRetriever(self._books(course), self._on_flaws)
 
-    def _books(self, course: Course) -> Lookout:
+    def _books(self, course: RequestTrace) -> BookSearcher:
         parts = self._parts
-        return Lookout(
+        return BookSearcher(
             parts.store,
             parts.index,
             parts.embedder_for,

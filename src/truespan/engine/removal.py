@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from truespan.engine.jobs import Jobs
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.errors import WorldBusy, WorldNotFound
-from truespan.model.job import JobState
-from truespan.model.scope import Authority, Scope, Verb, World
-from truespan.upkeep.receipt import Receipt
-from truespan.upkeep.remove import Remover
+from truespan.maintenance.delete import Receipt, Remover
+from truespan.types.job import JobState
+from truespan.types.scope import Authority, Scope, Verb, World
 
 
-def remover(parts: Parts) -> Remover:
+def remover(parts: Components) -> Remover:
     """Return who deletes with these parts."""
     return Remover(
         parts.store, parts.index, parts.assets, parts.clock, parts.remains, parts.uploads
     )
 
 
-def delete_world(parts: Parts, authority: Authority, world: World, *, erase: bool) -> Receipt:
+def delete_world(parts: Components, authority: Authority, world: World, *, erase: bool) -> Receipt:
     """Delete a world, unless somebody works at it.
 
     Raises:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from truespan.engine.given_up import give_up
-from truespan.engine.parts import Parts
-from truespan.model.job import Job, JobOrder, JobState, Urgency
-from truespan.model.scope import Scope
+from truespan.engine.parts import Components
+from truespan.types.job import Job, JobOrder, JobState, Urgency
+from truespan.types.scope import Scope
 
 
-def to_be_ordered(parts: Parts, scope: Scope, job: Job) -> list[str]:
+def to_be_ordered(parts: Components, scope: Scope, job: Job) -> list[str]:
     """Return for what there has to be an order so that a job ends: it, or its open shares."""
     if not job.shares:
         return [job.id]
@@ -17,14 +17,14 @@ def to_be_ordered(parts: Parts, scope: Scope, job: Job) -> list[str]:
     ]
 
 
-def order_shares(parts: Parts, scope: Scope, job: str) -> None:
+def order_shares(parts: Components, scope: Scope, job: str) -> None:
     """Give the orders for all shares of a job that are not over; twice is as good as once."""
     for share in parts.store.shares(scope, job):
         if not share.state.is_over:
             parts.queue.submit(JobOrder(scope.world, share.id, Urgency.SHARE))
 
 
-def settle(parts: Parts, scope: Scope, job: str) -> None:
+def settle(parts: Components, scope: Scope, job: str) -> None:
     """See whether a job that is spread is over, or has to be closed, and do what follows.
 
     Everybody does this who has done with a share, however that was. What somebody left undone who

@@ -10,17 +10,15 @@ from typing import Any, TypeVar
 from truespan.engine.held import HeldWorld
 from truespan.engine.removal import remover
 from truespan.engine.uploads import remove_uploads
-from truespan.errors import (
-    ChunkNotFound,
-    DocumentNotFound,
-    ImageNotFound,
-    WorldNotFound,
-)
-from truespan.model.chunk import ChunkRecord
-from truespan.model.document import AuditEntry, Document, OutlineEntry, WorldStatus
-from truespan.model.figure import ImageFile
-from truespan.model.ids import ChunkId
-from truespan.model.page import (
+from truespan.errors import ChunkNotFound, DocumentNotFound, ImageNotFound, WorldNotFound
+from truespan.maintenance.delete import Receipt
+from truespan.retrieval.pages import pages_in_force
+from truespan.retrieval.snapshot import with_stable_snapshot
+from truespan.types.chunk import ChunkRecord
+from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
+from truespan.types.figure import ImageFile
+from truespan.types.ids import ChunkId
+from truespan.types.reading import (
     PAGE_SENTENCES,
     InForce,
     PageRequest,
@@ -28,10 +26,7 @@ from truespan.model.page import (
     StoredImage,
     wanted_image,
 )
-from truespan.model.scope import Scope, Verb
-from truespan.query.page import pages_in_force
-from truespan.query.settle import in_one_state
-from truespan.upkeep.receipt import Receipt
+from truespan.types.scope import Scope, Verb
 
 T = TypeVar("T")
 
@@ -134,7 +129,7 @@ class ShelvedWorld(HeldWorld):
         """Return what an attempt gives that no change of the world has cut in two."""
         self._readable()
         store = self._parts.store
-        return in_one_state(store, self._authority, self._record(), lambda _: attempt())
+        return with_stable_snapshot(store, self._authority, self._record(), lambda _: attempt())
 
     def outline(self, reference: str) -> list[OutlineEntry]:
         """Return where the chapters and sections of a document begin."""

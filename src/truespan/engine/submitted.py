@@ -18,10 +18,9 @@ from truespan.engine.upkeep_orders import (
 )
 from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed
 from truespan.ingest.command import IngestRequest
-from truespan.model.job import Job, JobOrder
-from truespan.model.scope import Scope
-from truespan.model.source import Declared
-from truespan.model.upload import Upload, checked_uploads
+from truespan.types.job import Job, JobOrder
+from truespan.types.scope import Scope
+from truespan.types.source import Declared, Upload, checked_uploads
 
 
 class SubmittedWorld(FilledWorld):

@@ -7,11 +7,11 @@ import math
 import unicodedata
 from collections.abc import Iterable
 
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.errors import InvalidSettings, NotAllowed, TokenNotFound, Unauthorized, WorldNotFound
-from truespan.model.ids import WorldId
-from truespan.model.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
-from truespan.model.token import (
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
+from truespan.types.token import (
     ID_BYTES,
     SECRET_BYTES,
     Principal,
@@ -30,7 +30,7 @@ _VERBS = ", ".join(Verb)
 class Tokens:
     """The tokens of a library. They are for its owner alone."""
 
-    def __init__(self, parts: Parts, authority: Authority) -> None:
+    def __init__(self, parts: Components, authority: Authority) -> None:
         self._parts = parts
         self._authority = authority
 
@@ -112,7 +112,7 @@ class Tokens:
         return record.id
 
 
-def authenticated(parts: Parts, within: Authority, text: object) -> Principal:
+def authenticated(parts: Components, within: Authority, text: object) -> Principal:
     """Return the holder of a token, and what it may do within an authority.
 
     Raises:

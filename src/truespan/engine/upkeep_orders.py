@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from truespan.engine.generations import KIND as REINDEX
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.errors import TruespanError
-from truespan.model.job import Job, JobOrder, JobState, Urgency
-from truespan.model.names import Request
-from truespan.model.scope import OWNER, Scope
-from truespan.upkeep.repair import watched_repairs
+from truespan.maintenance.repair import watched_repairs
+from truespan.types.job import Job, JobOrder, JobState, Urgency
+from truespan.types.scope import OWNER, Scope
+from truespan.types.telemetry import Request
 
 REPAIR = "repair"
 DOCTOR = "doctor"
@@ -36,7 +36,7 @@ def urgency_of(kind: str) -> Urgency:
 
 
 def order_upkeep(
-    parts: Parts, scope: Scope, kind: str, request: str = "{}", *, since: float | None = None
+    parts: Components, scope: Scope, kind: str, request: str = "{}", *, since: float | None = None
 ) -> Job:
     """Have upkeep done in the background, unless a job for the same waits; return the job.
 
@@ -56,7 +56,7 @@ def doctor_request(*, apply: bool, embed_sample: int, self_test: bool) -> str:
     return json.dumps(asked, sort_keys=True)
 
 
-def repairing(parts: Parts) -> Callable[[Scope], object]:
+def repairing(parts: Components) -> Callable[[Scope], object]:
     """Return what is done, behind its back, about the flaws that a search has written down.
 
     Where there are workers one of them does it; who searched only gives the order.
@@ -72,7 +72,7 @@ def repairing(parts: Parts) -> Callable[[Scope], object]:
     return repair if parts.queue.holder is None else order
 
 
-def order_what_is_due(parts: Parts, scopes: Iterable[Scope]) -> None:
+def order_what_is_due(parts: Components, scopes: Iterable[Scope]) -> None:
     """Have repairs done whose order was never given, and the doctor look where it is time.
 
     Of several processes that do this at once, one gives each order.
@@ -89,7 +89,7 @@ def order_what_is_due(parts: Parts, scopes: Iterable[Scope]) -> None:
             _log.warning("Upkeep of a world was not ordered: %s.", error.code)
 
 
-def _awaits_repair(parts: Parts, scope: Scope) -> bool:
+def _awaits_repair(parts: Components, scope: Scope) -> bool:
     """Say whether a search of any generation has found something that is not mended."""
     return any(
         parts.store.repairs(replace(scope, generation=kept.generation))
@@ -97,7 +97,7 @@ def _awaits_repair(parts: Parts, scope: Scope) -> bool:
     )
 
 
-def _order_doctor(parts: Parts, scope: Scope, since: float) -> bool:
+def _order_doctor(parts: Components, scope: Scope, since: float) -> bool:
     request = doctor_request(apply=False, embed_sample=0, self_test=False)
     job = order_upkeep(parts, scope, DOCTOR, request, since=since)
     return job.state is JobState.QUEUED

@@ -8,14 +8,14 @@ from truespan.engine.checkup import Checkup
 from truespan.engine.removal import remover
 from truespan.engine.upkeep_orders import DOCTOR
 from truespan.engine.world import World
-from truespan.ingest.journal import JobJournal
-from truespan.model.job import Job, Phase
-from truespan.ports import Course
-from truespan.upkeep.doctor.told import last_line, plan_lines, treatment_lines
-from truespan.upkeep.repair import RepairReport
+from truespan.ingest.job_log import JobJournal
+from truespan.maintenance.doctor.apply import last_line, plan_lines, treatment_lines
+from truespan.maintenance.repair import RepairReport
+from truespan.observer import RequestTrace
+from truespan.types.job import Job, Phase
 
 
-def do_upkeep(world: World, job: Job, journal: JobJournal, course: Course) -> None:
+def do_upkeep(world: World, job: Job, journal: JobJournal, course: RequestTrace) -> None:
     """Do what a job of upkeep says that somebody begins with now."""
     if job.kind == DOCTOR:
         _examine(world, job, journal)
@@ -23,7 +23,7 @@ def do_upkeep(world: World, job: Job, journal: JobJournal, course: Course) -> No
         _repair(world, journal, course)
 
 
-def _repair(world: World, journal: JobJournal, course: Course) -> None:
+def _repair(world: World, journal: JobJournal, course: RequestTrace) -> None:
     journal.enter(Phase.EMBEDDING)
     report = world._repaired_all(journal.progress, course)
     journal.line("info", _sentence(report))

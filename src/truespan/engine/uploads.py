@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from truespan.engine.parts import Parts
-from truespan.model.erasure import NO_FILES, RemovedFiles
-from truespan.model.job import Job, JobState
-from truespan.model.scope import OWNER, Scope
+from truespan.engine.parts import Components
+from truespan.types.job import Job, JobState
+from truespan.types.maintenance import NO_FILES, RemovedFiles
+from truespan.types.scope import OWNER, Scope
 
 _SETTLED = (JobState.DONE, JobState.CANCELLED)
 _AT_WORK = (JobState.QUEUED, JobState.RUNNING)
@@ -18,14 +18,14 @@ def batch_of(job: Job) -> str | None:
     return json.loads(job.request).get("uploads")
 
 
-def let_go(parts: Parts, scope: Scope, job: Job) -> None:
+def let_go(parts: Components, scope: Scope, job: Job) -> None:
     """Remove the uploads of a job that needs them no longer."""
     batch = batch_of(job)
     if batch is not None and parts.uploads is not None:
         parts.uploads.discard(scope.world, batch)
 
 
-def remove_uploads(parts: Parts, scope: Scope, doc_id: str) -> RemovedFiles:
+def remove_uploads(parts: Components, scope: Scope, doc_id: str) -> RemovedFiles:
     """Remove what jobs that stopped would have made a document of.
 
     One that waits or runs keeps its upload: that came to replace the document.
@@ -37,7 +37,7 @@ def remove_uploads(parts: Parts, scope: Scope, doc_id: str) -> RemovedFiles:
     )
 
 
-def sweep_uploads(parts: Parts, scope: Scope) -> None:
+def sweep_uploads(parts: Components, scope: Scope) -> None:
     """Remove what no job needs any more: its process was killed, or the job was forgotten."""
     if parts.uploads is not None:
         parts.uploads.sweep(
@@ -45,7 +45,7 @@ def sweep_uploads(parts: Parts, scope: Scope) -> None:
         )
 
 
-def sweep_worlds(parts: Parts) -> None:
+def sweep_worlds(parts: Components) -> None:
     """Remove the uploads of worlds that are gone."""
     if parts.uploads is None:
         return
@@ -57,7 +57,7 @@ def sweep_worlds(parts: Parts) -> None:
             parts.uploads.remove_all(world)
 
 
-def _is_named(parts: Parts, scope: Scope, batch: str, *, at_work: bool) -> bool:
+def _is_named(parts: Components, scope: Scope, batch: str, *, at_work: bool) -> bool:
     """Say whether a job needs a batch; with `at_work`, one that waits or runs."""
     return any(
         batch_of(job) == batch

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from truespan.engine.generations import KIND as REINDEX
 from truespan.engine.given_up import give_up, give_up_cancelled
 from truespan.engine.held import Repairs
-from truespan.engine.intake import Turn
+from truespan.engine.intake import WorkOutcome
 from truespan.engine.jobs import Jobs
-from truespan.engine.parts import Parts
+from truespan.engine.parts import Components
 from truespan.engine.removal import remover
 from truespan.engine.shares import order_shares, settle
 from truespan.engine.upkeep_orders import DOCTOR, REPAIR, UPKEEP, urgency_of
@@ -19,13 +19,13 @@ from truespan.engine.upkeep_work import do_upkeep
 from truespan.engine.uploads import let_go, sweep_uploads, sweep_worlds
 from truespan.engine.world import World
 from truespan.errors import Cancelled, Interrupted, TruespanError, WorldNotFound
-from truespan.ingest.carry import Proof
-from truespan.ingest.journal import JobJournal, journaled
-from truespan.model.job import Job, JobOrder, JobState, Outcome
-from truespan.model.names import Request
-from truespan.model.scope import OWNER, Scope
-from truespan.ports import Course
-from truespan.ports.jobs import unheard
+from truespan.ingest.indexing import ProviderCheck
+from truespan.ingest.job_log import JobJournal, journaled
+from truespan.observer import RequestTrace
+from truespan.protocols import unheard
+from truespan.types.job import Job, JobOrder, JobState, Outcome
+from truespan.types.scope import OWNER, Scope
+from truespan.types.telemetry import Request
 
 _REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.DOCTOR}
 """What jobs are to whoever watches, other than ingestion."""
@@ -37,12 +37,12 @@ _PROVED_JOBS = 8
 class LibraryWorker:
     """Does the jobs of a library. Whether they may be done was decided when they were submitted."""
 
-    def __init__(self, parts: Parts, repairs: Repairs) -> None:
+    def __init__(self, parts: Components, repairs: Repairs) -> None:
         self._parts = parts
         self._repairs = repairs
         self._lock = threading.Lock()
         self._current: set[str] = set()
-        self._proofs: dict[str, dict[int, Proof]] = {}
+        self._proofs: dict[str, dict[int, ProviderCheck]] = {}
 
     def run(
         self,
@@ -114,11 +114,11 @@ class LibraryWorker:
             return self._after(turn, scope, job)
         return Outcome.OVER
 
-    def _after(self, turn: Turn, scope: Scope, job: Job) -> Outcome:
+    def _after(self, turn: WorkOutcome, scope: Scope, job: Job) -> Outcome:
         """See to what follows from a turn that went well."""
-        if turn is Turn.TAKEN:
+        if turn is WorkOutcome.TAKEN:
             return self._requeued(scope, job, Outcome.LATER)
-        if turn is Turn.SPREAD:
+        if turn is WorkOutcome.SPREAD:
             order_shares(self._parts, scope, job.id)
         elif job.parent is None:
             let_go(self._parts, scope, job)
@@ -126,7 +126,7 @@ class LibraryWorker:
             remover(self._parts).catch_up(urgent=True)
         return Outcome.OVER
 
-    def _proofs_of(self, job: Job) -> dict[int, Proof]:
+    def _proofs_of(self, job: Job) -> dict[int, ProviderCheck]:
         """Return what this process has seen of providers for a job and all its shares."""
         with self._lock:
             proofs = self._proofs.pop(job.parent or job.id, {})
@@ -172,7 +172,7 @@ class LibraryWorker:
             self._parts.store.interrupt_job(scope, order.job, self._parts.processes.own())
 
 
-def resume_waiting(parts: Parts, scopes: list[Scope]) -> list[Job]:
+def resume_waiting(parts: Components, scopes: list[Scope]) -> list[Job]:
     """Queue what was submitted in the background by processes that are gone; return the jobs.
 
     Of several processes that do this at once, only one takes each job.
@@ -200,7 +200,7 @@ def resume_waiting(parts: Parts, scopes: list[Scope]) -> list[Job]:
     return taken
 
 
-def _taken_up(parts: Parts, scope: Scope, seen: Job) -> Job | None:
+def _taken_up(parts: Components, scope: Scope, seen: Job) -> Job | None:
     """Queue a job again, unless another process was faster or it takes its process with it."""
     jobs = Jobs(parts, scope)
     try:
@@ -216,7 +216,7 @@ def _taken_up(parts: Parts, scope: Scope, seen: Job) -> Job | None:
     return jobs.get(job.id)
 
 
-def _taken_from_another(parts: Parts, scope: Scope, job: Job) -> bool:
+def _taken_from_another(parts: Components, scope: Scope, job: Job) -> bool:
     """Queue a job again that somebody had who lost the order for it; False if it is to be left.
 
     One that is not gone after all hears of it when it next writes down how far it came.
@@ -238,14 +238,18 @@ def order_for(scope: Scope, job: Job) -> JobOrder:
 
 
 def _work(
-    world: World, job: Job, journal: JobJournal, course: Course, proofs: dict[int, Proof]
-) -> Turn:
+    world: World,
+    job: Job,
+    journal: JobJournal,
+    course: RequestTrace,
+    proofs: dict[int, ProviderCheck],
+) -> WorkOutcome:
     if job.kind == REINDEX:
         world.generations._work(job, journal, course)
-        return Turn.DONE
+        return WorkOutcome.DONE
     if job.kind in UPKEEP:
         do_upkeep(world, job, journal, course)
-        return Turn.DONE
+        return WorkOutcome.DONE
     return world._intake(world._writing_scope()).work(job, journal, course, proofs)
 
 

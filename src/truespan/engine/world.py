@@ -10,24 +10,22 @@ from truespan.engine.answering import AnsweringWorld
 from truespan.engine.reader import Reader
 from truespan.engine.shelved import ShelvedWorld
 from truespan.engine.submitted import SubmittedWorld
-from truespan.errors import (
-    InvalidSettings,
-)
-from truespan.ingest.parts import parts as split_parts
-from truespan.ingest.report import Progress
-from truespan.model.bundle import ContextBundle, Reason, SearchResult
-from truespan.model.ids import ChunkId
-from truespan.model.names import Request
-from truespan.model.request import (
+from truespan.errors import InvalidSettings
+from truespan.ingest.job_log import Progress
+from truespan.ingest.sentences import parts as split_parts
+from truespan.observer import Observer, RequestTrace, joined
+from truespan.retrieval.retrieve import Retriever
+from truespan.retrieval.search import Searcher
+from truespan.types.bundle import ContextBundle, Reason, SearchResult
+from truespan.types.ids import ChunkId
+from truespan.types.request import (
     DEFAULT_FLOOR,
     DEFAULT_TOP_K,
     RETRIEVAL_TOP_K,
     RetrievalRequest,
     SearchRequest,
 )
-from truespan.ports import Course, Watch, joined
-from truespan.query.retrieve import Retriever
-from truespan.query.search import Searcher
+from truespan.types.telemetry import Request
 
 OnProgress = Callable[[Progress], None]
 
@@ -126,7 +124,7 @@ class World(AnsweringWorld, SubmittedWorld, ShelvedWorld):
             raise InvalidSettings("A reader needs a name of 1 to 200 characters.")
         return Reader(self, self._parts, self._repairs.submit, name.strip())
 
-    def watched(self, watch: Watch) -> World:
+    def watched(self, watch: Observer) -> World:
         """Return this world so that `watch`, too, hears of what is asked of it.
 
         Nothing that is returned depends on that: what a watch raises is dropped.
@@ -134,7 +132,7 @@ class World(AnsweringWorld, SubmittedWorld, ShelvedWorld):
         parts = replace(self._parts, watch=joined(self._parts.watch, watch))
         return World(parts, self._authority, self._repairs, self.id, self.aim)
 
-    def _retriever(self, course: Course) -> Retriever:
+    def _retriever(self, course: RequestTrace) -> Retriever:
         parts = self._parts
         return Retriever(
             parts.store,

@@ -7,19 +7,60 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from truespan.ingest.carry import Carrier, Tools
-from truespan.ingest.embed.prices import estimate
-from truespan.ingest.journal import Journal
+from truespan.ingest.indexing import Indexer, Tools
+from truespan.ingest.job_log import IngestReport, Journal
 from truespan.ingest.manifest import parse_manifest
-from truespan.ingest.plan import DryRun, plan_run, to_remove
-from truespan.ingest.report import IngestReport
-from truespan.ingest.run import Ingestion, Intake, Preparer
-from truespan.ingest.shares import read_declared
-from truespan.model.document import Document
-from truespan.model.found import Found
-from truespan.model.job import DocumentState, JobDocument, Phase
-from truespan.model.scope import Scope
-from truespan.model.source import Declared, Source
+from truespan.ingest.pipeline import Ingestion, Intake, Preparer
+from truespan.ingest.plan import DryRun, estimate, plan_run, to_remove
+from truespan.types.document import Document
+from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
+from truespan.types.scope import Scope
+from truespan.types.source import Declared, DocumentKind, Found, Source
+
+MOST_DOCUMENTS = 16
+MOST_BYTES = 4 << 20
+"""A share holds no more than this, or one document: each flushes the index at least once, which is
+dear, but whoever dies leaves the whole share to another."""
+LEAST_SHARES = 8
+"""A run of fewer documents is cut finer, so that there is something to do for several workers."""
+
+
+def split(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
+    """Cut sources into runs, in their order; a large one is alone."""
+    most = min(max(len(sources) // LEAST_SHARES, 1), MOST_DOCUMENTS)
+    shares: list[list[Source]] = []
+    size = 0
+    for source in sources:
+        if not shares or len(shares[-1]) >= most or size + source.size > MOST_BYTES:
+            shares.append([])
+            size = 0
+        shares[-1].append(source)
+        size += source.size
+    return [tuple(share) for share in shares]
+
+
+def share_of(sources: Sequence[Source]) -> JobShare:
+    """Return a share as it is written down."""
+    request = json.dumps({"sources": [asdict(source) for source in sources]}, sort_keys=True)
+    # What is empty has to be read as well: no share is for nothing.
+    size = sum(max(source.size, 1) for source in sources)
+    return JobShare(request, len(sources), size)
+
+
+def read_share(stored: str) -> tuple[Source, ...]:
+    """Return the sources of a share that `share_of` spelled."""
+    found: dict[str, Any] = json.loads(stored)
+    return tuple(
+        Source(**{**fields, "declared": read_declared(fields["declared"])})
+        for fields in found["sources"]
+    )
+
+
+def read_declared(said: dict[str, Any]) -> Declared:
+    """Return what was declared of documents, as JSON has it."""
+    kind = DocumentKind(said["kind"]) if said["kind"] else None
+    tags = None if said["tags"] is None else tuple(said["tags"])
+    return Declared(**{**said, "kind": kind, "tags": tags})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +155,7 @@ class IngestCommand:
 
     def carry(self, sources: Sequence[Source], journal: Journal) -> IngestReport:
         """Carry in sources, all that a request names or a share of them."""
-        carrier = Carrier(self._tools, self._scope)
+        carrier = Indexer(self._tools, self._scope)
         return Ingestion(self._intake, carrier, self._scope, journal).run(sources)
 
     def check(self, request: IngestRequest, found: Found) -> None:
@@ -151,7 +192,7 @@ class IngestCommand:
             remove_document(self._intake, self._scope, document)
             state = DocumentState.REMOVED
             journal.document(JobDocument(document.doc_id, document.name, state))
-        Carrier(self._tools, self._scope).clear_retired()
+        Indexer(self._tools, self._scope).clear_retired()
 
 
 def remove_document(intake: Intake, scope: Scope, document: Document) -> None:

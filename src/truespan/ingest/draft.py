@@ -2,30 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
 
-from truespan.errors import SourceEmpty
-from truespan.ingest.assemble import Marker, assemble
-from truespan.ingest.cut import cut
-from truespan.ingest.dedupe import first_of_equals
+from truespan.errors import InvalidSettings, SourceEmpty
+from truespan.ingest.canonical import Marker, assemble
+from truespan.ingest.chunking import cut
+from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks, summary_of
-from truespan.ingest.language import detect_language, normal_language
-from truespan.ingest.prepare import Preparation
-from truespan.ingest.sanitize import Mode, Sanitizer
-from truespan.ingest.sentences import split_sentences
-from truespan.model.chunk import CutChunk
-from truespan.model.document import AuditEntry, Draft, MeasuredSentence
-from truespan.model.figure import FigureFlags, FigureRecord, figure_id_of, marker
-from truespan.model.ids import hash_text
-from truespan.model.names import Stage
-from truespan.model.profile import ChunkingProfile
-from truespan.model.source import Declared, DocumentKind, Source
-from truespan.model.text import CanonicalText, Loaded, Sentence, Span, TokenMap
-from truespan.ports import UNWATCHED, Course, TokenCounter
+from truespan.ingest.language import detect_language, detector, normal_language
+from truespan.ingest.sentences import segmenter, split_sentences
+from truespan.observer import NULL_OBSERVER, RequestTrace
+from truespan.parsing import LOADER_VERSION
+from truespan.parsing.clean import CLEANING_VERSION
+from truespan.protocols import TokenCounter
+from truespan.sanitize.findings import Mode
+from truespan.sanitize.sanitizer import Sanitizer
+from truespan.types.chunk import NewChunk
+from truespan.types.document import AuditEntry, Draft, MeasuredSentence
+from truespan.types.figure import FigureFlags, FigureRecord, figure_id_of, marker
+from truespan.types.ids import TextHash, hash_text
+from truespan.types.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
+from truespan.types.source import Declared, DocumentKind, Source
+from truespan.types.telemetry import Stage
+from truespan.types.text import CanonicalText, Loaded, Sentence, Span, TokenMap
+
+_NOT_WORDS = re.compile(r"\W+")
+
+
+def dedupe_hash(text: str) -> TextHash:
+    """Return a hash that texts share which differ in case, punctuation and white space alone."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    # A row of signs has no words to be told by.
+    return hash_text(_NOT_WORDS.sub(" ", folded).strip() or folded.strip())
+
+
+def first_of_equals(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
+    """Keep the first of chunks with one hash, and number what is left without a gap.
+
+    Whether a chunk stays is decided by what stands before it, so a reader's chunks are the same
+    whatever follows.
+    """
+    seen: set[TextHash] = set()
+    kept: list[NewChunk] = []
+    for chunk in chunks:
+        found = dedupe_hash(chunk.text)
+        if found in seen:
+            continue
+        seen.add(found)
+        chunk.index, chunk.dedupe_hash = len(kept), found
+        kept.append(chunk)
+    return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What is done to sources beside what their callers declare."""
+
+    figures: FigureFlags = field(default_factory=FigureFlags)
+    sanitizer: Sanitizer = field(default_factory=Sanitizer)
+    chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
+    on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
+
+    def chunking_for(self, declared: Declared) -> ChunkingProfile:
+        """Return the chunking profile that is named, or the default for the kind of document."""
+        if declared.chunking is None:
+            return SENTENCES if declared.kind is DocumentKind.BOOK else WINDOW
+        return self.chunking_named(declared.chunking)
+
+    def chunking_named(self, name: str) -> ChunkingProfile:
+        """Return the chunking profile of this name.
+
+        Raises:
+            InvalidSettings: there is none.
+        """
+        try:
+            return self.chunkings[name]
+        except KeyError:
+            raise InvalidSettings(
+                f"There is no chunking profile {name!r}.",
+                advice=f"Choose one of {', '.join(self.chunkings)}.",
+            ) from None
+
+    def recipe(self, declared: Declared, counter: TokenCounter, *, pictures: bool = True) -> str:
+        """Return a digest of all that is done to a source's bytes; `pictures` may be among them.
+
+        The same bytes under the same recipe give the same revision: there is nothing to do again.
+        How much the model reads is not part of it: that belongs to a generation, not a revision.
+        """
+        steps = {
+            "cleaning": CLEANING_VERSION,
+            "loader": LOADER_VERSION,
+            "segmenter": segmenter(),
+            "chunking": asdict(self.chunking_for(declared)),
+            "counter": counter.name,
+            "kind": declared.kind or DocumentKind.DOCUMENT,
+            "title": declared.title,
+            "figures": self._figure_steps() if pictures else [],
+            # The mode as well: a library that begins to count has to look at everything once.
+            "sanitizer": [self.sanitizer.mode, self.sanitizer.digest],
+            "on_token_limit": self.on_token_limit,
+            # It decides where sentences end, unless somebody says what the language is.
+            "language": None if declared.language else detector(),
+        }
+        return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
+
+    def _figure_steps(self) -> list[bool]:
+        flags = self.figures
+        return [flags.extract_images, flags.placeholders, flags.chunks]
+
 
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
@@ -49,7 +141,7 @@ def draft(
     counter: TokenCounter,
     input_limit: int,
     cut_as: ChunkingProfile | None = None,
-    course: Course = UNWATCHED,
+    course: RequestTrace = NULL_OBSERVER,
 ) -> Draft:
     """Make a revision of a source.
 
@@ -119,7 +211,7 @@ def _sanitized(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[Audi
     if sanitizer.mode is Mode.OFF:
         return loaded, ()
     # Imported here: its rules take time to load, and most libraries have it off.
-    from truespan.ingest.sanitize.document import sanitized_loaded
+    from truespan.sanitize.sanitizer import sanitized_loaded
 
     kept, counts = sanitized_loaded(loaded, sanitizer)
     redacted = sanitizer.mode is Mode.ON
@@ -217,7 +309,7 @@ def text_chunks(
     tokens: TokenMap,
     chunking: ChunkingProfile,
     input_limit: int,
-) -> tuple[CutChunk, ...]:
+) -> tuple[NewChunk, ...]:
     """Cut a text into the chunks that a profile makes of it."""
     spans = cut(canonical, sentences, tokens, chunking, input_limit)
     chunks = chunks_of(canonical, sentences, tokens, spans)
@@ -229,12 +321,12 @@ def chunks_of(
     sentences: Sequence[Sentence],
     tokens: TokenMap,
     spans: Sequence[Span],
-) -> tuple[CutChunk, ...]:
+) -> tuple[NewChunk, ...]:
     """Turn spans into chunks. Both starts and ends of spans grow, so two cursors walk along."""
     text = canonical.text
     starts = [sentence.start for sentence in sentences]
     ends = [sentence.end for sentence in sentences]
-    chunks: list[CutChunk] = []
+    chunks: list[NewChunk] = []
     first = past = 0
     for index, span in enumerate(spans):
         start, end = span.start, span.end
@@ -245,7 +337,7 @@ def chunks_of(
         content = text[start:end]
         place = canonical.place_at(start)
         chunks.append(
-            CutChunk(
+            NewChunk(
                 index=index,
                 start=start,
                 end=end,

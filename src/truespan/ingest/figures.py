@@ -12,12 +12,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from truespan.ingest.clean import clean
-from truespan.model.chunk import ChunkKind, CutChunk, FigureMark
-from truespan.model.figure import FigureRecord, ParentChunk, figure_id_of, image_name
-from truespan.model.ids import hash_text
-from truespan.model.text import CanonicalText, FigureSpot, Image, Sentence
-from truespan.ports import TokenCounter
+from truespan.parsing.clean import clean
+from truespan.protocols import TokenCounter
+from truespan.types.chunk import ChunkKind, FigureMark, NewChunk
+from truespan.types.figure import FigureRecord, ParentChunk, figure_id_of, image_name
+from truespan.types.ids import hash_text
+from truespan.types.text import CanonicalText, FigureSpot, Image, Sentence
 
 _LONGEST_PART = 600
 """Characters of each part of a description; captions are shorter, and context need not be long."""
@@ -28,7 +28,7 @@ def describe_figures(
     doc_id: str,
     canonical: CanonicalText,
     sentences: Sequence[Sentence],
-    chunks: Sequence[CutChunk],
+    chunks: Sequence[NewChunk],
     images: Sequence[Image],
     fits: Callable[[str], bool],
 ) -> tuple[FigureRecord, ...]:
@@ -51,7 +51,7 @@ def figure_chunks(
     canonical: CanonicalText,
     counter: TokenCounter,
     first_index: int,
-) -> tuple[CutChunk, ...]:
+) -> tuple[NewChunk, ...]:
     """Return a chunk for each record. They follow the text chunks, whose numbers stay theirs."""
     return tuple(
         _chunk(record, canonical, counter, first_index + place)
@@ -74,13 +74,13 @@ def _chunk(
     canonical: CanonicalText,
     counter: TokenCounter,
     index: int,
-) -> CutChunk:
+) -> NewChunk:
     spot = canonical.figures[record.number - 1]
     # Between two blocks it belongs to what stands before it.
     here = max(spot.offset - 1, 0) if spot.offset == spot.follows else spot.offset
     place = canonical.place_at(here)
     text = record.description
-    return CutChunk(
+    return NewChunk(
         index=index,
         start=record.offset,
         end=record.offset,
@@ -116,7 +116,7 @@ class _Around:
 
     canonical: CanonicalText
     sentences: Sequence[Sentence]
-    chunks: Sequence[CutChunk]
+    chunks: Sequence[NewChunk]
     fits: Callable[[str], bool]
     starts: list[int] = field(init=False)
     captions: set[int] = field(init=False)
@@ -196,8 +196,8 @@ class _Around:
 
 
 def parent_of(
-    chunks: Sequence[CutChunk], before: Sentence, offset: int, *, between: bool
-) -> CutChunk | None:
+    chunks: Sequence[NewChunk], before: Sentence, offset: int, *, between: bool
+) -> NewChunk | None:
     """Return the first text chunk that holds a figure's place, or the sentence before it."""
     offsets = (before.end - 1, before.start, offset)
     for wanted in offsets if between else (offset, *offsets):
@@ -206,16 +206,16 @@ def parent_of(
     return None
 
 
-def _holding(chunks: Sequence[CutChunk], offset: int) -> list[CutChunk]:
+def _holding(chunks: Sequence[NewChunk], offset: int) -> list[NewChunk]:
     found = bisect_right(chunks, offset, key=lambda chunk: chunk.start) - 1
-    holding: list[CutChunk] = []
+    holding: list[NewChunk] = []
     while found >= 0 and chunks[found].end > offset:
         holding.insert(0, chunks[found])
         found -= 1
     return holding
 
 
-def as_parent(chunk: CutChunk | None) -> ParentChunk | None:
+def as_parent(chunk: NewChunk | None) -> ParentChunk | None:
     """Return what a figure's id is made from of the chunk it stands in."""
     if chunk is None:
         return None

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from truespan.model.document import Derivable, OutlineEntry
+from truespan.types.document import Derivable, OutlineEntry
 
 MOST_KEYWORDS = 12
 MOST_OUTLINE = 500

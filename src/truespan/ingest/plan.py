@@ -8,12 +8,76 @@ from enum import StrEnum
 from pathlib import PurePath
 
 from truespan.errors import InvalidSettings, SourceRefused
-from truespan.ingest.embed.prices import Estimate
-from truespan.ingest.path_pattern import PathPattern, parts_of
-from truespan.model.document import Document, Draft
-from truespan.model.found import Found, Root
-from truespan.model.ids import TextHash
-from truespan.model.source import Source
+from truespan.ingest.embed import room_for_texts
+from truespan.ingest.manifest import PathPattern, parts_of
+from truespan.protocols import EmbeddingLimits
+from truespan.types.document import Document, Draft
+from truespan.types.ids import TextHash
+from truespan.types.profile import EmbeddingProfile
+from truespan.types.source import Found, Root, Source
+
+LOOKED_UP = "2026-11"
+PRICES: dict[str, dict[str, float]] = {
+    "openai": {
+        "text-embedding-3-small": 0.02,
+        "text-embedding-3-large": 0.13,
+        "text-embedding-ada-002": 0.10,
+    },
+    "google": {"gemini-embedding-001": 0.15, "gemini-embedding-2": 0.20},
+}
+"""US dollars for a million tokens, by provider and model."""
+FREE = frozenset({"local", "fastembed", "ollama"})
+"""Providers that run on the operator's own machines, whatever the model."""
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run would ask of a provider. `cost` is in US dollars; None when nobody knows."""
+
+    requests: int
+    tokens: int
+    cost: float | None
+
+
+def price_of(profile: EmbeddingProfile) -> float | None:
+    """Return the price of a million tokens in US dollars; None when it is not known."""
+    if profile.provider in FREE:
+        return 0.0
+    return PRICES.get(profile.provider, {}).get(profile.model)
+
+
+def estimate(
+    profile: EmbeddingProfile,
+    tokens: int,
+    items: int,
+    limits: EmbeddingLimits,
+    *,
+    price: float | None = None,
+) -> Estimate:
+    """Return what embedding so many texts of so many tokens together would ask of a provider.
+
+    `limits` are the embedder's own, tightened by the operator's. `price` is the operator's word for
+    a million tokens. The requests that prove order and learn the model are too few to count.
+    """
+    by_items = -(-items // max(room_for_texts(limits), 1))
+    by_tokens = -(-tokens // limits.tokens)
+    known = price_of(profile) if price is None else price
+    cost = None if known is None else tokens / _MILLION * known
+    return Estimate(max(by_items, by_tokens) if items else 0, tokens, cost)
+
+
+def elsewhere(tokens: int, items: int) -> dict[str, Estimate]:
+    """Return what the same work would ask of every model in the table, at the usual limits."""
+    limits = EmbeddingLimits()
+    by_requests = -(-items // max(room_for_texts(limits), 1)) if items else 0
+    requests = max(by_requests, -(-tokens // limits.tokens))
+    return {
+        f"{provider}/{model}": Estimate(requests, tokens, tokens / _MILLION * price)
+        for provider, models in PRICES.items()
+        for model, price in models.items()
+    }
+
 
 # What a sync would remove
 
@@ -123,7 +187,7 @@ def _refuse_empty(areas: Iterable[_Area], gone: Collection[Document]) -> None:
 # What a run would do
 
 
-class Fate(StrEnum):
+class DocumentOutcome(StrEnum):
     """What would become of a source."""
 
     NEW = "new"
@@ -140,7 +204,7 @@ class PlannedDocument:
 
     name: str
     doc_id: str
-    fate: Fate
+    fate: DocumentOutcome
     chunks: int = 0
     tokens: int = 0
     to_embed: int = 0
@@ -179,7 +243,7 @@ class DryRun:
         """Return how many tokens these chunks have."""
         return sum(row.tokens for row in self.rows)
 
-    def count(self, fate: Fate) -> int:
+    def count(self, fate: DocumentOutcome) -> int:
         """Return how many sources would have this fate."""
         return sum(row.fate is fate for row in self.rows)
 
@@ -233,17 +297,23 @@ class _Ledger:
             _, made = prepare(source, known)
         except SourceRefused as error:
             return PlannedDocument(
-                source.name, source.doc_id, Fate.FAILED, code=error.code, message=str(error)
+                source.name,
+                source.doc_id,
+                DocumentOutcome.FAILED,
+                code=error.code,
+                message=str(error),
             )
         if made is not None:
-            return self._drafted(made, Fate.NEW if known is None else Fate.CHANGED)
+            return self._drafted(
+                made, DocumentOutcome.NEW if known is None else DocumentOutcome.CHANGED
+            )
         left = 0 if known is None else known.chunks - known.embedded - known.skipped
         staged = known is not None and known.staged is not None
-        fate = Fate.RESUMED if left or staged else Fate.UNCHANGED
+        fate = DocumentOutcome.RESUMED if left or staged else DocumentOutcome.UNCHANGED
         self.texts += left
         return PlannedDocument(source.name, source.doc_id, fate, to_embed=left)
 
-    def _drafted(self, made: Draft, fate: Fate) -> PlannedDocument:
+    def _drafted(self, made: Draft, fate: DocumentOutcome) -> PlannedDocument:
         return PlannedDocument(
             name=made.name,
             doc_id=made.doc_id,

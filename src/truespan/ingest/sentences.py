@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 
-from truespan.model.text import CanonicalText, Sentence
+from truespan.ingest.chunking import cut
+from truespan.protocols import TokenCounter
+from truespan.types.profile import ChunkingProfile, Strategy
+from truespan.types.text import CanonicalText, Sentence
 
 _RULES = 1
 """Raised whenever this module would cut prose in another way with the same segmenter.
@@ -152,3 +155,16 @@ def _pieces(text: str, start: int, end: int, segment: _Segment) -> Iterator[str]
         # A sentence longer than the stretch needs a longer one.
         width = _STRETCH if settled else min(width * 2, _LONGEST)
     yield from segment(text[start:end])
+
+
+_WHOLE = ChunkingProfile("parts", Strategy.SENTENCES, size=1_000_000, overlap=0)
+
+
+def parts(text: str, counter: TokenCounter, limit: int) -> list[str]:
+    """Return a text in parts of whole sentences, each of at most `limit` tokens."""
+    stripped = text.strip()
+    if counter.count(stripped) <= limit:
+        return [stripped]
+    canonical = CanonicalText(stripped)
+    spans = cut(canonical, split_sentences(canonical), counter.measure(stripped), _WHOLE, limit)
+    return [stripped[span.start : span.end] for span in spans]

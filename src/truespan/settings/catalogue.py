@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from truespan.model.job import MOST_CRASHES
-from truespan.model.keys import ProviderKey
-from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile
-from truespan.model.words import FUSED_WEIGHT
+from truespan.types.job import MOST_CRASHES
+from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
+from truespan.types.token import ProviderKey
+from truespan.types.words import FUSED_WEIGHT
 
 MEBIBYTE = 1 << 20
 

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from truespan.errors import InvalidConfiguration
-from truespan.model.profile import STANDARD_CHUNKING, ChunkingProfile, OverlapMode, Strategy
 from truespan.settings.catalogue import (
     ADDRESSES,
     CHOICES,
@@ -23,6 +22,7 @@ from truespan.settings.catalogue import (
     SECRETS,
     SWITCHES,
 )
+from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, OverlapMode, Strategy
 
 _ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no", "")
 

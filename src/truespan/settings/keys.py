@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from truespan.errors import InvalidConfiguration
-from truespan.model.keys import ProviderKey, Secret
+from truespan.types.token import ProviderKey, Secret
 
 USUAL_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),

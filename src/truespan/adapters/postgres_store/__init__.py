@@ -47,8 +47,8 @@ from truespan.adapters.postgres_store.usage import PostgresUsage
 from truespan.adapters.postgres_store.words import PostgresWords
 from truespan.adapters.postgres_store.worlds import PostgresWorlds
 from truespan.errors import InvalidConfiguration, LibraryTooNew, StoreOutdated
-from truespan.model.keys import Secret
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.token import Secret
 
 
 class PostgresStore(

@@ -6,8 +6,8 @@ import psycopg
 
 from truespan.adapters.postgres_store.connection import Connections, again_on_conflict
 from truespan.errors import WorldNotFound
-from truespan.model.chunk import Vector
-from truespan.model.scope import Scope
+from truespan.types.chunk import Vector
+from truespan.types.scope import Scope
 
 _KEPT_SECONDS = 48 * 3600
 """Twice the longest use of an entry: older ones are dropped when a new one is written."""

@@ -7,9 +7,9 @@ import msgspec
 from truespan.adapters.postgres_store.connection import Connections, again_on_conflict, change
 from truespan.adapters.postgres_store.worlds import lock_world, touch_world
 from truespan.errors import StoreDamaged
-from truespan.model.calibrated import Calibration
-from truespan.model.scope import Scope
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.profile import Calibration
+from truespan.types.scope import Scope
 
 
 class PostgresCalibrations:

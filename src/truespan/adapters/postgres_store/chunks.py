@@ -25,7 +25,8 @@ from truespan.adapters.postgres_store.worlds import (
 )
 from truespan.adapters.stored_rows import figure_mark, pending_chunk, tags_of
 from truespan.errors import WorldNotFound
-from truespan.model.chunk import (
+from truespan.protocols import Clock
+from truespan.types.chunk import (
     ChunkKind,
     ChunkRecord,
     ChunkState,
@@ -33,11 +34,10 @@ from truespan.model.chunk import (
     PendingChunk,
     StoredChunk,
 )
-from truespan.model.document import RevisionRef
-from truespan.model.ids import ChunkId, TextHash, hash_bytes
-from truespan.model.scope import Scope
-from truespan.model.trail import Flaw, FlawKind, Repair
-from truespan.ports import Clock
+from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.scope import Scope
+from truespan.types.trust import FlawKind, Repair, VerificationFailure
 
 _PAGE = 512
 
@@ -206,7 +206,7 @@ class PostgresChunks:
             touch_world(session)
 
     @again_on_conflict
-    def record_flaws(self, scope: Scope, flaws: Sequence[Flaw]) -> None:
+    def record_flaws(self, scope: Scope, flaws: Sequence[VerificationFailure]) -> None:
         """Mark what retrieval found broken, and queue its repair, in one commit."""
         if self._are_recorded(scope, flaws):
             return
@@ -217,7 +217,7 @@ class PostgresChunks:
                 _record_flaw(session, scope, flaw, now)
             touch_world(session)
 
-    def _are_recorded(self, scope: Scope, flaws: Sequence[Flaw]) -> bool:
+    def _are_recorded(self, scope: Scope, flaws: Sequence[VerificationFailure]) -> bool:
         known = self._connections.query(
             scope.world,
             """SELECT chunk_id, kind, point_hash FROM repairs
@@ -236,7 +236,9 @@ class PostgresChunks:
             (scope.generation.number,),
         )
         return [
-            Repair(number, Flaw(FlawKind(kind), ChunkId(chunk), TextHash(point), row))
+            Repair(
+                number, VerificationFailure(FlawKind(kind), ChunkId(chunk), TextHash(point), row)
+            )
             for number, kind, chunk, point, row in rows
         ]
 
@@ -305,7 +307,7 @@ def _is_whole(row: Row) -> bool:
     return recorded is not None and (data is None or hash_bytes(data) == row[4])
 
 
-def _record_flaw(session: Session, scope: Scope, flaw: Flaw, now: float) -> None:
+def _record_flaw(session: Session, scope: Scope, flaw: VerificationFailure, now: float) -> None:
     if flaw.kind in (FlawKind.STALE, FlawKind.MISSING):
         _set_state(session, flaw.chunk_id, ChunkState.PENDING, flaw.kind.value)
     if flaw.kind is FlawKind.STALE:

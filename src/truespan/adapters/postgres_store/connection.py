@@ -24,7 +24,7 @@ from truespan.errors import (
     StoreDamaged,
     WorldNotFound,
 )
-from truespan.model.keys import Secret
+from truespan.types.token import Secret
 
 WORLD_ROLE: Final = "truespan_worlds"
 """Sees the tables of worlds, one world at a time, and nothing else."""

@@ -25,12 +25,12 @@ from truespan.adapters.postgres_store.staging import revision_key, stage, tally
 from truespan.adapters.postgres_store.statistics import growing
 from truespan.adapters.postgres_store.worlds import lock_world, require_world, touch_world
 from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
-from truespan.model.chunk import PendingChunk, Vector
-from truespan.model.document import Document, Draft, OutlineEntry, RevisionRef
-from truespan.model.ids import ChunkId, TextHash, hash_bytes
-from truespan.model.scope import Scope, Unlimited
-from truespan.model.source import DocumentKind
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.chunk import PendingChunk, Vector
+from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
+from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.scope import Scope, Unlimited
+from truespan.types.source import DocumentKind
 
 _LISTED: Final = """
     SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.tags,

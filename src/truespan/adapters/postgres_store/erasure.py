@@ -21,10 +21,10 @@ from truespan.adapters.postgres_store.erasure_queue import queue, queue_files
 from truespan.adapters.postgres_store.worlds import each_world, lock_world, require_world
 from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldNotFound
-from truespan.model.erasure import Erasure, ErasureKind, FileFate, Trace
-from truespan.model.ids import ChunkId, WorldId
-from truespan.model.scope import Authority, Scope, Verb
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.ids import ChunkId, WorldId
+from truespan.types.maintenance import Erasure, ErasureKind, FileFate, Trace
+from truespan.types.scope import Authority, Scope, Verb
 
 _ORDER = {kind: place for place, kind in enumerate(ErasureKind)}
 _TRACES = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from truespan.adapters.postgres_store.connection import Session, fetch
-from truespan.model.erasure import ErasureKind
+from truespan.types.maintenance import ErasureKind
 
 
 def queue_files(session: Session, profiles: Sequence[str], now: float, *, urgent: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 from truespan.adapters.job_rows import JOB_COLUMNS, LATEST_COLUMNS, SUM_COLUMNS
 from truespan.adapters.postgres_store.connection import Session, change_each, fetch
 from truespan.errors import JobNotFound
-from truespan.model.job import JobNews
+from truespan.types.job import JobNews
 
 KEPT_JOBS = 200
 KEPT_WITH_DOCUMENTS = 10

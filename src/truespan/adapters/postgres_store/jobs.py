@@ -27,7 +27,8 @@ from truespan.adapters.postgres_store.job_rows import (
 from truespan.adapters.postgres_store.shares import fold, may_begin
 from truespan.adapters.postgres_store.worlds import require_world
 from truespan.errors import Interrupted
-from truespan.model.job import (
+from truespan.protocols import Clock
+from truespan.types.job import (
     DocumentState,
     Job,
     JobCounts,
@@ -37,8 +38,7 @@ from truespan.model.job import (
     JobState,
     Phase,
 )
-from truespan.model.scope import Scope
-from truespan.ports import Clock
+from truespan.types.scope import Scope
 
 _ONCE_LOCK = 0x6F6E_6365
 """Names the advisory locks under which it is seen to that one job of a kind waits."""

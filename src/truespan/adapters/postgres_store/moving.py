@@ -21,7 +21,7 @@ from truespan.adapters.postgres_store.connection import (
     mapped_errors,
 )
 from truespan.errors import MigrationRefused, StoreDamaged
-from truespan.ports.moving import Cell, MovedTable, NeutralRow
+from truespan.protocols import Cell, MovedTable, NeutralRow
 
 _PAGE = 500
 _LARGE = {"texts": 8}

@@ -9,10 +9,10 @@ from truespan.adapters.postgres_store.staging import revision_key
 from truespan.adapters.postgres_store.texts import text_part
 from truespan.adapters.postgres_store.worlds import require_world
 from truespan.adapters.stored_rows import figure_mark
-from truespan.model.document import RevisionRef, assets_token
-from truespan.model.page import InForce, Passage, StoredFigure
-from truespan.model.scope import Scope
-from truespan.model.text import PageStart, Place
+from truespan.types.document import RevisionRef, assets_token
+from truespan.types.reading import InForce, Passage, StoredFigure
+from truespan.types.scope import Scope
+from truespan.types.text import PageStart, Place
 
 _IN_FORCE: Final = """
     SELECT d.number, r.number, d.doc_id, r.name, r.title, r.source_hash, r.recipe

@@ -6,8 +6,8 @@ from array import array
 from typing import Final, LiteralString, NamedTuple
 
 from truespan.adapters.postgres_store.connection import Row, Session, fetch
-from truespan.model.chunk import ChunkKind
-from truespan.model.ids import ChunkId, hash_bytes
+from truespan.types.chunk import ChunkKind
+from truespan.types.ids import ChunkId, hash_bytes
 
 _PLACE: Final = """SELECT chapter, section FROM places WHERE revision = %s AND start <= %s
     ORDER BY start DESC LIMIT 1"""

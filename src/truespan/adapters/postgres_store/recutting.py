@@ -18,12 +18,12 @@ from truespan.adapters.postgres_store.staging import revision_key, write_chunks
 from truespan.adapters.postgres_store.worlds import lock_world, require_world, touch_world
 from truespan.adapters.stored_rows import figure_mark
 from truespan.errors import StoreDamaged
-from truespan.model.chunk import ChunkKind, CutChunk
-from truespan.model.document import Recuttable, RevisionRef
-from truespan.model.ids import TextHash, hash_bytes
-from truespan.model.profile import STANDARD_CHUNKING, read_chunking
-from truespan.model.scope import Scope, Unlimited
-from truespan.model.text import PageStart, Place, Sentence
+from truespan.types.chunk import ChunkKind, NewChunk
+from truespan.types.document import RevisionRef, StoredText
+from truespan.types.ids import TextHash, hash_bytes
+from truespan.types.profile import STANDARD_CHUNKING, read_chunking
+from truespan.types.scope import Scope, Unlimited
+from truespan.types.text import PageStart, Place, Sentence
 
 _FIGURES: Final = """
     SELECT s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach, c.text,
@@ -59,7 +59,7 @@ class PostgresRecutting:
             rows = self._connections.query(scope.world, f"{_UNCUT} {_AMONG} ORDER BY 1, 2", bound)
         return [RevisionRef(*row) for row in rows]
 
-    def recuttable(self, scope: Scope, revision: RevisionRef) -> Recuttable | None:
+    def recuttable(self, scope: Scope, revision: RevisionRef) -> StoredText | None:
         """Return all that chunks are made of; None when the revision is gone."""
         with self._connections.reading(scope.world) as session:
             require_world(session, scope.world)
@@ -77,7 +77,7 @@ class PostgresRecutting:
             return _recuttable(session, key, *rows[0])
 
     @again_on_conflict
-    def write_chunks(self, scope: Scope, revision: RevisionRef, chunks: Sequence[CutChunk]) -> bool:
+    def write_chunks(self, scope: Scope, revision: RevisionRef, chunks: Sequence[NewChunk]) -> bool:
         """Give the scope's generation its chunks of a revision, unless it has them."""
         generation = scope.generation.number
         with self._connections.writing(scope.world) as session:
@@ -98,7 +98,7 @@ class PostgresRecutting:
 
 def _recuttable(
     session: Session, key: int, data: bytes, _recorded: str, name: str, profile: str | None
-) -> Recuttable:
+) -> StoredText:
     places = fetch(
         session,
         "SELECT start, chapter, section FROM places WHERE revision = %s ORDER BY start",
@@ -111,7 +111,7 @@ def _recuttable(
         session, "SELECT sid, start, finish FROM sentences WHERE revision = %s ORDER BY sid", (key,)
     )
     figures = fetch(session, _FIGURES, {"revision": key})
-    return Recuttable(
+    return StoredText(
         text=data.decode(),
         starts=tuple(row[0] for row in places),
         places=tuple(Place(*row[1:]) for row in places),
@@ -130,12 +130,12 @@ def _unretired(session: Session, revision: RevisionRef) -> int | None:
     return None
 
 
-def _figure(row: Row) -> CutChunk:
+def _figure(row: Row) -> NewChunk:
     index, start, end, first, last, reach, data, text_hash, overlap, tokens = row[:10]
     ends, chapter, section, page, figure = row[10:]
     if hash_bytes(data) != text_hash:
         raise StoreDamaged("The description of a figure does not match its hash.")
-    return CutChunk(
+    return NewChunk(
         index=index,
         start=start,
         end=end,

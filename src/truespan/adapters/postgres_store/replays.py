@@ -8,8 +8,8 @@ from truespan.adapters.postgres_store.connection import (
     change,
     fetch,
 )
-from truespan.model.replay import KEPT_SECONDS, Claim
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.token import KEPT_SECONDS, Claim
 
 
 class PostgresReplays:

@@ -21,7 +21,7 @@ from truespan.adapters.postgres_store.connection import (
 )
 from truespan.adapters.postgres_store.guard import require_known_server
 from truespan.errors import InvalidConfiguration, LibraryTooNew, StoreUnsafe
-from truespan.model.keys import Secret
+from truespan.types.token import Secret
 
 WORLD_SCHEMA: Final = "truespan"
 SHARED_SCHEMA: Final = "truespan_shared"

@@ -19,11 +19,11 @@ from truespan.adapters.postgres_store.scrub_text import from_chunks, revision_fl
 from truespan.adapters.postgres_store.staging import revision_key, tally
 from truespan.adapters.postgres_store.worlds import lock_world, touch_world
 from truespan.adapters.stored_rows import pending_chunk
-from truespan.model.chunk import PendingChunk, Vector
-from truespan.model.document import RevisionRef
-from truespan.model.health import RevisionFlaw, TallyFlaw, TextFlaw
-from truespan.model.ids import ChunkId, TextHash, hash_bytes
-from truespan.model.scope import Scope
+from truespan.types.chunk import PendingChunk, Vector
+from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.maintenance import RevisionFlaw, TallyFlaw, TextFlaw
+from truespan.types.scope import Scope
 
 _PAGE = 256
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hashlib import sha256
 
 from truespan.adapters.postgres_store.connection import Session, fetch
-from truespan.model.document import RevisionRef
-from truespan.model.health import RevisionFlaw, RevisionPart
-from truespan.model.ids import hash_bytes
+from truespan.types.document import RevisionRef
+from truespan.types.ids import hash_bytes
+from truespan.types.maintenance import RevisionFlaw, RevisionPart
 
 
 def revision_flaw(session: Session, key: int, ref: RevisionRef) -> RevisionFlaw | None:

@@ -23,9 +23,9 @@ from truespan.adapters.postgres_store.connection import (
 )
 from truespan.adapters.postgres_store.job_rows import KEPT_LINES, SELECT_JOBS, job_key
 from truespan.errors import Interrupted
-from truespan.model.job import Job, JobCounts, JobShare, JobState, Phase
-from truespan.model.scope import Scope
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.job import Job, JobCounts, JobShare, JobState, Phase
+from truespan.types.scope import Scope
 
 
 class PostgresShares:

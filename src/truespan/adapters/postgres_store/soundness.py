@@ -12,7 +12,7 @@ from truespan.adapters.postgres_store.guard import (
     require_policies,
 )
 from truespan.errors import TruespanError
-from truespan.model.health import Check, Verdict
+from truespan.types.maintenance import Check, Verdict
 
 
 class PostgresSoundness:

@@ -9,11 +9,11 @@ from dataclasses import asdict
 
 from truespan.adapters.postgres_store.connection import Session, change_each, fetch
 from truespan.adapters.stored_rows import figure_text
-from truespan.model.chunk import CutChunk, FigureMark
-from truespan.model.document import Draft, RevisionRef
-from truespan.model.ids import chunk_id, hash_text
-from truespan.model.profile import spelled
-from truespan.model.scope import Scope
+from truespan.types.chunk import FigureMark, NewChunk
+from truespan.types.document import Draft, RevisionRef
+from truespan.types.ids import chunk_id, hash_text
+from truespan.types.profile import spelled
+from truespan.types.scope import Scope
 
 
 def revision_key(session: Session, ref: RevisionRef, *, state: str | None = None) -> int | None:
@@ -187,7 +187,7 @@ def _document(session: Session, doc_id: str, now: float) -> tuple[int, int, int]
 
 
 def write_chunks(
-    session: Session, scope: Scope, chunks: Sequence[CutChunk], ref: RevisionRef, key: int
+    session: Session, scope: Scope, chunks: Sequence[NewChunk], ref: RevisionRef, key: int
 ) -> None:
     """Write the chunks that the scope's generation has of a revision, all of them pending."""
     generation = scope.generation.number

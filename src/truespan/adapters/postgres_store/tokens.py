@@ -14,8 +14,8 @@ from truespan.adapters.postgres_store.connection import (
 )
 from truespan.adapters.stored_rows import names_text, token_record
 from truespan.errors import NotAllowed, WorldNotFound
-from truespan.model.scope import OWNER, Authority, Unlimited
-from truespan.model.token import TokenRecord
+from truespan.types.scope import OWNER, Authority, Unlimited
+from truespan.types.token import TokenRecord
 
 _TOKENS: Final = """SELECT t.digest, t.id, t.name, t.every_world, t.verbs, t.every_reader,
     t.readers, t.created_at, t.expires_at, t.revoked_at,

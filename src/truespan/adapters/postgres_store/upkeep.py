@@ -16,11 +16,11 @@ from truespan.adapters.postgres_store.connection import (
 from truespan.adapters.postgres_store.staging import revision_key
 from truespan.adapters.postgres_store.worlds import lock_world, require_world
 from truespan.errors import StoreDamaged
-from truespan.model.chunk import Vector
-from truespan.model.document import AuditEntry, Derivable, Derived, OutlineEntry, RevisionRef
-from truespan.model.ids import hash_bytes
-from truespan.model.scope import Scope
-from truespan.model.text import Properties
+from truespan.types.chunk import Vector
+from truespan.types.document import AuditEntry, Derivable, Derived, OutlineEntry, RevisionRef
+from truespan.types.ids import hash_bytes
+from truespan.types.scope import Scope
+from truespan.types.text import Properties
 
 _PACE_LOCK = 0x7061_6365
 """Names the advisory locks under which moments for requests are given out."""

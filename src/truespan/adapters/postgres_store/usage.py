@@ -10,11 +10,11 @@ import msgspec
 from truespan.adapters.postgres_store.connection import Connections, Row, again_on_conflict
 from truespan.adapters.postgres_store.worlds import require_world
 from truespan.errors import RecordNotFound, StoreDamaged, WorldNotFound
-from truespan.model.decision import AnswerMode
-from truespan.model.ids import WorldId
-from truespan.model.scope import Authority
-from truespan.model.usage import Usage, UsageRecord
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.answer import Usage, UsageRecord
+from truespan.types.decision import AnswerMode
+from truespan.types.ids import WorldId
+from truespan.types.scope import Authority
 
 _DAY = 24 * 3600.0
 _COLUMNS: Final = """id, created_at, mode, milliseconds, primary_model, fallback_model,

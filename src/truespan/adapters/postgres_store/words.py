@@ -23,10 +23,10 @@ from truespan.adapters.stored_words import (
     texts_digest,
     word_entry,
 )
-from truespan.model.document import RevisionRef
-from truespan.model.ids import TextHash
-from truespan.model.scope import Scope, World, admits
-from truespan.model.words import CountableChunk, CountedRevision, Postings, WordShelf
+from truespan.types.document import RevisionRef
+from truespan.types.ids import TextHash
+from truespan.types.scope import Scope, World, admits
+from truespan.types.words import CountableChunk, CountedRevision, Postings, WordCatalog
 
 _MOST_SHELVES = 8
 
@@ -44,7 +44,7 @@ class PostgresWords:
 
     def __init__(self) -> None:
         super().__init__()
-        self._word_shelves: dict[tuple[Any, ...], WordShelf] = {}
+        self._word_shelves: dict[tuple[Any, ...], WordCatalog] = {}
         self._word_lock = threading.Lock()
 
     def counts_words(self, scope: Scope) -> bool:
@@ -56,7 +56,7 @@ class PostgresWords:
         )
         return bool(rows)
 
-    def word_shelf(self, scope: Scope, world: World) -> WordShelf:
+    def word_shelf(self, scope: Scope, world: World) -> WordCatalog:
         """Return every revision in force of the scope's generation, by document number.
 
         It is remembered until the world changes or words are counted.
@@ -71,7 +71,7 @@ class PostgresWords:
                 self._word_shelves[asked] = known
         return known
 
-    def _read_shelf(self, scope: Scope) -> WordShelf:
+    def _read_shelf(self, scope: Scope) -> WordCatalog:
         asked = {"generation": scope.generation.number}
         with self._connections.reading(scope.world) as session:
             revisions = fetch(
@@ -92,7 +92,7 @@ class PostgresWords:
                 asked,
             )
         chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
-        return WordShelf(tuple(word_entry(row, chunks.get(row[0], [])) for row in revisions))
+        return WordCatalog(tuple(word_entry(row, chunks.get(row[0], [])) for row in revisions))
 
     def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
         """Return the chunks of kind text of a revision, in order, not yet believed."""

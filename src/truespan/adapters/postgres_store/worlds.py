@@ -20,11 +20,11 @@ from truespan.adapters.postgres_store.connection import (
 )
 from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldExists, WorldNotFound
-from truespan.model.document import WorldStatus
-from truespan.model.ids import WorldId
-from truespan.model.profile import EmbeddingProfile
-from truespan.model.scope import Aim, Authority, Scope, Verb, World
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.document import WorldStatus
+from truespan.types.ids import WorldId
+from truespan.types.profile import EmbeddingProfile
+from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
 
 _COLUMNS: Final = "SELECT w.changes, g.number, g.profile, g.chunking FROM worlds w"
 _DEFAULT: Final = f"{_COLUMNS} LEFT JOIN generations g ON g.number = w.generation"
@@ -71,7 +71,9 @@ class PostgresWorlds:
                 for row in cursor
             ]
 
-    def find_world(self, authority: Authority, reference: str, aim: Aim = None) -> World | None:
+    def find_world(
+        self, authority: Authority, reference: str, aim: GenerationSelector = None
+    ) -> World | None:
         """Return the world with this id or name, with the generation that is aimed at.
 
         Whether the authority sees it is known before anything of the world is read.
@@ -220,7 +222,7 @@ def _aliased(session: Session, world: str, name: str, key: str) -> World | None:
     return _world(world, name, found[0], key) if found else None
 
 
-def _world(world: str, name: str, row: Row, aim: Aim = None) -> World:
+def _world(world: str, name: str, row: Row, aim: GenerationSelector = None) -> World:
     changes, number, profile, chunking = row
     generation = generation_of(number, profile, chunking) if number is not None else None
     return World(WorldId(world), name, generation, changes, aim)

@@ -33,7 +33,7 @@ from truespan.adapters.sqlite_store.upkeep import SqliteUpkeep
 from truespan.adapters.sqlite_store.usage import SqliteUsage
 from truespan.adapters.sqlite_store.words import SqliteWords
 from truespan.adapters.sqlite_store.worlds import SqliteWorlds
-from truespan.ports import Clock
+from truespan.protocols import Clock
 
 
 class SqliteStore(

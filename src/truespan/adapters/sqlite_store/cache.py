@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from truespan.adapters.sqlite_store.connection import Connections
 from truespan.adapters.sqlite_store.worlds import world_key
-from truespan.model.chunk import Vector
-from truespan.model.scope import Scope
+from truespan.types.chunk import Vector
+from truespan.types.scope import Scope
 
 _KEPT_SECONDS = 48 * 3600
 """Twice the longest use of an entry: older ones are dropped when a new one is written."""

@@ -7,9 +7,9 @@ import msgspec
 from truespan.adapters.sqlite_store.connection import Connections
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.errors import StoreDamaged
-from truespan.model.calibrated import Calibration
-from truespan.model.scope import Scope
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.profile import Calibration
+from truespan.types.scope import Scope
 
 
 class SqliteCalibrations:

@@ -12,7 +12,8 @@ from truespan.adapters.sqlite_store.rebuild import rebuild
 from truespan.adapters.sqlite_store.staging import revision_key, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.adapters.stored_rows import figure_mark, pending_chunk, tags_of
-from truespan.model.chunk import (
+from truespan.protocols import Clock
+from truespan.types.chunk import (
     ChunkKind,
     ChunkRecord,
     ChunkState,
@@ -20,11 +21,10 @@ from truespan.model.chunk import (
     PendingChunk,
     StoredChunk,
 )
-from truespan.model.document import RevisionRef
-from truespan.model.ids import ChunkId, TextHash, hash_bytes
-from truespan.model.scope import Scope
-from truespan.model.trail import Flaw, FlawKind, Repair
-from truespan.ports import Clock
+from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.scope import Scope
+from truespan.types.trust import FlawKind, Repair, VerificationFailure
 
 _PAGE = 512
 
@@ -173,7 +173,7 @@ class SqliteChunks:
                 _set_state(connection, world, chunk, ChunkState.QUARANTINED, "too_long")
             touch_world(connection, world)
 
-    def record_flaws(self, scope: Scope, flaws: Sequence[Flaw]) -> None:
+    def record_flaws(self, scope: Scope, flaws: Sequence[VerificationFailure]) -> None:
         """Mark what retrieval found broken, and queue its repair, in one commit."""
         if all(self._is_recorded(scope, flaw) for flaw in flaws):
             return
@@ -184,7 +184,7 @@ class SqliteChunks:
                 _record_flaw(connection, scope, world, flaw, now)
             touch_world(connection, world)
 
-    def _is_recorded(self, scope: Scope, flaw: Flaw) -> bool:
+    def _is_recorded(self, scope: Scope, flaw: VerificationFailure) -> bool:
         return bool(
             self._connections.query(
                 """SELECT 1 FROM repairs WHERE generation = ? AND chunk_id = ? AND kind = ?
@@ -208,7 +208,9 @@ class SqliteChunks:
             (scope.generation.number, scope.world),
         )
         return [
-            Repair(number, Flaw(FlawKind(kind), ChunkId(chunk), TextHash(point), row))
+            Repair(
+                number, VerificationFailure(FlawKind(kind), ChunkId(chunk), TextHash(point), row)
+            )
             for number, kind, chunk, point, row in rows
         ]
 
@@ -279,7 +281,7 @@ def _is_whole(row: tuple) -> bool:
 
 
 def _record_flaw(
-    connection: apsw.Connection, scope: Scope, world: int, flaw: Flaw, now: float
+    connection: apsw.Connection, scope: Scope, world: int, flaw: VerificationFailure, now: float
 ) -> None:
     if flaw.kind in (FlawKind.STALE, FlawKind.MISSING):
         _set_state(connection, world, flaw.chunk_id, ChunkState.PENDING, flaw.kind.value)

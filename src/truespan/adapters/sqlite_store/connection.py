@@ -11,7 +11,6 @@ from typing import Any
 
 import apsw
 
-from truespan.adapters.disk_space import require_space
 from truespan.errors import (
     InvalidConfiguration,
     InvalidSettings,
@@ -21,6 +20,7 @@ from truespan.errors import (
     StoreDamaged,
     TruespanError,
 )
+from truespan.files.disk import require_space
 
 BUSY_MILLISECONDS = 30_000
 

@@ -15,12 +15,12 @@ from truespan.adapters.sqlite_store.recutting import is_kept
 from truespan.adapters.sqlite_store.staging import revision_key, stage, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
-from truespan.model.chunk import PendingChunk, Vector
-from truespan.model.document import Document, Draft, OutlineEntry, RevisionRef
-from truespan.model.ids import ChunkId, TextHash, hash_bytes
-from truespan.model.scope import Scope, Unlimited
-from truespan.model.source import DocumentKind
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.chunk import PendingChunk, Vector
+from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
+from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.scope import Scope, Unlimited
+from truespan.types.source import DocumentKind
 
 _LISTED = """
     SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.tags,

@@ -13,10 +13,10 @@ from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.worlds import world_key
 from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldNotFound
-from truespan.model.erasure import Erasure, ErasureKind, FileFate, Trace
-from truespan.model.ids import ChunkId, WorldId
-from truespan.model.scope import Authority, Scope, Verb
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.ids import ChunkId, WorldId
+from truespan.types.maintenance import Erasure, ErasureKind, FileFate, Trace
+from truespan.types.scope import Authority, Scope, Verb
 
 REWRITE_WAIT_MILLISECONDS = 5_000
 """How long rewriting the file waits for others who read; after that it stays queued."""

@@ -12,11 +12,11 @@ from truespan.adapters.sqlite_store.erasure import queue_files
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.adapters.stored_rows import generation_of
 from truespan.errors import DomainNotFound, GenerationInUse, GenerationNotFound
-from truespan.model.document import DomainRecord, GenerationRecord, KeptGeneration
-from truespan.model.ids import WorldId
-from truespan.model.profile import ChunkingProfile, EmbeddingProfile, spelled
-from truespan.model.scope import Authority, Generation, Scope
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration
+from truespan.types.ids import WorldId
+from truespan.types.profile import ChunkingProfile, EmbeddingProfile, spelled
+from truespan.types.scope import Authority, Generation, Scope
 
 _DEFAULT = ""
 """How a world's own default is spelled among the aliases that were moved."""

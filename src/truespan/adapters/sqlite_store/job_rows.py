@@ -7,8 +7,8 @@ import apsw
 from truespan.adapters.job_rows import JOB_COLUMNS, LATEST_COLUMNS, SUM_COLUMNS
 from truespan.adapters.sqlite_store.connection import fetch
 from truespan.errors import JobNotFound
-from truespan.model.job import JobNews
-from truespan.model.scope import Scope
+from truespan.types.job import JobNews
+from truespan.types.scope import Scope
 
 KEPT_JOBS = 200
 KEPT_WITH_DOCUMENTS = 10

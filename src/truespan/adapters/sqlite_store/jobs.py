@@ -22,7 +22,8 @@ from truespan.adapters.sqlite_store.job_rows import (
 from truespan.adapters.sqlite_store.shares import fold, may_begin
 from truespan.adapters.sqlite_store.worlds import world_key
 from truespan.errors import Interrupted
-from truespan.model.job import (
+from truespan.protocols import Clock
+from truespan.types.job import (
     DocumentState,
     Job,
     JobCounts,
@@ -32,8 +33,7 @@ from truespan.model.job import (
     JobState,
     Phase,
 )
-from truespan.model.scope import Scope
-from truespan.ports import Clock
+from truespan.types.scope import Scope
 
 
 class SqliteJobs:

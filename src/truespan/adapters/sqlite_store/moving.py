@@ -10,7 +10,7 @@ import apsw
 from truespan.adapters.moved_tables import NAMED_BY, TABLES
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.errors import MigrationRefused, StoreDamaged
-from truespan.ports.moving import Cell, MovedTable, NeutralRow
+from truespan.protocols import Cell, MovedTable, NeutralRow
 
 _WORLD = "(SELECT key FROM worlds WHERE id = ?)"
 _PARENTS = {

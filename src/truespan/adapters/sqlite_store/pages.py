@@ -6,10 +6,10 @@ from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.staging import revision_key
 from truespan.adapters.sqlite_store.worlds import world_key
 from truespan.adapters.stored_rows import figure_mark
-from truespan.model.document import RevisionRef, assets_token
-from truespan.model.page import InForce, Passage, StoredFigure
-from truespan.model.scope import Scope
-from truespan.model.text import PageStart, Place
+from truespan.types.document import RevisionRef, assets_token
+from truespan.types.reading import InForce, Passage, StoredFigure
+from truespan.types.scope import Scope
+from truespan.types.text import PageStart, Place
 
 _IN_FORCE = """
     SELECT d.number, r.number, d.doc_id, r.name, r.title, r.source_hash, r.recipe

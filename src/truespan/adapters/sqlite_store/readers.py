@@ -10,13 +10,13 @@ import apsw
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.worlds import world_key
 from truespan.errors import DocumentNotFound
-from truespan.model.chunk import Vector
-from truespan.model.document import OutlineEntry, RevisionRef
-from truespan.model.ids import ChunkId, TextHash
-from truespan.model.profile import STANDARD_CHUNKING, read_chunking
-from truespan.model.reading import Anchor, Position, StoredSentence, TailChunk
-from truespan.model.scope import Scope
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.chunk import Vector
+from truespan.types.document import OutlineEntry, RevisionRef
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.profile import STANDARD_CHUNKING, read_chunking
+from truespan.types.reading import Anchor, Position, StoredSentence, TailChunk
+from truespan.types.scope import Scope
 
 _POSITIONS = """
     SELECT d.number, d.doc_id, r.name, coalesce(r.declared_title, r.stated_title),

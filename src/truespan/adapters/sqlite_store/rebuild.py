@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from truespan.adapters.sqlite_store.connection import fetch
-from truespan.model.chunk import ChunkKind
-from truespan.model.ids import ChunkId, hash_bytes
+from truespan.types.chunk import ChunkKind
+from truespan.types.ids import ChunkId, hash_bytes
 
 
 class _State(NamedTuple):

@@ -13,12 +13,12 @@ from truespan.adapters.sqlite_store.staging import revision_key, write_chunks
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.adapters.stored_rows import figure_mark
 from truespan.errors import StoreDamaged
-from truespan.model.chunk import ChunkKind, CutChunk
-from truespan.model.document import Recuttable, RevisionRef
-from truespan.model.ids import TextHash, hash_bytes
-from truespan.model.profile import STANDARD_CHUNKING, read_chunking
-from truespan.model.scope import Scope, Unlimited
-from truespan.model.text import PageStart, Place, Sentence
+from truespan.types.chunk import ChunkKind, NewChunk
+from truespan.types.document import RevisionRef, StoredText
+from truespan.types.ids import TextHash, hash_bytes
+from truespan.types.profile import STANDARD_CHUNKING, read_chunking
+from truespan.types.scope import Scope, Unlimited
+from truespan.types.text import PageStart, Place, Sentence
 
 _FIGURES = """
     SELECT s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach, CAST(c.text AS BLOB),
@@ -52,7 +52,7 @@ class SqliteRecutting:
         rows = self._connections.query(f"{asked} ORDER BY 1, 2", tuple(bound))
         return [RevisionRef(*row) for row in rows]
 
-    def recuttable(self, scope: Scope, revision: RevisionRef) -> Recuttable | None:
+    def recuttable(self, scope: Scope, revision: RevisionRef) -> StoredText | None:
         """Return all that chunks are made of; None when the revision is gone."""
         with self._connections.reading() as connection:
             key = revision_key(connection, world_key(connection, scope), revision)
@@ -83,7 +83,7 @@ class SqliteRecutting:
                 (key,),
             )
             figures = fetch(connection, _FIGURES, (key,))
-        return Recuttable(
+        return StoredText(
             text=data.decode(),
             starts=tuple(row[0] for row in places),
             places=tuple(Place(*row[1:]) for row in places),
@@ -93,7 +93,7 @@ class SqliteRecutting:
             figures=tuple(_figure(row) for row in figures),
         )
 
-    def write_chunks(self, scope: Scope, revision: RevisionRef, chunks: Sequence[CutChunk]) -> bool:
+    def write_chunks(self, scope: Scope, revision: RevisionRef, chunks: Sequence[NewChunk]) -> bool:
         """Give the scope's generation its chunks of a revision, unless it has them."""
         with self._connections.writing() as connection:
             world = world_key(connection, scope)
@@ -130,12 +130,12 @@ def _unretired(connection: apsw.Connection, world: int, revision: RevisionRef) -
     return None
 
 
-def _figure(row: tuple) -> CutChunk:
+def _figure(row: tuple) -> NewChunk:
     index, start, end, first, last, reach, data, text_hash, overlap, tokens = row[:10]
     ends, chapter, section, page, figure = row[10:]
     if hash_bytes(data) != text_hash:
         raise StoreDamaged("The description of a figure does not match its hash.")
-    return CutChunk(
+    return NewChunk(
         index=index,
         start=start,
         end=end,

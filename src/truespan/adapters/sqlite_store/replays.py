@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
-from truespan.model.replay import KEPT_SECONDS, Claim
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.token import KEPT_SECONDS, Claim
 
 
 class SqliteReplays:

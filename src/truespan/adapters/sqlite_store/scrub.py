@@ -14,11 +14,11 @@ from truespan.adapters.sqlite_store.rebuild import restorable
 from truespan.adapters.sqlite_store.staging import revision_key, tally
 from truespan.adapters.sqlite_store.worlds import touch_world, world_key
 from truespan.adapters.stored_rows import pending_chunk
-from truespan.model.chunk import PendingChunk, Vector
-from truespan.model.document import RevisionRef
-from truespan.model.health import RevisionFlaw, RevisionPart, TallyFlaw, TextFlaw
-from truespan.model.ids import ChunkId, TextHash, hash_bytes
-from truespan.model.scope import Scope
+from truespan.types.chunk import PendingChunk, Vector
+from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.maintenance import RevisionFlaw, RevisionPart, TallyFlaw, TextFlaw
+from truespan.types.scope import Scope
 
 _PAGE = 256
 _WORLD = "(SELECT key FROM worlds WHERE id = ?)"

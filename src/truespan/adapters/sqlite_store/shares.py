@@ -15,9 +15,9 @@ from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.job_rows import KEPT_LINES, OF_WORLD, SELECT_JOBS, job_key
 from truespan.adapters.sqlite_store.worlds import world_key
 from truespan.errors import Interrupted
-from truespan.model.job import Job, JobCounts, JobShare, JobState, Phase
-from truespan.model.scope import Scope
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.job import Job, JobCounts, JobShare, JobState, Phase
+from truespan.types.scope import Scope
 
 
 class SqliteShares:

@@ -7,9 +7,8 @@ from typing import Any
 
 from truespan.adapters.sqlite_store.connection import Connections
 from truespan.adapters.stored_rows import tags_of
-from truespan.model.document import ShelfEntry
-from truespan.model.scope import Scope, World, admits
-from truespan.model.shelf import Shelf
+from truespan.types.document import CatalogEntry, DocumentCatalog
+from truespan.types.scope import Scope, World, admits
 
 
 class SqliteShelf:
@@ -18,10 +17,10 @@ class SqliteShelf:
     _connections: Connections
 
     def __init__(self) -> None:
-        self._shelves: dict[tuple[Any, ...], Shelf] = {}
+        self._shelves: dict[tuple[Any, ...], DocumentCatalog] = {}
         self._shelves_lock = threading.Lock()
 
-    def shelf(self, scope: Scope, world: World) -> Shelf:
+    def shelf(self, scope: Scope, world: World) -> DocumentCatalog:
         """Return the labels of every document in force, by number.
 
         They are remembered until the world changes, which the caller has just read.
@@ -36,7 +35,7 @@ class SqliteShelf:
                 self._shelves[asked] = known
         return known
 
-    def _shelf(self, scope: Scope) -> Shelf:
+    def _shelf(self, scope: Scope) -> DocumentCatalog:
         rows = self._connections.query(
             """SELECT d.number, d.doc_id, r.name, r.language, r.language_declared, r.version,
                  r.tags, t.embedded, t.chunks - t.embedded - t.quarantined
@@ -47,8 +46,8 @@ class SqliteShelf:
                ORDER BY d.number""",
             (scope.generation.number, scope.world),
         )
-        return Shelf(
-            ShelfEntry(
+        return DocumentCatalog(
+            CatalogEntry(
                 number, doc_id, name, language, bool(declared), version, tags_of(tags), *counts
             )
             for number, doc_id, name, language, declared, version, tags, *counts in rows

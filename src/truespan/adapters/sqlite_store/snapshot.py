@@ -13,9 +13,9 @@ import apsw
 from truespan.adapters.sqlite_store.connection import Connections, fetch, migrate
 from truespan.adapters.sqlite_store.moving import SqliteRows
 from truespan.errors import BackupInvalid, TruespanError
-from truespan.model.document import assets_token
-from truespan.model.ids import WorldId
-from truespan.ports.moving import MovableRows
+from truespan.protocols import MovableRows
+from truespan.types.document import assets_token
+from truespan.types.ids import WorldId
 
 
 class Pictured(NamedTuple):

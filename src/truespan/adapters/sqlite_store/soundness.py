@@ -8,7 +8,7 @@ import apsw
 
 from truespan.adapters.sqlite_store.connection import Connections
 from truespan.errors import TruespanError
-from truespan.model.health import Check, Verdict
+from truespan.types.maintenance import Check, Verdict
 
 LARGE_LOG = 256 << 20
 _RESTORE = "Restore a backup, or ingest the sources into a new library."

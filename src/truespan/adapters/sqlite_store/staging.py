@@ -12,11 +12,11 @@ import apsw
 
 from truespan.adapters.sqlite_store.connection import fetch
 from truespan.adapters.stored_rows import figure_text
-from truespan.model.chunk import CutChunk, FigureMark
-from truespan.model.document import Draft, RevisionRef
-from truespan.model.ids import chunk_id, hash_text
-from truespan.model.profile import spelled
-from truespan.model.scope import Scope
+from truespan.types.chunk import FigureMark, NewChunk
+from truespan.types.document import Draft, RevisionRef
+from truespan.types.ids import chunk_id, hash_text
+from truespan.types.profile import spelled
+from truespan.types.scope import Scope
 
 _INSERT_REVISION = """
     INSERT INTO revisions ({columns}) VALUES ({marks}) RETURNING key
@@ -179,7 +179,7 @@ def write_chunks(
     connection: apsw.Connection,
     scope: Scope,
     world: int,
-    chunks: Sequence[CutChunk],
+    chunks: Sequence[NewChunk],
     ref: RevisionRef,
     key: int,
 ) -> None:

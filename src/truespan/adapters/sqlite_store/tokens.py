@@ -7,9 +7,9 @@ import apsw
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.stored_rows import names_text, token_record
 from truespan.errors import NotAllowed, WorldNotFound
-from truespan.model.ids import WorldId
-from truespan.model.scope import OWNER, Authority, Unlimited
-from truespan.model.token import TokenRecord
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER, Authority, Unlimited
+from truespan.types.token import TokenRecord
 
 _TOKENS = """SELECT t.digest, t.id, t.name, t.every_world, t.verbs, t.every_reader, t.readers,
     t.created_at, t.expires_at, t.revoked_at,

@@ -10,11 +10,11 @@ from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.sqlite_store.staging import revision_key
 from truespan.adapters.sqlite_store.worlds import world_key
 from truespan.errors import StoreDamaged
-from truespan.model.chunk import Vector
-from truespan.model.document import AuditEntry, Derivable, Derived, OutlineEntry, RevisionRef
-from truespan.model.ids import hash_bytes
-from truespan.model.scope import Scope
-from truespan.model.text import Properties
+from truespan.types.chunk import Vector
+from truespan.types.document import AuditEntry, Derivable, Derived, OutlineEntry, RevisionRef
+from truespan.types.ids import hash_bytes
+from truespan.types.scope import Scope
+from truespan.types.text import Properties
 
 
 class SqliteUpkeep:

@@ -9,11 +9,11 @@ import msgspec
 
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.errors import RecordNotFound, StoreDamaged, WorldNotFound
-from truespan.model.decision import AnswerMode
-from truespan.model.ids import WorldId
-from truespan.model.scope import Authority
-from truespan.model.usage import Usage, UsageRecord
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.answer import Usage, UsageRecord
+from truespan.types.decision import AnswerMode
+from truespan.types.ids import WorldId
+from truespan.types.scope import Authority
 
 _DAY = 24 * 3600.0
 _COLUMNS = """u.id, u.created_at, u.mode, u.milliseconds, u.primary_model, u.fallback_model,

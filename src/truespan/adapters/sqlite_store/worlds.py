@@ -11,11 +11,11 @@ import apsw
 from truespan.adapters.sqlite_store.connection import Connections, fetch
 from truespan.adapters.stored_rows import generation_of
 from truespan.errors import WorldExists, WorldNotFound
-from truespan.model.document import WorldStatus
-from truespan.model.ids import WorldId
-from truespan.model.profile import EmbeddingProfile
-from truespan.model.scope import Aim, Authority, Scope, Verb, World
-from truespan.ports import Clock
+from truespan.protocols import Clock
+from truespan.types.document import WorldStatus
+from truespan.types.ids import WorldId
+from truespan.types.profile import EmbeddingProfile
+from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
 
 _COLUMNS = "SELECT w.id, w.name, w.changes, g.number, g.profile, g.chunking FROM worlds w"
 _WORLD = _COLUMNS + " LEFT JOIN generations g ON g.world = w.key AND g.number = w.generation"
@@ -57,7 +57,9 @@ class SqliteWorlds:
         found = [_world(row) for row in rows]
         return [world for world in found if authority.sees(world.id)]
 
-    def find_world(self, authority: Authority, reference: str, aim: Aim = None) -> World | None:
+    def find_world(
+        self, authority: Authority, reference: str, aim: GenerationSelector = None
+    ) -> World | None:
         """Return the world with this id or name, with the generation that is aimed at."""
         if aim is None:
             rows = self._connections.query(_WORLD + _NAMED, (reference,) * 3)
@@ -151,7 +153,7 @@ def _count(connection: apsw.Connection, sql: str, bindings: tuple[int, ...]) -> 
     return fetch(connection, sql, bindings)[0][0]
 
 
-def _world(row: tuple, aim: Aim = None) -> World:
+def _world(row: tuple, aim: GenerationSelector = None) -> World:
     world, name, changes, number, profile, chunking = row
     generation = generation_of(number, profile, chunking) if number is not None else None
     return World(WorldId(world), name, generation, changes, aim)

@@ -1,0 +1,98 @@
+"""The sources that an answer names by number: `[1]`, `[1, 3]`, `[1][2]`, `[1-3]`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from truespan.types.answer import Citation
+from truespan.types.bundle import Notice
+from truespan.types.trust import Visible
+
+MOST_UNKNOWN = 20
+"""Numbers without a source that are kept; an answer could name any number of them."""
+
+MOST_SHOWN = 10**15 - 1
+"""Greater numbers are shown as this one, which every reader of JSON can hold."""
+
+_DASH = "[-\u2010-\u2015]"
+_MINUS = "[-\u2212]"
+_GAP = r"\s{0,9}"
+"""Bounded, so that no answer takes long to read."""
+_NUMBERS = (
+    rf"(?:sources?\b:?{_GAP})?[\^#\u2116]?{_GAP}{_MINUS}?\d+"
+    rf"(?:{_GAP}{_DASH}{_GAP}\d+)?"
+)
+_AND = rf"{_GAP}(?:[,;/&+]{_GAP}(?:and\b)?|\band\b){_GAP}"
+OPENERS, CLOSERS = "[\u3010\uff3b", "]\u3011\uff3d"
+GROUP = re.compile(
+    rf"\\?[{re.escape(OPENERS)}]{_GAP}({_NUMBERS}(?:{_AND}{_NUMBERS})*)"
+    rf"(?:{_GAP}[.:])?{_GAP}\\?[{re.escape(CLOSERS)}]",
+    re.IGNORECASE,
+)
+"""Numbers in brackets, also as some models write them: `[#1]`, `[1 and 2]`, full-width ones."""
+_RANGE = re.compile(rf"({_MINUS}?)(\d+)(?:\s*{_DASH}\s*(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Citations:
+    """What an answer cites, in the order in which it first does, and what is wrong with that."""
+
+    found: tuple[Citation, ...]
+    warnings: tuple[Notice, ...]
+
+
+def cited(
+    answer: str, sources: Sequence[Visible], literal: Sequence[tuple[int, int]] = ()
+) -> Citations:
+    """Return the sources that an answer names; numbers from 1 on stand for `sources` in order.
+
+    Within the `literal` spans are words of a source, in which a number in brackets is just that.
+    """
+    order: dict[int, None] = {}
+    for group in GROUP.finditer(answer):
+        if not any(start <= group.start() and group.end() <= end for start, end in literal):
+            order |= dict.fromkeys(_numbers(group[1], len(sources)))
+    unknown = [number for number in order if not 1 <= number <= len(sources)]
+    dropped = set(unknown[MOST_UNKNOWN:])
+    found = tuple(citation(number, sources) for number in order if number not in dropped)
+    return Citations(found, (_unknown(unknown[:MOST_UNKNOWN]),) if unknown else ())
+
+
+def citation(number: int, sources: Sequence[Visible]) -> Citation:
+    """Return where the source of a number stands; nothing but the number if there is none."""
+    if not 1 <= number <= len(sources):
+        return Citation(number)
+    source = sources[number - 1]
+    return Citation(
+        number=number,
+        document=source.document,
+        source=source.source,
+        title=source.title,
+        chapter=source.chapter,
+        section=source.section,
+        page=source.page,
+        first_sid=source.first_sid,
+        last_sid=source.last_sid,
+        chunk_id=source.chunk_id,
+    )
+
+
+def _numbers(group: str, known: int) -> Iterable[int]:
+    """Give the numbers of a group; of a range its ends, and what between them is a source."""
+    for spelled in _RANGE.finditer(group):
+        first = -_number(spelled[2]) if spelled[1] else _number(spelled[2])
+        last = _number(spelled[3]) if spelled[3] else first
+        within = range(max(min(first, last), 1), min(max(first, last), known) + 1)
+        yield from sorted({first, last, *within})
+
+
+def _number(digits: str) -> int:
+    """Return what digits say; there may be more of them than any number has."""
+    return int(digits) if len(digits) <= len(str(MOST_SHOWN)) else MOST_SHOWN
+
+
+def _unknown(numbers: Sequence[int]) -> Notice:
+    shown = ", ".join(f"[{number}]" for number in numbers)
+    return Notice("unknown_citation", f"The answer cites {shown}; there is no such source.")

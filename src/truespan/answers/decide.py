@@ -1,0 +1,255 @@
+"""Which mode answers: a pure function of what was retrieved and what the models made of it.
+
+    best score >= high ───────────────────────> rag ────┐
+    low <= best score < high, all gates hold ─> hybrid ─┤ primary blank or NO_CONTEXT ─> fallback
+    otherwise ────────────────────────────────> fallback
+
+It is asked before a model runs, to know what to give it, and again with its outcome. The second
+answer differs from the first only where a reply could not be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from truespan.answers.prompt import Choice, best_of, choose, rank
+from truespan.errors import InvalidSettings, TruespanError
+from truespan.types.answer import UsageRecord
+from truespan.types.decision import (
+    AnswerMode,
+    Candidate,
+    Decision,
+    DecisionReason,
+    DecisionSettings,
+    Evidence,
+    Gate,
+    GateName,
+    ModelOutcome,
+    Refusal,
+    Step,
+    Thresholds,
+    UsedModel,
+)
+from truespan.types.profile import reaches
+
+_UNUSABLE = {
+    ModelOutcome.BLANK: DecisionReason.PRIMARY_BLANK,
+    ModelOutcome.NO_CONTEXT: DecisionReason.PRIMARY_NO_CONTEXT,
+}
+_SILENT = (ModelOutcome.BLANK, ModelOutcome.NO_CONTEXT)
+
+
+def count_words(query: str) -> int:
+    """Return how many words a query has; white space of any kind separates them."""
+    return len(query.split())
+
+
+def thresholds_for(settings: DecisionSettings, query_words: int) -> Thresholds:
+    """Return the thresholds in force for one request: for a short query the tighter of each.
+
+    Nothing is kept, so the next request starts from the settings again.
+    """
+    if query_words > settings.short_query_max_tokens:
+        return Thresholds(settings.low, settings.high, short_query_active=False)
+    return Thresholds(
+        low=max(settings.low, settings.scored(settings.short_query_threshold_low)),
+        high=max(settings.high, settings.scored(settings.short_query_threshold_high)),
+        short_query_active=True,
+    )
+
+
+def search_floor(settings: DecisionSettings, query_words: int) -> float:
+    """Return the floor with which to search: the low threshold in force, as a similarity."""
+    low = thresholds_for(settings, query_words).low
+    return min(max(settings.as_similarity(low), 0.0), 1.0)
+
+
+def decide(evidence: Evidence) -> Decision:
+    """Return the decision on this evidence.
+
+    An outcome of a model that had no cause to run changes nothing: what the primary model said is
+    not asked once the retrieval alone falls back, nor what a fallback model said to a reader.
+    """
+    settings = evidence.settings
+    thresholds = thresholds_for(settings, evidence.query_words)
+    ranked = rank(evidence.candidates)
+    best = best_of(ranked, settings)
+    choice = choose(ranked, settings, thresholds.low)
+    # Gates look at what similarity alone would choose: words decide what is given, never the mode.
+    weighed = choose(ranked, settings, thresholds.low, by_place=False)
+    verdict = _weigh(evidence, ranked, best, weighed, thresholds)
+    refusal = _refusal(evidence) if verdict.mode is AnswerMode.FALLBACK else None
+    return Decision(
+        mode=verdict.mode,
+        reason=verdict.reason,
+        step=_step(evidence, verdict.mode, refusal),
+        refusal=refusal,
+        used_llm=_speaker(evidence, verdict.mode, refusal),
+        thresholds=thresholds,
+        score_mode=settings.score_mode,
+        distance=settings.distance,
+        max_similarity=None if best is None else min(max(best, 0.0), 1.0),
+        max_score=None if best is None else settings.scored(best),
+        gates=verdict.gates,
+        retrieved=choice.considered,
+        context_characters=choice.characters,
+        reading=evidence.reading,
+        primary=evidence.primary,
+        fallback=evidence.fallback,
+        retrieval_target=evidence.retrieval_target,
+        effective_query=evidence.effective_query,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """A mode with its reason, and the gates if they were asked."""
+
+    mode: AnswerMode
+    reason: DecisionReason
+    gates: tuple[Gate, ...] = ()
+
+
+def _weigh(
+    evidence: Evidence,
+    ranked: Sequence[Candidate],
+    best: float | None,
+    choice: Choice,
+    thresholds: Thresholds,
+) -> _Verdict:
+    """Return what the retrieval gives, unless the primary model could not make use of it."""
+    if best is None:
+        nothing = DecisionReason.NOTHING_USABLE if ranked else DecisionReason.NOTHING_FOUND
+        return _Verdict(AnswerMode.FALLBACK, nothing)
+    score = evidence.settings.scored(best)
+    if not reaches(score, thresholds.low):
+        return _Verdict(AnswerMode.FALLBACK, DecisionReason.BELOW_LOW)
+    if reaches(score, thresholds.high):
+        found = _Verdict(AnswerMode.RAG, DecisionReason.REACHED_HIGH)
+    else:
+        found = _between(evidence.settings, best, choice)
+    if found.mode is AnswerMode.FALLBACK or evidence.primary not in _UNUSABLE:
+        return found
+    return _Verdict(AnswerMode.FALLBACK, _UNUSABLE[evidence.primary], found.gates)
+
+
+def _between(settings: DecisionSettings, best: float, choice: Choice) -> _Verdict:
+    """Ask every gate, so that an explanation names all that failed and not only the first."""
+    chunks, characters = choice.chunks, choice.characters
+    least_chunks, least_characters = (
+        settings.min_chunks_for_hybrid,
+        settings.min_total_context_chars,
+    )
+    least = float(settings.min_similarity_for_hybrid)
+    gates = (
+        Gate(GateName.SIMILARITY, least, best, reaches(best, least)),
+        Gate(GateName.CHUNKS, least_chunks, chunks, chunks >= least_chunks),
+        Gate(GateName.CHARACTERS, least_characters, characters, characters >= least_characters),
+    )
+    if all(gate.held for gate in gates):
+        return _Verdict(AnswerMode.HYBRID, DecisionReason.GATES_HELD, gates)
+    return _Verdict(AnswerMode.FALLBACK, DecisionReason.GATE_FAILED, gates)
+
+
+def _refusal(evidence: Evidence) -> Refusal | None:
+    """Return why falling back leads to no answer; None while a fallback model can give one."""
+    if evidence.reading:
+        return Refusal.READING
+    if evidence.fallback is ModelOutcome.ABSENT:
+        return Refusal.NO_FALLBACK_MODEL
+    return Refusal.FALLBACK_SILENT if evidence.fallback in _SILENT else None
+
+
+def _step(evidence: Evidence, mode: AnswerMode, refusal: Refusal | None) -> Step:
+    if refusal is not None:
+        return Step.REFUSE
+    if mode is AnswerMode.FALLBACK:
+        answered = evidence.fallback is ModelOutcome.ANSWERED
+        return Step.DELIVER if answered else Step.ASK_FALLBACK
+    if evidence.primary is ModelOutcome.ABSENT:
+        return Step.QUOTE
+    return Step.DELIVER if evidence.primary is ModelOutcome.ANSWERED else Step.ASK_PRIMARY
+
+
+def _speaker(evidence: Evidence, mode: AnswerMode, refusal: Refusal | None) -> UsedModel:
+    """Return whose words the answer is, which is nobody's until that model has answered."""
+    if mode is not AnswerMode.FALLBACK and evidence.primary is ModelOutcome.ANSWERED:
+        return UsedModel.PRIMARY
+    spoke = evidence.fallback is ModelOutcome.ANSWERED
+    if mode is AnswerMode.FALLBACK and refusal is None and spoke:
+        return UsedModel.FALLBACK
+    return UsedModel.NONE
+
+
+RECORD_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A decision that was made again, and whether it is the one on record.
+
+    `same` is None where only the evidence was kept, so that there is nothing to compare with.
+    """
+
+    decision: Decision
+    same: bool | None
+    record: UsageRecord | None = None
+
+
+def recorded(evidence: Evidence) -> dict[str, Any]:
+    """Return evidence as plain values that JSON can hold, with all that `replay` needs."""
+    return {"version": RECORD_VERSION, **msgspec.json.decode(msgspec.json.encode(evidence))}
+
+
+def replay(record: Any) -> Decision:
+    """Return the decision that this record's evidence leads to.
+
+    Raises:
+        InvalidSettings: it is no record, or one of another version.
+    """
+    return decide(evidence_of(record))
+
+
+def replayed(record: UsageRecord) -> Replayed:
+    """Make the decision of an answered request again and compare it with what was recorded."""
+    decision = replay(record.evidence)
+    same = decision.explained() == record.decision_explain and decision.mode is record.mode
+    return Replayed(decision, same, record)
+
+
+def replayed_from(plain: Any) -> Replayed:
+    """Do the same with a record as JSON has it: one of the usage log, or its evidence alone.
+
+    Raises:
+        InvalidSettings: it is neither.
+    """
+    if isinstance(plain, dict) and "evidence" in plain:
+        try:
+            return replayed(msgspec.convert(plain, UsageRecord))
+        except msgspec.ValidationError as problem:
+            raise _unreadable(str(problem)) from None
+    return Replayed(replay(plain), None)
+
+
+def evidence_of(record: Any) -> Evidence:
+    """Return the evidence that `recorded` wrote."""
+    if not isinstance(record, dict) or record.get("version") != RECORD_VERSION:
+        raise _unreadable("it has another version, or none")
+    try:
+        evidence = msgspec.convert(record, Evidence)
+    except (msgspec.ValidationError, TruespanError) as problem:
+        raise _unreadable(str(problem)) from None
+    # A member that is missing would be taken for its default, and the replay would be another one.
+    if recorded(evidence) != record:
+        raise _unreadable("members are missing or unknown")
+    return evidence
+
+
+def _unreadable(why: str) -> InvalidSettings:
+    return InvalidSettings(
+        f"This is not the record of a decision: {why}", advice="Give it as it was written."
+    )

@@ -1,0 +1,353 @@
+"""Quotes in an answer, held against the trusted text of what it was made from.
+
+Spaces, line ends, and the forms of quotation marks, dashes and ellipses may differ. Nothing else:
+a quote that leaves a word out, or swaps one, is not what the source says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+from unicodedata import category
+
+from truespan.answers.citations import CLOSERS, GROUP, OPENERS
+from truespan.answers.prompt import told_once
+from truespan.types.answer import Quote
+from truespan.types.bundle import Notice
+from truespan.types.chunk import ChunkKind
+from truespan.types.trust import Visible
+
+LEAST_SINGLE_WORDS = 3
+LEAST_SINGLE_CHARACTERS = 15
+"""Shorter ones between single marks are mostly apostrophes and words that are merely named."""
+
+Span: TypeAlias = tuple[int, int, str]
+"""Where a quote stands with its marks, and the words between them."""
+
+_BLOCK = re.compile(r"^[ ]{0,3}>.*(?:\n[ ]{0,3}>.*)*", re.MULTILINE)
+_BLOCK_MARK = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
+_PARAGRAPH_END = re.compile(r"\n\s*\n|\Z")
+_LOW = re.compile(r"„([^„“”]+)[“”]")
+_ALIKE = re.compile(r"(?<!\w)”([^“”]+)”")
+_STRAIGHT = re.compile(r'"((?:[^"\n]|\n(?!\s*\n))+)"')
+_PAIRED = (
+    re.compile(r"«([^«»]+)»|»([^«»]+)«"),
+    re.compile(r"‹([^‹›]+)›|›([^‹›]+)‹"),
+    re.compile(r"(?<!`)``(?!`)((?:[^`'\n]|\n(?!\s*\n)|'(?!'))+)''"),
+)
+_SINGLE = (
+    re.compile(r"(?<!\w)‘((?:[^‘’]|’(?=\w))+)’"),
+    re.compile(r"‚([^‚‘’]+)[‘’]"),
+    re.compile(r"(?<![\w'])'(?![\s']|\d\ds\b)((?:[^'\n]|\n(?!\s*\n)|(?<=\w)'(?=\w))+)'(?![\w'])"),
+)
+_NESTING = ("“”", "「」", "『』", "《》")
+_LEFT_OPEN = re.compile(r"(?<!\w)(?:“|„|\"|(?<!`)``(?!`))(?=[^\s“”„\"`])|[「『《]")
+
+
+def quotes_in(answer: str) -> Iterator[Span]:
+    """Give each quote with the span it stands in, by place; none lies within another."""
+    blocks = [(found.start(), found.end()) for found in _BLOCK.finditer(answer)]
+    spans = [(start, end, _BLOCK_MARK.sub("", answer[start:end])) for start, end in blocks]
+    rest = _blanked(answer, blocks)
+    closed = _outermost([*_nested(rest), *_flat(rest)])
+    spans += [*closed, *_left_open(rest, closed)]
+    yield from (span for span in sorted(spans) if any(one.isalnum() for one in span[2]))
+
+
+def _flat(text: str) -> Iterator[Span]:
+    """Give quotes between marks that do not nest."""
+    for pattern in (_LOW, _STRAIGHT, *_PAIRED):
+        yield from (_span(found) for found in pattern.finditer(text))
+    for pattern in _SINGLE:
+        yield from (span for span in map(_span, pattern.finditer(text)) if _is_long(span[2]))
+
+
+def _nested(text: str) -> Iterator[Span]:
+    """Give quotes between marks that nest, the inner ones too."""
+    # The closing mark of a German quote is the opening one of an English one.
+    text = _blanked(text, [(found.start(), found.end()) for found in _LOW.finditer(text)])
+    for opening, closing in _NESTING:
+        begun: list[int] = []
+        for found in re.finditer(f"[{opening}{closing}]", text):
+            if found[0] == opening:
+                begun.append(found.end())
+            elif begun:
+                start = begun.pop()
+                yield start - 1, found.end(), text[start : found.start()]
+    yield from (_span(found) for found in _ALIKE.finditer(_without(text, "“", "”")))
+
+
+def _without(text: str, opening: str, closing: str) -> str:
+    """Return a text without what stands between two marks, as long as it was."""
+    return re.sub(
+        f"{opening}[^{opening}{closing}]*{closing}", lambda found: " " * len(found[0]), text
+    )
+
+
+def _left_open(text: str, closed: Sequence[Span]) -> Iterator[Span]:
+    """Give what follows the first mark in each paragraph that is never closed."""
+    taken = bytearray(len(text) + 1)
+    for start, end, _ in closed:
+        taken[start:end] = b"\1" * (end - start)
+    reached = 0
+    for found in _LEFT_OPEN.finditer(text):
+        if found.start() >= reached and not taken[found.start()]:
+            end = _PARAGRAPH_END.search(text, found.end())
+            reached = end.start() if end else len(text)
+            yield found.start(), reached, text[found.end() : reached]
+
+
+def _outermost(spans: Sequence[Span]) -> list[Span]:
+    kept: list[Span] = []
+    reached = 0
+    for span in sorted(spans, key=lambda one: (one[0], -one[1])):
+        if span[1] > reached:
+            kept.append(span)
+            reached = span[1]
+    return kept
+
+
+def _span(found: re.Match[str]) -> Span:
+    return found.start(), found.end(), next(group for group in found.groups() if group is not None)
+
+
+def _is_long(text: str) -> bool:
+    return len(text) >= LEAST_SINGLE_CHARACTERS and len(text.split()) >= LEAST_SINGLE_WORDS
+
+
+def _blanked(answer: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return the answer with blank lines in place of some spans, so that places stay the same."""
+    pieces, reached = [], 0
+    for start, end in spans:
+        pieces += [answer[reached:start], "\n" * (end - start)]
+        reached = end
+    return "".join([*pieces, answer[reached:]])
+
+
+SidsOf: TypeAlias = Callable[[Visible, int, int, int], tuple[int, int]]
+"""Gives the first and last sentence that a span touches, of a chunk's up to a given sentence."""
+
+_LEFT_OUT = ("[...]", "[…]", "[...", "[…", "...]", "…]", "...", "…")
+"""What stands at the ends of a quote for words around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """The quotes of an answer by place, and the spans of it that are words of a source."""
+
+    found: tuple[Quote, ...]
+    literal: tuple[tuple[int, int], ...]
+    warnings: tuple[Notice, ...]
+
+
+def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Quotes:
+    """Look for every quote of an answer in the sources it was made from."""
+    runs = _runs(sources)
+    found: list[Quote] = []
+    literal: list[tuple[int, int]] = []
+    for start, end, text in quotes_in(answer):
+        quote = _checked(text, runs, sids_of)
+        whole = quote
+        if not quote.verified and (shorter := _without_citations(text)) != text:
+            # Some put the number of a source inside the marks; the words are still to be checked.
+            quote = _checked(shorter, runs, sids_of)
+        found.append(quote)
+        if whole.verified:
+            literal.append((start, end))
+    wrong = sum(not quote.verified for quote in found)
+    return Quotes(tuple(found), tuple(literal), (_unverified(wrong),) if wrong else ())
+
+
+def _unverified(count: int) -> Notice:
+    text = "One quote does" if count == 1 else f"{count} quotes do"
+    return Notice("unverified_quote", f"{text} not stand in the sources as quoted.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Text of sources that lie upon each other or touch, folded.
+
+    Folded character `i` came from the character `origins[i]` of the text, which begins at `start`.
+    """
+
+    sources: list[Visible]
+    start: int
+    folded: str
+    origins: list[int]
+
+    def find(self, wanted: str) -> tuple[int, int] | None:
+        """Return the span in which some folded words stand, whole words at both of its ends."""
+        place = self.folded.find(wanted)
+        while place >= 0:
+            end = place + len(wanted)
+            if _divides(self.folded, place) and _divides(self.folded, end):
+                return self.start + self.origins[place], self.start + self.origins[end - 1] + 1
+            place = self.folded.find(wanted, place + 1)
+        return None
+
+    def holder(self, start: int, end: int) -> Visible:
+        """Return the source that has a span, or at least its beginning."""
+        begun = [one for one in self.sources if one.start <= start < one.end]
+        return next((one for one in begun if end <= one.end), (begun or self.sources)[0])
+
+
+def _runs(sources: Sequence[Visible]) -> list[_Run]:
+    """Join sources where one goes on where the other ends: a quote may reach across.
+
+    Where there is a gap nothing is joined, however small it is: words may be missing there.
+    """
+    runs: list[_Run] = []
+    texts = [one for one in sources if one.kind is ChunkKind.TEXT]
+    grouped: list[tuple[list[Visible], str]] = []
+    for source in sorted(texts, key=lambda one: (one.document, one.start)):
+        members, text = grouped[-1] if grouped else ([], "")
+        reached = members[0].start + len(text) if members else 0
+        if members and members[0].document == source.document and source.start <= reached:
+            members.append(source)
+            grouped[-1] = (members, text + source.text[reached - source.start :])
+        else:
+            grouped.append(([source], source.text))
+    for members, text in grouped:
+        runs.append(_Run(members, members[0].start, *fold(text)))
+    # The words about a figure stand nowhere in the text, so that they have no place there.
+    runs += [_Run([one], 0, *fold(one.text)) for one in sources if one.kind is not ChunkKind.TEXT]
+    return runs
+
+
+def _checked(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
+    shown = " ".join(text.split())
+    wanted, _ = fold(_trimmed(text))
+    for run in runs:
+        span = run.find(wanted) if wanted else None
+        if span is not None:
+            holder = run.holder(*span)
+            first, last = _sids(run, holder, span, sids_of)
+            return Quote(shown, True, holder.chunk_id, holder.document, first, last)
+    return Quote(shown, False)
+
+
+def _without_citations(text: str) -> str:
+    """Return a quote without the numbers of sources at its end."""
+    while text.rstrip().endswith(tuple(CLOSERS)):
+        begin = max(text.rfind(one) for one in OPENERS)
+        if begin < 0 or not GROUP.fullmatch(text.rstrip(), begin):
+            break
+        text = text[:begin].removesuffix("\\").rstrip()
+    return text
+
+
+def _trimmed(text: str) -> str:
+    """Return a quote without white space and ellipses at its ends."""
+    before = None
+    while text != before:
+        before, text = text, text.strip()
+        for edge in _LEFT_OUT:
+            text = text.removeprefix(edge).removesuffix(edge)
+    return text
+
+
+def _sids(run: _Run, holder: Visible, span: tuple[int, int], sids_of: SidsOf) -> tuple[int, int]:
+    if holder.kind is not ChunkKind.TEXT:
+        return holder.first_sid, holder.last_sid
+    return sids_of(holder, max(one.last_sid for one in run.sources), *span)
+
+
+_FOLDED = {
+    **dict.fromkeys("‘’‚‛′`´‹›", "'"),
+    **dict.fromkeys("“”„‟″«»「」『』《》", '"'),
+    "…": "...",
+    "\u00ad": "",
+}
+_DASHES = frozenset("-\u2010\u2011\u2012\u2013\u2014\u2015\u2212")
+
+
+def fold(text: str) -> tuple[str, list[int]]:
+    """Return a text with one form for each mark and space, and where each character came from."""
+    folded: list[str] = []
+    origins: list[int] = []
+
+    def put(spelled: str, origin: int) -> None:
+        folded.extend(spelled)
+        origins.extend([origin] * len(spelled))
+
+    for origin, one in enumerate(text):
+        if one.isspace():
+            if folded and folded[-1] not in " -":
+                put(" ", origin)
+        elif one in _DASHES:
+            # Whether a dash has spaces around it, and how many strokes, is a matter of type.
+            if folded and folded[-1] == " ":
+                folded.pop()
+                origins.pop()
+            if not folded or folded[-1] != "-":
+                put("-", origin)
+        else:
+            put(_FOLDED.get(one, one), origin)
+    if folded and folded[-1] == " ":
+        folded.pop()
+        origins.pop()
+    return "".join(folded), origins
+
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
+"""Letters of scripts that put no spaces between words: where one ends cannot be seen."""
+
+
+def _divides(text: str, place: int) -> bool:
+    """Say whether no word goes on across a place; the marks upon a letter belong to it."""
+    if place in (0, len(text)):
+        return True
+    before, after = text[place - 1], text[place]
+    if _is_mark(after):
+        return False
+    if _UNSPACED.match(before) or _UNSPACED.match(after):
+        return True
+    return not ((before.isalnum() or _is_mark(before)) and after.isalnum())
+
+
+def _is_mark(one: str) -> bool:
+    return category(one)[0] == "M" or one in "\u200c\u200d"
+
+
+def quoted(sources: Sequence[Visible]) -> str:
+    """Return each source as block quotes, with its number and its place below; nothing twice."""
+    told = enumerate(zip(sources, told_once(sources), strict=True), 1)
+    return "\n\n".join(
+        "\n\n".join([*(_block(source.text[a:b]) for a, b in spans), f"[{number}] {_place(source)}"])
+        for number, (source, spans) in told
+    )
+
+
+def quotes_of(sources: Sequence[Visible], sids_of: SidsOf) -> tuple[Quote, ...]:
+    """Return the quotes of such an answer. They are the trusted text, so that all of them hold."""
+    return tuple(
+        Quote(
+            " ".join(source.text[a:b].split()),
+            True,
+            source.chunk_id,
+            source.document,
+            *_quoted_sids(source, a, b, sids_of),
+        )
+        for source, spans in zip(sources, told_once(sources), strict=True)
+        for a, b in spans
+    )
+
+
+def _quoted_sids(source: Visible, start: int, end: int, sids_of: SidsOf) -> tuple[int, int]:
+    if source.kind is not ChunkKind.TEXT:
+        return source.first_sid, source.last_sid
+    return sids_of(source, source.last_sid, source.start + start, source.start + end)
+
+
+def _block(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _place(source: Visible) -> str:
+    labels = dict.fromkeys((source.title, source.chapter, source.section))
+    page = f", page {source.page}" if source.page is not None else ""
+    return " › ".join(" ".join(label.split()) for label in labels) + page

@@ -1,0 +1,255 @@
+"""From what was retrieved to an answer, event by event.
+
+    evidence ─> decide ─> ask a model ─> evidence with its outcome ─> decide ─> ... ─> words
+
+The decision alone says what is done next, so that what happened can be told from its record. No
+event is given out before the mode is settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from truespan.answers.citations import citation, cited
+from truespan.answers.decide import count_words, decide
+from truespan.answers.prompt import grounded_messages, unaided_messages
+from truespan.answers.quotes import SidsOf, check_quotes, quoted, quotes_of
+from truespan.answers.reply import Reply
+from truespan.errors import InternalError
+from truespan.observer import NULL_OBSERVER, RequestTrace
+from truespan.protocols import ChatModel, ChatModels, Clock
+from truespan.retrieval.query_vector import shown
+from truespan.types.answer import (
+    Answer,
+    AnswerEvent,
+    Citation,
+    Finished,
+    Message,
+    Piece,
+    Quote,
+    Retrieved,
+    RetrievedNote,
+    Started,
+    preview,
+)
+from truespan.types.bundle import Notice
+from truespan.types.chunk import ChunkKind
+from truespan.types.decision import (
+    Candidate,
+    Decision,
+    DecisionSettings,
+    Evidence,
+    ModelOutcome,
+    Refusal,
+    Step,
+)
+from truespan.types.ids import ChunkId
+from truespan.types.telemetry import CounterName, Stage
+from truespan.types.trust import Visible
+
+_WORDS = {
+    Refusal.READING: "What has been read of this book so far does not answer that.",
+    Refusal.NO_FALLBACK_MODEL: (
+        "The documents do not answer that, and no model is configured to answer without them."
+    ),
+    Refusal.FALLBACK_SILENT: (
+        "The documents do not answer that, and the model that was asked without them had no answer."
+    ),
+}
+
+
+def refused(refusal: Refusal) -> str:
+    """Return a refusal in words. It says nothing of what was found, or where."""
+    return _WORDS[refusal]
+
+
+Keep = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
+"""Writes evidence and duration to the usage log; gives the record's id, and what went wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with what was found for it, and the rules it is decided by."""
+
+    text: str
+    settings: DecisionSettings
+    retrieved: Retrieved
+    reading: bool
+    target: str
+    warnings: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Responder:
+    """What answering needs. `keep` is told of each request that was answered, and of no other."""
+
+    models: ChatModels
+    clock: Clock
+    sids_of: SidsOf
+    keep: Keep
+    course: RequestTrace = NULL_OBSERVER
+
+    def respond(self, question: Question, began: float) -> Iterator[AnswerEvent]:
+        """Give the events of an answer; `began` is when the request did.
+
+        Raises:
+            ProviderUnavailable, ProviderRefused, ProviderBadReply, ...: a model failed. That is
+                never a reason to ask another one.
+        """
+        chunks = _by_id(question.retrieved.chunks)
+        evidence, reply = _evidence(question, chunks.values(), self.models), None
+        try:
+            while (decision := decide(evidence)).step in (Step.ASK_PRIMARY, Step.ASK_FALLBACK):
+                with self.course.stage(Stage.MODEL):
+                    if decision.step is Step.ASK_PRIMARY:
+                        messages = _grounded(question, decision, chunks)
+                        reply = _asked(self.models.primary, messages)
+                        evidence = evidence.after(primary=reply.outcome)
+                    else:
+                        reply = _asked(self.models.fallback, unaided_messages(question.text))
+                        evidence = evidence.after(fallback=reply.outcome)
+            yield Started(decision.mode, decision.used_llm)
+            told: list[str] = []
+            for piece in self._words(question, decision, chunks, reply):
+                told.append(piece)
+                yield Piece(piece)
+        finally:
+            if reply is not None:
+                reply.close()
+        with self.course.stage(Stage.CHECKED):
+            answer = self._answer(question, evidence, decision, chunks, "".join(told), began)
+        self.course.count(CounterName.ANSWERS, 1, decision.mode)
+        yield Finished(answer)
+
+    def _words(
+        self,
+        question: Question,
+        decision: Decision,
+        chunks: dict[ChunkId, Visible],
+        reply: Reply | None,
+    ) -> Iterator[str]:
+        if decision.refusal is not None:
+            yield refused(decision.refusal)
+        elif decision.step is Step.QUOTE:
+            yield quoted(_sources(question, decision, chunks))
+        elif reply is not None:
+            yield from reply.pieces()
+
+    def _answer(
+        self,
+        question: Question,
+        evidence: Evidence,
+        decision: Decision,
+        chunks: dict[ChunkId, Visible],
+        words: str,
+        began: float,
+    ) -> Answer:
+        sources = _sources(question, decision, chunks)
+        citations, quotes, remarks = self._checked(decision, sources, words)
+        milliseconds = int((self.clock.monotonic() - began) * 1000)
+        record, trouble = self.keep(evidence, milliseconds)
+        found = (*question.retrieved.warnings, *question.warnings)
+        return Answer(
+            answer=words,
+            mode=decision.mode,
+            citations=citations,
+            quotes=quotes,
+            retrieved_chunks_metadata=_notes(decision, chunks),
+            used_chunks=decision.used_chunks,
+            sources_used=decision.sources_used,
+            decision_explain=decision.explained(),
+            warnings=(*found, *remarks, *trouble),
+            record=record,
+            processing_time_ms=milliseconds,
+        )
+
+    def _checked(
+        self, decision: Decision, sources: Sequence[Visible], words: str
+    ) -> tuple[tuple[Citation, ...], tuple[Quote, ...], tuple[Notice, ...]]:
+        """Return what the words of a model cite and quote; our own need no check."""
+        if decision.refusal is not None:
+            return (), (), ()
+        if decision.step is Step.QUOTE:
+            numbers = range(1, len(sources) + 1)
+            every = tuple(citation(number, sources) for number in numbers)
+            return every, quotes_of(sources, self.sids_of), ()
+        quotes = check_quotes(words, sources, self.sids_of)
+        citations = cited(words, sources, quotes.literal)
+        return citations.found, quotes.found, (*citations.warnings, *quotes.warnings)
+
+
+def _by_id(chunks: Sequence[Visible]) -> dict[ChunkId, Visible]:
+    """Return chunks by id; of two that a reader cannot tell apart, the first."""
+    known: dict[ChunkId, Visible] = {}
+    for chunk in chunks:
+        known.setdefault(chunk.chunk_id, chunk)
+    return known
+
+
+def _evidence(question: Question, chunks: Iterable[Visible], models: ChatModels) -> Evidence:
+    return Evidence(
+        settings=question.settings,
+        query_words=count_words(question.text),
+        candidates=tuple(_candidate(chunk, place) for place, chunk in enumerate(chunks)),
+        reading=question.reading,
+        primary=ModelOutcome.NOT_RUN if models.primary else ModelOutcome.ABSENT,
+        fallback=ModelOutcome.NOT_RUN if models.fallback else ModelOutcome.ABSENT,
+        retrieval_target=question.target,
+        effective_query=question.text,
+    )
+
+
+def _candidate(chunk: Visible, place: int) -> Candidate:
+    return Candidate(
+        chunk_id=chunk.chunk_id,
+        similarity=chunk.score,
+        characters=len(chunk.text),
+        kind=chunk.kind,
+        document=chunk.document,
+        index=chunk.index,
+        start=chunk.start if chunk.kind is ChunkKind.TEXT else None,
+        place=None if chunk.fused is None else place,
+    )
+
+
+def _asked(model: ChatModel | None, messages: Sequence[Message]) -> Reply:
+    if model is None:
+        raise InternalError("decision without a model")
+    return Reply(model.stream(messages))
+
+
+def _grounded(
+    question: Question, decision: Decision, chunks: dict[ChunkId, Visible]
+) -> tuple[Message, ...]:
+    sources = _sources(question, decision, chunks)
+    return grounded_messages(question.text, sources, mode=decision.mode, reading=question.reading)
+
+
+def _sources(
+    question: Question, decision: Decision, chunks: dict[ChunkId, Visible]
+) -> list[Visible]:
+    """Return what an answer is made from, by rank; for a reader as it stands in the book."""
+    used = [chunks[chunk_id] for chunk_id in decision.used_chunks]
+    return sorted(used, key=lambda one: (one.start, one.end)) if question.reading else used
+
+
+def _notes(decision: Decision, chunks: dict[ChunkId, Visible]) -> tuple[RetrievedNote, ...]:
+    notes = []
+    for one in decision.retrieved:
+        chunk = chunks[one.candidate.chunk_id]
+        notes.append(
+            RetrievedNote(
+                chunk_id=chunk.chunk_id,
+                similarity=shown(chunk.score),
+                document=chunk.document,
+                source=chunk.source,
+                chapter=chunk.chapter,
+                section=chunk.section,
+                page=chunk.page,
+                kind=chunk.kind,
+                text=preview(chunk.text),
+                verdict=one.verdict,
+            )
+        )
+    return tuple(notes)

@@ -1,0 +1,179 @@
+"""Commands for generations and the domains that name them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from truespan.cli.app import AsJson, LibraryPath, WorldName, app, open_at, say
+from truespan.serialize import EXIT_PARTIAL, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from truespan.engine.generations import Promotion
+    from truespan.ingest.indexing import ReindexReport
+    from truespan.types.document import DomainRecord, GenerationRecord
+
+Number = Annotated[int, typer.Argument(help="Number of the generation.", metavar="GENERATION")]
+DomainKey = Annotated[
+    str | None, typer.Option("--domain", "-d", help="A domain instead of the world's default.")
+]
+
+
+@app.command()
+def generations(world: WorldName, library: LibraryPath = None, as_json: AsJson = False) -> None:
+    """List the generations of a world: what each was built with, and who is sent to it."""
+    with open_at(library) as opened:
+        records = opened.world(world).generations.list()
+    say(to_json({"generations": records}) if as_json else show_generations(records))
+
+
+@app.command()
+def reindex(
+    world: WorldName,
+    library: LibraryPath = None,
+    embedding: Annotated[
+        str | None,
+        typer.Option(help="An embedding profile of truespan.toml; the default if left out."),
+    ] = None,
+    chunking: Annotated[
+        str | None, typer.Option(help="One chunking profile for all; each its own if left out.")
+    ] = None,
+    generation: Annotated[
+        int | None, typer.Option("--generation", "-g", help="Complete this one instead.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Build a generation beside the one in use. Interrupted, it goes on."""
+    from truespan.cli.follow import progress_bar
+
+    with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
+        report = opened.world(world).generations.reindex(
+            embedding=embedding, chunking=chunking, generation=generation, on_progress=on_progress
+        )
+    return finish_reindex(report, as_json)
+
+
+def finish_reindex(report: ReindexReport, as_json: bool) -> int:
+    """Show what building a generation did, and return the exit code."""
+    say(to_json(report) if as_json else show_reindex(report))
+    return EXIT_PARTIAL if report.failures else 0
+
+
+@app.command()
+def promote(
+    generation: Number,
+    world: WorldName,
+    library: LibraryPath = None,
+    domain: DomainKey = None,
+    golden: Annotated[
+        str | None, typer.Option(help="Golden queries that it must not find less of.")
+    ] = None,
+    allowed_drop: Annotated[
+        float, typer.Option(help="How much a measure may fall, at most.")
+    ] = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Put a generation into use, if it is complete, verified and not worse than the last."""
+    with open_at(library) as opened:
+        done = opened.world(world).generations.promote(
+            generation, domain=domain, golden=golden, allowed_drop=allowed_drop
+        )
+    say(to_json(done) if as_json else show_promotion(done))
+
+
+@app.command()
+def rollback(
+    world: WorldName, library: LibraryPath = None, domain: DomainKey = None, as_json: AsJson = False
+) -> None:
+    """Go back to the generation that was in use before."""
+    with open_at(library) as opened:
+        done = opened.world(world).generations.rollback(domain=domain)
+    say(to_json(done) if as_json else show_promotion(done))
+
+
+@app.command("remove-generation")
+def remove_generation(
+    generation: Number, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+) -> None:
+    """Remove a generation that nothing names, with its points, chunks and vectors."""
+    with open_at(library) as opened:
+        opened.world(world).generations.remove(generation)
+    say(to_json({"removed": generation}) if as_json else f"Removed generation {generation}.")
+
+
+@app.command()
+def domains(
+    library: LibraryPath = None,
+    remove: Annotated[str | None, typer.Option(help="Forget this domain's name.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the domains of a library, or forget one; `promote --domain` makes and moves them."""
+    with open_at(library) as opened:
+        if remove is not None:
+            opened.domain(remove).generations.forget(remove)
+        records = opened.domains()
+    say(to_json({"domains": records}) if as_json else show_domains(records))
+
+
+def show_generations(records: Sequence[GenerationRecord]) -> str:
+    """Return generations as a table for people."""
+    from truespan.cli.output import table
+
+    rows = [("", "generation", "model", "chunking", "documents", "chunks", "state")]
+    for record in records:
+        generation = record.generation
+        names = [*(["default"] if record.is_default else []), *record.domains]
+        rows.append(
+            (
+                "*" if names else "",
+                str(generation.number),
+                f"{generation.profile.provider}/{generation.profile.model}",
+                generation.chunking.name if generation.chunking else "as each document says",
+                str(record.documents),
+                str(record.chunks),
+                _state(record, names),
+            )
+        )
+    return "\n".join(table(rows))
+
+
+def _state(record: GenerationRecord, names: Sequence[str]) -> str:
+    if not record.complete:
+        return f"incomplete: {record.missing} documents, {record.pending} vectors missing"
+    return f"complete; named by {', '.join(names)}" if names else "complete"
+
+
+def show_reindex(report: ReindexReport) -> str:
+    """Return what building a generation did, for people."""
+    from truespan.cli.output import counted
+
+    lines = [
+        f"Generation {report.generation}: {counted(report.documents, 'document')}, "
+        f"{counted(report.chunks, 'chunk')} written; {counted(report.embedded, 'text')} embedded, "
+        f"{counted(report.reused, 'vector')} reused."
+    ]
+    lines += [f"  not built: {one.name}: {one.message}" for one in report.failures]
+    lines += [f"  note: {one}" for one in report.warnings]
+    if not report.failures:
+        lines.append(f"'truespan promote {report.generation}' puts it into use.")
+    return "\n".join(lines)
+
+
+def show_promotion(done: Promotion) -> str:
+    """Return who is sent where now, for people."""
+    name = f"Domain {done.domain!r}" if done.domain else "The world"
+    before = f" It named {done.previous} before." if done.previous is not None else ""
+    judged = " Golden queries agreed." if done.verdict else ""
+    return f"{name} names generation {done.generation} now.{before}{judged}"
+
+
+def show_domains(records: Sequence[DomainRecord]) -> str:
+    """Return domains for people."""
+    if not records:
+        return "No domains yet; 'truespan promote GENERATION --domain KEY' makes one."
+    return "\n".join(
+        f"{one.key}: generation {one.generation} of {one.world_name!r}" for one in records
+    )

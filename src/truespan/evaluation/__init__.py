@@ -1,0 +1,1 @@
+"""evaluation/__init__.py"""

@@ -1,0 +1,311 @@
+"""From similarities of golden queries to a floor and thresholds for one embedding profile.
+
+Models spread similarities differently, so a constant that separates for one separates nothing for
+another. Where the scores of relevant and irrelevant hits cannot be told apart nothing is proposed:
+a number would look like knowledge.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil, floor, isfinite
+
+from truespan.errors import InvalidSettings
+from truespan.evaluation.evaluate import Evaluation, ScoredHit, scored_hits
+from truespan.types.bundle import Notice
+from truespan.types.profile import Calibration
+
+KEEP_SHARE = 0.95
+PRECISION_SHARE = 0.9
+LEAST_AUC = 0.6
+LEAST_HITS = 20
+FEW_HITS = 10
+MOST_UNRELATED = 0.5
+QUANTILES = 100
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """What is left when only hits scoring `threshold` or more are kept.
+
+    `recall` is the share of the relevant hits that are left; what was never found has no score.
+    """
+
+    threshold: float
+    relevant: int
+    irrelevant: int
+    precision: float
+    recall: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A floor and two thresholds, each at least the one before."""
+
+    floor: float
+    low: float
+    high: float | None
+    """None where precision reaches the wanted share nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The curve, how well scores separate, and what follows from it; None when nothing does."""
+
+    relevant: int
+    irrelevant: int
+    auc: float | None
+    curve: tuple[CurvePoint, ...]
+    proposal: Proposal | None
+    notes: tuple[Notice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unrelated:
+    """How similar pairs are that have nothing to do with each other, under one profile.
+
+    Kept as quantiles at equal steps, the least and the greatest among them, so that a profile can
+    carry it.
+    """
+
+    quantiles: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        ascending = sorted(self.quantiles)
+        if len(ascending) < 2 or not all(map(isfinite, ascending)):
+            raise InvalidSettings("A distribution needs at least two finite quantiles.")
+        if list(self.quantiles) != ascending:
+            raise InvalidSettings("The quantiles of a distribution must ascend.")
+
+    def quantile(self, share: float) -> float:
+        """Return the similarity that this share of unrelated pairs stays at or below."""
+        return self.quantiles[ceil(share * (len(self.quantiles) - 1) - _ROUNDING)]
+
+    def share_above(self, floor: float) -> float:
+        """Return the share of unrelated pairs that score `floor` or more."""
+        steps = len(self.quantiles) - 1
+        place = bisect_left(self.quantiles, floor)
+        if place in (0, steps + 1):
+            return 1.0 if place == 0 else 0.0
+        below, above = self.quantiles[place - 1], self.quantiles[place]
+        return 1 - (place - 1 + (floor - below) / (above - below)) / steps
+
+
+def unrelated(scores: Iterable[float], steps: int = QUANTILES) -> Unrelated:
+    """Return the distribution of these similarities, each quantile one of them."""
+    ascending = sorted(scores)
+    if not ascending or steps < 1:
+        raise InvalidSettings("A distribution needs at least one similarity and one step.")
+    last = len(ascending) - 1
+    return Unrelated(tuple(ascending[round(step * last / steps)] for step in range(steps + 1)))
+
+
+def discriminates(
+    floor: float, distribution: Unrelated, most_unrelated: float = MOST_UNRELATED
+) -> bool:
+    """Say whether a floor separates anything: whether it keeps most unrelated pairs out."""
+    return distribution.share_above(floor) <= most_unrelated
+
+
+def calibrate(
+    hits: Iterable[ScoredHit],
+    *,
+    keep: float = KEEP_SHARE,
+    precision: float = PRECISION_SHARE,
+    least_auc: float = LEAST_AUC,
+    least_hits: int = LEAST_HITS,
+) -> Curve:
+    """Propose a floor that keeps the share `keep` of relevant hits, and two thresholds.
+
+    The high one is the least at which `precision` of what is left is relevant; the low one lies
+    between, where precision and recall are best together. With fewer than `least_hits` of either
+    kind, or an AUC below `least_auc`, there is no proposal and a note says why.
+    """
+    for name, share in (("keep", keep), ("precision", precision), ("least_auc", least_auc)):
+        if not 0.0 < share <= 1.0:
+            raise InvalidSettings(f"{name} must lie above 0.0 and at most at 1.0.")
+    curve = curve_of(hits)
+    relevant, irrelevant = (curve[-1].relevant, curve[-1].irrelevant) if curve else (0, 0)
+    auc = auc_of(curve)
+    notes = _doubts(relevant, irrelevant, auc, least_auc, least_hits)
+    proposal = None if notes else _proposal(curve, keep, precision)
+    if proposal is not None:
+        notes = _remarks(proposal, curve, precision)
+    return Curve(relevant, irrelevant, auc, curve, proposal, tuple(notes))
+
+
+def curve_of(hits: Iterable[ScoredHit]) -> tuple[CurvePoint, ...]:
+    """Return what is left at each score that occurs, the highest first."""
+    ordered = sorted(hits, key=lambda hit: -hit.score)
+    if not all(isfinite(hit.score) for hit in ordered):
+        raise InvalidSettings("Every similarity must be a finite number.")
+    wanted = sum(hit.relevant for hit in ordered)
+    relevant = irrelevant = 0
+    curve = []
+    for score, group in groupby(ordered, key=lambda hit: hit.score):
+        verdicts = [hit.relevant for hit in group]
+        relevant += sum(verdicts)
+        irrelevant += len(verdicts) - sum(verdicts)
+        share = relevant / wanted if wanted else 0.0
+        precision = relevant / (relevant + irrelevant)
+        curve.append(CurvePoint(score, relevant, irrelevant, precision, share))
+    return tuple(curve)
+
+
+def auc_of(curve: Sequence[CurvePoint]) -> float | None:
+    """Return how often a relevant hit outscores an irrelevant one, a tie counting half.
+
+    None when there is none of either kind.
+    """
+    if not curve or not curve[-1].relevant or not curve[-1].irrelevant:
+        return None
+    wins = right = wrong = 0
+    for point in curve:
+        outscored = curve[-1].irrelevant - point.irrelevant
+        tied = point.irrelevant - wrong
+        # Doubled, so that the half of a tie stays a whole number.
+        wins += (point.relevant - right) * (2 * outscored + tied)
+        right, wrong = point.relevant, point.irrelevant
+    return wins / (2 * right * wrong)
+
+
+def _doubts(
+    relevant: int, irrelevant: int, auc: float | None, least_auc: float, least_hits: int
+) -> list[Notice]:
+    if min(relevant, irrelevant) < least_hits or auc is None:
+        message = (
+            f"{relevant} relevant and {irrelevant} irrelevant hits are too few: at least "
+            f"{least_hits} of each are needed."
+        )
+        return [Notice("too_few_hits", message)]
+    if auc < least_auc:
+        message = f"The scores do not discriminate: AUC {auc:.3f}, at least {least_auc:g} needed."
+        return [Notice("scores_do_not_discriminate", message)]
+    return []
+
+
+def _remarks(proposal: Proposal, curve: Sequence[CurvePoint], precision: float) -> list[Notice]:
+    """Say what a proposal lacks, or rests on little."""
+    if proposal.high is None:
+        best = max(point.precision for point in curve)
+        message = f"Precision reaches {best:.2f} at most, not {precision:g}: no high threshold."
+        return [Notice("precision_not_reached", message)]
+    left = next(point for point in curve if point.threshold <= proposal.high)
+    count = left.relevant + left.irrelevant
+    if count < FEW_HITS:
+        message = f"Only {count} hits reach the high threshold: more queries may move it."
+        return [Notice("high_rests_on_few_hits", message)]
+    return []
+
+
+def _proposal(curve: Sequence[CurvePoint], keep: float, precision: float) -> Proposal:
+    kept = ceil(keep * curve[-1].relevant - _ROUNDING)
+    floor = next(point.threshold for point in curve if point.relevant >= kept)
+    precise = [one.threshold for one in curve if one.precision >= precision - _ROUNDING]
+    high = max(min(precise), floor) if precise else None
+    between = [
+        point
+        for point in curve
+        if floor <= point.threshold and (high is None or point.threshold <= high)
+    ]
+    # Of equally good ones the lowest: the low threshold should not turn away more than it must.
+    low = max(between, key=lambda point: (_balance(point), -point.threshold)).threshold
+    return Proposal(floor, low, high)
+
+
+def _balance(point: CurvePoint) -> float:
+    """Return the harmonic mean of precision and recall."""
+    both = point.precision + point.recall
+    return 2 * point.precision * point.recall / both if both else 0.0
+
+
+UNRELATED_SHARE = 0.95
+TIGHTENING = 0.1
+"""How far short queries are tightened, as a share of the way from low to high: 0.03 of 0.3."""
+GATE = 5 / 6
+"""Where between low and high the similarity gate stands: 0.5 between 0.25 and 0.55."""
+_DECIMALS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """What golden queries say about a profile, and what follows from it, if anything does."""
+
+    profile: str
+    passages: Curve
+    queries: Curve
+    unrelated: Unrelated | None
+    proposed: Calibration | None
+    in_force: Calibration | None
+    """What counts for the world's holder so far: kept earlier, or shipped with the profile."""
+    notes: tuple[Notice, ...] = ()
+    kept: bool = False
+
+
+def best_hits(evaluation: Evaluation) -> list[ScoredHit]:
+    """Return, of each judged query, its best score and whether it found anything right."""
+    return [
+        ScoredHit(max(hit.score for hit in result.hits), bool(result.metrics.hit))
+        for result in evaluation.results
+        if result.judged and result.hits
+    ]
+
+
+def curves_of(evaluation: Evaluation) -> tuple[Curve, Curve]:
+    """Return the curve of passages and the curve of queries."""
+    return calibrate(scored_hits(evaluation)), calibrate(best_hits(evaluation))
+
+
+def propose(
+    passages: Curve, queries: Curve, distribution: Unrelated, measured_on: str
+) -> tuple[Calibration | None, tuple[Notice, ...]]:
+    """Return a calibration, or None with every reason why there is none."""
+    lasting = passages.proposal
+    decided = queries.proposal if queries.proposal and queries.proposal.high else lasting
+    if lasting is None or decided is None or decided.high is None:
+        return None, (*passages.notes, *queries.notes)
+    notes = () if decided is queries.proposal else (_BY_PASSAGES,)
+    low = max(decided.low, lasting.floor)
+    return settled(lasting.floor, low, decided.high, distribution, measured_on), notes
+
+
+def settled(
+    least: float, low: float, high: float, distribution: Unrelated, measured_on: str
+) -> Calibration:
+    """Return a calibration from its three measured numbers, rounded so that they still agree.
+
+    Tightening and gate keep the proportions that the defaults of a decision have.
+    """
+    least, low = _down(least), _down(low)
+    high = max(_up(high), low)
+    step = TIGHTENING * (high - low)
+    return Calibration(
+        calibrated_floor=least,
+        threshold_low=low,
+        threshold_high=high,
+        short_query_threshold_low=min(_up(low + step), 1.0),
+        short_query_threshold_high=min(_up(high + step), 1.0),
+        # Rounded down: a gate that reached the high threshold would let no hybrid answer through.
+        min_similarity_for_hybrid=max(_down(low + GATE * (high - low)), low),
+        unrelated_high=min(_up(distribution.quantile(UNRELATED_SHARE)), 1.0),
+        measured_on=measured_on,
+    )
+
+
+def _down(value: float) -> float:
+    return min(max(floor(round(value * _DECIMALS, 6)) / _DECIMALS, 0.0), 1.0)
+
+
+def _up(value: float) -> float:
+    return min(max(ceil(round(value * _DECIMALS, 6)) / _DECIMALS, 0.0), 1.0)
+
+
+_BY_PASSAGES = Notice(
+    "thresholds_by_passages",
+    "Too few queries found nothing right, so the thresholds go by single passages: they are "
+    "rather strict.",
+)

@@ -1,0 +1,318 @@
+"""Golden queries and a function that searches become an evaluation: a value that can be kept.
+
+An evaluation holds queries, names, scores and figures, and never a word of any document: phrases
+are counted, not repeated. How long a search took is told but is no part of what makes two equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from truespan.errors import Interrupted, InvalidSettings, TruespanError
+from truespan.evaluation.golden import Expected, GoldenQuery, question_digest
+from truespan.evaluation.metrics import (
+    NDCG_CUT,
+    QueryMetrics,
+    averages,
+    document_metrics,
+    first_rank,
+    holder_of,
+    mean,
+    phrase_metrics,
+)
+from truespan.types.bundle import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One passage that a search returned: the key and name of its document, score and text."""
+
+    document: str
+    name: str
+    score: float
+    text: str
+
+
+Search = Callable[[GoldenQuery], Sequence[Found]]
+"""Returns passages best first. It may return more than the query's `top_k`, so that enough
+different documents are among them; what lies beyond does not count."""
+
+Identify = Callable[[str], str | None]
+"""Returns the key of the document that a reference names; None when none or several answer."""
+
+
+class State(StrEnum):
+    """What became of a query."""
+
+    ANSWERED = "answered"
+    EMPTY = "empty"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDocument:
+    """A document at its place, with the score of its best passage; without a grade if unjudged."""
+
+    document: str
+    name: str
+    score: float
+    grade: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredHit:
+    """A similarity, and whether what had it was relevant."""
+
+    score: float
+    relevant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """What one golden query brought.
+
+    `absent` are expected documents that the world does not have: they count as not found. `hits`
+    are passages where phrases are expected, and else documents, which are then judged as a whole.
+    """
+
+    id: str
+    query: str
+    top_k: int
+    state: State
+    judged: bool
+    metrics: QueryMetrics
+    question: str
+    """A digest of what is asked, and where; phrases are part of it without being told."""
+    expected: tuple[Expected, ...] = ()
+    absent: tuple[str, ...] = ()
+    phrases: int = 0
+    phrase_rank: int | None = None
+    documents: tuple[RankedDocument, ...] = ()
+    hits: tuple[ScoredHit, ...] = ()
+    best_relevant: float | None = None
+    best_irrelevant: float | None = None
+    error: str | None = None
+    seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How many queries there were of which kind, and the means over those that are judged.
+
+    Empty and failed queries count with nothing found, so that silence cannot improve a figure.
+    """
+
+    queries: int
+    judged: int
+    unjudged: int
+    empty: int
+    failed: int
+    absent_documents: int
+    with_documents: int
+    with_phrases: int
+    metrics: QueryMetrics
+    seconds: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Golden queries as one generation answered them."""
+
+    name: str
+    results: tuple[QueryResult, ...]
+    totals: Totals
+    warnings: tuple[Notice, ...] = ()
+    """What has to be known of the searches to judge by them, such as that they were not exact."""
+
+
+def evaluate(
+    name: str,
+    golden: Sequence[GoldenQuery],
+    search: Search,
+    *,
+    identify: Identify = str,
+    clock: Callable[[], float] = lambda: 0.0,
+) -> Evaluation:
+    """Ask every golden query and judge what comes back; `clock` tells seconds that only grow.
+
+    A query whose search fails is counted as failed and the others are still asked.
+
+    Raises:
+        InvalidSettings: there is no query, or two have the same id.
+        Interrupted: somebody asked to stop.
+    """
+    ids = {query.id for query in golden}
+    if not golden or len(ids) < len(golden):
+        raise InvalidSettings("Golden queries must be at least one, and have different ids.")
+    results = tuple(_timed(query, search, identify, clock) for query in golden)
+    return Evaluation(name, results, totals_of(results))
+
+
+def totals_of(results: Sequence[QueryResult]) -> Totals:
+    """Return counts and means of results."""
+    judged = [result.metrics for result in results if result.judged]
+    return Totals(
+        queries=len(results),
+        judged=len(judged),
+        unjudged=len(results) - len(judged),
+        empty=sum(result.state is State.EMPTY for result in results),
+        failed=sum(result.state is State.FAILED for result in results),
+        absent_documents=sum(len(result.absent) for result in results),
+        with_documents=sum(metrics.recall is not None for metrics in judged),
+        with_phrases=sum(metrics.phrase_hit is not None for metrics in judged),
+        metrics=averages(judged),
+        seconds=mean(result.seconds for result in results),
+    )
+
+
+def scored_hits(evaluation: Evaluation) -> list[ScoredHit]:
+    """Return every similarity of a judged query with its verdict: what calibration goes by."""
+    return [hit for result in evaluation.results if result.judged for hit in result.hits]
+
+
+def evaluation_to_dict(evaluation: Evaluation) -> dict[str, Any]:
+    """Return an evaluation as values that JSON knows."""
+    return msgspec.json.decode(msgspec.json.encode(evaluation))
+
+
+def evaluation_from_dict(stored: Mapping[str, Any]) -> Evaluation:
+    """Return the evaluation that `evaluation_to_dict` made such values of."""
+    try:
+        return msgspec.convert(stored, Evaluation)
+    except msgspec.ValidationError as error:
+        raise InvalidSettings(f"This is no evaluation: {error}.") from None
+
+
+def _timed(
+    query: GoldenQuery, search: Search, identify: Identify, clock: Callable[[], float]
+) -> QueryResult:
+    expected, absent = _identified(query, identify)
+    began = clock()
+    error = None
+    found: Sequence[Found] = ()
+    try:
+        found = search(query)
+    except Interrupted:
+        raise
+    except TruespanError as failed:
+        error = failed.code
+    seconds = clock() - began
+    judged = _judged(query, expected, found)
+    state = State.FAILED if error else judged.state
+    return replace(judged, absent=absent, state=state, error=error, seconds=seconds)
+
+
+def _identified(
+    query: GoldenQuery, identify: Identify
+) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
+    """Return the expected documents by key, and the references that name none."""
+    grades: dict[str, int] = {}
+    absent = []
+    for one in query.expected:
+        key = identify(one.document)
+        if key is None:
+            absent.append(one.document)
+        key = one.document if key is None else key
+        grades[key] = max(one.grade, grades.get(key, 0))
+    return tuple(Expected(key, grade) for key, grade in grades.items()), tuple(absent)
+
+
+def _judged(
+    query: GoldenQuery, expected: tuple[Expected, ...], found: Sequence[Found]
+) -> QueryResult:
+    grades = {one.document: one.grade for one in expected}
+    documents = _ranked(found, grades)[: max(query.top_k, NDCG_CUT)]
+    holds = holder_of(query.phrases)
+    holding = [holds(passage.text) for passage in found[: query.top_k]] if query.phrases else []
+    phrase_rank = first_rank(holding)
+    metrics = _metrics(query, grades, documents, phrase_rank)
+    if query.phrases:
+        hits = [ScoredHit(one.score, right) for one, right in zip(found, holding, strict=False)]
+    else:
+        hits = [ScoredHit(one.score, bool(one.grade)) for one in documents]
+    return QueryResult(
+        id=query.id,
+        query=query.query,
+        top_k=query.top_k,
+        state=State.ANSWERED if found else State.EMPTY,
+        judged=metrics.hit is not None,
+        metrics=metrics,
+        question=question_digest(query),
+        expected=expected,
+        phrases=len(query.phrases),
+        phrase_rank=phrase_rank,
+        documents=tuple(documents),
+        hits=tuple(hits),
+        best_relevant=max((hit.score for hit in hits if hit.relevant), default=None),
+        best_irrelevant=max((hit.score for hit in hits if not hit.relevant), default=None),
+    )
+
+
+def _ranked(found: Sequence[Found], grades: Mapping[str, int]) -> list[RankedDocument]:
+    """Return each document once, at the place and with the score of its first passage."""
+    ranked: dict[str, RankedDocument] = {}
+    for one in found:
+        grade = grades.get(one.document)
+        ranked.setdefault(one.document, RankedDocument(one.document, one.name, one.score, grade))
+    return list(ranked.values())
+
+
+def _metrics(
+    query: GoldenQuery,
+    grades: Mapping[str, int],
+    documents: Sequence[RankedDocument],
+    phrase_rank: int | None,
+) -> QueryMetrics:
+    by_phrase = phrase_metrics(phrase_rank) if query.phrases else QueryMetrics()
+    by_document = document_metrics([one.document for one in documents], grades, query.top_k)
+    if by_document.hit is None:
+        return by_phrase
+    return replace(by_document, phrase_hit=by_phrase.phrase_hit)
+
+
+_MICRO = 1_000_000
+
+
+def trec_run(evaluation: Evaluation, tag: str = "truespan") -> str:
+    """Return the rankings, one document a line: query, Q0, document, rank, score, tag.
+
+    Readers of such files rank by score and break ties in their own way. So each score is made a
+    little less than the one before where it is not already, and our order survives.
+    """
+    lines = []
+    for result in evaluation.results:
+        above: int | None = None
+        for rank, one in enumerate(result.documents, start=1):
+            micro = round(one.score * _MICRO)
+            above = micro if above is None else min(micro, above - 1)
+            score = f"{above / _MICRO:.6f}"
+            lines.append(_line(result.id, "Q0", one.document, str(rank), score, tag))
+    return "".join(lines)
+
+
+def trec_qrels(evaluation: Evaluation) -> str:
+    """Return which documents are relevant: query, 0, document, grade."""
+    return "".join(map(_judgements, evaluation.results))
+
+
+def _judgements(result: QueryResult) -> str:
+    return "".join(_line(result.id, "0", one.document, str(one.grade)) for one in result.expected)
+
+
+def _line(*columns: str) -> str:
+    return " ".join(map(trec_word, columns)) + "\n"
+
+
+def trec_word(text: str) -> str:
+    """Return a text as one word: white space, control and percent signs as their bytes in hex."""
+    return re.sub(
+        r"[\s\x00-\x1f\x7f-\x9f%]",
+        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()),
+        text,
+    )

@@ -1,0 +1,222 @@
+"""How a client finds the index process of a folder, and how the two prove themselves to each other.
+
+The process listens on a local socket (a named pipe on Windows) and publishes the address in the
+folder. Socket paths are limited to about 100 bytes and folders are not, so the socket lies in a
+private directory of its own. Both sides know the key in the folder and challenge each other, and
+the client names the folder it means: a copied library has a copied key and a copied address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import socket
+import stat
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import (
+    Client,
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+)
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from truespan.files.disk import FileLock
+from truespan.index.edge.messages import LARGEST_MESSAGE
+
+LOCK = "server.lock"
+LOG = "server.log"
+_ADDRESS = "server.json"
+_KEY = "key"
+_KEY_BYTES = 32
+_LONGEST_SOCKET_PATH = 100
+_WAITING_CLIENTS = 64
+
+WINDOWS = sys.platform == "win32"
+
+
+class Refusal(Exception):
+    """The other side does not know the key, or speaks another protocol."""
+
+
+class Address(Struct, frozen=True):
+    """Where the process of a folder listens, and which process it is."""
+
+    name: str
+    pid: int
+
+
+def identity(folder: Path) -> str:
+    """Return what tells this folder from a copy of it, and stays when it is moved or renamed."""
+    found = folder.stat()
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def key_of(folder: Path) -> bytes:
+    """Return the folder's key; whoever comes first makes it, readable by its owner only."""
+    path = folder / _KEY
+    key = path.read_bytes() if path.exists() else b""
+    if len(key) == _KEY_BYTES:
+        return key
+    with FileLock(path):
+        key = path.read_bytes()
+        if len(key) != _KEY_BYTES:
+            key = secrets.token_bytes(_KEY_BYTES)
+            path.write_bytes(key)
+    return key
+
+
+# Where the process listens
+
+
+def listen(folder: Path) -> tuple[Listener, Address]:
+    """Listen for the clients of `folder`; the caller must hold the folder's lock."""
+    digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+    if WINDOWS:
+        name = rf"\\.\pipe\truespan-{digest}-{os.getpid()}"
+        return Listener(name, "AF_PIPE", _WAITING_CLIENTS), Address(name, os.getpid())
+    path = _private_directory() / f"{digest}.sock"
+    # A process that was killed leaves its socket behind; who holds the lock may remove it.
+    path.unlink(missing_ok=True)
+    return Listener(str(path), "AF_UNIX", _WAITING_CLIENTS), Address(str(path), os.getpid())
+
+
+def publish(folder: Path, address: Address) -> None:
+    """Let clients know the address, all of it at once."""
+    draft = folder / f"{_ADDRESS}.new"
+    draft.write_bytes(msgspec.json.encode(address))
+    os.replace(draft, folder / _ADDRESS)
+
+
+def withdraw(folder: Path) -> None:
+    """Take the address back; later clients wait for another process."""
+    (folder / _ADDRESS).unlink(missing_ok=True)
+
+
+def published(folder: Path) -> Address | None:
+    """Return the address of the folder's process; None when none is ready."""
+    try:
+        return msgspec.json.decode((folder / _ADDRESS).read_bytes(), type=Address)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _private_directory() -> Path:
+    """Return a directory with a short path that belongs to this user alone."""
+    user = f"truespan-{os.getuid()}"
+    places = [Path(tempfile.gettempdir(), user), Path("/tmp", user)]  # noqa: S108
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        places.insert(0, Path(runtime, "truespan"))
+    for place in places:
+        if _is_private(place):
+            return place
+    raise PermissionError("no private directory for a socket can be had")
+
+
+def _is_private(place: Path) -> bool:
+    if len(os.fsencode(place)) + len("/0123456789abcdef.sock") > _LONGEST_SOCKET_PATH:
+        return False
+    try:
+        place.mkdir(mode=0o700, exist_ok=True)
+        found = place.lstat()
+    except OSError:
+        return False
+    # In a shared directory somebody else may have made it first, or put a link there.
+    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return mine and stat.S_IMODE(found.st_mode) == 0o700
+
+
+# Connections
+
+
+def connect(address: Address, key: bytes, seconds: float) -> Connection:
+    """Connect as a client; every later wait on the connection ends after `seconds`.
+
+    Raises:
+        Refusal: the process does not have this key.
+        OSError, EOFError: there is no process, or it is ending.
+    """
+    connection = Client(address.name, "AF_PIPE" if WINDOWS else "AF_UNIX")
+    try:
+        limit_waiting(connection, seconds)
+        answer_challenge(connection, key)
+        deliver_challenge(connection, key)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, AuthenticationError | AssertionError):
+            raise Refusal from None
+        raise
+    return connection
+
+
+def admit(connection: Connection, key: bytes, seconds: float) -> None:
+    """Prove both sides to each other, as the process; a silent client is given `seconds`.
+
+    Raises:
+        Refusal: the client does not have this key, or said nothing.
+    """
+    try:
+        limit_waiting(connection, seconds)
+        deliver_challenge(connection, key)
+        answer_challenge(connection, key)
+        limit_waiting(connection, 0)
+    except Exception as error:
+        # Whatever a stranger sends, and however the handshake takes it, he is not let in.
+        raise Refusal from error
+
+
+def receive(connection: Connection, seconds: float | None = None) -> bytes:
+    """Return the next message.
+
+    Raises:
+        OSError, EOFError: the other side went away, or nothing came within `seconds`.
+    """
+    if WINDOWS and seconds is not None and not connection.poll(seconds):
+        raise TimeoutError
+    return connection.recv_bytes(LARGEST_MESSAGE)
+
+
+def limit_waiting(connection: Connection, seconds: float) -> None:
+    """Let no single read or write on a socket take longer; 0 lifts the limit.
+
+    Waiting for input before a read would not be enough: the other side may stop within a message,
+    or stop reading ours.
+    """
+    if WINDOWS:
+        return
+    whole = int(seconds)
+    value = struct.pack("ll", whole, int((seconds - whole) * 1_000_000))
+    with _socket_of(connection) as channel:
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+
+
+def refuse_more(connection: Connection) -> None:
+    """Accept nothing more: later sends of the client fail, so it knows they were never read."""
+    if WINDOWS:
+        return
+    # A client that is gone already needs no telling.
+    with contextlib.suppress(OSError), _socket_of(connection) as channel:
+        channel.shutdown(socket.SHUT_RD)
+
+
+@contextlib.contextmanager
+def _socket_of(connection: Connection) -> Iterator[socket.socket]:
+    """Give the socket under a connection, which stays its owner."""
+    channel = socket.socket(fileno=connection.fileno())
+    try:
+        # A default timeout set elsewhere in the process would have made it non-blocking.
+        channel.setblocking(True)
+        yield channel
+    finally:
+        channel.detach()

@@ -1,0 +1,246 @@
+"""Filters for Qdrant, embedded or served, built from typed values only and nowhere else.
+
+A condition is a small value that can be compared, sent and shown in a test. `build` turns
+conditions into the classes of one Qdrant module; the embedded engine and the client library of the
+server have classes of equal names that are not the same.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from itertools import islice
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from truespan.errors import IndexRefused
+from truespan.types.chunk import Vector
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.profile import float32
+from truespan.types.trust import Hit
+from truespan.types.vectors import numbers_of
+
+if TYPE_CHECKING:
+    from truespan.types.scope import Scope
+
+
+_EXACT = 2**53
+"""Ranges are compared as float64, which has gaps beyond this."""
+
+
+class Field(StrEnum):
+    """The payload fields of a point. There is no field for text."""
+
+    TENANT = "tenant"
+    DOCUMENT = "document"
+    TEXT_HASH = "text_hash"
+    POS_START = "pos_start"
+    POS_END = "pos_end"
+    POS_REACH = "pos_reach"
+    CHAPTER = "chapter"
+    SECTION = "section"
+    KIND = "kind"
+
+
+class Equals(Struct, frozen=True, tag="equals", array_like=True):
+    """The field has exactly this value."""
+
+    field: Field
+    value: str | int
+
+    def __post_init__(self) -> None:
+        _check_values([self.value])
+
+
+class AnyOf(Struct, frozen=True, tag="any_of", array_like=True):
+    """The field has one of these values; none to choose from is refused, not taken for all."""
+
+    field: Field
+    values: tuple[str | int, ...]
+
+    def __post_init__(self) -> None:
+        _check_values(self.values)
+
+
+class AtMost(Struct, frozen=True, tag="at_most", array_like=True):
+    """The field is a number not above this value."""
+
+    field: Field
+    value: int
+
+    def __post_init__(self) -> None:
+        if type(self.value) is not int or abs(self.value) > _EXACT:
+            raise TypeError("A bound must be a whole number that float64 can hold.")
+
+
+class HasId(Struct, frozen=True, tag="has_id", array_like=True):
+    """The point is one of these."""
+
+    ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_values(self.ids)
+        if type(self.ids[0]) is not str:
+            raise TypeError("A point id must be a string.")
+
+
+Condition: TypeAlias = Equals | AnyOf | AtMost | HasId
+
+
+def tenant(scope: Scope) -> Equals:
+    """Return the condition that no request to the index may lack: its world and generation."""
+    return Equals(Field.TENANT, scope.tenant)
+
+
+def conditions(scope: Scope) -> tuple[Condition, ...]:
+    """Return all that a scope demands of a point, world and generation first.
+
+    A scope without any document has no conditions that express it; callers must not ask for it.
+    """
+    # Imported here because the index process builds filters and never sees a scope.
+    from truespan.types.scope import UNLIMITED
+
+    demanded: list[Condition] = [tenant(scope)]
+    if scope.documents is not UNLIMITED:
+        demanded.append(AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
+    if scope.chapter is not None:
+        demanded.append(Equals(Field.CHAPTER, scope.chapter))
+    if scope.section is not None:
+        demanded.append(Equals(Field.SECTION, scope.section))
+    if scope.position is not None:
+        # The first is what the reader has begun; the second, stricter, what nothing unread decided.
+        demanded.append(AtMost(Field.POS_START, scope.position))
+        demanded.append(AtMost(Field.POS_REACH, scope.position))
+    return tuple(demanded)
+
+
+def names_tenant(where: Iterable[Condition]) -> bool:
+    """Say whether conditions are bound to one world and generation."""
+    return any(
+        isinstance(condition, Equals)
+        and condition.field is Field.TENANT
+        and isinstance(condition.value, str)
+        and condition.value != ""
+        for condition in where
+    )
+
+
+def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:
+    """Return the filter, in the classes of `models`, that demands every condition.
+
+    Raises:
+        ValueError: the conditions are not bound to one world and generation.
+    """
+    if not names_tenant(where):
+        raise ValueError("A filter without world and generation would reach every world.")
+    return models.Filter(must=[_translate(condition, models) for condition in where])
+
+
+def _translate(condition: Condition, models: Any) -> Any:
+    match condition:
+        case Equals(field, value):
+            return models.FieldCondition(key=field.value, match=models.MatchValue(value=value))
+        case AnyOf(field, values):
+            return models.FieldCondition(key=field.value, match=models.MatchAny(any=list(values)))
+        case AtMost(field, value):
+            return models.FieldCondition(key=field.value, range=_upper_bound(value, models))
+        case HasId(ids):
+            return _one_of(ids, models)
+
+
+def _upper_bound(value: int, models: Any) -> Any:
+    return models.RangeFloat(lte=value) if _embedded(models) else models.Range(lte=value)
+
+
+def _one_of(ids: tuple[str, ...], models: Any) -> Any:
+    if _embedded(models):
+        return models.HasIdCondition(set(ids))
+    return models.HasIdCondition(has_id=list(ids))
+
+
+def _embedded(models: Any) -> bool:
+    return hasattr(models, "EdgeShard")
+
+
+def _check_values(values: Sequence[str | int]) -> None:
+    # A bool is an int to Python and another value to Qdrant; a mixed list matches only a part.
+    kinds = {type(value) for value in values}
+    if kinds != {str} and kinds != {int}:
+        raise TypeError("A filter compares with strings or with whole numbers, at least one.")
+
+
+_SIGN = 0x8000_0000
+_ROUNDED_AWAY = 2**-52
+
+
+def similarity(raw: float, distance: str) -> float:
+    """Return a raw score of this distance on the similarity scale."""
+    return raw if distance == "cosine" else (raw + 1) / 2
+
+
+def threshold(floor: float, distance: str) -> float:
+    """Return the raw score threshold that keeps every hit at `floor`.
+
+    Qdrant keeps what lies strictly above its threshold, so it is told the next smaller number. That
+    may let through a little more than `floor` does: callers hold each similarity against
+    `float32(floor)` once again.
+    """
+    least = float32(floor)
+    if distance == "cosine":
+        return _next_smaller(least)
+    # Raw scores a hair below zero are lost in (raw + 1) / 2 and come out as exactly 0.5.
+    return _next_smaller(float32(2 * least - 1 - _ROUNDED_AWAY))
+
+
+def _next_smaller(value: float) -> float:
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    if value == 0:
+        bits = _SIGN | 1
+    elif bits & _SIGN:
+        bits += 1
+    else:
+        bits -= 1
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+T = TypeVar("T")
+
+
+def hits_of(
+    found: Sequence[tuple[str, float, str]], distance: str, floor: float | None
+) -> list[Hit]:
+    """Return ids, raw scores and hashes as hits; those below the floor are left out once more."""
+    least = -math.inf if floor is None else float32(floor)
+    scored = [(id, similarity(raw, distance), text_hash) for id, raw, text_hash in found]
+    return [
+        Hit(ChunkId(id), score, TextHash(text_hash))
+        for id, score, text_hash in scored
+        if score >= least
+    ]
+
+
+def check_length(vector: Vector, size: int) -> None:
+    """Refuse a vector that the collection cannot hold."""
+    if len(vector) != 4 * size:
+        raise IndexRefused(
+            f"A vector has {len(vector) / 4:g} dimensions; the collection has {size}."
+        )
+
+
+def check_vector(vector: Vector, size: int) -> None:
+    """Refuse what an index would answer with an empty result, or could not even be sent."""
+    check_length(vector, size)
+    # The sum of float32 numbers fits a float64, so it is finite exactly when all of them are.
+    if not math.isfinite(sum(numbers_of(vector))):
+        raise IndexRefused("A vector holds numbers that are not finite.")
+
+
+def slices(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
+    """Give items in order, at most `size` at a time."""
+    rest = iter(items)
+    while part := tuple(islice(rest, size)):
+        yield part

@@ -1,0 +1,203 @@
+"""Applying what retrieval found: delete by comparison, restore from canonical text."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from truespan.errors import TruespanError
+from truespan.observer import RequestTrace
+from truespan.protocols import TrustedStore, VectorIndex
+from truespan.types.chunk import PendingChunk
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.scope import Scope
+from truespan.types.telemetry import CounterName, RepairAction, Stage
+from truespan.types.trust import FlawKind, Repair
+
+
+@dataclass(slots=True)
+class RepairReport:
+    """What repairs did. `reembedded` counts chunks whose points were written again."""
+
+    deleted_points: int = 0
+    restored_texts: int = 0
+    quarantined: list[ChunkId] = field(default_factory=list)
+    reembedded: int = 0
+    erasures: int = 0
+    """How often files were written anew, or points and images of a deleted world removed."""
+    erasures_waiting: dict[str, str] = field(default_factory=dict)
+
+    def add(self, other: RepairReport) -> None:
+        """Count what was done elsewhere as well."""
+        self.deleted_points += other.deleted_points
+        self.restored_texts += other.restored_texts
+        self.quarantined += other.quarantined
+        self.reembedded += other.reembedded
+
+
+def apply_repairs(store: TrustedStore, index: VectorIndex, scope: Scope) -> RepairReport:
+    """Do every queued repair of the scope's world; safe to run twice or in two processes.
+
+    Everything is looked at again first: between finding and mending, the chunk may have been
+    embedded anew, replaced or deleted.
+    """
+    report = RepairReport()
+    repairs = store.repairs(scope)
+    if not repairs:
+        return report
+    _restore_texts(store, scope, repairs, report)
+    _delete_points(store, index, scope, repairs, report)
+    store.finish_repairs(scope, [repair.number for repair in repairs])
+    return report
+
+
+def watched_repairs(
+    store: TrustedStore, index: VectorIndex, scope: Scope, course: RequestTrace
+) -> RepairReport:
+    """Do every queued repair, and say how many of each kind there were."""
+    with course.stage(Stage.REPAIRED):
+        report = apply_repairs(store, index, scope)
+    course.count(CounterName.REPAIRS, report.deleted_points, RepairAction.DELETED_POINT)
+    course.count(CounterName.REPAIRS, report.restored_texts, RepairAction.RESTORED_TEXT)
+    course.count(CounterName.REPAIRS, len(report.quarantined), RepairAction.QUARANTINED)
+    return report
+
+
+def _restore_texts(
+    store: TrustedStore, scope: Scope, repairs: Sequence[Repair], report: RepairReport
+) -> None:
+    broken = {FlawKind.MISSING, FlawKind.DAMAGED}
+    for chunk_id in _ids(repairs, broken):
+        if store.rebuild_chunk(scope, chunk_id):
+            report.restored_texts += 1
+        else:
+            report.quarantined.append(chunk_id)
+
+
+def _delete_points(
+    store: TrustedStore,
+    index: VectorIndex,
+    scope: Scope,
+    repairs: Sequence[Repair],
+    report: RepairReport,
+) -> None:
+    wrong = [
+        repair.flaw
+        for repair in repairs
+        if repair.flaw.kind in (FlawKind.STALE, FlawKind.ORPHAN, FlawKind.QUARANTINED)
+    ]
+    quarantined = set(report.quarantined)
+    found = store.read_chunks(scope, [flaw.chunk_id for flaw in wrong]) if wrong else {}
+    stale: list[tuple[ChunkId, TextHash]] = []
+    for flaw in wrong:
+        record = found.get(flaw.chunk_id)
+        chunk = record.chunk if record else None
+        trusted = chunk is not None and chunk.text_hash == flaw.point_hash
+        if flaw.kind is FlawKind.QUARANTINED or not trusted:
+            stale.append((flaw.chunk_id, flaw.point_hash))
+    stale += [
+        (repair.flaw.chunk_id, repair.flaw.point_hash)
+        for repair in repairs
+        if repair.flaw.chunk_id in quarantined
+    ]
+    if stale:
+        index.prepare(scope)
+        index.delete_stale(scope, stale)
+        index.flush(scope)
+    if any(flaw.kind is FlawKind.ORPHAN for flaw in wrong):
+        # It may be what was left of something deleted, and is not to be found in files either.
+        store.queue_erasure(scope)
+    report.deleted_points = len(stale)
+
+
+def _ids(repairs: Sequence[Repair], kinds: set[FlawKind]) -> list[ChunkId]:
+    return list(
+        dict.fromkeys(repair.flaw.chunk_id for repair in repairs if repair.flaw.kind in kinds)
+    )
+
+
+CLOSING_SECONDS = 5.0
+
+_log = logging.getLogger("truespan.jobs")
+
+
+class BackgroundRepairs:
+    """Sees to queued repairs on a thread of its own, started when there is something to do.
+
+    Whatever it does not get to stays queued in the store, where `repair` finds it.
+    """
+
+    def __init__(self, repair: Callable[[Scope], object]) -> None:
+        self._repair = repair
+        self._queue: queue.SimpleQueue[Scope | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, scope: Scope) -> None:
+        """Have the repairs of the scope's world seen to soon."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="truespan-repairs", daemon=True
+                )
+                self._thread.start()
+        self._queue.put(scope)
+
+    def close(self) -> None:
+        """Finish what was submitted, within a few seconds."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            thread.join(CLOSING_SECONDS)
+
+    def _work(self) -> None:
+        while (scope := self._queue.get()) is not None:
+            try:
+                self._repair(scope)
+            except TruespanError:
+                # The queue in the store is untouched, and the response was right without it.
+                continue
+            except Exception as error:
+                # Whatever it was, the next world has its turn.
+                _log.error("Repairs in the background ended with %s.", type(error).__name__)
+
+
+_PAGE = 512
+
+
+def refill(store: TrustedStore, index: VectorIndex, scope: Scope) -> int:
+    """Write every pending chunk of the world that a vector is kept of, in all its generations.
+
+    Returns how many were written. The rest stays pending, for whoever may ask a provider.
+    """
+    return sum(
+        _refill(store, index, replace(scope, generation=kept.generation))
+        for kept in store.kept_generations(scope)
+    )
+
+
+def _refill(store: TrustedStore, index: VectorIndex, scope: Scope) -> int:
+    if index.prepare(scope):
+        store.forget_index(scope)
+    done = 0
+    for chunks in _pending(store, scope):
+        points = [chunk.point(chunk.vector) for chunk in chunks if chunk.vector is not None]
+        if points:
+            index.upsert(scope, points)
+            index.flush(scope)
+            kept = {point.chunk_id for point in points}
+            store.mark_embedded(scope, [chunk for chunk in chunks if chunk.chunk_id in kept])
+        done += len(points)
+    return done
+
+
+def _pending(store: TrustedStore, scope: Scope) -> Iterator[list[PendingChunk]]:
+    for ref in store.unfinished(scope):
+        after = -1
+        while page := store.pending(scope, ref, after=after, limit=_PAGE):
+            after = page[-1].index
+            yield page

@@ -1,0 +1,164 @@
+"""The keys of one provider: whose turn it is, which wait, and which were denied.
+
+Owns: the turn of keys, their cooldowns, and what it means when none is left.
+Does not own: where keys come from, and how one is sent.
+Must hold: a key's text is given to the one call that sends it, and to nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TypeVar
+
+from truespan.errors import (
+    CredentialsMissing,
+    InvalidConfiguration,
+    ProviderCoolingDown,
+    ProviderRefused,
+    TruespanError,
+)
+from truespan.protocols import Clock, Cooldowns
+from truespan.providers.http import LONGEST_PAUSE, Reply
+from truespan.types.token import ProviderKey, Secret
+
+Answered = TypeVar("Answered", bound=Reply)
+
+COOLDOWN = 60.0
+"""Seconds a key waits after too many requests when the provider does not say how long."""
+_NEARLY = 1e-3
+"""A wait that is over but for the rounding of large numbers is over."""
+
+
+def denies(reply: Reply) -> bool:
+    """Say whether a reply denies the key it was asked with."""
+    return reply.status in (401, 403)
+
+
+class MemoryCooldowns:
+    """Cooldowns of one process, for as long as it runs."""
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[str, str], float] = {}
+
+    def cooling_until(self, provider: str, key: str) -> float:
+        """Return the time until which a key is not to be used; 0.0 when it may be."""
+        return self._until.get((provider, key), 0.0)
+
+    def cool_down(self, provider: str, key: str, until: float) -> None:
+        """Record until when a key waits."""
+        self._until[provider, key] = until
+
+
+class KeyRing:
+    """Gives out the keys of one provider in turn. Several threads may share it."""
+
+    def __init__(
+        self, provider: str, keys: Sequence[ProviderKey], cooldowns: Cooldowns, clock: Clock
+    ) -> None:
+        """Take the keys that are the provider's.
+
+        Raises:
+            InvalidConfiguration: two have one name, or one is blank or cannot be sent.
+        """
+        self._provider = provider
+        self._keys = [key for key in keys if key.provider == provider]
+        self._cooldowns = cooldowns
+        self._clock = clock
+        self._keyless = False
+        self._lock = Lock()
+        self._turn = 0
+        self._denied: set[str] = set()
+        _check(provider, self._keys)
+
+    @classmethod
+    def keyless(cls, provider: str, clock: Clock) -> KeyRing:
+        """Return a ring for a server that wants no key, as those on one's own machine do."""
+        ring = cls(provider, [], MemoryCooldowns(), clock)
+        ring._keyless = True
+        return ring
+
+    def send(
+        self,
+        model: str,
+        ask: Callable[[Secret | None], Answered],
+        *,
+        denied: Callable[[Reply], bool] = denies,
+    ) -> Answered:
+        """Ask with one key after the other until one is neither denied nor told to wait.
+
+        Raises:
+            CredentialsMissing: no enabled key may be used for the model.
+            ProviderCoolingDown: every key that may be used waits.
+            ProviderRefused: every key was denied.
+        """
+        if self._keyless:
+            return ask(None)
+        tried: set[str] = set()
+        while (key := self._next(model, tried)) is not None:
+            tried.add(key.name)
+            reply = ask(key.secret)
+            if reply.status == 429:
+                self._cool_down(key, reply.retry_after)
+            elif denied(reply):
+                self._dismiss(key)
+            else:
+                return reply
+        raise self._nothing_left(model)
+
+    def _next(self, model: str, tried: set[str]) -> ProviderKey | None:
+        with self._lock:
+            count = len(self._keys)
+            for place in range(self._turn, self._turn + count):
+                key = self._keys[place % count]
+                usable = key.serves(model) and key.name not in tried | self._denied
+                if usable and self._wait(key) == 0:
+                    self._turn = place % count + 1
+                    return key
+        return None
+
+    def _wait(self, key: ProviderKey) -> float:
+        """Return for how long a key waits yet.
+
+        An end that lies further ahead than any cooldown lasts is not believed: the clock was set
+        back since.
+        """
+        left = self._cooldowns.cooling_until(self._provider, key.name) - self._clock.now()
+        return left if _NEARLY < left <= LONGEST_PAUSE + _NEARLY else 0.0
+
+    def _cool_down(self, key: ProviderKey, pause: float | None) -> None:
+        seconds = COOLDOWN if pause is None else min(pause, LONGEST_PAUSE)
+        self._cooldowns.cool_down(self._provider, key.name, self._clock.now() + seconds)
+
+    def _dismiss(self, key: ProviderKey) -> None:
+        with self._lock:
+            self._denied.add(key.name)
+
+    def _nothing_left(self, model: str) -> TruespanError:
+        serving = [key for key in self._keys if key.serves(model)]
+        if not serving:
+            return CredentialsMissing(self._provider, model)
+        waits = [self._wait(key) for key in serving if key.name not in self._denied]
+        if not waits:
+            return ProviderRefused(
+                f"Every key for {self._provider} was denied.",
+                advice="Check the keys and what they may be used for.",
+            )
+        return ProviderCoolingDown(
+            f"Every key for {self._provider} waits: there were too many requests.",
+            retry_after=min(waits),
+        )
+
+
+def _check(provider: str, keys: Sequence[ProviderKey]) -> None:
+    if len({key.name for key in keys}) < len(keys):
+        raise InvalidConfiguration(f"Two keys for {provider} have the same name.")
+    for key in keys:
+        text = key.secret.reveal()
+        # The text of a key that is not used was perhaps never read.
+        fit = text.strip() and text.isascii() and text.isprintable()
+        if key.enabled and not fit:
+            # The text is not repeated, not even to show what is wrong with it.
+            raise InvalidConfiguration(
+                f"The key {key.name!r} for {provider} is blank, or holds what no key holds."
+            )

@@ -1,0 +1,149 @@
+"""Where a reader is: told by sentence, by chapter, or by the words that were read last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from truespan.errors import (
+    DocumentNotFound,
+    InvalidSettings,
+    PassageAmbiguous,
+    PassageNotFound,
+    StoreDamaged,
+)
+from truespan.protocols import TrustedStore
+from truespan.retrieval.filters import occurrences
+from truespan.types.document import Document, OutlineEntry, RevisionRef
+from truespan.types.reading import NOTHING_READ, Position
+from truespan.types.scope import Scope
+
+_FAR = 2**62
+"""Beyond any text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPosition:
+    """How far a reader is in a book, in words a reader may see: no totals, nothing ahead."""
+
+    document: int
+    doc_id: str
+    title: str
+    source: str
+    sid: int
+    chapter: str | None
+    chapters_reached: tuple[str, ...]
+    last_sentence: str | None
+    current: bool
+
+
+def resolve(
+    store: TrustedStore,
+    scope: Scope,
+    document: Document,
+    *,
+    sid: int | None,
+    through_chapter: str | None,
+    passage: str | None,
+) -> int:
+    """Return the sentence that one of three ways of telling it means.
+
+    Raises:
+        InvalidSettings: not exactly one was given, or the sentence does not exist.
+        PassageNotFound, PassageAmbiguous: the words do not tell.
+    """
+    given = [value for value in (sid, through_chapter, passage) if value is not None]
+    if len(given) != 1:
+        raise InvalidSettings(
+            "Tell the position by a sentence, a chapter or a passage: one of them."
+        )
+    if document.active is None:
+        raise DocumentNotFound(document.doc_id)
+    if passage is not None:
+        return _by_passage(store, scope, document, passage)
+    if through_chapter is not None:
+        return _by_chapter(store, scope, document, through_chapter)
+    if isinstance(sid, bool) or not isinstance(sid, int):
+        raise InvalidSettings("A sentence is told by its whole number.")
+    last = _last_sentence(store, scope, document)
+    if not NOTHING_READ <= sid <= last:
+        raise InvalidSettings(f"The document has sentences 0 to {last}.")
+    return sid
+
+
+def _last_sentence(store: TrustedStore, scope: Scope, document: Document) -> int:
+    """Return the last sentence of the revision in force; a newer one may be waiting beside it."""
+    return store.sentence_at(scope, RevisionRef(document.number, document.active or 0), _FAR)
+
+
+def _by_passage(store: TrustedStore, scope: Scope, document: Document, passage: str) -> int:
+    text = store.canonical_text(scope, document.number)
+    found = list(occurrences(passage, text))
+    if not found:
+        raise PassageNotFound
+    if len(found) > 1:
+        raise PassageAmbiguous(len(found))
+    start, end = found[0]
+    return store.sentences_across(scope, document.number, start, end)[1]
+
+
+def _by_chapter(store: TrustedStore, scope: Scope, document: Document, chapter: str) -> int:
+    """Return the last sentence of a chapter, named in full or by its place in the book."""
+    starts = _chapter_starts(store.outline(scope, document.number))
+    wanted = chapter.strip().casefold()
+    if not wanted:
+        raise InvalidSettings("Name a chapter, or give its number.")
+    names = [name.casefold() for name, _ in starts]
+    if wanted in names:
+        place = names.index(wanted)
+    elif wanted.isdecimal() and 1 <= int(wanted) <= len(names) - (skipped := _is_title(starts)):
+        place = int(wanted) - 1 + skipped
+    else:
+        matching = [place for place, name in enumerate(names) if name.startswith(wanted)]
+        if len(matching) != 1:
+            raise InvalidSettings(
+                f"There is no chapter {chapter!r}.", advice="'truespan show DOCUMENT' lists them."
+            )
+        place = matching[0]
+    if place + 1 < len(starts):
+        return starts[place + 1][1] - 1
+    return _last_sentence(store, scope, document)
+
+
+def _is_title(starts: list[tuple[str, int]]) -> int:
+    """Return 1 when the first entry is a title line alone, which nobody counts as a chapter."""
+    return int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
+
+
+def _chapter_starts(outline: list[OutlineEntry]) -> list[tuple[str, int]]:
+    """Return each chapter with its first sentence."""
+    starts: list[tuple[str, int]] = []
+    for entry in outline:
+        if entry.chapter and (not starts or starts[-1][0] != entry.chapter):
+            starts.append((entry.chapter, entry.first_sid))
+    return starts
+
+
+def whereabouts(store: TrustedStore, scope: Scope, position: Position) -> ReadingPosition:
+    """Describe a position by what was read: the chapters reached and the last sentence."""
+    ref = RevisionRef(position.document, position.revision)
+    last = store.sentences(scope, ref, position.sid, position.sid)
+    reached: list[str] = []
+    sentence = None
+    if last:
+        entries = store.places_until(scope, ref, last[0].end)
+        reached = [name for name, _ in _chapter_starts(entries)]
+        sentence = store.text_between(scope, ref, last[0].start, last[0].end)
+        if sha256(sentence.encode()).digest() != last[0].digest:
+            raise StoreDamaged("A sentence of the book does not match its hash.")
+    return ReadingPosition(
+        document=position.document,
+        doc_id=position.doc_id,
+        title=position.title,
+        source=position.name,
+        sid=position.sid,
+        chapter=reached[-1] if reached else None,
+        chapters_reached=tuple(reached),
+        last_sentence=sentence,
+        current=position.current,
+    )

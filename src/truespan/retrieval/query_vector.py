@@ -1,0 +1,151 @@
+"""The query's vector: from the cache if it is young enough, else from the provider, checked."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from math import fsum, isfinite, sqrt
+from operator import mul
+
+from truespan.errors import ProfileMismatch, ProviderBadReply, QueryTooLong, StorageFull, StoreBusy
+from truespan.observer import NULL_OBSERVER, RequestTrace
+from truespan.protocols import CalibrationStore, Clock, Embedder, QueryCache
+from truespan.types.bundle import Notice
+from truespan.types.chunk import Vector
+from truespan.types.ids import WorldId
+from truespan.types.profile import Calibration, Distance, EmbeddingProfile, shipped
+from truespan.types.scope import Scope, Verb
+from truespan.types.telemetry import CacheOutcome, CounterName
+
+SCORE_DECIMALS = 6
+
+
+def similarity_of(one: Vector, other: Vector, distance: Distance) -> float:
+    """Return the similarity of two unit vectors, as a function of these two alone.
+
+    Summed in double precision, one pair at a time: a faster product of many at once may round
+    differently depending on how many there are.
+    """
+    raw = sum(map(mul, array("f", one), array("f", other)))
+    return raw if distance is Distance.COSINE else (raw + 1) / 2
+
+
+def shown(score: float) -> float:
+    """Return a score as results show and rank it: within [0, 1], at six decimals.
+
+    Rounding error can put a cosine a little outside the range; comparing happens before this.
+    """
+    return min(max(round(score, SCORE_DECIMALS), 0.0), 1.0)
+
+
+TTL_SECONDS = 24 * 3600.0
+
+
+def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: str) -> str:
+    """Return a digest of everything that decides a query vector.
+
+    Each part is preceded by its length, so that no two lists of parts can spell the same bytes.
+    """
+    parts = (
+        world,
+        profile.provider,
+        endpoint,
+        profile.model,
+        profile.revision,
+        str(profile.dimensions),
+        "query",
+        profile.query_mode,
+        text,
+    )
+    digest = sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def query_vector(
+    scope: Scope,
+    text: str,
+    *,
+    embedder: Embedder,
+    cache: QueryCache,
+    clock: Clock,
+    course: RequestTrace = NULL_OBSERVER,
+) -> Vector:
+    """Return the vector of a stripped query under the scope's locked profile.
+
+    A cached vector saves the provider call and nothing else: the profile is compared first.
+
+    Raises:
+        ProfileMismatch: the configured embedder is not the one the world was built with.
+        QueryTooLong: the model would read less than the whole query.
+        ProviderUnavailable, ProviderRefused: as the embedder says.
+        ProviderBadReply: the vector has the wrong length, is zero or not finite.
+    """
+    profile = scope.profile
+    if embedder.profile.id != profile.id:
+        raise ProfileMismatch(str(profile), str(embedder.profile))
+    key = cache_key(scope.world, embedder.endpoint, profile, text)
+    cached = cache.cached_query(scope, key, now=clock.now(), ttl=TTL_SECONDS)
+    if cached is not None and is_sound(cached, profile.dimensions):
+        course.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
+        return cached
+    course.count(CounterName.QUERY_CACHE, 1, CacheOutcome.MISS)
+    tokens = embedder.count_query(text)
+    if tokens > profile.input_limit:
+        raise QueryTooLong(tokens, profile.input_limit)
+    vector = embedder.embed_query(text)
+    if not is_sound(vector, profile.dimensions):
+        raise ProviderBadReply(
+            f"The query vector is not one of {profile.dimensions} finite numbers."
+        )
+    # A cache that cannot be written just now costs the next caller a request, and nothing else.
+    with suppress(StorageFull, StoreBusy):
+        cache.cache_query(scope, key, vector, now=clock.now())
+    return vector
+
+
+def mean_of(vectors: Sequence[Vector]) -> Vector:
+    """Return the normalised mean of unit vectors; of one, that one itself."""
+    if len(vectors) == 1:
+        return vectors[0]
+    sums = [fsum(numbers) for numbers in zip(*(array("f", one) for one in vectors), strict=True)]
+    norm = sqrt(fsum(number * number for number in sums)) or 1.0
+    return Vector(array("f", [number / norm for number in sums]).tobytes())
+
+
+def is_sound(vector: Vector, dimensions: int) -> bool:
+    """Say whether a vector has the right length, is finite and is not zero."""
+    if len(vector) != dimensions * 4:
+        return False
+    numbers = array("f", vector)
+    # NaN and infinity survive squaring and summing, so one check of the sum covers every number.
+    square = sum(map(float.__mul__, numbers, numbers))
+    return isfinite(square) and square > 1e-12
+
+
+LOW_FLOOR = Notice(
+    "floor_does_not_discriminate",
+    "Most unrelated text reaches this floor under the embedding profile in use; "
+    "'truespan calibrate' proposes one that keeps it out.",
+)
+
+
+def calibration_of(store: CalibrationStore, scope: Scope) -> Calibration | None:
+    """Return what the world's holder measured, else what is shipped with the profile.
+
+    Readers get what is shipped: what was measured on whole documents tells of unread text.
+    """
+    whole = scope.position is None and scope.authority.may(Verb.READ, scope.world)
+    kept = store.kept_calibration(scope) if whole else None
+    return kept or shipped(scope.profile)
+
+
+def floor_discriminates(store: CalibrationStore, scope: Scope, floor: float | None) -> bool | None:
+    """Say whether a floor keeps unrelated text out; None where there is none, or none measured."""
+    measured = None if floor is None else calibration_of(store, scope)
+    return None if measured is None or floor is None else measured.discriminates(floor)

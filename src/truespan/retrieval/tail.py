@@ -1,0 +1,182 @@
+"""The tail: chunks of the read sentences that no stored chunk gives, as if the book ended here.
+
+A stored chunk whose boundaries were decided by what lies ahead cannot be shown to a reader, not
+even its read half: where it begins and ends, and how it scores, would tell. In its place stands
+what the chunker makes of the sentences up to the position alone. Cutting begins at the last stored
+chunk that nothing unread decided, since a chunker's way from there depends on nothing before.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from truespan.errors import StorageFull, StoreBusy, StoreDamaged
+from truespan.ingest.chunking import cut
+from truespan.ingest.embed import OnTokenLimit, embed_texts
+from truespan.protocols import Clock, Embedders, EmbeddingLimits, TokenCounter, TrustedStore
+from truespan.retrieval.snapshot import Restart
+from truespan.types.chunk import Vector
+from truespan.types.document import RevisionRef
+from truespan.types.ids import TextHash, hash_text
+from truespan.types.profile import ChunkingProfile, Strategy
+from truespan.types.reading import StoredSentence, TailChunk
+from truespan.types.scope import Scope
+from truespan.types.text import CanonicalText, Place, Sentence, Span
+
+
+@dataclass(frozen=True, slots=True)
+class TailMaker:
+    """Makes, keeps and gives out tails."""
+
+    store: TrustedStore
+    embedders: Embedders
+    counter: TokenCounter
+    limits: EmbeddingLimits
+    clock: Clock
+    on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
+
+    def tail(
+        self, scope: Scope, revision: RevisionRef, position: int, chunking: ChunkingProfile
+    ) -> list[TailChunk]:
+        """Return the tail at a position, each chunk checked and with its vector.
+
+        What was asked from once is kept: asked again, it costs no embedding.
+        """
+        kept = self.store.tail(scope, revision, position)
+        if kept is None:
+            made = self._made(scope, revision, position, chunking)
+            kept = self._kept(scope, revision, position, made)
+        self._check(scope, revision, kept)
+        return self._with_vectors(scope, kept)
+
+    def _kept(
+        self, scope: Scope, revision: RevisionRef, position: int, made: list[TailChunk]
+    ) -> list[TailChunk]:
+        """Keep a tail for the next request; where there is no room for it, this one has it."""
+        try:
+            self.store.keep_tail(scope, revision, position, made)
+        except (StorageFull, StoreBusy):
+            return made
+        return self.store.tail(scope, revision, position) or []
+
+    def _made(
+        self, scope: Scope, revision: RevisionRef, position: int, profile: ChunkingProfile
+    ) -> list[TailChunk]:
+        whole = profile.strategy is Strategy.SENTENCES
+        anchor = self.store.anchor(scope, revision, position, at_sentence=whole)
+        first_sid = anchor.first_sid if anchor else 0
+        stored = self.store.sentences(scope, revision, first_sid, position)
+        if not stored or stored[-1].sid != position:
+            raise Restart
+        start = anchor.start if anchor else 0
+        # Not the whole text against its hash: what lies ahead must not matter, not even if it is
+        # damaged.
+        text = self.store.text_between(scope, revision, start, stored[-1].end)
+        if not text:
+            raise Restart
+        _check_sentences(text, start, stored)
+        canonical = self._canonical(scope, revision, text, start)
+        sentences = [
+            Sentence(place, max(one.start - start, 0), one.end - start)
+            for place, one in enumerate(stored)
+        ]
+        tokens = self.counter.measure(text)
+        spans = cut(canonical, sentences, tokens, profile, scope.profile.input_limit)
+        index = anchor.index if anchor else 0
+        chunks = []
+        for number, span in enumerate(spans):
+            first, last = _touched(sentences, span)
+            if span.reach <= sentences[-1].sid:
+                # The stored chunks themselves: nothing unread decided them, so the index has them.
+                continue
+            content = text[span.start : span.end]
+            place = canonical.place_at(span.start)
+            chunks.append(
+                TailChunk(
+                    index=index + number,
+                    part=span.start + start,
+                    start=span.start + start,
+                    end=span.end + start,
+                    first_sid=first_sid + first,
+                    last_sid=first_sid + last,
+                    text=content,
+                    text_hash=hash_text(content),
+                    tokens=tokens.count(span.start, span.end),
+                    chapter=place.chapter,
+                    section=place.section,
+                    page=self.store.page_at(scope, revision, span.start + start),
+                )
+            )
+        return chunks
+
+    def _canonical(
+        self, scope: Scope, revision: RevisionRef, text: str, start: int
+    ) -> CanonicalText:
+        """Return the piece of text with the chapters and sections that begin within it."""
+        entries = self.store.places_until(scope, revision, start + len(text))
+        before = [entry for entry in entries if entry.start <= start][-1:]
+        within = [entry for entry in entries if entry.start > start]
+        return CanonicalText(
+            text,
+            tuple(max(entry.start - start, 0) for entry in (*before, *within)),
+            tuple(Place(entry.chapter, entry.section) for entry in (*before, *within)),
+        )
+
+    def _check(self, scope: Scope, revision: RevisionRef, kept: list[TailChunk]) -> None:
+        """Hold every kept chunk against its own hash and against the sentences it is made of."""
+        for chunk in kept:
+            if hash_text(chunk.text) != chunk.text_hash:
+                raise StoreDamaged("A kept part of the book does not match its hash.")
+            stored = self.store.sentences(scope, revision, chunk.first_sid, chunk.last_sid)
+            _check_sentences(chunk.text, chunk.start, stored)
+
+    def _with_vectors(self, scope: Scope, kept: list[TailChunk]) -> list[TailChunk]:
+        missing = {chunk.text_hash: chunk.text for chunk in kept if chunk.vector is None}
+        if not missing:
+            return kept
+        vectors: dict[TextHash, Vector] = {}
+        batches = embed_texts(
+            self.embedders(scope.profile),
+            missing,
+            self.limits,
+            self.clock,
+            counter=self.counter,
+            on_token_limit=self.on_token_limit,
+        )
+        for batch in batches:
+            with suppress(StorageFull, StoreBusy):
+                self.store.keep_vectors(scope, batch.vectors)
+            vectors |= batch.vectors
+        return [_completed(chunk, vectors) for chunk in kept]
+
+
+def _completed(chunk: TailChunk, vectors: dict[TextHash, Vector]) -> TailChunk:
+    return chunk if chunk.vector else replace(chunk, vector=vectors.get(chunk.text_hash))
+
+
+def _touched(sentences: list[Sentence], span: Span) -> tuple[int, int]:
+    """Return the first and last sentence that a span touches."""
+    first = next(place for place, one in enumerate(sentences) if one.end > span.start)
+    last = max(place for place, one in enumerate(sentences) if one.start < span.end)
+    return first, last
+
+
+def _check_sentences(text: str, start: int, stored: list[StoredSentence]) -> None:
+    """Hold each sentence that lies whole in a text against its recorded digest.
+
+    Between sentences there is nothing but white space, so nothing can hide there either.
+
+    Raises:
+        StoreDamaged: a sentence is not what it was when the book was taken in.
+    """
+    before: int | None = None
+    for one in stored:
+        begin, end = one.start - start, one.end - start
+        gap = text[before:begin] if before is not None else ""
+        whole = begin >= 0 and end <= len(text)
+        intact = not whole or sha256(text[begin:end].encode()).digest() == one.digest
+        if not intact or gap.strip():
+            raise StoreDamaged("A sentence of the book does not match its hash.")
+        before = end

@@ -1,0 +1,282 @@
+"""Phone numbers. A cheap pattern finds what could be one; the library of numbering plans decides.
+
+Numbers in international form are known anywhere, and so are those in North American form. Others
+count after a word such as "Tel.", or where a profile names the regions they are from.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Sequence
+
+from truespan.sanitize.findings import (
+    EMAIL,
+    HIDDEN,
+    IP_ADDRESS,
+    PHONE,
+    Finding,
+    before,
+    lowered,
+    places,
+)
+
+_LOCAL_WIDTH = 64
+_LABELS = 9
+_LETTERS = "A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u024f\u0370-\u03ff\u0400-\u052f"
+_LABEL = f"[0-9{_LETTERS}-]{{1,63}}"
+# A name that goes on after its label's dot; the two share no character, so nothing is tried twice.
+_DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL}){{1,{_LABELS}}}")
+_WIDE_DOMAIN = re.compile(rf"[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,{_LABELS}}}")
+_LOCAL = re.compile(rf"[0-9{_LETTERS}._%+'!#$*~^-]")
+_SIGNS = {"": ("@", "%40")}
+_EDGE = "._%+'!#$*~^-"
+_ENDINGS = (
+    "png jpg jpeg gif svg webp bmp tif tiff ico heic css js jsx tsx json html htm xml yaml toml"
+    " txt pdf docx xlsx pptx csv mp3 mp4 wav exe dll"
+)
+_NO_TOP_LEVEL = frozenset(_ENDINGS.split())
+"""Endings of files: `logo@2x.png` is a picture. None of them is a top-level domain."""
+
+_SPELLED = re.compile(
+    rf"(?<![0-9A-Za-z._%+-])([0-9A-Za-z][0-9A-Za-z._%+-]{{0,63}}) ?[\[({{] ?at ?[\])}}] ?"
+    rf"([0-9A-Za-z-]{{1,63}}(?:(?: ?[\[({{] ?dot ?[\])}}] ?|\.)[0-9A-Za-z-]{{1,63}})"
+    rf"{{1,{_LABELS}}})",
+    re.IGNORECASE,
+)
+_SPELLED_AT = re.compile(r"[\[({] ?at ?[\])}]", re.IGNORECASE)
+
+
+def scan_emails(view: str) -> Iterator[Finding]:
+    """Give the addresses of a text, those too that are written in the way of URLs or spelled."""
+    for at, sign in places(view, _SIGNS):
+        start, end = _local_start(view, at), _domain_end(view, at + len(sign))
+        if start < at and end:
+            yield Finding(start, end, EMAIL, "email")
+    if _SPELLED_AT.search(view):
+        for found in _SPELLED.finditer(view):
+            yield Finding(found.start(), found.end(), EMAIL, "email.spelled")
+
+
+def _local_start(view: str, at: int) -> int:
+    """Return where the part before the sign begins; `at` when there is none."""
+    if view[at - 1 : at] == '"':
+        opening = view.rfind('"', max(at - _LOCAL_WIDTH, 0), at - 1)
+        between = view[opening:at] if opening >= 0 else "\n"
+        return at if "\n" in between or HIDDEN in between else opening
+    start = at
+    while at - start < _LOCAL_WIDTH and start and _LOCAL.match(view, start - 1):
+        start -= 1
+    if start == at:
+        while at - start < _LOCAL_WIDTH and start and view[start - 1].isalnum():
+            start -= 1
+    while start < at and view[start] in _EDGE:
+        start += 1
+    return start
+
+
+def _domain_end(view: str, start: int) -> int:
+    """Return where the longest domain that begins at `start` ends; 0 when none does."""
+    found = _DOMAIN.match(view, start) or _WIDE_DOMAIN.match(view, start)
+    labels = found[0].split(".") if found else []
+    while len(labels) > 1:
+        last = _top_level(labels[-1])
+        if last and all(label.strip("-") for label in labels[:-1]):
+            return start + sum(map(len, labels[:-1])) + len(labels) - 1 + len(last)
+        labels.pop()
+    return 0
+
+
+def _top_level(label: str) -> str:
+    """Return the part of a label that can be a top-level domain; empty when none can."""
+    if label.lower().startswith("xn--") and len(label.rstrip("-")) > 4:
+        return label.rstrip("-")
+    name = label.split("-")[0]
+    usable = 2 <= len(name) <= 24 and name.isalpha() and name.lower() not in _NO_TOP_LEVEL
+    return name if usable else ""
+
+
+# Patterns that begin with one certain kind of character run fast over prose, so what stands before
+# is asked for after it.
+_V4 = re.compile(
+    r"[0-9](?<![0-9A-Za-z_.][0-9])[0-9]{0,2}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}"
+    r"(?![0-9A-Za-z_]|[.-][0-9])"
+)
+_COLONS = re.compile(":[0-9A-Fa-f]{0,4}:")
+_V6 = re.compile(
+    r"(?<![0-9A-Za-z_:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f.]{0,15}(?![0-9A-Za-z_:])"
+)
+_FIRST_GROUP, _WIDEST = 4, 48
+_BEFORE = 32
+_OTHER_NUMBER = re.compile(
+    r"(?:(?<![a-z])(?:v|vs|ver|versions?|releases?|rel|rev|revision|build|firmware|driver|patch|"
+    r"update|sections?|sect|sec|chapters?|chap|clauses?|paragraphs?|para|articles?|art|items?|"
+    r"figures?|fig|tables?|steps?|rules?|requirements?|appendix|annex|kapitel|abschnitte?|ziffer|"
+    r"absatz|punkt|abb|tabelle|versión|sección|capítulo|versione|sezione|versão|seção|wersja|"
+    r"versie|no|nr|oid|ec)|§|версия|раздел|版本|バージョン)"
+    r"[.:]?[ \t\n]{0,2}(?:#|is|ist|=)?[ \t]?$",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"\.?[ \t]{1,8}[^\W\d_]")
+_PLAIN_NUMBER = range(1, 31)
+_LEAD = 12
+"""The most marks and spaces that a heading begins with."""
+
+
+def scan_addresses(view: str) -> Iterator[Finding]:
+    """Give the addresses of both versions, but for those that every machine has for itself."""
+    for found in _V4.finditer(view):
+        if _is_v4(view, found.start(), found.end()):
+            yield Finding(found.start(), found.end(), IP_ADDRESS, "ip_address.v4")
+    for colons in _COLONS.finditer(view):
+        # Of an address only its first colons are looked at; what ends before them is no part of it.
+        first = max(colons.start() - _FIRST_GROUP, 0)
+        found = _V6.search(view, first, colons.end() + _WIDEST)
+        if found and found.start() <= colons.start() and _is_v6(value := found[0].rstrip(".")):
+            yield Finding(found.start(), found.start() + len(value), IP_ADDRESS, "ip_address.v6")
+
+
+def _is_v4(view: str, start: int, end: int) -> bool:
+    try:
+        address = ipaddress.IPv4Address(view[start:end])
+    except ValueError:
+        return False
+    return (
+        not (address.is_loopback or address.is_unspecified or address.packed[:2] == b"\xff\xff")
+        and not _OTHER_NUMBER.search(before(view, start, _BEFORE))
+        and not _names_a_package(view, start, address)
+        and not _opens_a_section(view, start, end, address)
+    )
+
+
+def _names_a_package(view: str, start: int, address: ipaddress.IPv4Address) -> bool:
+    """Say whether the number hangs on a name, as in `zlib-1.2.3.4`."""
+    return (
+        start > 1
+        and view[start - 1] in "-_"
+        and view[start - 2].isalpha()
+        and address.packed[0] < 10
+    )
+
+
+def _opens_a_section(view: str, start: int, end: int, address: ipaddress.IPv4Address) -> bool:
+    """Say whether small numbers open a line that goes on with a capital: `1.2.3.4 Scope`."""
+    lead = f"\n{view[:start]}" if start < _LEAD else view[start - _LEAD : start]
+    if not lead.rstrip(" \t#*").endswith("\n"):
+        return False
+    heading = _HEADING.match(view, end)
+    small = all(number in _PLAIN_NUMBER for number in address.packed)
+    return heading is not None and small and heading[0][-1].isupper()
+
+
+def _is_v6(value: str) -> bool:
+    """Say whether a value is an address, and no scope in a program, time or ratio."""
+    try:
+        address = ipaddress.IPv6Address(value)
+    except ValueError:
+        return False
+    groups = [group for group in value.split(":") if group]
+    written = any(char.isdigit() for char in value) and len(groups) > 1
+    return written and len(max(groups, key=len)) >= 3 and not address.is_loopback
+
+
+_RUN = re.compile(
+    r"[+(0-9](?<![0-9A-Za-z_+./@$€£-][+(0-9])(?<![0-9]:[+(0-9])"
+    r"(?:(?<=[0-9])|(?<=\()\+?[0-9]|(?<=\+)[0-9])"
+    r"(?:[ ().\-/]{0,3}[0-9]){6,17}"
+    r"(?![0-9A-Za-z_%@]|[.,:/-][0-9])"
+)
+_EXTENSION = re.compile(r",? ?(?:x|ext\.?|extension|durchwahl|poste) ?[0-9]{1,6}(?![0-9])", re.I)
+_NORTH_AMERICAN = re.compile(
+    r"(?:1[ .-])?(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[.-])[2-9][0-9]{2}[ .-][0-9]{4}"
+)
+_DATE = re.compile(
+    r"(?:19|20)[0-9]{2}[-./ ][01]?[0-9][-./ ][0-3]?[0-9]"
+    r"|[0-3]?[0-9][./-][0-3]?[0-9][./-](?:19|20)[0-9]{2}"
+)
+_PHONES_LABEL = re.compile(
+    r"(?<![a-z])(?:phone|telephone|tel|mobile|cell|cellphone|fax|whatsapp|sms|hotline|telefon|handy|"
+    r"mobil|mobilnummer|rufnummer|fon|tél|téléphone|portable|teléfono|telefono|móvil|cellulare|"
+    r"telefone|celular|telefoon|puhelin|телефон|тел|τηλ|電話|电话|手机|携帯|전화)"
+    r"(?: ?(?:no|nr|number|numbers|nummer|num|n°|#))?[.]?(?: is| at| on)?[ \t]?[:#=]?"
+    r"[ \t\n]{0,2}\(?$"
+    r"|(?:call|text|ring|reach)(?: me| us| him| her| them)? (?:at|on)[: ]{1,2}\(?$"
+)
+_DECIMAL = re.compile(r"[0-9]{5}\.[0-9]$")
+_LAST_GROUP = re.compile(r"(.{1,80}[0-9)])[ ().\-/]{1,3}[0-9]{1,20}")
+_PHONES_BEFORE = 40
+_TRIES = 3
+_FEWEST, _MOST = 7, 15
+
+
+def scan_phones(view: str, regions: Sequence[str] = ()) -> Iterator[Finding]:
+    """Give the phone numbers of a text; those of `regions` also in their national form."""
+    for run in _RUN.finditer(view):
+        found = _number_in(view, run.start(), run[0], regions)
+        if found is not None:
+            end, rule = found
+            extension = _EXTENSION.match(view, end)
+            yield Finding(run.start(), extension.end() if extension else end, PHONE, rule)
+
+
+def _number_in(view: str, start: int, run: str, regions: Sequence[str]) -> tuple[int, str] | None:
+    """Return where the number ends that a run begins with, and how it was known.
+
+    A run may hold more than the number, such as an amount that follows it. So its last groups are
+    given up one by one.
+    """
+    if _DATE.match(run) or _DECIMAL.search(run):
+        return None
+    labelled = _PHONES_LABEL.search(lowered(before(view, start, _PHONES_BEFORE))) is not None
+    for value in _shorter(run):
+        digits = sum(map(str.isdigit, value))
+        if not _FEWEST <= digits <= _MOST:
+            continue
+        if rule := _rule_for(value, regions):
+            return start + len(value), rule
+        if labelled:
+            return start + len(value), "phone.labelled"
+    return None
+
+
+def _shorter(run: str) -> Iterator[str]:
+    for _ in range(_TRIES):
+        yield run
+        groups = _LAST_GROUP.fullmatch(run)
+        if groups is None:
+            return
+        run = groups[1]
+
+
+def _rule_for(value: str, regions: Sequence[str]) -> str:
+    """Return the rule by which a value is a phone number; empty when it is none by itself."""
+    plain = value.lstrip("(")
+    if plain.startswith("+"):
+        return "phone.international" if _is_valid(plain, None) else ""
+    if plain.startswith("00"):
+        return "phone.international" if _is_valid(f"+{plain[2:]}", None) else ""
+    if _NORTH_AMERICAN.fullmatch(value) and _is_valid(value, "US"):
+        return "phone.north_american"
+    national = any(_fits(plain, region) and _is_valid(value, region) for region in regions)
+    return "phone.national" if national else ""
+
+
+def _fits(plain: str, region: str) -> bool:
+    """Say whether a number begins as it would be dialled in a region.
+
+    The library takes numbers without their leading zero, too. Where one is dialled, most numbers
+    without it are no phone numbers.
+    """
+    import phonenumbers
+
+    metadata = phonenumbers.PhoneMetadata.metadata_for_region(region)
+    return metadata is not None and (metadata.national_prefix != "0" or plain.startswith("0"))
+
+
+def _is_valid(value: str, region: str | None) -> bool:
+    import phonenumbers
+
+    try:
+        return phonenumbers.is_valid_number(phonenumbers.parse(value, region))
+    except phonenumbers.NumberParseException:
+        return False

@@ -1,0 +1,298 @@
+"""The text as the rules see it: look-alike characters as plain ones, and what is done out of sight.
+
+Every function here keeps the length of a text, so that offsets in what the rules see are offsets in
+the text itself.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+EMAIL = "EMAIL"
+PHONE = "PHONE"
+CREDIT_CARD = "CREDIT_CARD"
+IBAN = "IBAN"
+NATIONAL_ID = "NATIONAL_ID"
+IP_ADDRESS = "IP_ADDRESS"
+API_KEY = "API_KEY"
+PASSWORD = "PASSWORD"  # noqa: S105 - the name of a label, not a password
+
+LABELS = (EMAIL, PHONE, CREDIT_CARD, IBAN, NATIONAL_ID, IP_ADDRESS, API_KEY, PASSWORD)
+"""The labels that are there without a profile."""
+
+
+class Mode(StrEnum):
+    """Whether values are looked for, and whether they are replaced."""
+
+    OFF = "off"
+    SHADOW = "shadow"
+    """Values are counted; the text stays as it is."""
+    ON = "on"
+
+
+class Style(StrEnum):
+    """What stands in place of a value."""
+
+    REDACT = "redact"
+    """The label alone: `[EMAIL]`."""
+    PSEUDONYM = "pseudonym"
+    """The label and a keyed hash: `[EMAIL:1a2b3c4d5e]`, the same for equal values."""
+
+
+class Finding(NamedTuple):
+    """A value at `text[start:end]`, and the rule that knew it."""
+
+    start: int
+    end: int
+    label: str
+    rule: str
+
+
+class Edit(NamedTuple):
+    """What is written in place of `text[start:end]`; offsets are those of the text before."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """How often one rule found something."""
+
+    label: str
+    rule: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCounts:
+    """The audit record of a text or a document, ordered by label and rule.
+
+    It holds no value and nothing made from one: no length, no hash, no offset.
+    """
+
+    entries: tuple[AuditEntry, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Return how many values were found."""
+        return sum(entry.count for entry in self.entries)
+
+    def by_label(self) -> dict[str, int]:
+        """Return how many values each label has."""
+        counts: Counter[str] = Counter()
+        for entry in self.entries:
+            counts[entry.label] += entry.count
+        return dict(counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Sanitized:
+    """A text after sanitising, and what was done to it. Edits ascend and do not overlap."""
+
+    text: str
+    edits: tuple[Edit, ...] = ()
+    counts: AuditCounts = AuditCounts()
+
+
+def counted(findings: Iterable[Finding]) -> AuditCounts:
+    """Return the audit record of findings."""
+    counts = Counter((finding.label, finding.rule) for finding in findings)
+    return AuditCounts(tuple(AuditEntry(*key, count) for key, count in sorted(counts.items())))
+
+
+def joined(records: Iterable[AuditCounts]) -> AuditCounts:
+    """Return one record for several."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for record in records:
+        for entry in record.entries:
+            counts[entry.label, entry.rule] += entry.count
+    return AuditCounts(tuple(AuditEntry(*key, count) for key, count in sorted(counts.items())))
+
+
+Words = Mapping[str, Sequence[str]]
+"""Words to look for, under a part of them without which there is none."""
+
+HIDDEN = "\ufdd0"
+"""Stands for what no rule may look at. Clean text never holds it, for it is no character."""
+
+_SPACES = "\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_DASHES = "\u2010-\u2013\u2212\ufe58\ufe63"
+_SMALL = "\u2024\ufe52\ufe55\ufe66\ufe6b"
+_WIDE = "\uff01-\uff5e\U0001d400-\U0001d7ff"
+_DIGITS = (
+    "\u0660-\u0669\u06f0-\u06f9\u07c0-\u07c9\u0966-\u096f\u09e6-\u09ef\u0a66-\u0a6f\u0ae6-\u0aef"
+    "\u0b66-\u0b6f\u0be6-\u0bef\u0c66-\u0c6f\u0ce6-\u0cef\u0d66-\u0d6f\u0de6-\u0def\u0e50-\u0e59"
+    "\u0ed0-\u0ed9\u0f20-\u0f29\u1040-\u1049\u17e0-\u17e9\u1810-\u1819"
+)
+_LOOK_ALIKE = re.compile(f"[{_SPACES}{_DASHES}{_SMALL}{_WIDE}{_DIGITS}]")
+_DASH = re.compile(f"[{_DASHES}]")
+
+
+def fold(text: str) -> str:
+    """Return `text` with full-width letters, digits of any script and odd spaces made plain."""
+    return text if text.isascii() else _LOOK_ALIKE.sub(_plain, text)
+
+
+def _plain(found: re.Match[str]) -> str:
+    char = found[0]
+    if _DASH.match(char):
+        return "-"
+    digit = unicodedata.decimal(char, None)
+    plain = unicodedata.normalize("NFKC", char) if digit is None else str(digit)
+    return plain if len(plain) == 1 else char
+
+
+def hide(view: str, spans: Iterable[Finding]) -> str:
+    """Return `view` with each span out of sight; spans ascend and do not overlap."""
+    parts: list[str] = []
+    end = 0
+    for span in spans:
+        parts += [view[end : span.start], HIDDEN * (span.end - span.start)]
+        end = span.end
+    return "".join([*parts, view[end:]])
+
+
+def hide_markers(text: str, view: str, labels: Iterable[str]) -> str:
+    """Return `view` without the markers that an earlier run left in `text`."""
+    # Not compiled anew each time: the module keeps what it compiled.
+    marker = re.compile(rf"\[(?:{'|'.join(labels)})(?::[0-9a-f]{{10}})?\]")
+    spans = [Finding(found.start(), found.end(), "", "") for found in marker.finditer(text)]
+    return hide(view, spans)
+
+
+def lowered(view: str) -> str:
+    """Return `view` in lower case, as long as before."""
+    lower = view.lower()
+    if len(lower) == len(view):
+        return lower
+    return "".join(low if len(low := char.lower()) == 1 else char for char in view)
+
+
+def by_part(words: Iterable[str], parts: Sequence[str]) -> Words:
+    """Sort words by the first of some parts that they hold; the empty part takes the rest."""
+    sorted_in: dict[str, list[str]] = {part: [] for part in (*parts, "")}
+    for word in words:
+        sorted_in[next(part for part in (*parts, "") if part in word)].append(word)
+    return {part: tuple(found) for part, found in sorted_in.items()}
+
+
+def places(view: str, words: Words) -> Iterator[tuple[int, str]]:
+    """Give where each of some words stands, and which it is; this is faster than any pattern."""
+    for part, each in words.items():
+        if part in view:
+            for word in each:
+                if word in view:
+                    yield from _places_of(view, word)
+
+
+def _places_of(view: str, word: str) -> Iterator[tuple[int, str]]:
+    at = view.find(word)
+    while at >= 0:
+        yield at, word
+        at = view.find(word, at + 1)
+
+
+def before(view: str, start: int, width: int) -> str:
+    """Return up to `width` characters before `start`, none of them from behind a hidden value.
+
+    How much a hidden value measures must not matter: its marker has another length.
+    """
+    text = view[max(start - width, 0) : start]
+    return text[text.rfind(HIDDEN) + 1 :]
+
+
+_REPLACE_DIGITS = 10
+"""Hexadecimal digits of a pseudonym: two values of a million share one by chance in half of all
+libraries, which tells nothing about either."""
+
+
+def redaction(label: str) -> str:
+    """Return the marker that says no more than what stood there."""
+    return f"[{label}]"
+
+
+def pseudonym(label: str, value: str, key: bytes) -> str:
+    """Return the marker that is the same for equal values; without the key nobody can make it."""
+    normal = _normal(label, fold(value))
+    message = f"{label}\0{normal}".encode("utf-8", "surrogatepass")
+    return f"[{label}:{hmac.digest(key, message, 'sha256').hex()[:_REPLACE_DIGITS]}]"
+
+
+def _normal(label: str, value: str) -> str:
+    """Return one spelling for all spellings of a value."""
+    normalise = _SPELLINGS.get(label)
+    return normalise(value) if normalise else value
+
+
+def _compact(value: str) -> str:
+    return "".join(filter(str.isalnum, value)).upper()
+
+
+def _one_email(value: str) -> str:
+    plain = re.sub(r" ?[\[({] ?(at|dot) ?[\])}] ?", _sign, value.casefold())
+    return plain.replace("%40", "@")
+
+
+def _sign(word: re.Match[str]) -> str:
+    return "@" if word[1] == "at" else "."
+
+
+def _one_phone(value: str) -> str:
+    digits = "".join(filter(str.isdigit, value))
+    international = value.lstrip("(").startswith(("+", "00"))
+    return f"+{digits.removeprefix('00')}" if international else digits
+
+
+def _one_address(value: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        # A finding that was widened to settle holds more than the address.
+        return value
+
+
+_SPELLINGS: dict[str, Callable[[str], str]] = {
+    EMAIL: _one_email,
+    PHONE: _one_phone,
+    CREDIT_CARD: _compact,
+    IBAN: _compact,
+    NATIONAL_ID: _compact,
+    IP_ADDRESS: _one_address,
+}
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """Return `text` with all edits made; they ascend and do not overlap."""
+    parts: list[str] = []
+    end = 0
+    for edit in edits:
+        parts += [text[end : edit.start], edit.replacement]
+        end = edit.end
+    return "".join([*parts, text[end:]])
+
+
+def moved(offsets: Sequence[int], edits: Sequence[Edit]) -> list[int]:
+    """Return where ascending offsets of a text are after its edits.
+
+    An offset inside an edit goes to where its replacement begins.
+    """
+    found: list[int] = []
+    at = shift = 0
+    for offset in offsets:
+        while at < len(edits) and edits[at].end <= offset:
+            edit = edits[at]
+            shift += len(edit.replacement) - (edit.end - edit.start)
+            at += 1
+        inside = at < len(edits) and edits[at].start < offset
+        found.append((edits[at].start if inside else offset) + shift)
+    return found

@@ -1,0 +1,243 @@
+"""Profiles: labels of one's own, and values that are nobody's secret.
+
+A profile is a TOML text:
+
+    allow = ["support@example.com"]        # exactly these are never replaced
+    allow_domains = ["example.org"]        # nor addresses at these domains and below them
+    without = ["IP_ADDRESS"]               # labels that are not looked for
+    phone_regions = ["DE", "US"]           # whose phone numbers are known in national form too
+
+    [[rule]]
+    label = "EMPLOYEE"
+    pattern = "EMP-([0-9]{6})"
+    validator = "luhn"                     # optional: checks the first group, else the whole value
+    context = ["employee", "staff"]        # optional: one of these must stand shortly before it
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from truespan.errors import InvalidConfiguration
+from truespan.sanitize.findings import HIDDEN, LABELS, Finding, before, lowered
+from truespan.sanitize.numbers import NAMED
+
+MOST_WAYS = 10_000
+WIDEST = 512
+
+
+def checked(pattern: str, where: str) -> re.Pattern[str]:
+    """Return a pattern compiled, once it is sure that it cannot run for long.
+
+    Raises:
+        InvalidConfiguration: it is no pattern, matches nothing at all, or could run for long.
+    """
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidConfiguration(f"{where}: the pattern cannot be read: {error}.") from None
+    # The engine's own reader of patterns: a second one of ours might read some of them differently.
+    tree: Any = import_module("re._parser").parse(pattern)
+    ways = _ways_of(tree, where)
+    if ways > MOST_WAYS:
+        raise InvalidConfiguration(
+            f"{where}: the pattern could be tried in more than {MOST_WAYS} ways at one place.",
+            advice="Use fewer or smaller repetitions, and none inside another.",
+        )
+    narrowest, widest = tree.getwidth()
+    if narrowest == 0:
+        raise InvalidConfiguration(f"{where}: the pattern matches where there is nothing.")
+    if widest > WIDEST:
+        raise InvalidConfiguration(
+            f"{where}: the pattern may match {widest} characters; {WIDEST} are allowed."
+        )
+    return compiled
+
+
+def _ways_of(items: Any, where: str) -> int:
+    """Return in how many ways a sequence can match at one place, at most."""
+    ways = 1
+    for kind, content in items:
+        ways = min(ways * _ways_of_one(str(kind), content, where), MOST_WAYS + 1)
+    return ways
+
+
+def _ways_of_one(kind: str, content: Any, where: str) -> int:
+    match kind:
+        case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "AT":
+            return 1
+        case "BRANCH":
+            return sum(_ways_of(branch, where) for branch in content[1])
+        case "SUBPATTERN":
+            return _ways_of(content[3], where)
+        case "ASSERT" | "ASSERT_NOT":
+            return _ways_of(content[1], where)
+        case "ATOMIC_GROUP":
+            return _ways_of(content, where)
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            least, most, repeated = content
+            return _ways_of_repeat(least, most, repeated, where)
+    raise InvalidConfiguration(
+        f"{where}: the pattern refers back to a group, which could run for long.",
+        advice="Write the repeated part out.",
+    )
+
+
+def _ways_of_repeat(least: int, most: int, items: Any, where: str) -> int:
+    if most > WIDEST:
+        raise InvalidConfiguration(
+            f"{where}: the pattern repeats something without a bound, or more than {WIDEST} times.",
+            advice="Give each repetition an upper bound, such as {1,64} instead of +.",
+        )
+    once, total, power = _ways_of(items, where), 0, 1
+    for count in range(most + 1):
+        if count >= least:
+            total += power
+        power = min(power * once, MOST_WAYS + 1)
+    return min(total, MOST_WAYS + 1)
+
+
+_LABEL = re.compile("[A-Z][A-Z0-9_]{1,31}")
+_RESERVED = "FIGURE"
+_SEEN = re.compile(f"[^{HIDDEN}]+")
+_REACH = 48
+_MOST_RULES = 100
+_KEYS = {"allow", "allow_domains", "without", "phone_regions", "rule"}
+_RULE_KEYS = {"label", "pattern", "validator", "context"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRule:
+    """A pattern of one's own; its findings are called `profile.<number>`."""
+
+    name: str
+    label: str
+    pattern: re.Pattern[str]
+    validator: str | None = None
+    context: tuple[str, ...] = ()
+
+    def scan(self, view: str) -> Iterator[Finding]:
+        """Give what the pattern finds in each stretch of a text that is in sight."""
+        for stretch in _SEEN.finditer(view):
+            for found in self.pattern.finditer(view, stretch.start(), stretch.end()):
+                if self._holds(view, found):
+                    yield Finding(found.start(), found.end(), self.label, self.name)
+
+    def _holds(self, view: str, found: re.Match[str]) -> bool:
+        checked_part = found[1] if self.pattern.groups else found[0]
+        value = "".join(filter(str.isalnum, checked_part or ""))
+        if self.validator is not None and not NAMED[self.validator](value):
+            return False
+        context = lowered(before(view, found.start(), _REACH)) if self.context else ""
+        return not self.context or any(word in context for word in self.context)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a profile file says; the empty one changes nothing."""
+
+    rules: tuple[ProfileRule, ...] = ()
+    allow: frozenset[str] = frozenset()
+    allow_domains: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    phone_regions: tuple[str, ...] = ()
+
+    def labels(self) -> list[str]:
+        """Return every label that markers may bear."""
+        return sorted({*LABELS, *(rule.label for rule in self.rules)})
+
+    def allows(self, value: str) -> bool:
+        """Say whether a value is never to be replaced."""
+        if value in self.allow:
+            return True
+        domain = value.lower().rpartition("@")[2] if self.allow_domains and "@" in value else ""
+        return any(f".{domain}".endswith(f".{allowed}") for allowed in self.allow_domains)
+
+    def steps(self) -> dict[str, object]:
+        """Return all that a profile decides, in a form that can be written down and compared."""
+        rules = [
+            [rule.label, rule.pattern.pattern, rule.validator, list(rule.context)]
+            for rule in self.rules
+        ]
+        sets = (self.allow, self.allow_domains, self.without)
+        return {"rules": rules, "sets": list(map(sorted, sets)), "regions": self.phone_regions}
+
+
+def parse_profile(text: str, name: str = "profile") -> Profile:
+    """Return what the TOML text of a profile says; `name` is what messages call it.
+
+    Raises:
+        InvalidConfiguration: it is no TOML, has unknown keys, or a pattern that may not run.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidConfiguration(f"{name}: not valid TOML: {error}.") from None
+    _refuse_unknown(name, table, _KEYS)
+    rules = table.get("rule", [])
+    if not isinstance(rules, list) or len(rules) > _MOST_RULES:
+        raise InvalidConfiguration(f"{name}: give up to {_MOST_RULES} rules, each as [[rule]].")
+    return Profile(
+        rules=tuple(_rule(f"{name}, rule {at}", at, rule) for at, rule in enumerate(rules, 1)),
+        allow=frozenset(_strings(name, table, "allow")),
+        allow_domains=frozenset(
+            domain.lower().lstrip("@.") for domain in _strings(name, table, "allow_domains")
+        ),
+        without=_known_labels(name, _strings(name, table, "without")),
+        phone_regions=_regions(name, _strings(name, table, "phone_regions")),
+    )
+
+
+def _rule(where: str, number: int, table: Any) -> ProfileRule:
+    if not isinstance(table, dict):
+        raise InvalidConfiguration(f"{where}: a rule is a table.")
+    _refuse_unknown(where, table, _RULE_KEYS)
+    label, pattern, validator = (table.get(key) for key in ("label", "pattern", "validator"))
+    if not isinstance(label, str) or not _LABEL.fullmatch(label) or label == _RESERVED:
+        raise InvalidConfiguration(
+            f"{where}: a label has 2 to 32 capital letters, digits and underscores, and is not"
+            f" {_RESERVED}."
+        )
+    if not isinstance(pattern, str):
+        raise InvalidConfiguration(f"{where}: a pattern is needed, as a string.")
+    if validator is not None and validator not in NAMED:
+        raise InvalidConfiguration(
+            f"{where}: there is no such validator.", advice=f"Choose one of {', '.join(NAMED)}."
+        )
+    context = tuple(word.lower() for word in _strings(where, table, "context"))
+    return ProfileRule(f"profile.{number}", label, checked(pattern, where), validator, context)
+
+
+def _strings(where: str, table: dict[str, Any], key: str) -> list[str]:
+    values = table.get(key, [])
+    if not isinstance(values, list) or not all(isinstance(each, str) and each for each in values):
+        raise InvalidConfiguration(f"{where}: {key!r} is a list of strings.")
+    return values
+
+
+def _known_labels(where: str, labels: list[str]) -> frozenset[str]:
+    if unknown := set(labels).difference(LABELS):
+        raise InvalidConfiguration(
+            f"{where}: there is no label {', '.join(sorted(unknown))}.",
+            advice=f"Choose from {', '.join(LABELS)}.",
+        )
+    return frozenset(labels)
+
+
+def _regions(where: str, regions: list[str]) -> tuple[str, ...]:
+    if not all(re.fullmatch("[A-Z]{2}", region) for region in regions):
+        raise InvalidConfiguration(f"{where}: a region has two capital letters, such as DE.")
+    return tuple(regions)
+
+
+def _refuse_unknown(where: str, table: dict[str, Any], known: set[str]) -> None:
+    if unknown := set(table).difference(known):
+        raise InvalidConfiguration(
+            f"{where}: there is no key {', '.join(map(repr, sorted(unknown)))}.",
+            advice=f"Known are {', '.join(sorted(known))}.",
+        )

@@ -1,0 +1,279 @@
+"""Keys of programs: those with a known beginning, tokens, private keys, and assignments.
+
+A known beginning is looked for as a plain string, which is fast; its pattern is only run on a text
+that holds it. Each pattern takes a whole run of the characters that keys are made of, and cannot
+begin inside one, so that no character is looked at from more than one start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from truespan.sanitize.findings import (
+    API_KEY,
+    HIDDEN,
+    PASSWORD,
+    Finding,
+    before,
+    by_part,
+    lowered,
+    places,
+)
+from truespan.sanitize.numbers import looks_random
+
+_LONGEST = 2000
+_RUN = r"[0-9A-Za-z_-]"
+
+
+def _known(body: str, edge: str = _RUN) -> re.Pattern[str]:
+    return re.compile(rf"(?<!{edge})(?:{body})(?!{edge})")
+
+
+_Keys = tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]
+
+_BEGINNING: _Keys = (
+    ("sk", ("sk-",), _known(rf"sk-{_RUN}{{20,{_LONGEST}}}")),
+    ("aws", ("AKIA", "ASIA"), _known("A[KS]IA[0-9A-Z]{16}")),
+    (
+        "github",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+        _known("gh[pousr]_[0-9A-Za-z]{36,255}", "[0-9A-Za-z]"),
+    ),
+    ("github", ("github_pat_",), _known("github_pat_[0-9A-Za-z_]{22,255}", "[0-9A-Za-z]")),
+    ("gitlab", ("glpat-",), _known(rf"glpat-{_RUN}{{20,300}}")),
+    ("slack", ("xox",), _known("xox[abceoprs]-[0-9][0-9A-Za-z-]{9,300}")),
+    ("slack", ("xapp-",), _known("xapp-[0-9A-Za-z-]{20,300}")),
+    ("google", ("AIza",), _known(rf"AIza{_RUN}{{35}}")),
+    ("google", ("ya29.",), _known(rf"ya29\.{_RUN}{{20,{_LONGEST}}}")),
+    ("google", ("GOCSPX-",), _known(rf"GOCSPX-{_RUN}{{28}}")),
+    ("stripe", ("whsec_",), _known("whsec_[0-9A-Za-z]{24,255}")),
+    ("twilio", ("SK",), _known("SK[0-9a-f]{32}")),
+    ("sendgrid", ("SG.",), _known(rf"SG\.{_RUN}{{16,64}}\.{_RUN}{{16,128}}")),
+    ("npm", ("npm_",), _known("npm_[0-9A-Za-z]{36}")),
+    ("pypi", ("pypi-",), _known(rf"pypi-{_RUN}{{50,{_LONGEST}}}")),
+    ("huggingface", ("hf_",), _known("hf_[0-9A-Za-z]{30,64}")),
+    ("shopify", ("shp",), _known("shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32}")),
+    ("mailgun", ("key-",), _known("key-[0-9a-f]{32}")),
+    ("databricks", ("dapi",), _known("dapi[0-9a-f]{32}(?:-[0-9])?")),
+    ("groq", ("gsk_",), _known("gsk_[0-9A-Za-z]{40,80}")),
+    ("xai", ("xai-",), _known("xai-[0-9A-Za-z]{40,100}")),
+    ("replicate", ("r8_",), _known("r8_[0-9A-Za-z]{32,64}")),
+    ("age", ("AGE-SECRET-KEY-1",), _known("AGE-SECRET-KEY-1[0-9A-Z]{58}")),
+    ("jwt", ("eyJ",), _known(rf"eyJ{_RUN}{{8,4000}}\.eyJ{_RUN}{{8,8000}}\.{_RUN}{{0,2000}}")),
+)
+"""Whose keys they are, what they begin with, and their pattern."""
+_BY_BEGINNING = {
+    beginning: (rule, pattern)
+    for rule, beginnings, pattern in _BEGINNING
+    for beginning in beginnings
+}
+_BY_PART = by_part(_BY_BEGINNING, ("_", "-"))
+
+_HOLDING: _Keys = (
+    ("stripe", ("_live_", "_test_"), _known("[spr]k_(?:live|test)_[0-9A-Za-z]{16,255}")),
+    ("digitalocean", ("_v1_",), _known("do[opr]_v1_[0-9a-f]{64}")),
+    ("telegram", (":AA",), _known(rf"[0-9]{{8,10}}:AA{_RUN}{{33}}")),
+    (
+        "slack",
+        ("hooks.slack.com/services/",),
+        re.compile("(?<=hooks.slack.com/services/)[0-9A-Za-z/]{20,120}(?![0-9A-Za-z/])"),
+    ),
+)
+"""Whose keys they are, what they hold, and their pattern."""
+
+
+def scan_api_keys(view: str) -> Iterator[Finding]:
+    """Give the keys of a text, overlapping ones too."""
+    for at, beginning in places(view, _BY_PART):
+        rule, pattern = _BY_BEGINNING[beginning]
+        found = pattern.match(view, at)
+        if found and (rule != "sk" or _is_drawn(found[0])):
+            yield Finding(*found.span(), API_KEY, f"api_key.{rule}")
+    for rule, needles, pattern in _HOLDING:
+        if any(needle in view for needle in needles):
+            for found in pattern.finditer(view):
+                yield Finding(*found.span(), API_KEY, f"api_key.{rule}")
+    if "PRIVATE KEY" in view:
+        yield from _private_keys(view)
+    yield from _assignments(view)
+
+
+def _is_drawn(key: str) -> bool:
+    """Say whether one stretch of a key is long and random; `sk-` begins other names too."""
+    longest = max(re.split("[-_]", key), key=len)
+    return len(longest) >= 16 and any(map(str.isdigit, longest)) and looks_random(longest)
+
+
+# Private keys
+
+_PEM_LENGTH = 20_000
+_PEM_BEGIN = re.compile("-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END = re.compile("-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_LINES = re.compile(r"(?:^[0-9A-Za-z+/=]{16,80}[ \t]{0,4}\n){1,400}\Z", re.MULTILINE)
+
+
+def _private_keys(view: str) -> Iterator[Finding]:
+    """Give private keys. One whose end is in another block goes on to the end of this one."""
+    done = 0
+    for begin in _PEM_BEGIN.finditer(view):
+        if begin.start() < done:
+            continue
+        limit = min(begin.start() + _PEM_LENGTH, len(view))
+        hidden = view.find(HIDDEN, begin.end(), limit)
+        limit = hidden if hidden >= 0 else limit
+        end = _PEM_END.search(view, begin.end(), limit)
+        done = end.end() if end else limit
+        yield Finding(begin.start(), done, API_KEY, "api_key.private_key")
+    for end in _PEM_END.finditer(view, done):
+        first = max(end.start() - _PEM_LENGTH, done)
+        done = end.end()
+        lines = _PEM_LINES.search(view[first : end.start()])
+        if lines:
+            yield Finding(first + lines.start(), end.end(), API_KEY, "api_key.private_key")
+
+
+# Assignments
+
+_WORDS = ("key", "token", "secret", "credential", "authorization", "bearer")
+_OF_A_KEY = re.compile(
+    r"(?:api|app|access|account|auth|client|encryption|hmac|license|master|secret|service|shared|"
+    r"signing|subscription|webhook)(?:[ _-]?secret)?[ _-]?$",
+    re.IGNORECASE,
+)
+_VALUE = r"([0-9A-Za-z_+/.~-]{16,512}={0,2})(?![0-9A-Za-z_+/~@(\[-])"
+_ASSIGNED = re.compile(
+    r"[0-9A-Za-z_]{0,16}[\"'`\])]{0,2}[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}[\"'`]?"
+    rf"(?:(?:bearer|basic|token) )?{_VALUE}",
+    re.IGNORECASE,
+)
+_BORNE = re.compile(rf"[ \t]{{1,4}}{_VALUE}")
+
+
+def _assignments(view: str) -> Iterator[Finding]:
+    for at, word in places(lowered(view), {"": _WORDS}):
+        found = (_BORNE if word == "bearer" else _ASSIGNED).match(view, at + len(word))
+        if found and looks_random(found[1]) and _is_of_a_key(view, word, at):
+            yield Finding(*found.span(1), API_KEY, "api_key.assigned")
+
+
+def _is_of_a_key(view: str, word: str, at: int) -> bool:
+    """Say whether a word means a secret; there are many other keys than those of programs."""
+    return word != "key" or _OF_A_KEY.search(before(view, at, 24)) is not None
+
+
+_PASSWORDS_WORDS = (
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "passwort",
+    "kennwort",
+    "pwd",
+    "mot de passe",
+    "contraseña",
+    "contrasena",
+    "senha",
+    "wachtwoord",
+    "lösenord",
+    "passord",
+    "adgangskode",
+    "salasana",
+    "hasło",
+    "heslo",
+    "jelszó",
+    "parola",
+    "şifre",
+    "пароль",
+    "κωδικός",
+    "密码",
+    "密碼",
+    "パスワード",
+    "비밀번호",
+    "pass=",
+)
+_PASSWORDS_BY_PART = by_part(_PASSWORDS_WORDS, ("pass", "w"))
+_ASSIGNS = re.compile(
+    r"(?:(?<==)|[0-9A-Za-z_]{0,16}[\"'`\])]{0,2}[ \t]{0,4}(?::=|=>|[:=]))[ \t]{0,4}"
+)
+_OPTION = re.compile(r"(?<![0-9A-Za-z_-])--[0-9A-Za-z_-]{0,12}$")
+_ARGUMENT = re.compile(r"[ \t]{1,4}(?!-)")
+_ELEMENT = re.compile(rf">([^<>\s{HIDDEN}]{{1,128}})</")
+_STATED = re.compile(r"[ \t]{1,2}(?:is|was|ist|lautet|war|est|es|è|é|:)[ \t]{1,2}", re.IGNORECASE)
+_QUOTED = re.compile(
+    rf"\"([^\"\n{HIDDEN}]{{1,128}})\"|'([^'\n{HIDDEN}]{{1,128}})'|`([^`\n{HIDDEN}]{{1,128}})`"
+    rf"|“([^”\n{HIDDEN}]{{1,128}})”|„([^“”\n{HIDDEN}]{{1,128}})[“”]|«([^»\n{HIDDEN}]{{1,128}})»"
+)
+_BARE = re.compile(rf"[^\s\"'`<>{HIDDEN}]{{3,256}}")
+_NEXT_FIELD = re.compile(r"[&;,|](?=[A-Za-z_][0-9A-Za-z_ ]{0,30}=)")
+_NAME = "[A-Za-z_][0-9A-Za-z_]{0,64}"
+_CODE = re.compile(
+    rf"{_NAME}(?:\.{_NAME}){{0,8}}[(\[].{{0,256}}|[A-Za-z_]{{1,64}}(?:\.[A-Za-z_]{{1,64}}){{1,8}}"
+    rf"|\$\{{?{_NAME}\}}?|\$\(.{{0,256}}|%[({{]?[A-Za-z_]{{0,64}}[)}}]?s?|\{{\{{?.{{0,256}}"
+    r"|<.{0,256}|[-*x.•_#?…=/\\]{1,256}",
+    re.IGNORECASE,
+)
+"""What a program would have in place of a password: a call, a variable, a blank."""
+_WORDS_AFTER = (
+    "required optional string str text none null nil undefined true false yes no see the your this "
+    "that must should may can not and for with from only mandatory empty blank hidden redacted "
+    "changed expired reset forgotten invalid incorrect wrong varchar char bool int any unknown "
+    "enter type input please expected who what how when you are was"
+)
+_NO_PASSWORDS = frozenset([*_PASSWORDS_WORDS, *_WORDS_AFTER.split()])
+
+
+def scan_passwords(view: str) -> Iterator[Finding]:
+    """Give the passwords of a text, overlapping ones too."""
+    for at, word in places(lowered(view), _PASSWORDS_BY_PART):
+        if span := _value_after(view, at, at + len(word)):
+            yield Finding(*span, PASSWORD, "password.assigned")
+    yield from _in_urls(view)
+
+
+def _value_after(view: str, at: int, end: int) -> tuple[int, int] | None:
+    if assigns := _ASSIGNS.match(view, end):
+        return _value(view, assigns.end())
+    if _OPTION.search(before(view, at, 16)):
+        option = _ARGUMENT.match(view, end)
+        return _value(view, option.end()) if option else None
+    if element := _ELEMENT.match(view, end):
+        return element.span(1)
+    stated = _STATED.match(view, end)
+    return _value(view, stated.end(), stated=True) if stated else None
+
+
+def _value(view: str, start: int, *, stated: bool = False) -> tuple[int, int] | None:
+    """Return where the value is that begins at `start`; None when it is no password.
+
+    In a sentence only what cannot be a word is taken for one, or what stands in quotes.
+    """
+    if quoted := _QUOTED.match(view, start):
+        place = next(group for group in range(1, 7) if quoted[group] is not None)
+        value, span = quoted[place], quoted.span(place)
+    elif bare := _BARE.match(view, start):
+        field = _NEXT_FIELD.search(bare[0])
+        value = (bare[0][: field.start()] if field else bare[0]).rstrip(".,;:)]}")
+        span = (start, start + len(value))
+        if len(value) < 3 or (stated and not _is_no_word(value)):
+            return None
+    else:
+        return None
+    plain = value.strip().casefold()
+    return None if plain in _NO_PASSWORDS or _CODE.fullmatch(value.strip()) else span
+
+
+def _is_no_word(value: str) -> bool:
+    return len(value) >= 6 and any(char.isdigit() or char in "!#$%&*@^_~+=" for char in value)
+
+
+# URLs
+
+_USER = re.compile(rf"[^\s/@:?#{HIDDEN}]{{0,128}}:([^\s/@{HIDDEN}]{{1,256}})@")
+
+
+def _in_urls(view: str) -> Iterator[Finding]:
+    for at, _ in places(view, {"": ("://",)}):
+        found = _USER.match(view, at + 3)
+        if found and not _CODE.fullmatch(found[1]):
+            yield Finding(*found.span(1), PASSWORD, "password.url")

@@ -1,0 +1,164 @@
+"""What leaves through a door: JSON shapes, and one table from errors to status codes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from truespan import errors
+
+if TYPE_CHECKING:
+    from truespan.types.bundle import ContextBundle
+    from truespan.types.chunk import ChunkRecord
+
+
+class Status(NamedTuple):
+    """How one family of errors looks at each door."""
+
+    http: int
+    exit_code: int
+    mcp: int
+
+
+EXIT_REFUSED = 2
+"""Nothing of what was given could be ingested."""
+EXIT_PARTIAL = 6
+"""Some documents failed and the others were ingested."""
+EXIT_UNHEALTHY = 5
+"""The doctor found something that is not mended."""
+
+_INVALID_PARAMS, _INTERNAL, _SERVER = -32602, -32603, -32000
+
+STATUS: dict[type[errors.TruespanError], Status] = {
+    errors.CallerError: Status(400, 2, _INVALID_PARAMS),
+    errors.WorldNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.DocumentNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.ChunkNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.ImageNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.NotAllowed: Status(403, 2, _INVALID_PARAMS),
+    errors.Unauthorized: Status(401, 2, _INVALID_PARAMS),
+    errors.TokenNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.PositionNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.PassageNotFound: Status(422, 2, _INVALID_PARAMS),
+    errors.PassageAmbiguous: Status(422, 2, _INVALID_PARAMS),
+    errors.ScopeViolation: Status(422, 2, _INVALID_PARAMS),
+    errors.WorldBusy: Status(409, 2, _INVALID_PARAMS),
+    errors.WorldExists: Status(409, 2, _INVALID_PARAMS),
+    errors.SourceRefused: Status(422, 2, _INVALID_PARAMS),
+    errors.DomainNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.GenerationNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.GenerationInUse: Status(409, 2, _INVALID_PARAMS),
+    errors.GenerationIncomplete: Status(409, 2, _INVALID_PARAMS),
+    errors.PromotionRefused: Status(409, 2, _INVALID_PARAMS),
+    errors.RecordNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.RouteNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.MethodNotAllowed: Status(405, 2, _INVALID_PARAMS),
+    errors.MediaTypeUnsupported: Status(415, 2, _INVALID_PARAMS),
+    errors.RequestTooLarge: Status(413, 2, _INVALID_PARAMS),
+    errors.HostRefused: Status(421, 2, _INVALID_PARAMS),
+    errors.OriginRefused: Status(403, 2, _INVALID_PARAMS),
+    errors.TooManyRequests: Status(429, 2, _SERVER),
+    errors.KeyReused: Status(422, 2, _INVALID_PARAMS),
+    errors.KeyBusy: Status(409, 2, _SERVER),
+    errors.JobNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.JobNotResumable: Status(409, 2, _INVALID_PARAMS),
+    errors.DeadlineExceeded: Status(504, 4, _SERVER),
+    errors.Overloaded: Status(503, 4, _SERVER),
+    errors.OperatorError: Status(500, 3, _SERVER),
+    errors.ProfileMismatch: Status(409, 3, _SERVER),
+    errors.StorageFull: Status(507, 3, _SERVER),
+    errors.ServiceError: Status(502, 4, _SERVER),
+    errors.ProviderUnavailable: Status(503, 4, _SERVER),
+    errors.IndexUnavailable: Status(503, 4, _SERVER),
+    errors.StoreBusy: Status(503, 4, _SERVER),
+    errors.DamageError: Status(500, 5, _SERVER),
+    errors.Interrupted: Status(503, 130, _SERVER),
+    errors.InternalError: Status(500, 1, _INTERNAL),
+    errors.TruespanError: Status(500, 1, _INTERNAL),
+}
+
+
+def status_of(error: errors.TruespanError) -> Status:
+    """Return the nearest entry of the table, going up the error's family."""
+    for kind in type(error).__mro__:
+        if kind in STATUS:
+            return STATUS[kind]
+    raise AssertionError("the root is in the table")
+
+
+def exit_code_of_bundle(bundle: ContextBundle) -> int:
+    """Return the exit code of a bundle: that of its error, or 0."""
+    return 0 if bundle.error is None else exit_code_of(bundle.error.code)
+
+
+def exit_code_of(code: str) -> int:
+    """Return the exit code of the error that has this code; one that nobody knows is a bug."""
+    kind = _kind_of(code)
+    return status_of(kind.__new__(kind)).exit_code
+
+
+def advice_of(code: str) -> str:
+    """Return what every error of this code advises; empty where that depends on what happened."""
+    return _kind_of(code).advice
+
+
+def failure_of(bundle: ContextBundle) -> errors.TruespanError | None:
+    """Return the error that a bundle tells of, to be raised where there are no bundles.
+
+    Its kind, code and words are those of the failure; members that only some kinds have are not
+    told in a bundle, and are missing.
+    """
+    if bundle.error is None:
+        return None
+    kind = _kind_of(bundle.error.code)
+    failure = kind.__new__(kind)
+    # The constructors of some kinds take other arguments; the message has its advice in it already.
+    errors.TruespanError.__init__(failure, bundle.error.message, advice="")
+    failure.retryable = bundle.error.retryable
+    return failure
+
+
+def _kind_of(code: str) -> type[errors.TruespanError]:
+    """Return the error that has this code."""
+    kinds: list[type[errors.TruespanError]] = [errors.TruespanError]
+    for kind in kinds:
+        if kind.code == code and kind is not errors.TruespanError:
+            return kind
+        kinds.extend(kind.__subclasses__())
+    return errors.TruespanError
+
+
+def problem(error: errors.TruespanError) -> dict[str, Any]:
+    """Return an error as data."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "advice": error.advice,
+        "retryable": error.retryable,
+    }
+
+
+def chunk_data(record: ChunkRecord) -> dict[str, Any]:
+    """Return a chunk as data; damaged bytes are not given out as text."""
+    from truespan.types.ids import hash_bytes
+
+    chunk = record.chunk
+    intact = chunk is not None and hash_bytes(chunk.data) == chunk.text_hash
+    shown: dict[str, Any] = {
+        "state": record.state,
+        "live": record.live,
+        "document": record.document,
+        "intact": intact,
+    }
+    if chunk is not None:
+        fields = ("chunk_id", "index", "start", "end", "first_sid", "last_sid", "page", "kind")
+        more = ("tokens", "text_hash", "dedupe_hash", "figure")
+        shown |= {name: getattr(chunk, name) for name in (*fields, *more)}
+        shown["text"] = chunk.data.decode() if intact else None
+    return shown
+
+
+def to_json(value: Any) -> str:
+    """Return a value of the model as JSON text."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

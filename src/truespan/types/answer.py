@@ -1,0 +1,256 @@
+"""An answer with all that it rests on, and the events of one that comes piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from truespan.errors import InvalidConfiguration
+from truespan.types.bundle import Notice, WhyNot
+from truespan.types.chunk import ChunkKind
+from truespan.types.decision import AnswerMode, DecisionSettings, SourcesUsed, UsedModel
+from truespan.types.ids import ChunkId
+from truespan.types.profile import Calibration, Distance, EmbeddingProfile
+from truespan.types.scope import Scope, World
+from truespan.types.trust import VerificationFailure, Visible
+
+
+class Role(StrEnum):
+    """Who speaks: the one who lays down the rules, or the one who asks."""
+
+    SYSTEM = "system"
+    USER = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing said to a chat model."""
+
+    role: Role
+    text: str
+
+
+ANSWER_TOP_K = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """Visible chunks by rank, the scope they were found in, and what the caller should know.
+
+    Without a scope there was nothing to look in. `flaws` are hits that could not be trusted.
+    """
+
+    world: World
+    scope: Scope | None = None
+    chunks: tuple[Visible, ...] = ()
+    warnings: tuple[Notice, ...] = ()
+    flaws: tuple[VerificationFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """The best of what was found, at most as many as wanted.
+
+    Chunks of excluded kinds take no place from the others: a model never sees them, and however
+    many there are, the text behind them is looked at. `missing` says how many more it could take,
+    `last` at which score it was full; None while it is not.
+    """
+
+    chunks: tuple[Visible, ...]
+    missing: int
+    last: float | None
+
+
+def shortlist(ranked: Iterable[Visible], wanted: int, excluded: Collection[ChunkKind]) -> Shortlist:
+    """Return the first `wanted` chunks of ranked ones, and as many excluded ones among them."""
+    kept: list[Visible] = []
+    counted = aside = 0
+    for chunk in ranked:
+        if chunk.kind in excluded:
+            aside += 1
+            if aside > wanted:
+                continue
+        else:
+            counted += 1
+        kept.append(chunk)
+        if counted == wanted:
+            return Shortlist(tuple(kept), 0, chunk.score)
+    return Shortlist(tuple(kept), wanted - counted, None)
+
+
+PREVIEW_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A source that the answer names by its number, and where that stands.
+
+    All but the number is None where the answer names a number that no source had: it is kept, so
+    that a made-up citation shows as one.
+    """
+
+    number: int
+    document: int | None = None
+    source: str | None = None
+    title: str | None = None
+    chapter: str | None = None
+    section: str | None = None
+    page: int | None = None
+    first_sid: int | None = None
+    last_sid: int | None = None
+    chunk_id: ChunkId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Words that the answer puts between quotation marks, and where they stand if they do."""
+
+    text: str
+    verified: bool
+    chunk_id: ChunkId | None = None
+    document: int | None = None
+    first_sid: int | None = None
+    last_sid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedNote:
+    """A retrieved chunk: where it stands, how its text begins, and what became of it.
+
+    `verdict` is `returned` where the chunk was chosen for the model, else why it was not.
+    """
+
+    chunk_id: ChunkId
+    similarity: float
+    document: int
+    source: str
+    chapter: str
+    section: str
+    page: int | None
+    kind: ChunkKind
+    text: str
+    verdict: WhyNot
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a question gets: words, what they rest on, and how that was decided.
+
+    `retrieved_chunks_metadata` is sorted by similarity; `used_chunks` are those of them that the
+    answer was made from. `record` is the id in the usage log; None where nothing was written there.
+    """
+
+    answer: str
+    mode: AnswerMode
+    citations: tuple[Citation, ...]
+    quotes: tuple[Quote, ...]
+    retrieved_chunks_metadata: tuple[RetrievedNote, ...]
+    used_chunks: tuple[ChunkId, ...]
+    sources_used: SourcesUsed
+    decision_explain: dict[str, Any]
+    warnings: tuple[Notice, ...]
+    record: str | None
+    processing_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The first event: mode and speaker are settled and do not change any more."""
+
+    mode: AnswerMode
+    used_llm: UsedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some more of the answer; all pieces joined are the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last event: the whole answer, checked."""
+
+    answer: Answer
+
+
+AnswerEvent: TypeAlias = Started | Piece | Finished
+
+
+def preview(text: str) -> str:
+    """Return how a text begins, in one line of at most 200 characters, cut after a word."""
+    line = " ".join(text.split())
+    if len(line) <= PREVIEW_CHARACTERS:
+        return line
+    kept = line[:PREVIEW_CHARACTERS]
+    whole_word = line[PREVIEW_CHARACTERS] == " "
+    return kept if whole_word or " " not in kept else kept[: kept.rindex(" ")]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRules:
+    """How answers are decided and what is kept of them.
+
+    `distance` is what the operator expects of every profile, if anything. With `calibrated`, the
+    thresholds measured for a profile stand in for the configured ones where there are any.
+    """
+
+    decision: DecisionSettings = field(default_factory=DecisionSettings)
+    distance: Distance | None = None
+    calibrated: bool = False
+    log_queries: bool = False
+    usage_days: int = 90
+    usage_records: int = 10_000
+
+    def for_profile(
+        self, profile: EmbeddingProfile, measured: Calibration | None
+    ) -> DecisionSettings:
+        """Return the settings of decisions on what was found under a profile.
+
+        `measured` is the calibration that counts for it, if there is one.
+
+        Raises:
+            InvalidConfiguration: the profile has another distance than the operator expects, or
+                one for which there are no raw thresholds.
+        """
+        if self.distance not in (None, profile.distance):
+            raise InvalidConfiguration(
+                f"answer_retrieval_distance is {self.distance.value!r}, but vectors of {profile} "
+                f"are compared by {profile.distance.value!r}.",
+                advice="Set it to the distance of the embedding profile, or leave it empty.",
+            )
+        thresholds = measured.thresholds() if measured and self.calibrated else {}
+        return replace(self.decision, distance=profile.distance, **thresholds)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One answered request, before it has an id.
+
+    `evidence` is what the decision was made from, `decision_explain` what came of it. The query in
+    both is a keyed hash, unless the operator wants it otherwise.
+    """
+
+    mode: AnswerMode
+    milliseconds: int
+    primary_model: str | None
+    fallback_model: str | None
+    evidence: dict[str, Any]
+    decision_explain: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    """An answered request as the log keeps it; the members of `Usage` with an id and a time."""
+
+    id: str
+    created_at: float
+    mode: AnswerMode
+    milliseconds: int
+    primary_model: str | None
+    fallback_model: str | None
+    evidence: dict[str, Any]
+    decision_explain: dict[str, Any]

@@ -1,0 +1,257 @@
+"""What a caller gets: passages with receipts, the context, and how it came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from truespan.types.chunk import ChunkKind
+from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.words import FusedScore
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a passage was checked against, at the moment of reading."""
+
+    text_hash: TextHash
+    profile: str
+    generation: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One verified result in its rich form."""
+
+    chunk_id: ChunkId
+    score: float
+    document: int
+    doc_id: str
+    source: str
+    title: str
+    chapter: str
+    section: str
+    index: int
+    start: int
+    end: int
+    first_sid: int
+    last_sid: int
+    kind: ChunkKind
+    text: str
+    overlap_text: str
+    token_count: int
+    receipt: Receipt
+    page: int | None = None
+    figure_id: str | None = None
+    image_ref: str | None = None
+    parent_chunk_id: ChunkId | None = None
+    parent_chunk_local_index: int | None = None
+    fused: FusedScore | None = None
+    """Where words counted as well, by what it was ranked; `score` stays its similarity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the caller should know although the request succeeded."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """How many hits were left out for one reason."""
+
+    code: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """How many candidates were left after each stage."""
+
+    in_scope: int
+    fetched: int
+    verified: int
+    returned: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The answer to a search. It has the same members whether it is full or empty."""
+
+    world: WorldId
+    results: tuple[Passage, ...]
+    context: str
+    requested_k: int
+    effective_k: int
+    floor: float
+    funnel: Funnel
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[Notice, ...]
+    processing_time_ms: int
+    floor_discriminates: bool | None = None
+    """Whether the floor keeps unrelated text out under this profile; None where nobody measured."""
+
+
+class WhyNot(StrEnum):
+    """Why a chunk is not among the results, in the order in which it is asked."""
+
+    RETURNED = "returned"
+    ABSENT = "absent"
+    NOT_EMBEDDED = "not_embedded"
+    NOT_TRUSTED = "not_trusted"
+    FILTERED = "filtered_out"
+    BELOW_FLOOR = "below_floor"
+    UNRELATED = "unrelated_to_selection"
+    EXCLUDED = "excluded_kind"
+    DUPLICATE = "duplicate_passage"
+    OVER_BUDGET = "over_budget"
+    OUTRANKED = "outranked"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """The answer to 'why not this chunk?'. A score is given where there is one to tell.
+
+    `warnings` say when the search behind it was not exact, so that it may have missed the chunk.
+    """
+
+    code: WhyNot
+    score: float | None = None
+    warnings: tuple[Notice, ...] = ()
+
+
+class BundleStatus(StrEnum):
+    """How a retrieval ended."""
+
+    SUCCESS = "success"
+    PARTIAL = "partial"
+    NO_MATCHES = "no_matches"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedChunk:
+    """One chunk of a bundle; for a reader, what of it has been read."""
+
+    content: str
+    source_url: str
+    chapter: str
+    section: str
+    chunk_id: ChunkId
+    relevance_score: float
+    token_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNote:
+    """Where a retrieved chunk stands and what it was checked against; one for each, in order.
+
+    A reader's has no revision: a number that counts changes would tell of what lies ahead.
+    """
+
+    chunk_id: ChunkId
+    document: int
+    source: str
+    title: str
+    first_sid: int
+    last_sid: int
+    text_hash: TextHash
+    profile: str
+    generation: int
+    revision: int | None
+    page: int | None = None
+    fused: FusedScore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FigureNote:
+    """A figure that was found. It is for people: a model gets the text around it instead.
+
+    `parent_chunk_id` is the text chunk in which it stands, `description` what is said of it.
+    """
+
+    chunk_id: ChunkId
+    figure_id: str
+    image_ref: str | None
+    parent_chunk_id: ChunkId | None
+    parent_chunk_local_index: int | None
+    description: str
+    document: int
+    source: str
+    title: str
+    chapter: str
+    section: str
+    page: int | None
+    relevance_score: float
+    chunk_type: ChunkKind = ChunkKind.FIGURE
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A chunk within the caller's rights that lay just below the floor."""
+
+    chunk_id: ChunkId
+    score: float
+    source: str
+    chapter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a selected text stands."""
+
+    document: int
+    source: str
+    chapter: str
+    section: str
+    first_sid: int
+    last_sid: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BundleMetadata:
+    """How a bundle came about."""
+
+    query_type: str
+    processing_time_ms: int
+    original_top_k: int
+    returned_count: int
+    trace: tuple[str, ...]
+    funnel: Funnel
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[Notice, ...]
+    near_misses: tuple[NearMiss, ...]
+    sources: tuple[SourceNote, ...]
+    located: tuple[Located, ...]
+    floor: float | None
+    figures: tuple[FigureNote, ...] = ()
+    floor_discriminates: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a bundle failed."""
+
+    code: str
+    message: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBundle:
+    """Context for a model: chunks by relevance, the text rendered from them, and the account.
+
+    `context` says nothing twice and holds text only; for a reader it is in reading order.
+    """
+
+    retrieved_chunks: tuple[RetrievedChunk, ...]
+    metadata: BundleMetadata
+    status: BundleStatus
+    total_tokens: int
+    context: str
+    error: Problem | None = None

@@ -1,0 +1,511 @@
+"""How an answer is decided: what the decision is made from, and the decision as a value.
+
+There is no text in here. A candidate says how close a verified, visible chunk is and how many
+characters it has; the query is a number of words and, for the record, an opaque string.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from truespan.errors import InvalidConfiguration, InvalidSettings
+from truespan.types.bundle import WhyNot
+from truespan.types.chunk import ChunkKind
+from truespan.types.ids import ChunkId
+from truespan.types.profile import Distance, normalised, raw_score, reaches, shortest
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class ScoreMode(StrEnum):
+    """Which numbers are held against thresholds: similarities, or the scores of the distance."""
+
+    NORMALIZED = "normalized"
+    RAW = "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSettings:
+    """Thresholds, gates and limits. All but the `raw_` ones are on the scale of similarities.
+
+    The thresholds of short queries are on that scale in raw mode as well, and are converted to the
+    one in force; so is the similarity gate, which looks at the similarity of the best chunk.
+    """
+
+    threshold_low: float = 0.25
+    threshold_high: float = 0.55
+    short_query_max_tokens: int = 3
+    """Queries of this many words or fewer are short; 0 switches the tightening off."""
+    short_query_threshold_low: float = 0.28
+    short_query_threshold_high: float = 0.58
+    min_similarity_for_hybrid: float = 0.5
+    min_chunks_for_hybrid: int = 1
+    min_total_context_chars: int = 100
+    max_chunks: int = 6
+    max_context_chars: int = 8000
+    exclude_chunk_types_from_llm: tuple[ChunkKind, ...] = (ChunkKind.FIGURE,)
+    score_mode: ScoreMode = ScoreMode.NORMALIZED
+    distance: Distance = Distance.COSINE
+    raw_dot_low: float | None = None
+    raw_dot_high: float | None = None
+    raw_cosine_low: float | None = None
+    raw_cosine_high: float | None = None
+
+    def __post_init__(self) -> None:
+        self._take_choices()
+        _check_numbers(self)
+        _check_order(self)
+        _check_limits(self)
+        _check_short_query(self)
+        _check_similarity_gate(self)
+
+    def _take_choices(self) -> None:
+        """Turn names into choices, so that settings read from a file compare equal."""
+        taken = {
+            "score_mode": _choice("score_mode", ScoreMode, self.score_mode),
+            "distance": _choice("distance", Distance, self.distance),
+            "exclude_chunk_types_from_llm": _kinds(self.exclude_chunk_types_from_llm),
+        }
+        for name, value in taken.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def raw_names(self) -> tuple[str, str]:
+        """Return the names of the raw thresholds that the distance asks for."""
+        return f"raw_{self.distance}_low", f"raw_{self.distance}_high"
+
+    @property
+    def low(self) -> float:
+        """Return the low threshold on the scale of the score mode."""
+        return self.threshold_low if self._normalized else getattr(self, self.raw_names[0])
+
+    @property
+    def high(self) -> float:
+        """Return the high threshold on the scale of the score mode."""
+        return self.threshold_high if self._normalized else getattr(self, self.raw_names[1])
+
+    def scored(self, similarity: float) -> float:
+        """Return a similarity on the scale of the score mode."""
+        return similarity if self._normalized else raw_score(similarity, self.distance)
+
+    def as_similarity(self, score: float) -> float:
+        """Return a score of the score mode as a similarity."""
+        return score if self._normalized else normalised(score, self.distance)
+
+    @property
+    def _normalized(self) -> bool:
+        return self.score_mode is ScoreMode.NORMALIZED
+
+
+_FRACTIONS = (
+    "threshold_low",
+    "threshold_high",
+    "short_query_threshold_low",
+    "short_query_threshold_high",
+    "min_similarity_for_hybrid",
+)
+_RAW = ("raw_dot_low", "raw_dot_high", "raw_cosine_low", "raw_cosine_high")
+_LEAST = {
+    "short_query_max_tokens": 0,
+    "min_chunks_for_hybrid": 0,
+    "min_total_context_chars": 0,
+    "max_chunks": 1,
+    "max_context_chars": 1,
+}
+_PAIRS = (
+    ("threshold_low", "threshold_high"),
+    ("short_query_threshold_low", "short_query_threshold_high"),
+    ("raw_dot_low", "raw_dot_high"),
+    ("raw_cosine_low", "raw_cosine_high"),
+)
+
+
+def _choice(name: str, kind: type[Choice], value: Any) -> Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidConfiguration(
+            f"{name} cannot be {value!r}.",
+            advice=f"Choose one of: {', '.join(one.value for one in kind)}.",
+        ) from None
+
+
+def _kinds(given: Any) -> tuple[ChunkKind, ...]:
+    """Return the excluded kinds in one order, so that equal settings are equal values."""
+    name = "exclude_chunk_types_from_llm"
+    if isinstance(given, str) or not isinstance(given, tuple | list | set | frozenset):
+        raise InvalidConfiguration(f"{name} must be a list.", advice='As in ["figure"].')
+    kinds = {_choice(name, ChunkKind, kind) for kind in given}
+    if kinds == set(ChunkKind):
+        raise InvalidConfiguration(
+            f"{name} names every kind of chunk, so that no model would be given any context.",
+            advice="Leave 'text' out of it.",
+        )
+    return tuple(sorted(kinds))
+
+
+def _check_numbers(settings: DecisionSettings) -> None:
+    for name in _FRACTIONS:
+        _check_number(name, getattr(settings, name), 0.0)
+    for name in _RAW:
+        if getattr(settings, name) is not None:
+            _check_number(name, getattr(settings, name), -1.0)
+    for name, least in _LEAST.items():
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InvalidConfiguration(f"{name} must be a whole number of at least {least}.")
+
+
+def _check_number(name: str, value: Any, least: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidConfiguration(f"{name} must be a number between {least} and 1.0.")
+    if not least <= value <= 1.0:  # NaN is not, either.
+        raise InvalidConfiguration(
+            f"{name} is {value}.", advice=f"Give a number between {least} and 1.0."
+        )
+
+
+def _check_order(settings: DecisionSettings) -> None:
+    """Hold each pair to low <= high, and raw mode to having the pair of its distance."""
+    if settings.score_mode is ScoreMode.RAW:
+        missing = [name for name in settings.raw_names if getattr(settings, name) is None]
+        if missing:
+            raise InvalidConfiguration(
+                f"Score mode 'raw' with distance {settings.distance.value!r} needs "
+                f"{' and '.join(settings.raw_names)}; missing: {', '.join(missing)}.",
+                advice="Set both, or use score mode 'normalized'.",
+            )
+    for lower, upper in _PAIRS:
+        low, high = getattr(settings, lower), getattr(settings, upper)
+        if low is not None and high is not None and low > high:
+            raise InvalidConfiguration(
+                f"{lower} is {low} and {upper} is {high}.",
+                advice=f"Set {lower} to at most {upper}.",
+            )
+
+
+def _check_limits(settings: DecisionSettings) -> None:
+    for gate, limit in (
+        ("min_chunks_for_hybrid", "max_chunks"),
+        ("min_total_context_chars", "max_context_chars"),
+    ):
+        if getattr(settings, gate) > getattr(settings, limit):
+            raise InvalidConfiguration(
+                f"{gate} is {getattr(settings, gate)}, but {limit} allows only "
+                f"{getattr(settings, limit)}, so that no hybrid answer would be possible.",
+                advice=f"Lower {gate} or raise {limit}.",
+            )
+
+
+def _check_short_query(settings: DecisionSettings) -> None:
+    """Refuse thresholds for short queries that could not tighten either of the usual ones.
+
+    One of the two may lie lower: the tighter of both is in force. Both lower means that somebody
+    moved the usual thresholds and forgot these.
+    """
+    low = settings.scored(settings.short_query_threshold_low)
+    high = settings.scored(settings.short_query_threshold_high)
+    tightens = reaches(low, settings.low) or reaches(high, settings.high)
+    if settings.short_query_max_tokens and not tightens:
+        raise InvalidConfiguration(
+            "short_query_threshold_low and short_query_threshold_high are both looser than the "
+            "thresholds for all queries, so that short ones would not be held to more.",
+            advice="Raise them above the others, or set short_query_max_tokens to 0.",
+        )
+
+
+def _check_similarity_gate(settings: DecisionSettings) -> None:
+    """Refuse a gate that nothing below the high threshold could pass."""
+    high = settings.as_similarity(settings.high)
+    between = not reaches(settings.low, settings.high)
+    if between and reaches(settings.min_similarity_for_hybrid, high):
+        raise InvalidConfiguration(
+            f"min_similarity_for_hybrid is {settings.min_similarity_for_hybrid}, but an answer is "
+            f"hybrid only below a similarity of {shortest(high)}, so that none would be possible.",
+            advice="Lower min_similarity_for_hybrid, or set both thresholds to the same number.",
+        )
+
+
+CHOSEN = WhyNot.RETURNED
+"""The verdict on a chunk that is handed to the primary model."""
+
+
+class AnswerMode(StrEnum):
+    """What an answer rests on; also the value of the header `X-Answer-Mode`."""
+
+    RAG = "rag"
+    HYBRID = "hybrid"
+    FALLBACK = "fallback"
+
+
+class ModelOutcome(StrEnum):
+    """What became of asking a model. A failure of its provider is an error, and none of these."""
+
+    NOT_RUN = "not_run"
+    ABSENT = "absent"
+    """No such model is configured, so that none will run."""
+    ANSWERED = "answered"
+    BLANK = "blank"
+    NO_CONTEXT = "no_context"
+
+
+class UsedModel(StrEnum):
+    """Whose words the answer is; none when no model ran, and when its reply was not taken."""
+
+    PRIMARY = "primary"
+    FALLBACK = "fallback"
+    NONE = "none"
+
+
+class SourcesUsed(StrEnum):
+    """How much of what was retrieved the answer rests on."""
+
+    ALL = "all"
+    PARTIAL = "partial"
+    NONE = "none"
+
+
+class DecisionReason(StrEnum):
+    """Why it is this mode, in the order in which it is asked."""
+
+    NOTHING_FOUND = "nothing_found"
+    NOTHING_USABLE = "nothing_usable"
+    BELOW_LOW = "below_low"
+    GATE_FAILED = "gate_failed"
+    PRIMARY_BLANK = "primary_blank"
+    PRIMARY_NO_CONTEXT = "primary_no_context"
+    REACHED_HIGH = "reached_high"
+    GATES_HELD = "gates_held"
+
+
+class Refusal(StrEnum):
+    """Why there is no answer at all although the mode is fallback."""
+
+    READING = "reading"
+    """A fallback model would speak of the book from memory, past the reader's position."""
+    NO_FALLBACK_MODEL = "no_fallback_model"
+    FALLBACK_SILENT = "fallback_silent"
+
+
+class Step(StrEnum):
+    """What is to be done next with a decision."""
+
+    ASK_PRIMARY = "ask_primary"
+    ASK_FALLBACK = "ask_fallback"
+    QUOTE = "quote"
+    """No primary model is configured: the answer is the chosen passages themselves."""
+    DELIVER = "deliver"
+    REFUSE = "refuse"
+
+
+class GateName(StrEnum):
+    """The gates of hybrid mode, named as their settings."""
+
+    SIMILARITY = "min_similarity_for_hybrid"
+    CHUNKS = "min_chunks_for_hybrid"
+    CHARACTERS = "min_total_context_chars"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A verified chunk that this caller may see, without its text.
+
+    `similarity` is on the scale that all distances share, and not clamped. `start` is where its
+    characters begin in the document's canonical text; None for words that do not stand there, as
+    the description of a figure.
+    """
+
+    chunk_id: ChunkId
+    similarity: float
+    characters: int
+    kind: ChunkKind = ChunkKind.TEXT
+    document: int = 0
+    index: int = 0
+    start: int | None = None
+    place: int | None = None
+    """Where words counted as well, its turn to be chosen. The mode never depends on it."""
+
+    def __post_init__(self) -> None:
+        number = self.similarity
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise InvalidSettings("A similarity must be a number.")
+        if not math.isfinite(number):
+            raise InvalidSettings("A similarity must be finite.")
+        for name, value in (
+            ("characters", self.characters),
+            ("start", self.start or 0),
+            ("place", self.place or 0),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InvalidSettings(f"The {name} of a candidate must count from 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a decision is made from; equal evidence gives an equal decision, at any time.
+
+    `effective_query` is carried to the explanation and decides nothing: the caller hashes it first.
+    """
+
+    settings: DecisionSettings
+    query_words: int
+    candidates: tuple[Candidate, ...] = ()
+    reading: bool = False
+    primary: ModelOutcome = ModelOutcome.NOT_RUN
+    fallback: ModelOutcome = ModelOutcome.NOT_RUN
+    retrieval_target: str = ""
+    effective_query: str = ""
+
+    def __post_init__(self) -> None:
+        words = self.query_words
+        if isinstance(words, bool) or not isinstance(words, int) or words < 0:
+            raise InvalidSettings("query_words must be a count of words.")
+        if len({one.chunk_id for one in self.candidates}) < len(self.candidates):
+            raise InvalidSettings("A chunk can be a candidate only once.")
+
+    def after(
+        self, *, primary: ModelOutcome | None = None, fallback: ModelOutcome | None = None
+    ) -> Evidence:
+        """Return the same evidence with what has become known since of the models."""
+        return replace(self, primary=primary or self.primary, fallback=fallback or self.fallback)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The thresholds in force for one request, on the scale of its score mode."""
+
+    low: float
+    high: float
+    short_query_active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition of hybrid mode: what it needs, what was found, and whether that is enough."""
+
+    name: GateName
+    needed: float
+    found: float
+    held: bool
+
+    def explained(self) -> dict[str, Any]:
+        """Return the gate for JSON."""
+        return {
+            "name": self.name.value,
+            "needed": _shown(self.needed),
+            "found": _shown(self.found),
+            "held": self.held,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """A retrieved chunk, and why it is not handed to the primary model; `CHOSEN` if it is."""
+
+    candidate: Candidate
+    verdict: WhyNot
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which mode answers, on what grounds, and what is to be done next.
+
+    `retrieved` is the order of `retrieved_chunks_metadata`. `max_similarity` is that of the best
+    chunk a model may be given, and None without one; `max_score` is the same on the scale of the
+    thresholds. `context_characters` counts each character of the chosen chunks once.
+    """
+
+    mode: AnswerMode
+    reason: DecisionReason
+    step: Step
+    refusal: Refusal | None
+    used_llm: UsedModel
+    thresholds: Thresholds
+    score_mode: ScoreMode
+    distance: Distance
+    max_similarity: float | None
+    max_score: float | None
+    gates: tuple[Gate, ...]
+    """Empty unless the best score lies between the thresholds: otherwise nobody asks them."""
+    retrieved: tuple[Considered, ...]
+    context_characters: int
+    reading: bool
+    primary: ModelOutcome
+    fallback: ModelOutcome
+    retrieval_target: str
+    effective_query: str
+
+    @property
+    def chosen(self) -> tuple[ChunkId, ...]:
+        """Return what the primary model is given if it is asked, best first."""
+        return tuple(one.candidate.chunk_id for one in self.retrieved if one.verdict is CHOSEN)
+
+    @property
+    def used_chunks(self) -> tuple[ChunkId, ...]:
+        """Return what the answer rests on: nothing in fallback, which is given no context."""
+        return () if self.mode is AnswerMode.FALLBACK else self.chosen
+
+    @property
+    def sources_used(self) -> SourcesUsed:
+        """Tell whether the answer rests on all that was retrieved, on some of it, or on nothing."""
+        used = len(self.used_chunks)
+        if not used:
+            return SourcesUsed.NONE
+        return SourcesUsed.ALL if used == len(self.retrieved) else SourcesUsed.PARTIAL
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Return how many retrieved chunks were not chosen, by reason."""
+        counts: dict[str, int] = {}
+        for one in self.retrieved:
+            if one.verdict is not CHOSEN:
+                counts[one.verdict.value] = counts.get(one.verdict.value, 0) + 1
+        return dict(sorted(counts.items()))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many chunks were retrieved, chosen for the model and used in the answer."""
+        return {
+            "retrieved": len(self.retrieved),
+            "chosen": len(self.chosen),
+            "used": len(self.used_chunks),
+            "context_characters": self.context_characters,
+        }
+
+    def explained(self) -> dict[str, Any]:
+        """Return `decision_explain`: plain values for JSON, without text and without chunk ids.
+
+        A number is the shortest that is the same as a float32, so that comparing what is shown
+        gives what was decided.
+        """
+        return {
+            "mode": self.mode.value,
+            "reason": self.reason.value,
+            "refusal": None if self.refusal is None else self.refusal.value,
+            "used_llm": self.used_llm.value,
+            "sources_used": self.sources_used.value,
+            "thresholds": {
+                "low": shortest(self.thresholds.low),
+                "high": shortest(self.thresholds.high),
+            },
+            "short_query_active": self.thresholds.short_query_active,
+            "score_mode": self.score_mode.value,
+            "distance": self.distance.value,
+            "max_similarity": _shown(self.max_similarity),
+            "max_score": _shown(self.max_score),
+            "gates": [gate.explained() for gate in self.gates],
+            "counts": self.counts,
+            "left_out": self.left_out,
+            "models": {"primary": self.primary.value, "fallback": self.fallback.value},
+            "reading": self.reading,
+            "retrieval_target": self.retrieval_target,
+            "effective_query": self.effective_query,
+        }
+
+
+def _shown(number: float | None) -> float | None:
+    """Return a score as it is compared; counts and the lack of a score stay what they are."""
+    return number if number is None or isinstance(number, int) else shortest(number)

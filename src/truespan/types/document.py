@@ -1,0 +1,332 @@
+"""Documents and revisions, as they are written and as they are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from truespan.types.chunk import NewChunk
+from truespan.types.figure import FigureRecord
+from truespan.types.profile import ChunkingProfile
+from truespan.types.scope import Generation, Unlimited
+from truespan.types.source import Declared, DocumentKind
+from truespan.types.text import CanonicalText, Image, PageStart, Place, Properties, Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionRef:
+    """One revision of one document of the scope's world."""
+
+    document: int
+    revision: int
+
+
+class MeasuredSentence(NamedTuple):
+    """A sentence with the digest and token count that later reads are checked against."""
+
+    sentence: Sentence
+    digest: bytes
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """How often one rule of the sanitiser found something; never what it found."""
+
+    label: str
+    rule: str
+    count: int
+    redacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Everything one revision consists of, ready to be written.
+
+    `source_hash` and `recipe` together say whether ingesting again could change anything: the
+    first covers the bytes, the second all that was done to them.
+    """
+
+    doc_id: str
+    name: str
+    path: str
+    kind: DocumentKind
+    title: str
+    language: str
+    language_declared: bool
+    version: str
+    declared_title: str | None
+    tags: tuple[str, ...]
+    chunking: ChunkingProfile
+    source_hash: str
+    recipe: str
+    canonical: CanonicalText
+    sentences: tuple[MeasuredSentence, ...]
+    chunks: tuple[NewChunk, ...]
+    stated_title: str | None = None
+    """The title that the source's own fields give, apart from its text."""
+    language_stated: bool = False
+    """Whether the language is one that the source states, and not the caller."""
+    source_url: str | None = None
+    metadata: str | None = None
+    """What the caller wants to be kept with it, as a JSON object."""
+    origin: str = ""
+    properties: Properties = field(default_factory=Properties)
+    figures: tuple[FigureRecord, ...] = ()
+    images: tuple[Image, ...] = ()
+    audit: tuple[AuditEntry, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is worth a line in the log, without words of the text."""
+
+
+def assets_token(source_hash: str, recipe: str) -> str:
+    """Return the name under which a revision's images wait; known before the revision is."""
+    return f"{source_hash[:16]}-{recipe[:16]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as it stands. `active` is None until its first revision is complete."""
+
+    number: int
+    doc_id: str
+    name: str
+    path: str
+    kind: DocumentKind
+    title: str
+    language: str
+    version: str
+    tags: tuple[str, ...]
+    declared_title: str | None
+    language_declared: bool
+    chunking: str
+    active: int | None
+    staged: int | None
+    source_hash: str
+    recipe: str
+    """Labels, `source_hash` and `recipe` are of the staged revision, else of the active one."""
+    chunks: int
+    embedded: int
+    quarantined: int
+    characters: int
+    sentences: int
+    language_stated: bool = False
+    source_url: str | None = None
+    metadata: str | None = None
+    skipped: int = 0
+    """Chunks that were left out because the model reads less than they hold."""
+    origin: str = ""
+    """The manifest that named it, if one did."""
+
+    @property
+    def declared(self) -> Declared:
+        """Return what was declared of the document when it was last taken in."""
+        said = self.language_declared and not self.language_stated
+        return Declared(
+            kind=self.kind,
+            title=self.declared_title,
+            language=self.language if said else None,
+            version=self.version,
+            chunking=self.chunking,
+            tags=self.tags,
+            source_url=self.source_url,
+            metadata=self.metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """What filters need to know of a document in force."""
+
+    number: int
+    doc_id: str
+    name: str
+    language: str
+    language_declared: bool
+    version: str
+    tags: tuple[str, ...]
+    embedded: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineEntry:
+    """Where a chapter or section of a document begins."""
+
+    first_sid: int
+    start: int
+    chapter: str | None
+    section: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What became of deriving a revision's metadata: a JSON object, or the code of a failure."""
+
+    revision: RevisionRef
+    metadata: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derivable:
+    """What metadata are derived from: a revision's labels, its own words about itself, its text."""
+
+    title: str
+    declared_title: str | None
+    language: str
+    language_declared: bool
+    metadata: str | None
+    properties: Properties
+    text: str
+    outline: tuple[OutlineEntry, ...]
+    sentences: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredText:
+    """What the chunks of a revision are made of, as it is kept.
+
+    `figures` are chunks of kind `figure` as another generation has them: their text is kept, only
+    the chunks they stand in differ.
+    """
+
+    text: str
+    starts: tuple[int, ...]
+    places: tuple[Place, ...]
+    pages: tuple[PageStart, ...]
+    sentences: tuple[Sentence, ...]
+    chunking: ChunkingProfile
+    figures: tuple[NewChunk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptGeneration:
+    """A generation, and whether the world or a domain sends readers to it."""
+
+    generation: Generation
+    named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRecord:
+    """A generation in numbers. `missing` counts documents that it has no chunks of yet."""
+
+    generation: Generation
+    created_at: float
+    documents: int
+    chunks: int
+    embedded: int
+    pending: int
+    quarantined: int
+    missing: int
+    is_default: bool
+    domains: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Say whether it has every document that readers of the world see, fully embedded."""
+        return self.missing == 0 and self.pending == 0
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRecord:
+    """A domain: a library-wide name for one generation of one world."""
+
+    key: str
+    world: str
+    world_name: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorldStatus:
+    """A world in numbers."""
+
+    documents: int
+    chunks: int
+    embedded: int
+    pending: int
+    quarantined: int
+    repairs: int
+    vectors: int
+
+
+Documents = frozenset[int] | Unlimited
+
+
+@dataclass(frozen=True, slots=True)
+class LabelGroup:
+    """Documents with the same labels; one of them stands for all."""
+
+    one: CatalogEntry
+    numbers: frozenset[int]
+
+
+class DocumentCatalog:
+    """Every document in force, by number.
+
+    It is kept for as long as the world does not change, and a request asks it several times. So
+    that a request costs the same in a world of a thousand documents and of a million, what can be
+    counted once is.
+    """
+
+    def __init__(self, entries: Iterable[CatalogEntry]) -> None:
+        self._entries = {entry.number: entry for entry in entries}
+
+    def __iter__(self) -> Iterator[CatalogEntry]:
+        return iter(self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def embedded(self, among: Documents) -> int:
+        """Return how many chunks of these documents are embedded."""
+        if isinstance(among, Unlimited):
+            return self._totals[0]
+        return sum(entry.embedded for entry in self._of(among))
+
+    def pending(self, among: Documents) -> int:
+        """Return how many chunks of these documents wait to be embedded."""
+        if isinstance(among, Unlimited):
+            return self._totals[1]
+        return sum(entry.pending for entry in self._of(among))
+
+    def labelled(self, suits: Callable[[CatalogEntry], bool]) -> frozenset[int] | None:
+        """Return the numbers of documents whose labels suit; None when those of all do.
+
+        Only language, version and tags may be looked at: one document is asked for all that have
+        the same.
+        """
+        suitable = [group.numbers for group in self._groups if suits(group.one)]
+        return None if len(suitable) == len(self._groups) else frozenset().union(*suitable)
+
+    def named(self, names: Iterable[str]) -> frozenset[int]:
+        """Return the numbers of documents that have one of these names, ids or numbers."""
+        return frozenset().union(*(self._names.get(name, ()) for name in names))
+
+    def _of(self, numbers: frozenset[int]) -> Iterator[CatalogEntry]:
+        return (self._entries[number] for number in numbers if number in self._entries)
+
+    @cached_property
+    def _totals(self) -> tuple[int, int]:
+        return sum(entry.embedded for entry in self), sum(entry.pending for entry in self)
+
+    @cached_property
+    def _groups(self) -> list[LabelGroup]:
+        found: dict[tuple[object, ...], list[CatalogEntry]] = {}
+        for entry in self:
+            found.setdefault((entry.language, entry.version, entry.tags), []).append(entry)
+        return [
+            LabelGroup(one[0], frozenset(entry.number for entry in one)) for one in found.values()
+        ]
+
+    @cached_property
+    def _names(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for entry in self:
+            for name in (str(entry.number), entry.doc_id, entry.name):
+                found.setdefault(name, set()).add(entry.number)
+        return found

@@ -1,0 +1,290 @@
+"""What a backup says of itself: its manifest, spelled and read back with every doubt."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from truespan.errors import BackupInvalid
+from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId, WorldId
+from truespan.types.profile import EmbeddingProfile
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+STORE = "store.db"
+LARGEST_MANIFEST = 64 << 20
+_LARGEST_SIZE = 1 << 50
+
+_MEMBER = re.compile(
+    r"store\.db|settings/truespan\.toml|keys/(?:pseudonyms|usage)\.key"
+    r"|assets/[A-Za-z0-9][A-Za-z0-9._-]{0,127}/(?:\.world|img_[0-9]{3,9}\.[A-Za-z0-9]{1,10})"
+)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One file of a backup."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup holds. `missing_images` were not there when it was written."""
+
+    schema: int
+    truespan: str
+    created_at: float
+    vectors: bool
+    worlds: int
+    documents: int
+    chunks: int
+    missing_images: int
+    members: tuple[Member, ...]
+    format: int = FORMAT
+    digest: str = ""
+
+    @property
+    def images(self) -> int:
+        """Return how many images it holds."""
+        return sum("/img_" in member.name for member in self.members)
+
+    @property
+    def size(self) -> int:
+        """Return how large all its members are together, once they are unpacked."""
+        return sum(member.size for member in self.members)
+
+    def has(self, folder: str) -> bool:
+        """Say whether there are members in one of its folders."""
+        return any(member.name.startswith(f"{folder}/") for member in self.members)
+
+    def spelled(self) -> bytes:
+        """Return the manifest as it is written, with a digest over itself."""
+        sealed = replace(self, digest=_digest_of(asdict(self)))
+        return json.dumps(asdict(sealed), indent=1, sort_keys=True).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """A backup that was written and read back."""
+
+    path: str
+    bytes: int
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """A library that was restored. `written` and `pending` count points: those the index has again,
+    and those that `truespan repair` has to embed. `settings_aside` is where the settings of the
+    backup lie if they are not in force, since they name a server or there were others."""
+
+    path: str
+    manifest: Manifest
+    written: int
+    pending: int
+    settings_aside: str | None = None
+
+
+def read_manifest(spelled: bytes, *, known_schema: int) -> Manifest:
+    """Return the manifest of a backup that this version can restore.
+
+    Raises:
+        BackupInvalid: it is not one, was changed, or is of a newer version.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(spelled)
+        newer = fields["format"] > FORMAT or fields["schema"] > known_schema
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise BackupInvalid("The file is not a backup: it has no manifest.") from None
+    if newer:
+        raise BackupInvalid(
+            "The backup was written by a newer version of Truespan.", advice="Update Truespan."
+        )
+    try:
+        manifest = _manifest(fields)
+    except (TypeError, ValueError, KeyError, RecursionError):
+        raise BackupInvalid("The manifest of the backup cannot be read.") from None
+    _check(manifest, fields)
+    return manifest
+
+
+def _manifest(fields: dict[str, Any]) -> Manifest:
+    members = tuple(Member(**member) for member in fields["members"])
+    return Manifest(**{**fields, "members": members})
+
+
+def _check(manifest: Manifest, fields: dict[str, Any]) -> None:
+    if _digest_of(fields) != manifest.digest:
+        raise BackupInvalid("The manifest of the backup is not as it was written.")
+    names = [member.name.casefold() for member in manifest.members]
+    if len(set(names)) != len(names) or names.count(STORE) != 1:
+        raise BackupInvalid("The manifest of the backup names files twice, or no store.")
+    for member in manifest.members:
+        # Names become paths and sizes become room on the disk: neither is taken on trust.
+        if not _MEMBER.fullmatch(member.name) or ".." in member.name:
+            raise BackupInvalid("The backup has a member that does not belong into one.")
+        if type(member.size) is not int or not 0 <= member.size <= _LARGEST_SIZE:
+            raise BackupInvalid("The manifest of the backup states impossible sizes.")
+        if not _DIGEST.fullmatch(member.sha256):
+            raise BackupInvalid("The manifest of the backup states no digest of a member.")
+
+
+def _digest_of(fields: dict[str, Any]) -> str:
+    rest = {name: value for name, value in fields.items() if name != "digest"}
+    return sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class MovedCount:
+    """Rows of one table over all worlds, and their digest, which is the same on both sides."""
+
+    rows: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationReport:
+    """A library that was moved. Every row was read back and compared, and every point looked at."""
+
+    path: str
+    worlds: int
+    tables: dict[str, MovedCount]
+    files: int
+    """Images and keys that the target has now and had not before."""
+    points: int
+    """Points of the target's index, each compared with the store."""
+    pending: int
+    """Chunks that no vector was kept of; `truespan repair` embeds them."""
+    findings: dict[str, int]
+    """What the doctor found in the target, by code; what was damaged before is so still."""
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows there are in all."""
+        return sum(table.rows for table in self.tables.values())
+
+
+class ErasureKind(StrEnum):
+    """Where something deleted may be left, in the order in which it is removed there."""
+
+    POINTS = "points"
+    ASSETS = "assets"
+    INDEX = "index"
+    STORE = "store"
+
+
+class FileFate(StrEnum):
+    """What became of files that held something deleted."""
+
+    GONE = "gone"
+    """They are written anew; nothing deleted is left in them."""
+    REQUESTED = "requested"
+    """They are a server's. It was asked to write them anew, and nobody here can look into them."""
+    LEFT = "left_to_operator"
+    """They are a server's, which does not let us ask for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """One piece of work that waits. `urgent` ones were asked for by a deletion."""
+
+    number: int
+    kind: ErasureKind
+    world: WorldId
+    generation: int
+    profile: EmbeddingProfile | None
+    urgent: bool
+
+
+class Trace(NamedTuple):
+    """A stretch of bytes that only the deleted thing has: of its text, or of a vector."""
+
+    is_vector: bool
+    content: bytes
+
+
+class LeftoverMatch(NamedTuple):
+    """What a look through all files gave: how much was looked through, and how much was found."""
+
+    traces: int
+    files: int
+    bytes: int
+    found: int
+
+
+class RemovedFiles(NamedTuple):
+    """Files that were removed, and how large they were."""
+
+    files: int
+    bytes: int
+
+
+NO_FILES = RemovedFiles(0, 0)
+
+
+class Verdict(StrEnum):
+    """How one check came out."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of the machine, the settings or a boundary; `remedy` where there is one."""
+
+    name: str
+    verdict: Verdict
+    says: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFlaw:
+    """A chunk row that is missing or whose bytes are not the recorded ones.
+
+    `seen` names the bytes that were found; `restorable` when canonical text gives the right ones.
+    """
+
+    chunk_id: ChunkId
+    seen: str
+    restorable: bool
+
+
+class RevisionPart(StrEnum):
+    """What of a revision does not match what was recorded of it."""
+
+    TEXT = "text"
+    SENTENCES = "sentences"
+
+
+@dataclass(frozen=True, slots=True)
+class TallyFlaw:
+    """A count of a revision's chunks in a generation that is not what its chunks are.
+
+    `seen` names what was recorded, and what was counted instead.
+    """
+
+    revision: RevisionRef
+    generation: int
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionFlaw:
+    """A revision whose canonical text or sentences cannot be believed."""
+
+    revision: RevisionRef
+    part: RevisionPart
+    seen: str
+    restorable: bool

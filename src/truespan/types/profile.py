@@ -1,0 +1,228 @@
+"""Profiles: what a vector was made with, and how a text was cut."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
+from math import inf, isfinite
+from struct import pack, unpack
+from typing import Any
+
+from truespan.errors import InvalidConfiguration, InvalidSettings
+
+
+class Distance(StrEnum):
+    """How two vectors are compared. No other distance is supported."""
+
+    COSINE = "cosine"
+    DOT = "dot"
+
+
+@dataclass(frozen=True)
+class EmbeddingProfile:
+    """All that decides what a vector means. Locked to a generation; its id is its digest."""
+
+    provider: str
+    model: str
+    revision: str
+    dimensions: int
+    distance: Distance
+    document_mode: str
+    query_mode: str
+    input_limit: int
+    """Most tokens of one text, special tokens not counted."""
+
+    @cached_property
+    def id(self) -> str:
+        """Return a digest that two profiles share only when every field is equal."""
+        canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return sha256(canonical.encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model} ({self.dimensions} dimensions, {self.revision[:19]})"
+
+
+class Strategy(StrEnum):
+    """How a text is cut into chunks."""
+
+    WINDOW = "window"
+    SENTENCES = "sentences"
+    TOKENS = "tokens"
+
+
+class OverlapMode(StrEnum):
+    """Whether a chunk's overlap is part of its text, or kept beside it and not embedded."""
+
+    SHARED = "shared"
+    SEPARATE = "separate"
+
+
+_UNITS = {
+    Strategy.WINDOW: "characters",
+    Strategy.SENTENCES: "sentences",
+    Strategy.TOKENS: "tokens",
+}
+_LINE_MINIMUM = 0.3
+"""The least share of a chunk at which a break is accepted: overlap below it guarantees progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkingProfile:
+    """A named way of cutting; `size` and `overlap` count the strategy's own unit.
+
+    With `pack` characters set, the `sentences` strategy fills a chunk with whole sentences up to
+    that many characters instead of counting them; `overlap` still counts sentences.
+    """
+
+    name: str
+    strategy: Strategy
+    size: int
+    overlap: int
+    overlap_mode: OverlapMode = OverlapMode.SHARED
+    pack: int | None = None
+    dedupe: bool = False
+    """Whether of chunks of a document with the same words only the first is kept."""
+
+    def __post_init__(self) -> None:
+        unit = _UNITS[self.strategy]
+        for label, value in (("size", self.size), ("overlap", self.overlap)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InvalidConfiguration(f"Chunk {label} must be a whole number of {unit}.")
+        if self.size < 1:
+            raise InvalidConfiguration(f"Chunk size must be at least 1, in {unit}.")
+        if self.overlap < 0:
+            raise InvalidConfiguration("Chunk overlap must not be negative.")
+        if self.pack is not None and (self.strategy is not Strategy.SENTENCES or self.pack < 1):
+            raise InvalidConfiguration("Only the 'sentences' strategy packs up to a size.")
+        if self.strategy is Strategy.WINDOW and self.overlap >= _LINE_MINIMUM * self.size:
+            raise InvalidConfiguration(
+                f"An overlap of {self.overlap} {unit} is not under 30 % of the size {self.size}.",
+                advice="Choose a smaller overlap or a larger size.",
+            )
+        if self.strategy is not Strategy.WINDOW and self.overlap >= self.size:
+            raise InvalidConfiguration(
+                f"An overlap of {self.overlap} {unit} leaves no progress at size {self.size}."
+            )
+
+
+def spelled(profile: ChunkingProfile) -> str:
+    """Return a chunking profile as text that `read_chunking` reads."""
+    return json.dumps(asdict(profile), sort_keys=True, separators=(",", ":"))
+
+
+def read_chunking(stored: str) -> ChunkingProfile:
+    """Return the chunking profile that `spelled` wrote."""
+    fields = json.loads(stored)
+    return ChunkingProfile(
+        **{
+            **fields,
+            "strategy": Strategy(fields["strategy"]),
+            "overlap_mode": OverlapMode(fields["overlap_mode"]),
+        }
+    )
+
+
+WINDOW = ChunkingProfile("window", Strategy.WINDOW, size=1000, overlap=200)
+SENTENCES = ChunkingProfile("sentences", Strategy.SENTENCES, size=8, overlap=2)
+TOKENS = ChunkingProfile("tokens", Strategy.TOKENS, size=256, overlap=48)
+STANDARD_CHUNKING = {profile.name: profile for profile in (WINDOW, SENTENCES, TOKENS)}
+
+
+_MOST_DIGITS = 9
+"""So many significant digits tell any two float32 numbers apart."""
+
+
+def float32(value: float) -> float:
+    """Return the float32 number nearest to `value`."""
+    try:
+        return unpack("<f", pack("<f", value))[0]
+    except OverflowError:
+        return inf if value > 0 else -inf
+
+
+def reaches(score: float, threshold: float) -> bool:
+    """Tell whether a score is at or above a threshold, both as float32 numbers."""
+    return float32(score) >= float32(threshold)
+
+
+def shortest(value: float) -> float:
+    """Return the number with the fewest digits that is the same float32 as `value`."""
+    wanted = float32(value)
+    for digits in range(1, _MOST_DIGITS):
+        candidate = float(f"{wanted:.{digits}g}")
+        if float32(candidate) == wanted:
+            return candidate
+    return float(f"{wanted:.{_MOST_DIGITS}g}")
+
+
+def normalised(raw: float, distance: Distance) -> float:
+    """Return a raw score as a similarity: a cosine as it is, a dot product as (raw + 1) / 2."""
+    return (raw + 1) / 2 if distance is Distance.DOT else raw
+
+
+def raw_score(similarity: float, distance: Distance) -> float:
+    """Return the raw score that has this similarity."""
+    return 2 * similarity - 1 if distance is Distance.DOT else similarity
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A floor and thresholds for one embedding profile, on the scale of similarities.
+
+    The fields that `DecisionSettings` has as well are named as there, and it accepts them as they
+    are: `thresholds` returns those.
+    """
+
+    calibrated_floor: float
+    threshold_low: float
+    threshold_high: float
+    short_query_threshold_low: float
+    short_query_threshold_high: float
+    min_similarity_for_hybrid: float
+    unrelated_high: float
+    """The similarity that 95 of 100 unrelated pairs of query and passage stay below."""
+    measured_on: str
+
+    def __post_init__(self) -> None:
+        numbers = self._numbers()
+        if not all(isfinite(value) and 0.0 <= value <= 1.0 for value in numbers.values()):
+            raise InvalidSettings("Every number of a calibration lies between 0.0 and 1.0.")
+
+    def discriminates(self, floor: float) -> bool:
+        """Say whether a floor separates anything: whether it keeps most unrelated text out.
+
+        Where related and unrelated text overlap, the calibrated floor is as good as it gets.
+        """
+        return reaches(floor, min(self.unrelated_high, self.calibrated_floor))
+
+    def thresholds(self) -> dict[str, Any]:
+        """Return the settings of a decision that this calibration has values for."""
+        others = ("calibrated_floor", "unrelated_high")
+        return {name: value for name, value in self._numbers().items() if name not in others}
+
+    def _numbers(self) -> dict[str, float]:
+        names = [field.name for field in fields(self) if field.name != "measured_on"]
+        return {name: getattr(self, name) for name in names}
+
+
+def shipped(profile: EmbeddingProfile) -> Calibration | None:
+    """Return what was measured for a profile's model, if it was."""
+    return _SHIPPED.get((profile.provider, profile.model, profile.revision))
+
+
+_BGE_SMALL_INT8 = "sha256:eebfc995049fdcf1375c0566248463e60fdba846e31a987a42ce9cc564a834a9"
+_SHIPPED: dict[tuple[str, str, str], Calibration] = {
+    ("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): Calibration(
+        calibrated_floor=0.5335,
+        threshold_low=0.5617,
+        threshold_high=0.6441,
+        short_query_threshold_low=0.57,
+        short_query_threshold_high=0.6524,
+        min_similarity_for_hybrid=0.6303,
+        unrelated_high=0.4863,
+        measured_on="SciFact (5,183 abstracts, 300 claims) and the example novella (37 questions)",
+    ),
+}

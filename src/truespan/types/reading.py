@@ -1,0 +1,212 @@
+"""Sentences of a document page by page, and the pictures that stand among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from truespan.errors import InvalidSettings
+from truespan.types.chunk import Vector
+from truespan.types.document import RevisionRef
+from truespan.types.figure import ImageFile, image_file
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.profile import ChunkingProfile
+from truespan.types.text import PageStart, Place
+
+NOTHING_READ = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The last sentence a reader has read of a document, in the revision it was set for."""
+
+    reader: str
+    document: int
+    doc_id: str
+    name: str
+    declared_title: str | None
+    chunking: ChunkingProfile
+    revision: int
+    sid: int
+    current: bool
+
+    @property
+    def title(self) -> str:
+        """Return the title a reader may see: one that somebody declared, or the file's name."""
+        return self.declared_title or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSentence:
+    """A sentence as it was read from the store, with what it must match."""
+
+    sid: int
+    start: int
+    end: int
+    tokens: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TailChunk:
+    """A chunk made of read sentences alone, as if the book ended at the position."""
+
+    index: int
+    part: int
+    start: int
+    end: int
+    first_sid: int
+    last_sid: int
+    text: str
+    text_hash: TextHash
+    tokens: int
+    chapter: str | None
+    section: str | None
+    page: int | None = None
+    vector: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where cutting can begin again: the last stored chunk that a position leaves whole."""
+
+    chunk_id: ChunkId
+    index: int
+    start: int
+    first_sid: int
+
+
+PAGE_SENTENCES = 200
+MOST_PAGE_SENTENCES = 1000
+LAST_FIRST = 2**31 - 1
+"""No document has that many sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Which sentences are wanted: so many, from this one on."""
+
+    first: int = 0
+    count: int = PAGE_SENTENCES
+
+    def __post_init__(self) -> None:
+        _check_whole("first", self.first, 0, LAST_FIRST)
+        _check_whole("count", self.count, 1, MOST_PAGE_SENTENCES)
+
+
+@dataclass(frozen=True, slots=True)
+class PageSentence:
+    """One sentence, checked against its hash, and the place where it begins."""
+
+    sid: int
+    start: int
+    end: int
+    text: str
+    chapter: str
+    section: str
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PageFigure:
+    """A figure and the sentence that it stands in or after.
+
+    `description` is None where no chunk was made of it: nothing recorded could confirm its words.
+    """
+
+    sid: int
+    figure_id: str
+    image_ref: str | None
+    description: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePage:
+    """Some sentences of a document, in order. `last` is the last one given, -1 for none.
+
+    `more` says whether others follow that the same caller may see.
+    """
+
+    document: int
+    doc_id: str
+    title: str
+    source: str
+    first: int
+    last: int
+    more: bool
+    sentences: tuple[PageSentence, ...]
+    figures: tuple[PageFigure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """The bytes of a picture as they were taken in, and what to call them."""
+
+    data: bytes = field(repr=False)
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageHead:
+    """What stands above a page: which document it is of, in names that its caller may see."""
+
+    document: int
+    doc_id: str
+    title: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The revision of a document that readers see, under its own labels.
+
+    `images` is the token of the images that belong to it.
+    """
+
+    ref: RevisionRef
+    doc_id: str
+    name: str
+    title: str
+    images: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFigure:
+    """A figure as the store has it. `reach` is the last sentence that decided anything about it.
+
+    `text_hash` is that of its chunk, None where it has none.
+    """
+
+    start: int
+    figure_id: str
+    image_ref: str | None
+    description: bytes
+    reach: int | None
+    text_hash: TextHash | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A stretch of a revision's text, and the places and pages that begin before its end."""
+
+    text: bytes
+    starts: tuple[int, ...]
+    places: tuple[Place, ...]
+    pages: tuple[PageStart, ...]
+
+
+def wanted_image(image_ref: str) -> ImageFile | None:
+    """Return what a reference names; None where no image can have it.
+
+    Raises:
+        InvalidSettings: it is not a string.
+    """
+    if not isinstance(image_ref, str):
+        raise InvalidSettings("An image is named by a string.")
+    return image_file(image_ref)
+
+
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidSettings(f"{name} must be a whole number.")
+    if not least <= value <= most:
+        raise InvalidSettings(f"{name} must lie between {least} and {most}.")

@@ -1,0 +1,183 @@
+"""Who asks, and what one request may touch. Both are values that can only get narrower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
+from typing import Final, TypeAlias, TypeVar
+
+from truespan.errors import WorldNotFound
+from truespan.types.ids import WorldId
+from truespan.types.profile import ChunkingProfile, EmbeddingProfile
+
+T = TypeVar("T")
+
+
+class Unlimited(Enum):
+    """Not restricted. A value of its own: an empty set means nothing, and never everything."""
+
+    UNLIMITED = "unlimited"
+
+
+UNLIMITED: Final = Unlimited.UNLIMITED
+
+
+class Verb(StrEnum):
+    """What an authority may do in its worlds."""
+
+    READ = "read"
+    """Search and retrieve without a bound."""
+    FOLLOW = "follow"
+    """Retrieve as a reader, up to that reader's position."""
+    WRITE = "write"
+    ADMINISTER = "administer"
+
+
+def narrowed(allowed: frozenset[T] | Unlimited, wanted: Iterable[T]) -> frozenset[T]:
+    """Return what is both allowed and wanted; possibly nothing, never more than before."""
+    chosen = frozenset(wanted)
+    return chosen if isinstance(allowed, Unlimited) else chosen & allowed
+
+
+def admits(allowed: frozenset[T] | Unlimited, item: T) -> bool:
+    """Say whether `item` is allowed."""
+    return isinstance(allowed, Unlimited) or item in allowed
+
+
+def _both(
+    one: frozenset[T] | Unlimited, other: frozenset[T] | Unlimited
+) -> frozenset[T] | Unlimited:
+    return one if isinstance(other, Unlimited) else narrowed(one, other)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Who asks: the worlds, verbs and readers that a caller has been given."""
+
+    worlds: frozenset[WorldId] | Unlimited
+    verbs: frozenset[Verb]
+    readers: frozenset[str] | Unlimited = UNLIMITED
+
+    def __post_init__(self) -> None:
+        # Whoever is bound to readers has no way around their positions.
+        if not isinstance(self.readers, Unlimited) and self.verbs - {Verb.FOLLOW}:
+            raise ValueError("an authority bound to readers can only follow them")
+
+    def narrow(self, *, worlds: Iterable[WorldId], verbs: Iterable[Verb]) -> Authority:
+        """Return an authority over at most these worlds and verbs."""
+        return replace(
+            self, worlds=narrowed(self.worlds, worlds), verbs=narrowed(self.verbs, verbs)
+        )
+
+    def within(self, other: Authority) -> Authority:
+        """Return what both authorities allow."""
+        readers = _both(self.readers, other.readers)
+        verbs = self.verbs & other.verbs
+        if not isinstance(readers, Unlimited):
+            verbs &= {Verb.FOLLOW}
+        return Authority(_both(self.worlds, other.worlds), verbs, readers)
+
+    def as_reader(self, world: WorldId, reader: str) -> Authority:
+        """Return an authority that can only ask as this reader of this world."""
+        return Authority(
+            worlds=narrowed(self.worlds, [world]),
+            verbs=narrowed(self.verbs, [Verb.FOLLOW]),
+            readers=narrowed(self.readers, [reader]),
+        )
+
+    def may(self, verb: Verb, world: WorldId) -> bool:
+        """Say whether `verb` is allowed in `world`."""
+        return verb in self.verbs and admits(self.worlds, world)
+
+    def may_follow(self, reader: str, world: WorldId) -> bool:
+        """Say whether this authority may ask as `reader`."""
+        return self.may(Verb.FOLLOW, world) and admits(self.readers, reader)
+
+    def sees(self, world: WorldId) -> bool:
+        """Say whether the world exists for this authority."""
+        return bool(self.verbs) and admits(self.worlds, world)
+
+
+OWNER: Final = Authority(worlds=UNLIMITED, verbs=frozenset(Verb))
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One complete build of a world's vectors, under the profile that is locked to it."""
+
+    number: int
+    profile: EmbeddingProfile
+    chunking: ChunkingProfile | None = None
+    """How all of its documents are cut; None for each as its own profile says."""
+
+
+GenerationSelector: TypeAlias = str | int | None
+"""Which generation of a world is meant: a domain by its key, one by its number, or the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A unit of isolation. `changes` grows with every commit that touches the world."""
+
+    id: WorldId
+    name: str
+    generation: Generation | None
+    changes: int
+    aim: GenerationSelector = None
+    """What the generation was chosen by; whoever looks again chooses by the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What one request may touch. Every call to store and index takes it."""
+
+    authority: Authority
+    world: WorldId
+    generation: Generation
+    documents: frozenset[int] | Unlimited = UNLIMITED
+    chapter: str | None = None
+    section: str | None = None
+    position: int | None = None
+    """The last sentence a reader has read of the one document in scope; None for no reader."""
+    revision: int | None = None
+    """The revision that the position was read in: it says nothing of any other."""
+
+    def __post_init__(self) -> None:
+        # A scope outside its authority must not exist at all, whoever builds it. The answer is the
+        # one for an absent world: a caller cannot tell the two apart.
+        if not admits(self.authority.worlds, self.world):
+            raise WorldNotFound(self.world)
+
+    @property
+    def tenant(self) -> str:
+        """Return the key that every point of this world's generation carries in the index."""
+        return f"{self.world}.{self.generation.number}"
+
+    @property
+    def profile(self) -> EmbeddingProfile:
+        """Return the locked embedding profile."""
+        return self.generation.profile
+
+    def narrow(
+        self,
+        *,
+        documents: Iterable[int] | None = None,
+        chapter: str | None = None,
+        section: str | None = None,
+    ) -> Scope:
+        """Return this scope restricted to at most these documents and this place.
+
+        Chapter and section are compared without regard to case.
+        """
+        return replace(
+            self,
+            documents=self.documents if documents is None else narrowed(self.documents, documents),
+            chapter=self.chapter if chapter is None else chapter.casefold(),
+            section=self.section if section is None else section.casefold(),
+        )
+
+    def for_reader(self, document: int, revision: int, position: int) -> Scope:
+        """Return this scope restricted to what a reader at `position` has read of a revision."""
+        bound = position if self.position is None else min(position, self.position)
+        return replace(self.narrow(documents=[document]), position=bound, revision=revision)

@@ -1,0 +1,98 @@
+"""The states a found chunk goes through, each with its own type, and what was lost on the way.
+
+    Hit ──verify──> Verified ──reveal──> Visible ──rank, pack──> bundle
+     └─────────────> Flaw (reported, repaired) or superseded (silent)
+
+A `Hit` has no text, so text that was never checked cannot be shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from truespan.types.chunk import ChunkKind, DocumentLabel, FigureMark, StoredChunk
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.words import FusedScore
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What the index claims: this chunk, this close, when its text hashed to this."""
+
+    chunk_id: ChunkId
+    score: float
+    text_hash: TextHash
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A chunk whose stored text is, at this moment, the text that was embedded."""
+
+    chunk: StoredChunk
+    document: DocumentLabel
+    text: str
+    score: float
+    fused: FusedScore | None = None
+    """Where words counted as well, by what it is ranked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """What of a verified chunk this caller may see: all of it, or the sentences that were read.
+
+    Only this can be packed into a bundle. `revision` is None where a reader must not see it.
+    """
+
+    chunk_id: ChunkId
+    document: int
+    source: str
+    title: str
+    revision: int | None
+    index: int
+    start: int
+    end: int
+    first_sid: int
+    last_sid: int
+    chapter: str
+    section: str
+    kind: ChunkKind
+    text: str
+    text_hash: TextHash
+    tokens: int
+    score: float
+    page: int | None = None
+    figure: FigureMark | None = None
+    parent_id: ChunkId | None = None
+    """For a figure, the id under which this caller knows the chunk it stands in."""
+    fused: FusedScore | None = None
+
+
+class FlawKind(StrEnum):
+    """Why a hit could not be trusted."""
+
+    STALE = "stale_vector"
+    MISSING = "missing_chunk"
+    DAMAGED = "damaged_text"
+    ORPHAN = "orphan_point"
+    QUARANTINED = "quarantined_chunk"
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationFailure:
+    """A hit that was not shown. `point_hash` is what the index said, `row_hash` what the store
+    recorded; a repair acts only while both still hold."""
+
+    kind: FlawKind
+    chunk_id: ChunkId
+    point_hash: TextHash
+    row_hash: TextHash | None = None
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Work that a retrieval queued: `number` orders it."""
+
+    number: int
+    flaw: VerificationFailure

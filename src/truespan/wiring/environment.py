@@ -1,0 +1,110 @@
+"""What a library stands on, as checks: files, database, index process, models, settings."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Protocol
+
+from truespan.errors import TruespanError
+from truespan.files.checks import file_checks
+from truespan.protocols import Clock, VectorIndex
+from truespan.providers.local_model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
+from truespan.settings import FILE_NAME
+from truespan.settings.catalogue import Settings
+from truespan.settings.keys import USUAL_VARIABLES
+from truespan.types.maintenance import Check, Verdict
+
+_SHOWN = (
+    "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
+    "qdrant-client",
+)  # fmt: skip
+
+
+class _Store(Protocol):
+    """What can be asked of either store, beyond what it is for."""
+
+    def soundness(self) -> list[Check]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryEnvironment:
+    """Looks at all that is around a library; nothing is read before it is asked."""
+
+    folder: Path
+    settings: Settings
+    store: _Store
+    index: VectorIndex
+    model: LocalModel
+    clock: Clock
+
+    def checks(self) -> list[Check]:
+        """Return every check. No key and no text is in what they say."""
+        return [*self._all()]
+
+    def _all(self) -> Iterator[Check]:
+        settings = self.settings
+        yield Check("settings", Verdict.OK, "are valid, and every TRUESPAN_ variable is known")
+        yield from file_checks(
+            self.folder, FILE_NAME, reserve=settings.disk_reserve, now=self.clock.now()
+        )
+        yield from self.store.soundness()
+        yield self._index_answers()
+        yield self._embedding_model()
+        yield _keys(settings, settings.embedding_provider, "embedding", settings.openai_keyless)
+        yield _chat(settings)
+        yield Check("versions", Verdict.OK, ", ".join(_versions()))
+
+    def _index_answers(self) -> Check:
+        name = "index server" if self.settings.index_url else "index process"
+        try:
+            count = len(self.index.collections())
+        except TruespanError as error:
+            return Check(name, Verdict.PROBLEM, error.message, error.advice)
+        held = "1 collection" if count == 1 else f"{count} collections"
+        return Check(name, Verdict.OK, f"answers, with {held}")
+
+    def _embedding_model(self) -> Check:
+        provider = self.settings.embedding_provider
+        if provider != "local":
+            return Check("embedding model", Verdict.OK, f"of {provider}, not asked here")
+        try:
+            for name in (NETWORK_FILE, TOKENIZER_FILE):
+                self.model.read(name)
+        except TruespanError as error:
+            return Check("embedding model", Verdict.PROBLEM, error.message, error.advice)
+        says = f"files have their digests, {self.model.revision[:19]}"
+        return Check("embedding model", Verdict.OK, says)
+
+
+def _keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Check:
+    """Say whether a provider that asks for keys has one; never which."""
+    name = f"{purpose} keys"
+    if provider not in USUAL_VARIABLES or keyless:
+        return Check(name, Verdict.OK, "none needed")
+    usable = [key for key in settings.keys if key.provider == provider and key.enabled]
+    if usable:
+        return Check(name, Verdict.OK, f"{len(usable)} for {provider}")
+    remedy = f"Set {USUAL_VARIABLES[provider][0]}, or add [[keys]] to {FILE_NAME}."
+    return Check(name, Verdict.PROBLEM, f"none for {provider}", remedy)
+
+
+def _chat(settings: Settings) -> Check:
+    if not settings.chat_provider:
+        return Check("chat model", Verdict.OK, "none: an answer is the passages themselves")
+    keys = _keys(settings, settings.chat_provider, "chat", settings.chat_openai_keyless)
+    if keys.verdict is not Verdict.OK:
+        return keys
+    return Check("chat model", Verdict.OK, f"{settings.chat_provider}/{settings.chat_model}")
+
+
+def _versions() -> Iterator[str]:
+    yield f"Python {platform.python_version()}"
+    for name in _SHOWN:
+        try:
+            yield f"{name} {metadata.version(name)}"
+        except metadata.PackageNotFoundError:
+            continue

@@ -1,0 +1,45 @@
+"""From settings to whoever keeps watch: traces, metrics, logs, and a watch of one's own.
+
+What is not asked for is not imported either: both libraries take longer to load than a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from truespan.observer import NULL_OBSERVER, Observer, joined
+from truespan.settings import shared_metrics
+from truespan.settings.catalogue import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """All watches as one, and what gives out the metrics."""
+
+    watch: Observer
+    metrics: Callable[[], bytes]
+
+
+def observers_of(
+    settings: Settings, own: Observer | None, *, metrics: bool | None, logs: bool
+) -> Observers:
+    """Return those who watch a library; `metrics` wins over the setting, None leaves it to that."""
+    watches: list[Observer] = [own or NULL_OBSERVER]
+    exposition: Callable[[], bytes] = bytes
+    if settings.tracing:
+        from truespan.observability.tracing import TracingWatch
+
+        watches.append(TracingWatch())
+    if settings.metrics if metrics is None else metrics:
+        from truespan.observability.metrics import MetricsWatch
+
+        counting = MetricsWatch(shared_metrics())
+        watches.append(counting)
+        exposition = counting.exposition
+    if logs:
+        from truespan.observability.logs import LogWatch, write_logs
+
+        write_logs(level=settings.log_level, as_json=settings.log_format == "json")
+        watches.append(LogWatch())
+    return Observers(joined(*watches), exposition)

@@ -1,0 +1,205 @@
+"""From settings to chat models. The clients of providers are imported when one is first asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from truespan.errors import InvalidConfiguration
+from truespan.ingest.embed import RateLimiter, SharedRateLimiter
+from truespan.protocols import (
+    ChatModel,
+    ChatModels,
+    Clock,
+    Cooldowns,
+    Embedder,
+    RateLimitStore,
+    TokenCounter,
+)
+from truespan.providers.keys import KeyRing
+from truespan.settings import model_cache
+from truespan.settings.catalogue import Settings
+from truespan.types.answer import Message
+
+
+def provider_embedder(
+    settings: Settings,
+    wordpiece: TokenCounter,
+    clock: Clock,
+    cooldowns: Cooldowns,
+    paces: RateLimitStore | None = None,
+) -> Embedder:
+    """Return the embedder of the configured provider; it is asked nothing yet."""
+    pace = _pace(settings, clock, paces)
+    in_flight = settings.embedding_api_concurrency
+    match settings.embedding_provider:
+        case "ollama":
+            from truespan.providers.ollama import OllamaEmbedder
+
+            return OllamaEmbedder(
+                settings.ollama_base_url,
+                settings.ollama_model,
+                dimensions=settings.ollama_dimensions or None,
+                # Whatever counts tokens for budgets: this one reads as most embedding models do.
+                counter=wordpiece,
+                clock=clock,
+                in_flight=in_flight,
+                pace=pace,
+            )
+        case "openai":
+            from truespan.providers.openai import OpenAiEmbedder
+
+            return OpenAiEmbedder(
+                settings.openai_base_url,
+                settings.openai_model,
+                keys=ring_of("openai", settings, clock, cooldowns, keyless=settings.openai_keyless),
+                dimensions=settings.openai_dimensions or None,
+                input_limit=settings.openai_input_limit or None,
+                counter=wordpiece,
+                clock=clock,
+                in_flight=in_flight,
+                pace=pace,
+            )
+        case "google":
+            from truespan.providers.google import GoogleEmbedder
+
+            return GoogleEmbedder(
+                settings.google_base_url,
+                settings.google_model,
+                keys=ring_of("google", settings, clock, cooldowns),
+                dimensions=settings.google_dimensions or None,
+                clock=clock,
+                in_flight=in_flight,
+                pace=pace,
+            )
+    from truespan.providers.fastembed import FastembedEmbedder
+
+    return FastembedEmbedder(
+        settings.fastembed_model,
+        cache_dir=model_cache() / "fastembed",
+        threads=settings.embedding_threads or None,
+    )
+
+
+def _pace(settings: Settings, clock: Clock, paces: RateLimitStore | None) -> RateLimiter | None:
+    """Return how fast the provider is asked: by all processes together, where that can be known."""
+    per_minute = settings.embedding_requests_per_minute
+    if not per_minute:
+        return None
+    if paces is None:
+        return RateLimiter(per_minute, clock)
+    return SharedRateLimiter(per_minute, clock, settings.embedding_provider, paces)
+
+
+def ring_of(
+    provider: str, settings: Settings, clock: Clock, cooldowns: Cooldowns, *, keyless: bool = False
+) -> KeyRing:
+    """Return the keys of a provider, or a ring for a server that wants none."""
+    if keyless:
+        return KeyRing.keyless(provider, clock)
+    keys = [key for key in settings.keys if key.provider == provider]
+    return KeyRing(provider, keys, cooldowns, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatChoice:
+    """One chat model as the settings name it."""
+
+    provider: str
+    model: str
+    address: str
+    keyless: bool
+
+    @property
+    def name(self) -> str:
+        """Return provider and model."""
+        return f"{self.provider}/{self.model}"
+
+
+class DeferredChat:
+    """A chat model that is made when it is first asked."""
+
+    def __init__(self, name: str, make: Callable[[], ChatModel]) -> None:
+        self._name = name
+        self._make = make
+        self._making = Lock()
+        self._made: ChatModel | None = None
+
+    @property
+    def name(self) -> str:
+        """Return provider and model."""
+        return self._name
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+        """Give the reply piece by piece; see the port."""
+        with self._making:
+            if self._made is None:
+                self._made = self._make()
+        return self._made.stream(messages)
+
+
+def chat_choices(settings: Settings) -> tuple[ChatChoice | None, ChatChoice | None]:
+    """Return the chat models that the settings name: the one that answers, and its fallback.
+
+    Raises:
+        InvalidConfiguration: a provider stands without a model, or a model without a provider.
+    """
+    return _chosen("chat", settings), _chosen("chat_fallback", settings)
+
+
+def chat_models(settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModels:
+    """Return the configured chat models; none is asked anything, nor connected to.
+
+    Raises as `chat_choices` does.
+    """
+
+    def deferred(choice: ChatChoice | None) -> ChatModel | None:
+        if choice is None:
+            return None
+        return DeferredChat(choice.name, lambda: _model(choice, settings, clock, cooldowns))
+
+    primary, fallback = chat_choices(settings)
+    return ChatModels(deferred(primary), deferred(fallback))
+
+
+def _chosen(which: str, settings: Settings) -> ChatChoice | None:
+    provider: str = getattr(settings, f"{which}_provider")
+    model: str = getattr(settings, f"{which}_model").strip()
+    if bool(provider) is not bool(model):
+        raise InvalidConfiguration(
+            f"The settings {which}_provider and {which}_model go together.",
+            advice="Set both, or neither.",
+        )
+    if not provider:
+        return None
+    fallback = which == "chat_fallback"
+    own = settings.chat_fallback_base_url if fallback else ""
+    address = own or _usual_address(provider, settings)
+    keyless = settings.chat_fallback_keyless if fallback else settings.chat_openai_keyless
+    return ChatChoice(provider, model, address, keyless)
+
+
+def _usual_address(provider: str, settings: Settings) -> str:
+    if provider == "openai":
+        return settings.chat_openai_base_url
+    return settings.chat_ollama_base_url or settings.ollama_base_url
+
+
+def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModel:
+    from truespan.providers.chat import ChatDialect
+
+    manner = ChatDialect(
+        max_tokens=settings.chat_max_tokens,
+        temperature=settings.chat_temperature,
+        seconds=settings.chat_timeout_seconds,
+    )
+    if choice.provider == "ollama":
+        from truespan.providers.ollama_chat import OllamaChat
+
+        context = settings.chat_ollama_context
+        return OllamaChat(choice.address, choice.model, clock=clock, manner=manner, context=context)
+    from truespan.providers.openai_chat import OpenAiChat
+
+    keys = ring_of("openai", settings, clock, cooldowns, keyless=choice.keyless)
+    return OpenAiChat(choice.address, choice.model, keys=keys, clock=clock, manner=manner)

@@ -1,0 +1,182 @@
+"""The store in a PostgreSQL database, as the settings describe it."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from truespan.errors import InvalidConfiguration
+from truespan.index.server.client import ServerOptions, server_target
+from truespan.index.server.index import QdrantServerIndex
+from truespan.protocols import Clock
+from truespan.settings import read_settings
+from truespan.settings.catalogue import Settings
+from truespan.types.ids import WorldId
+from truespan.types.token import Secret
+
+if TYPE_CHECKING:
+    from truespan.adapters.postgres_store import PostgresStore
+    from truespan.jobs.queue import ProcrastinateQueue
+
+
+_LONGEST = 4096
+_SCHEMES = ("postgresql", "postgres")
+
+
+def is_on_server(settings: Settings) -> bool:
+    """Say whether the settings put the store on a server."""
+    return bool(settings.store_url or settings.store_url_file)
+
+
+def server_store(folder: Path, settings: Settings, clock: Clock) -> PostgresStore:
+    """Return a store that has looked whether its database keeps worlds apart.
+
+    Raises:
+        InvalidConfiguration: the address is none, nobody answers there, or what is needed for it
+            is not installed.
+        StoreUnsafe, StoreOutdated, LibraryTooNew: it may not be used as it is.
+    """
+    _require_installed()
+    from truespan.adapters.postgres_store import PostgresStore
+    from truespan.adapters.postgres_store.connection import Address
+
+    url = _address(folder, "store_url", settings.store_url, settings.store_url_file)
+    return PostgresStore(
+        Address(url, settings.store_pool_size, settings.store_timeout_seconds), clock
+    )
+
+
+def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
+    """Return the queue in the same database; it is asked nothing yet."""
+    from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
+
+    url = _address(folder, "store_url", settings.store_url, settings.store_url_file)
+    return ProcrastinateQueue(
+        url,
+        QueueLimits(
+            waiting=settings.queue_most_waiting,
+            tries=settings.worker_tries,
+            stalled_seconds=settings.worker_stalled_seconds,
+            timeout_seconds=settings.store_timeout_seconds,
+        ),
+    )
+
+
+def prepare_tables(folder: Path) -> tuple[int, int]:
+    """Make or update the tables of a library's store; return the schema before and after.
+
+    Raises:
+        InvalidConfiguration: the settings name no store on a server, or no owner of its tables.
+        StoreUnsafe, LibraryTooNew: it may not be used, or not by this version.
+    """
+    settings = read_settings(folder)
+    if not is_on_server(settings):
+        raise InvalidConfiguration(
+            "The store of this library is a file, which needs no preparing.",
+            advice="Set store_url for a store in a PostgreSQL database; see docs/postgres.md.",
+        )
+    _require_installed()
+    from truespan.adapters.postgres_store.schema import prepare_store, role_of
+    from truespan.jobs.schema import prepare_queue
+
+    owner = _address(
+        folder, "store_owner_url", settings.store_owner_url, settings.store_owner_url_file
+    )
+    url = _address(folder, "store_url", settings.store_url, settings.store_url_file)
+    prepared = prepare_store(owner, role_of(url), also=prepare_queue)
+    return prepared.before, prepared.now
+
+
+def _address(folder: Path, name: str, given: str, file: str) -> Secret:
+    """Return an address, from a file if one is named; no message ever repeats any of it."""
+    if bool(given) == bool(file):
+        raise InvalidConfiguration(f"Set either {name} or {name}_file.")
+    url = given or _read(folder / file, f"{name}_file")
+    if _scheme(url) not in _SCHEMES:
+        raise InvalidConfiguration(
+            f"The setting {name} must be a postgresql:// address with host, database and role."
+        )
+    return Secret(url)
+
+
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        return ""
+
+
+def _read(path: Path, name: str) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.read(_LONGEST).strip()
+    except (OSError, UnicodeDecodeError):
+        raise InvalidConfiguration(f"The file of {name} cannot be read.") from None
+
+
+def _require_installed() -> None:
+    if any(find_spec(name) is None for name in ("psycopg", "psycopg_pool", "procrastinate")):
+        raise InvalidConfiguration(
+            "A store in PostgreSQL needs packages that are not installed.",
+            advice="Install truespan[server].",
+        )
+
+
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def server_index(folder: Path, settings: Settings, clock: Clock) -> QdrantServerIndex:
+    """Return an index that has asked the server nothing yet.
+
+    Raises:
+        InvalidConfiguration: settings of the server contradict each other or make no sense.
+    """
+    return QdrantServerIndex(server_options(folder, settings), clock)
+
+
+def server_options(folder: Path, settings: Settings) -> ServerOptions:
+    """Return what the settings say about the server; raises as `server_index` does."""
+    if not _PREFIX.fullmatch(settings.qdrant_prefix):
+        raise InvalidConfiguration(
+            "The setting qdrant_prefix must be letters, digits, _ or -, at most 64 of them."
+        )
+    if settings.qdrant_write_factor > settings.qdrant_replicas:
+        raise InvalidConfiguration(
+            "The setting qdrant_write_factor is greater than qdrant_replicas: no write could end."
+        )
+    server_target(settings.index_url)
+    return ServerOptions(
+        url=settings.index_url,
+        key=_key(settings),
+        ca_file=folder / settings.qdrant_ca_file if settings.qdrant_ca_file else None,
+        grpc=settings.qdrant_grpc,
+        grpc_port=settings.qdrant_grpc_port,
+        timeout_seconds=settings.qdrant_timeout_seconds,
+        prefix=settings.qdrant_prefix,
+        shards=settings.qdrant_shards,
+        replicas=settings.qdrant_replicas,
+        write_factor=settings.qdrant_write_factor,
+        read_consistency=settings.qdrant_read_consistency,
+        write_ordering=settings.qdrant_write_ordering,
+        approximate=frozenset(map(_world, settings.approximate_worlds_listed)),
+    )
+
+
+def _key(settings: Settings) -> Secret:
+    """Return the first key that is in use; a server may ask for none."""
+    usable = (key.secret for key in settings.keys if key.provider == "qdrant" and key.enabled)
+    return next(usable, Secret(""))
+
+
+def _world(spelled: str) -> WorldId:
+    try:
+        return WorldId(str(UUID(spelled)))
+    except ValueError:
+        raise InvalidConfiguration(
+            "The setting index_approximate_worlds must be ids of worlds.",
+            advice="'truespan status --json' shows them.",
+        ) from None

@@ -1,0 +1,87 @@
+"""A world with a book that is read halfway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
+from truespan.errors import ProviderUnavailable
+
+QUESTION = "who had the spare key"
+CITED = {
+    "chunk_id",
+    "document",
+    "source",
+    "title",
+    "chapter",
+    "section",
+    "page",
+    "first_sid",
+    "last_sid",
+    "score",
+    "world",
+    "generation",
+    "text_hash",
+}
+_CHAPTER = "# Chapter {0}\n\nIn chapter {0} the spare key was asked for. Person{0} had the key.\n"
+
+
+def require(*packages: str) -> None:
+    """Skip a test where a package is missing, and say which.
+
+    Tests ask when they run: whoever lists the tests must find these everywhere.
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed; `make test-frameworks` installs it")
+
+
+class Door:
+    """An adapter, imported when a test first takes something from it."""
+
+    def __init__(self, name: str, package: str) -> None:
+        self._name = name
+        self._package = package
+
+    def __getattr__(self, member: str) -> Any:
+        if not member.startswith("Truespan"):
+            raise AttributeError(member)
+        require(self._package)
+        return getattr(import_module(f"truespan.doors.{self._name}"), member)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A world of six chapters, of which the reader ada has read two."""
+
+    place: Place
+    world: World
+
+    def break_provider(self) -> None:
+        """Let every request to the provider of vectors fail from now on."""
+
+        def refuse() -> None:
+            raise ProviderUnavailable("Nobody answers.")
+
+        self.place.embedder.before = refuse
+
+
+@contextmanager
+def shelf_in(folder: Path) -> Iterator[Shelf]:
+    """Make the world, and let go of it in the end."""
+    here = place(folder)
+    world = here.library.create_world("world")
+    book = here.write("book.md", "\n".join(_CHAPTER.format(number) for number in range(1, 7)))
+    world.ingest([book], kind="book", title="The Keys")
+    world.reader("ada").set("book.md", through_chapter="Chapter 2")
+    with here.library:
+        yield Shelf(here, world)

@@ -1,0 +1,156 @@
+"""What LangChain gets: its own standard tests, and what they do not ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integrations.library import CITED, QUESTION, Door, Shelf, require, shelf_in
+from truespan.errors import BlankQuery, InvalidSettings, ProviderUnavailable
+from truespan.types.ids import hash_text
+
+door = Door("langchain", "langchain_core")
+Standard: Any = object
+if find_spec("langchain_tests"):
+    Standard = import_module("langchain_tests.integration_tests").RetrieversIntegrationTests
+
+
+class _Standard(Standard):
+    """LangChain's standard tests, on the small world."""
+
+    __test__ = False
+
+    @pytest.fixture(autouse=True)
+    def _made(self, tmp_path: Path) -> Iterator[None]:
+        with shelf_in(tmp_path) as self.shelf:
+            yield
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"world": self.shelf.world}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return QUESTION
+
+
+class TestRetrieverStandard(_Standard):
+    __test__ = True
+
+    @property
+    def retriever_constructor(self) -> type[Any]:
+        return door.TruespanRetriever
+
+
+class TestSearchStandard(_Standard):
+    __test__ = True
+
+    @property
+    def retriever_constructor(self) -> type[Any]:
+        return door.TruespanSearchRetriever
+
+
+class TestReadingStandard(_Standard):
+    __test__ = True
+
+    @property
+    def retriever_constructor(self) -> type[Any]:
+        return door.TruespanReadingRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        # Of the whole book read there are enough chunks for what the standard tests ask.
+        self.shelf.world.reader("ada").set("book.md", through_chapter="Chapter 6")
+        return {"world": self.shelf.world, "reader": "ada"}
+
+
+def test_the_standard_tests_are_there() -> None:
+    require("langchain_tests")
+    for kind in (TestRetrieverStandard, TestSearchStandard, TestReadingStandard):
+        assert hasattr(kind, "test_k_constructor_param")
+
+
+def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf) -> None:
+    bundle = shelf.world.retrieve(QUESTION, top_k=3)
+
+    found = door.TruespanRetriever(world=shelf.world, k=3).invoke(QUESTION)
+
+    assert [one.page_content for one in found] == [c.content for c in bundle.retrieved_chunks]
+    for one, note in zip(found, bundle.metadata.sources, strict=True):
+        assert set(one.metadata) == CITED
+        assert one.id == one.metadata["chunk_id"] == note.chunk_id
+        assert one.metadata["text_hash"] == note.text_hash == hash_text(one.page_content)
+        assert one.metadata["world"] == shelf.world.id
+        assert one.metadata["title"] == "The Keys"
+        assert one.metadata["last_sid"] == note.last_sid
+
+
+def test_a_search_gives_what_the_world_finds(shelf: Shelf) -> None:
+    passages = shelf.world.search(QUESTION, top_k=6, floor=0.0).results
+
+    found = door.TruespanSearchRetriever(world=shelf.world, k=6, floor=0.0).invoke(QUESTION)
+
+    assert [one.page_content for one in found] == [one.text for one in passages]
+    assert {frozenset(one.metadata) for one in found} == {frozenset(CITED)}
+
+
+def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> None:
+    retriever = door.TruespanReadingRetriever(world=shelf.world, reader="ada")
+
+    early = retriever.invoke(QUESTION)
+    shelf.world.reader("ada").set("book.md", through_chapter="Chapter 4")
+    later = retriever.invoke(QUESTION)
+
+    assert {one.metadata["chapter"] for one in early} == {"Chapter 1", "Chapter 2"}
+    assert len({one.metadata["chapter"] for one in later}) == 4
+
+
+def test_a_reader_without_a_position_gets_nothing(shelf: Shelf) -> None:
+    assert door.TruespanReadingRetriever(world=shelf.world, reader="bob").invoke(QUESTION) == []
+
+
+def test_settings_reach_the_engine_from_the_constructor_and_the_call(shelf: Shelf) -> None:
+    retriever = door.TruespanRetriever(world=shelf.world, chapter_filter="Chapter 3")
+
+    assert [one.metadata["chapter"] for one in retriever.invoke(QUESTION)] == ["Chapter 3"]
+    assert [
+        one.metadata["chapter"] for one in retriever.invoke(QUESTION, chapter_filter="Chapter 5")
+    ] == ["Chapter 5"]
+
+
+def test_what_the_engine_does_not_know_or_take_is_refused_by_its_own_error(shelf: Shelf) -> None:
+    with pytest.raises(InvalidSettings, match="chapter_filtre"):
+        door.TruespanRetriever(world=shelf.world, chapter_filtre="Chapter 3")
+    for k in (0, 21, True, "3"):
+        with pytest.raises(InvalidSettings):
+            door.TruespanRetriever(world=shelf.world, k=k).invoke(QUESTION)
+    with pytest.raises(BlankQuery):
+        door.TruespanRetriever(world=shelf.world).invoke(" ")
+
+
+def test_a_failed_bundle_raises_what_failed(shelf: Shelf) -> None:
+    shelf.break_provider()
+
+    for kind in (door.TruespanRetriever, door.TruespanSearchRetriever):
+        with pytest.raises(ProviderUnavailable, match="Nobody answers") as caught:
+            kind(world=shelf.world).invoke(QUESTION)
+        assert caught.value.retryable
+
+
+def test_many_may_ask_at_once_and_get_what_one_gets(shelf: Shelf) -> None:
+    retriever = door.TruespanRetriever(world=shelf.world, k=3)
+
+    async def all_at_once() -> list[Any]:
+        return await asyncio.gather(*(retriever.ainvoke(QUESTION) for _ in range(12)))
+
+    assert asyncio.run(all_at_once()) == [retriever.invoke(QUESTION)] * 12
+
+
+def test_what_is_printed_of_a_retriever_tells_nothing_of_its_world(shelf: Shelf) -> None:
+    assert "world" not in repr(door.TruespanRetriever(world=shelf.world))

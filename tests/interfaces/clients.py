@@ -1,0 +1,280 @@
+"""The same request at every door: the library itself, the command line, HTTP and MCP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+import pytest
+
+import truespan
+from tests.interfaces.http_client import Client
+from truespan.cli import run
+from truespan.errors import TruespanError
+from truespan.mcp.server import answer
+from truespan.mcp.tools import OWNING, READING
+from truespan.serialize import failure_of, status_of
+from truespan.types.bundle import ContextBundle
+
+PASSING = {"processing_time_ms", "record", "seen_at"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a door gave: data, or the code of an error with whether trying again may help."""
+
+    value: Any = None
+    code: str | None = None
+    retryable: bool | None = None
+
+
+def settled(value: Any) -> Any:
+    """Return a value as data, without what differs from one time to the next."""
+    return _settled(msgspec.json.decode(msgspec.json.encode(value)))
+
+
+def _settled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _settled(v) for k, v in value.items() if k not in PASSING}
+    return [_settled(one) for one in value] if isinstance(value, list) else value
+
+
+def outcome(value: Any) -> Outcome:
+    """Return a result; a bundle that tells of a failure is that failure."""
+    data = settled(value)
+    error = data.get("error") if isinstance(data, dict) else None
+    if error is not None and "code" in error:
+        return Outcome(None, error["code"], error["retryable"])
+    return Outcome(data)
+
+
+@dataclass(frozen=True)
+class LibraryDoor:
+    """The engine, as a program uses it."""
+
+    library: truespan.Library
+    name = "library"
+
+    def ask(self, operation: str, given: dict[str, Any]) -> Outcome | None:
+        """Ask, and return what came of it; None where this door has no such thing."""
+        try:
+            found = _LIBRARY[operation](self.library, dict(given))
+        except TruespanError as error:
+            return Outcome(None, error.code, error.retryable)
+        except TypeError:
+            # Python's own way to refuse an argument that there is not.
+            return Outcome(None, "invalid_settings", False)
+        if isinstance(found, ContextBundle) and (failure := failure_of(found)):
+            return Outcome(None, failure.code, failure.retryable)
+        return outcome(found)
+
+
+def _world(library: truespan.Library, given: dict[str, Any]) -> Any:
+    world, domain = given.pop("world", "w"), given.pop("domain", None)
+    return library.domain(domain, world=world) if domain else library.world(world)
+
+
+_LIBRARY: dict[str, Callable[[truespan.Library, dict[str, Any]], Any]] = {
+    "search": lambda lib, g: _world(lib, g).search(**g),
+    "retrieve": lambda lib, g: _world(lib, g).retrieve(**g),
+    "answer": lambda lib, g: _world(lib, g).answer(**g),
+    "why_not": lambda lib, g: _world(lib, g).why_not(**g),
+    "read": lambda lib, g: _world(lib, g).reader(g.pop("reader")).retrieve(**g),
+    "read_answer": lambda lib, g: _world(lib, g).reader(g.pop("reader")).answer(**g),
+    "books": lambda lib, g: {"books": _world(lib, g).reader(g.pop("reader")).books()},
+    "position": lambda lib, g: _world(lib, g).reader(g.pop("reader")).where(**g),
+    "chunk": lambda lib, g: _chunk(_world(lib, g).chunk(**g)),
+    "generations": lambda lib, g: {"generations": _world(lib, g).generations.list()},
+    "document": lambda lib, g: _document(_world(lib, g), g["reference"]),
+    "job": lambda lib, g: {"job": _world(lib, g).jobs.get(g["job"]).id},
+}
+
+
+def _chunk(record: Any) -> Any:
+    from truespan.serialize import chunk_data
+
+    return chunk_data(record)
+
+
+def _document(world: Any, reference: str) -> Any:
+    found = world.document(reference)
+    return _told_document(
+        {
+            "document": settled(found),
+            "outline": settled(world.outline(reference)),
+            "metadata": world.metadata(reference),
+        }
+    )
+
+
+def _told_document(told: dict[str, Any]) -> dict[str, Any]:
+    """Return what every door tells of a document."""
+    names = ("number", "doc_id", "name", "kind", "title", "language", "version", "chunks")
+    kept = {name: told["document"][name] for name in names}
+    return {"document": kept, "outline": told["outline"], "metadata": told["metadata"]}
+
+
+@dataclass(frozen=True)
+class TerminalDoor:
+    """The command line with `--json`."""
+
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+    name = "cli"
+
+    def ask(self, operation: str, given: dict[str, Any]) -> Outcome | None:
+        """Run the command, and hold its exit code against the table."""
+        arguments = _command(operation, dict(given))
+        if arguments is None:
+            return None
+        self.capsys.readouterr()
+        code = run([*arguments, "--library", str(self.folder), "--json"])
+        told = outcome(json.loads(self.capsys.readouterr().out))
+        assert code == (0 if told.code is None else _exit_code(told.code))
+        if operation == "document" and told.code is None:
+            return Outcome(_told_document(told.value))
+        if operation == "job" and told.code is None:
+            return Outcome({"job": told.value["job"]["id"]})
+        if operation == "books" and told.code is None:
+            return Outcome({"books": told.value["books"]})
+        return told
+
+
+_OPTIONS = {
+    "top_k": "--top-k", "floor": "--floor", "selected_text": "--selected", "book": "--book",
+    "chapter_filter": "--chapter", "section_filter": "--section", "documents": "--document",
+    "language_constraint": "--language", "version_constraint": "--version", "tags": "--tag",
+    "fused": "--fused", "near_misses": "--near-misses", "reader": "--reader", "domain": "--domain",
+    "no_such": "--no-such",
+}  # fmt: skip
+_COMMANDS = {
+    "search": ["search"], "retrieve": ["retrieve"], "answer": ["ask", "--no-stream"],
+    "read": ["read", "ask"], "read_answer": ["ask", "--no-stream"], "books": ["reader", "show"],
+    "chunk": ["show"], "document": ["show"], "generations": ["generations"],
+    "job": ["jobs", "show"],
+}  # fmt: skip
+
+
+def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
+    """Return a command's arguments; None where it cannot say this."""
+    if operation not in _COMMANDS:
+        return None
+    spelled = [*_COMMANDS[operation], "--world", str(given.pop("world", "w"))]
+    for name in ("query", "reference", "chunk_id", "job"):
+        if given.get(name) is not None:
+            value = given.pop(name)
+            if not isinstance(value, str) or (operation == "chunk" and len(value) != 36):
+                # What is no text is no argument, and what is no UUID is a document's name here.
+                return None
+            spelled.append(value)
+    given.pop("query", None)
+    for name, value in given.items():
+        option = _OPTIONS[name]
+        for one in value if isinstance(value, list) else [value]:
+            if one is None:
+                spelled += [option, "any"]
+            elif one is True:
+                spelled += [option] if name in ("fused", "near_misses") else [option, "True"]
+            else:
+                spelled += [option, str(one)]
+    return spelled
+
+
+def _exit_code(code: str) -> int:
+    kinds: list[type[TruespanError]] = [TruespanError]
+    for kind in kinds:
+        if kind.code == code and kind is not TruespanError:
+            return status_of(kind.__new__(kind)).exit_code
+        kinds.extend(kind.__subclasses__())
+    raise AssertionError(code)
+
+
+@dataclass(frozen=True)
+class HttpDoor:
+    """The HTTP API."""
+
+    client: Client
+    name = "http"
+
+    def ask(self, operation: str, given: dict[str, Any]) -> Outcome | None:
+        """Send the request, and hold its status against the table."""
+        body = dict(given)
+        world, domain = quote(str(body.pop("world", "w")), safe=""), body.pop("domain", None)
+        headers = [("x-rag-domain", domain)] if domain else []
+        method, path, body = _address(operation, f"/v1/worlds/{world}", body)
+        content = body if method == "POST" else None
+        if method == "GET" and body:
+            path += "?" + urlencode(body)
+        told = self.client.json(method, path, content, headers=headers)
+        if told.code is not None:
+            problem = told.content
+            assert told.status == problem["status"]
+            return Outcome(None, problem["code"], problem["retryable"])
+        assert told.status == 200
+        if operation == "document":
+            return Outcome(_told_document(settled(told.content)))
+        if operation == "job":
+            return Outcome({"job": told.content["job"]["id"]})
+        return outcome(told.content)
+
+
+def _address(operation: str, world: str, body: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    def place(name: str) -> str:
+        return quote(str(body.pop(name)), safe="")
+
+    match operation:
+        case "search" | "retrieve" | "answer":
+            return "POST", f"{world}/{operation}", body
+        case "why_not":
+            return "POST", f"{world}/why-not", body
+        case "read":
+            return "POST", f"{world}/readers/{place('reader')}/retrieve", body
+        case "read_answer":
+            return "POST", f"{world}/readers/{place('reader')}/answer", body
+        case "books" | "position":
+            return "GET", f"{world}/readers/{place('reader')}/{operation}", body
+        case "chunk":
+            return "GET", f"{world}/chunks/{place('chunk_id')}", body
+        case "document":
+            return "GET", f"{world}/documents/{place('reference')}", body
+        case "job":
+            return "GET", f"{world}/jobs/{place('job')}", body
+        case _:
+            return "GET", f"{world}/{operation}", body
+
+
+@dataclass(frozen=True)
+class McpDoor:
+    """The tools of MCP, called as its server calls them."""
+
+    library: truespan.Library
+    name = "mcp"
+
+    def ask(self, operation: str, given: dict[str, Any]) -> Outcome | None:
+        """Call the tool that stands for it; a server is for one world, and has no domains."""
+        tool = {tool.name: tool for role in (READING, OWNING) for tool in role.tools}.get(
+            {"search": "search", "retrieve": "retrieve", "read": "retrieve_context",
+             "books": "list_books", "position": "get_reading_position"}.get(operation, "")
+        )  # fmt: skip
+        if tool is None or {"world", "domain", "near_misses"} & set(given):
+            return None
+        arguments, world = dict(given), self.library.world("w")
+        try:
+            reader = arguments.pop("reader", None)
+            subject = world if reader is None else world.reader(reader)
+        except TruespanError as error:
+            return Outcome(None, error.code, error.retryable)
+        told = answer(tool, arguments, subject)
+        found = outcome(told["structuredContent"])
+        assert told["isError"] is (found.code is not None)
+        if operation == "books" and found.code is None:
+            return Outcome({"books": found.value["books"]})
+        if operation == "position" and found.code is None:
+            place = found.value["position"]
+            return Outcome(place) if place else Outcome(None, "no_reading_position", False)
+        return found

@@ -1,0 +1,19 @@
+"""What the tests of several doors share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.mcp_clients import prepare
+from truespan.wiring import open_library
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A library on the real store, index and model; whoever changes it changes it back."""
+    folder = prepare(tmp_path_factory.mktemp("doors"))
+    yield folder
+    open_library(folder)._parts.index.retire()  # type: ignore[attr-defined]

@@ -1,0 +1,87 @@
+"""Everything that can be asked of MCP over HTTP, as requests that stand alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from tests.interfaces.http_client import Client, Told
+from tests.interfaces.mcp_clients import HELLO
+from truespan.mcp.tools import OWNING, READING
+
+HEADERS = [
+    ("accept", "application/json, text/event-stream"),
+    ("content-type", "application/json"),
+    ("mcp-protocol-version", str(HELLO["protocolVersion"])),
+]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One request of the protocol, sent to one address."""
+
+    path: str
+    method: str
+    params: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.method} {self.params.get('name', '')}"
+
+    def sent(self, client: Client, token: str | None) -> Told:
+        """Send it."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": self.method, "params": self.params}
+        content = json.dumps(body).encode()
+        return client.send("POST", self.path, token=token, headers=HEADERS, body=content)
+
+    def names(self, secret: bytes) -> bool:
+        """Say whether the message itself has a name in it, which a reply may then repeat."""
+        spelled = self.path + json.dumps(self.params)
+        return secret.decode() in spelled or quote(secret) in spelled
+
+
+def result_of(told: Told) -> Any:
+    """Return the result or error of a reply, which may have come as an event."""
+    if told.header("content-type") == "text/event-stream":
+        lines = [line[6:] for line in told.body.decode().splitlines() if line[:7] == "data: {"]
+        return json.loads(lines[-1])
+    return told.content
+
+
+def addresses(world: str, reader: str) -> list[str]:
+    """Return where MCP can be asked for a world, and for a reader of it."""
+    spelled, name = quote(world, safe=""), quote(reader, safe="")
+    return ["/mcp", f"/mcp/{spelled}", f"/mcp/{spelled}/{name}"]
+
+
+def messages(paths: list[str], query: str, book: str, document: str) -> Iterator[Message]:
+    """Give every request that the protocol has, with these names wherever one can stand."""
+    tools = {tool.name: tool for role in (READING, OWNING) for tool in role.tools}
+    prompts = {prompt.name: prompt for role in (READING, OWNING) for prompt in role.prompts}
+    given = {"query": query, "book": book, "language_constraint": None, "question": query,
+             "about": query, "topic": query}  # fmt: skip
+    for path in paths:
+        yield Message(path, "initialize", HELLO)
+        for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
+            yield Message(path, method, {})
+        for name, tool in tools.items():
+            known = tool.takes.__struct_fields__
+            arguments = {key: value for key, value in given.items() if key in known}
+            yield Message(path, "tools/call", {"name": name, "arguments": arguments})
+            yield Message(path, "tools/call", {"name": name, "arguments": {"position": 999}})
+        for name, prompt in prompts.items():
+            known = prompt.takes.__struct_fields__
+            filled = {key: str(value) for key, value in given.items() if key in known}
+            yield Message(path, "prompts/get", {"name": name, "arguments": filled})
+        for uri in uris(book, document):
+            yield Message(path, "resources/read", {"uri": uri})
+        yield Message(path, "nonsense", {})
+
+
+def uris(book: str, document: str) -> list[str]:
+    """Return addresses of resources that may or may not be there."""
+    names = [quote(name, safe="") for name in (book, document, "1", "2")]
+    known = [f"truespan://documents/{name}" for name in names]
+    return [*known, *(f"{one}/sentences/0-999" for one in known), "truespan://x", "file:///etc"]

@@ -1,0 +1,187 @@
+"""A server for MCP over HTTP on loopback, every byte it sends, and two ways to speak to it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import uvicorn
+from anyio.from_thread import start_blocking_portal
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import truespan
+from tests.interfaces.mcp_clients import HELLO, Session
+from truespan.errors import Unauthorized
+from truespan.mcp.http import mcp_app
+from truespan.mcp.sessions import Told
+from truespan.types.scope import OWNER
+from truespan.types.token import Principal
+
+VERSION = HELLO["protocolVersion"]
+_NUMBERS = itertools.count(1)
+ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+@dataclass
+class Sent:
+    """All that a server has sent: statuses, headers and bodies, as bytes."""
+
+    pieces: list[bytes] = field(default_factory=list)
+
+    def note(self, message: Message) -> None:
+        self.pieces.append(message.get("body", b""))
+        for name, value in message.get("headers", ()):
+            self.pieces.append(name + b": " + value)
+
+    def everything(self) -> bytes:
+        return b"\n".join(self.pieces)
+
+
+class Admitting:
+    """Stands for the door before MCP: tells callers by their tokens, and notes what is sent."""
+
+    def __init__(self, app: ASGIApp, library: truespan.Library, sent: Sent) -> None:
+        self._app, self._library, self._sent = app, library, sent
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def noted(message: Message) -> None:
+            self._sent.note(message)
+            await send(message)
+
+        given = dict(scope["headers"]).get(b"authorization", b"").decode()
+        try:
+            principal = (
+                self._library.admit(given.removeprefix("Bearer "))
+                if given
+                else Principal(None, OWNER)
+            )
+        except Unauthorized:
+            return await Response(status_code=401)(scope, receive, noted)
+        scope.setdefault("state", {})["principal"] = principal
+        return await self._app(scope, receive, noted)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server is, and what it has sent."""
+
+    url: str
+    sent: Sent
+
+    def post(
+        self, body: Any, token: str | None = None, path: str = "", **headers: str
+    ) -> httpx2.Response:
+        """Send one message and return the whole answer."""
+        spelled = {name.replace("_", "-"): value for name, value in headers.items()}
+        return httpx2.post(
+            self.url + path, json=body, headers={**ACCEPT, **bearer(token), **spelled}, timeout=60
+        )
+
+    def request(self, method: str, token: str | None = None, **headers: str) -> httpx2.Response:
+        """Ask without a body."""
+        spelled = {name.replace("_", "-"): value for name, value in headers.items()}
+        return httpx2.request(
+            method, self.url, headers={**ACCEPT, **bearer(token), **spelled}, timeout=60
+        )
+
+    def begin(self, token: str | None = None, path: str = "") -> str:
+        """Open a session by hand and return its id."""
+        answer = self.post(
+            {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}, token, path
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.headers["mcp-session-id"]
+
+    def call(
+        self, session: str, method: str, token: str | None = None, path: str = "", **params: Any
+    ) -> httpx2.Response:
+        """Send a request in a session."""
+        body = {"jsonrpc": "2.0", "id": next(_NUMBERS), "method": method, "params": params}
+        return self.post(
+            body, token, path, mcp_session_id=session, mcp_protocol_version=str(VERSION)
+        )
+
+
+def bearer(token: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def message_of(answer: httpx2.Response) -> Any:
+    """Return the last message of an answer, which may be a stream of events."""
+    assert answer.status_code == 200, answer.text
+    if answer.headers["content-type"].startswith("text/event-stream"):
+        lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
+        return json.loads(lines[-1])
+    return answer.json()
+
+
+@contextmanager
+def serving(library: truespan.Library, told: Told, *, sessions: bool = True) -> Iterator[Address]:
+    """Serve a library on a free port of this machine."""
+    sent = Sent()
+    mcp = mcp_app(library, told, sessions=sessions)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with mcp.lifetime():
+            yield
+
+    routes = [Route("/mcp", mcp), Route("/mcp/{place:path}", mcp)]
+    app = Starlette(routes=routes, lifespan=lifespan)
+    with running(_admitting(app, library, sent)) as url:
+        yield Address(f"{url}/mcp", sent)
+
+
+@contextmanager
+def running(app: ASGIApp) -> Iterator[str]:
+    """Run an application on a free port of this machine, and give its address."""
+    # It listens before the server runs, so that whoever connects early waits and is not refused.
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(30)
+    assert not thread.is_alive()
+
+
+def _admitting(app: Starlette, library: truespan.Library, sent: Sent) -> ASGIApp:
+    door = Admitting(app, library, sent)
+
+    async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
+        await (app if scope["type"] == "lifespan" else door)(scope, receive, send)
+
+    return wrapped
+
+
+@contextmanager
+def connected(url: str, token: str | None = None, mode: str = "legacy") -> Iterator[Session]:
+    """Give a session with a server over HTTP."""
+    with start_blocking_portal() as portal:
+
+        @asynccontextmanager
+        async def connection() -> AsyncIterator[Client]:
+            async with (
+                httpx2.AsyncClient(headers=bearer(token), timeout=60) as http,
+                Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+            ):
+                yield client
+
+        with portal.wrap_async_context_manager(connection()) as client:
+            yield Session(portal, client)

@@ -1,0 +1,271 @@
+"""Two worlds behind one door, keys of every kind to it, and a request for each of its calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from tests.interfaces.http_client import Client, Told
+from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
+from truespan.http.call import Call
+from truespan.http.routes.table import CALLS
+from truespan.ingest.draft import Preparation
+from truespan.types.scope import UNLIMITED, Verb
+
+OWN, FOREIGN = "zvown", "qvstrange"
+"""Canaries: each stands in every text, title, file name and figure of its world."""
+QUESTION = "Who wound the great clock of the tower?"
+BOUNDARY = "an-edge-of-a-form"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the parts of a world are called by, wherever a request can name one."""
+
+    world: str
+    document: str
+    chunk: str
+    image_ref: str
+    job: str
+    record: str
+    reader: str
+    generation: str
+    book: str
+    domain: str
+
+    def changed(self, **other: str) -> Names:
+        """Return these names with some of them replaced."""
+        return Names(**{**{name: getattr(self, name) for name in NAMES}, **other})
+
+
+NAMES = tuple(Names.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class Estate:
+    """A library of two worlds: one for the keys, and one that is nobody's business."""
+
+    here: Place
+    own: World
+    foreign: World
+    names: Names
+    strange: Names
+    keys: dict[str, str] = field(default_factory=dict)
+    """Tokens that see the own world or nothing at all, by what they are."""
+    dead: dict[str, str] = field(default_factory=dict)
+    """Texts that open nothing."""
+
+    def secrets(self) -> list[bytes]:
+        """Return what no caller of the own world may be told of the other."""
+        hidden = [FOREIGN, *(getattr(self.strange, name) for name in NAMES if name != "generation")]
+        return [one.encode() for one in [*hidden, self.foreign.id]]
+
+
+def estate(folder: Path) -> Estate:
+    """Make the library, its worlds and its keys."""
+    here = place(folder, preparation=Preparation(figures=ALL))
+    own, foreign = (filled(here, canary) for canary in (OWN, FOREIGN))
+    foreign.generations.reindex()
+    made = Estate(here, own, foreign, names_of(own, OWN, "1"), names_of(foreign, FOREIGN, "2"))
+    made.keys.update(live_keys(here))
+    made.dead.update(dead_keys(here, folder.parent / "elsewhere"))
+    return made
+
+
+def filled(here: Place, canary: str) -> World:
+    """Make a world with a book, a report with a picture, a reader, a domain and an answer."""
+    world = here.library.create_world(f"{canary}-world")
+    sentences = [f"The {canary} keeper {n} wound the great clock of the tower." for n in range(40)]
+    text = f"# {canary} book\n\n## One\n\n{' '.join(sentences)}\n"
+    path = Path(here.write(f"{canary}/{canary}-report.docx", ""))
+    path.write_bytes(
+        docx(
+            paragraph(f"The {canary} report shows the tower."),
+            paragraph("Here ", drawing("rId1", f"a {canary} picture"), " it is."),
+            media={"image1.png": PNG + canary.encode()},
+        )
+    )
+    world.ingest(here.write(f"{canary}/{canary}.md", text), kind="book", tags=[f"{canary}-tag"])
+    world.ingest(str(path))
+    world.reader(f"{canary}-reader").set(f"{canary}.md", sid=20)
+    world.generations.promote(1, domain=f"{canary}-domain")
+    world.answer(QUESTION)
+    return world
+
+
+def names_of(world: World, canary: str, generation: str) -> Names:
+    """Return what stands in a world under which name."""
+    (picture,) = (one.image_ref for one in world.sentences(f"{canary}-report.docx").figures)
+    assert picture
+    return Names(
+        world=world.name,
+        document=world.document(f"{canary}.md").doc_id,
+        chunk=world.search(QUESTION, floor=0.0).results[0].chunk_id,
+        image_ref=picture,
+        job=world.jobs.list()[0].id,
+        record=world.usage()[0].id,
+        reader=f"{canary}-reader",
+        generation=generation,
+        book=f"{canary}.md",
+        domain=f"{canary}-domain",
+    )
+
+
+def live_keys(here: Place) -> dict[str, str]:
+    """Make tokens with every set of verbs, with several worlds, with none left, and for readers."""
+    tokens, found = here.library.tokens, dict[str, str]()
+    here.library.create_world("third")
+    here.library.create_world("gone")
+    mine = f"{OWN}-world"
+
+    def made(name: str, **rights: object) -> None:
+        found[name] = tokens.create(name, **rights)[1].reveal()  # type: ignore[arg-type]
+
+    for verbs in verb_sets():
+        made("+".join(verbs), worlds=[mine], verbs=verbs)
+    made("two worlds", worlds=[mine, "third"], verbs=list(Verb))
+    made("none left", worlds=["gone"], verbs=list(Verb))
+    made("a reader", worlds=[mine], readers=[f"{OWN}-reader"])
+    made("a reader of no book", worlds=[mine], readers=["nobody"])
+    made("two readers", worlds=[mine, "third"], readers=["nobody", f"{OWN}-reader"])
+    here.library.delete_world("gone")
+    return found
+
+
+def verb_sets() -> Iterator[list[str]]:
+    """Give every set of verbs but the empty one, which no token can have."""
+    verbs = sorted(Verb)
+    for size in range(1, len(verbs) + 1):
+        yield from ([str(verb) for verb in chosen] for chosen in combinations(verbs, size))
+
+
+def dead_keys(here: Place, elsewhere: Path) -> dict[str, str]:
+    """Make what looks like a token and is none; a token of another library among it."""
+    tokens = here.library.tokens
+    revoked, secret = tokens.create("revoked", worlds=UNLIMITED, verbs=list(Verb))
+    tokens.revoke(revoked.id)
+    expired = tokens.create("expired", worlds=UNLIMITED, verbs=list(Verb), expires_in=5)[1]
+    here.clock.time += 6
+    good = tokens.create("good", worlds=UNLIMITED, verbs=list(Verb))[1].reveal()
+    other = place(elsewhere)
+    foreign = other.library.tokens.create("theirs", worlds=UNLIMITED, verbs=list(Verb))[1].reveal()
+    other.library.close()
+    return {
+        "revoked": secret.reveal(),
+        "expired": expired.reveal(),
+        "of another library": foreign,
+        "cut": good[:-1],
+        "longer": good + "A",
+        "of two": good[:20] + foreign[20:],
+        "upper case": good.upper(),
+        "quoted": f"ts_' OR 1=1 --_{good[20:]}",
+        "two in one": f"{good} {good}",
+        "look-alike": good.replace("t", "т", 1),
+        "no token": "owner",
+        "very long": "ts_" + "a" * 8000,
+    }
+
+
+# Requests
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call of the table with every place filled in."""
+
+    call: Call
+    target: str
+    headers: Sequence[tuple[str, str]]
+    body: bytes | None
+
+    def __str__(self) -> str:
+        return f"{self.call.method} {self.call.path}"
+
+    def sent(self, client: Client, token: str | None) -> Told:
+        """Send it."""
+        return client.send(
+            self.call.method, self.target, token=token, headers=self.headers, body=self.body
+        )
+
+    def names(self, secret: bytes) -> bool:
+        """Say whether the request itself has a name in it, which a reply may then repeat."""
+        spelled = self.target.encode() + (self.body or b"") + repr(self.headers).encode()
+        return secret in spelled or quote(secret).encode() in spelled
+
+
+def request(call: Call, names: Names, *, domain: bool = False) -> Request:
+    """Return a call with these names in its address, its query string, its body and its headers."""
+    target = call.path
+    for name in NAMES:
+        value = getattr(names, name)
+        target = target.replace(f"{{{name}}}", quote(value, safe=""))
+        target = target.replace(f"{{{name}:path}}", quote(value, safe="/"))
+    assert "{" not in target, f"nobody has said what to put into {call.path}"
+    if call.asks is not None and "book" in call.asks.__struct_fields__:
+        target += f"?book={quote(names.book, safe='')}"
+    headers = [("x-rag-domain", names.domain)] if domain and call.domains else []
+    if call.form:
+        kind = f"multipart/form-data; boundary={BOUNDARY}"
+        return Request(call, target, [("content-type", kind), *headers], form({}))
+    if call.takes is None:
+        return Request(call, target, headers, None)
+    body = json.dumps(content_of(call, names)).encode()
+    return Request(call, target, [("content-type", "application/json"), *headers], body)
+
+
+def content_of(call: Call, names: Names) -> dict[str, object]:
+    """Return the body of a call, with every member that can name something filled in."""
+    assert call.takes is not None
+    assert call.example is not None, f"{call.name} has no example to start from"
+    known = call.takes.__struct_fields__
+    named: Mapping[str, object] = {
+        "world": names.world,
+        "chunk_id": names.chunk,
+        "book": names.book,
+        "documents": [names.document],
+        "language_constraint": None,
+    }
+    return {**call.example, **{name: value for name, value in named.items() if name in known}}
+
+
+def form(fields: Mapping[str, str], *, name: str = "note.txt", text: bytes = b"A note.") -> bytes:
+    """Return an upload of one file with some fields."""
+    parts = [
+        f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
+        for key, value in fields.items()
+    ]
+    head = f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="file"; filename="{name}"'
+    parts.append(head.encode() + b"\r\ncontent-type: text/plain\r\n\r\n" + text + b"\r\n")
+    return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
+
+
+PASSING = {"processing_time_ms", "record"}
+"""The time that was taken, and the number that an answer was drawn in the usage log."""
+
+
+def timeless(body: bytes) -> bytes:
+    """Return a body without what differs from one request to the next like it."""
+    if not body.startswith(b"{"):
+        return body
+    content = msgspec.json.decode(body)
+    return msgspec.json.encode(without_time(content), order="sorted")
+
+
+def without_time(value: object) -> object:
+    """Return data without what differs from one request to the next like it."""
+    if isinstance(value, dict):
+        return {k: 0 if k in PASSING else without_time(v) for k, v in value.items()}
+    return [without_time(one) for one in value] if isinstance(value, list) else value
+
+
+def by_name(name: str) -> Call:
+    """Return the call of this name."""
+    return next(call for call in CALLS if call.name == name)

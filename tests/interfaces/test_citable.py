@@ -1,0 +1,152 @@
+"""What the adapters for frameworks share, where no framework is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.integrations.library import CITED, QUESTION, Shelf, shelf_in
+from tests.support.docs_reader import DOCS, sections_of, table_rows
+from truespan.errors import (
+    BlankQuery,
+    IndexUnavailable,
+    InvalidSettings,
+    ProfileMismatch,
+    ProviderUnavailable,
+    ScopeViolation,
+    StoreDamaged,
+)
+from truespan.integrations.passages import of_reading, of_retrieval, of_search
+from truespan.serialize import failure_of
+from truespan.types.bundle import Problem
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    with shelf_in(tmp_path) as made:
+        yield made
+
+
+def test_retrieval_and_search_give_the_texts_of_the_engine_with_the_same_metadata(
+    shelf: Shelf,
+) -> None:
+    retrieved = of_retrieval(shelf.world, top_k=4).ask(QUESTION)
+    searched = of_search(shelf.world, top_k=4).ask(QUESTION)
+
+    bundle = shelf.world.retrieve(QUESTION, top_k=4)
+    assert [one.text for one in retrieved] == [one.content for one in bundle.retrieved_chunks]
+    assert retrieved == searched
+    assert {frozenset(one.cited) for one in retrieved} == {frozenset(CITED)}
+
+
+def test_the_page_explains_every_member_of_the_metadata(shelf: Shelf) -> None:
+    rows = table_rows(sections_of(DOCS / "frameworks.md")["Metadata"])
+
+    assert [row[0] for row in rows] == [*of_search(shelf.world).ask(QUESTION)[0].cited]
+
+
+def test_a_reader_is_asked_up_to_the_position_of_that_moment(shelf: Shelf) -> None:
+    asking = of_reading(shelf.world, "ada")
+
+    early = {one.cited["chapter"] for one in asking.ask(QUESTION)}
+    shelf.world.reader("ada").set("book.md", through_chapter="Chapter 1")
+
+    assert early == {"Chapter 1", "Chapter 2"}
+    assert {one.cited["chapter"] for one in asking.ask(QUESTION)} == {"Chapter 1"}
+
+
+def test_a_wish_for_any_language_is_passed_on_and_an_untold_number_is_not(shelf: Shelf) -> None:
+    book = str(shelf.place.folder / "files" / "book.md")
+    shelf.world.ingest([book], kind="book", title="The Keys", language="de")
+    asking = of_retrieval(shelf.world, top_k=None)
+
+    assert asking.ask(QUESTION) == []
+    assert len(asking.ask(QUESTION, top_k=None, language_constraint=None)) == 5
+    assert len(of_retrieval(shelf.world, language_constraint=None).ask(QUESTION, top_k=2)) == 2
+
+
+def test_a_setting_that_does_not_exist_is_refused_before_anything_is_asked(shelf: Shelf) -> None:
+    with pytest.raises(InvalidSettings, match="'flor'; there are: top_k, floor, fused"):
+        of_search(shelf.world, flor=0.2)
+    with pytest.raises(InvalidSettings, match="tags"):
+        of_reading(shelf.world, "ada").ask(QUESTION, tags=["x"])
+    assert shelf.place.embedder.queries == []
+
+
+def test_what_the_engine_raises_comes_out_as_it_is(shelf: Shelf) -> None:
+    with pytest.raises(BlankQuery):
+        of_search(shelf.world).ask(" ")
+    with pytest.raises(InvalidSettings, match="between 1 and 20"):
+        of_retrieval(shelf.world, top_k=21).ask(QUESTION)
+
+
+def test_a_failed_bundle_is_raised_with_its_kind_its_words_and_whether_to_try_again(
+    shelf: Shelf,
+) -> None:
+    shelf.break_provider()
+    with pytest.raises(ProviderUnavailable) as told:
+        shelf.world.search(QUESTION)
+
+    with pytest.raises(ProviderUnavailable) as raised:
+        of_retrieval(shelf.world).ask(QUESTION)
+
+    assert str(raised.value) == str(told.value)
+    assert (raised.value.code, raised.value.retryable) == ("provider_unavailable", True)
+
+
+def test_each_kind_of_failure_that_a_bundle_can_tell_is_found_again_by_its_code(
+    shelf: Shelf,
+) -> None:
+    whole = shelf.world.retrieve(QUESTION)
+    assert failure_of(whole) is None
+
+    for kind in (ScopeViolation, StoreDamaged, IndexUnavailable, ProfileMismatch):
+        told = replace(whole, error=Problem(kind.code, "In words.", not kind.retryable))
+        failure = failure_of(told)
+        assert type(failure) is kind
+        assert (str(failure), failure.retryable) == ("In words.", not kind.retryable)
+
+
+def test_a_loop_goes_on_while_the_engine_is_asked(shelf: Shelf) -> None:
+    asking = of_retrieval(shelf.world, top_k=3)
+
+    async def together() -> list[object]:
+        return await asyncio.gather(*(asking.ask_aside(QUESTION) for _ in range(8)))
+
+    assert asyncio.run(together()) == [asking.ask(QUESTION)] * 8
+
+
+@pytest.mark.parametrize(
+    ("door", "package"),
+    [("langchain", "langchain_core"), ("llamaindex", "llama_index"), ("haystack", "haystack")],
+)
+def test_a_missing_framework_is_one_line_that_says_what_to_install(
+    door: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, f"truespan.doors.{door}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(ImportError) as caught:
+        importlib.import_module(f"truespan.doors.{door}")
+
+    assert str(caught.value).endswith(f"pip install 'truespan[{door}]'")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_other_door_imports_a_framework() -> None:
+    script = (
+        "import sys, truespan.cli, truespan.integrations.passages, truespan.wiring\n"
+        "print(*{'langchain_core', 'llama_index', 'haystack'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout.strip()) == (0, "")

@@ -1,0 +1,246 @@
+"""The command line, on the real store, index and model: what a person and a script get."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import proves
+from truespan.cli import run
+from truespan.errors import InternalError, TruespanError
+from truespan.serialize import STATUS, status_of
+from truespan.wiring import open_library
+
+NIGHT = "The lamp in the saloon went out at a quarter past one. The constable rang the bell."
+KEYS = "The spare key to the hut hangs on hook seven at the inn. Nobody is to touch it."
+
+
+class Terminal:
+    """Runs commands against one library and returns what they print."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.files = folder / "files"
+        self.files.mkdir()
+        self._capsys = capsys
+
+    def write(self, name: str, text: str) -> str:
+        path = self.files / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        code = run([*arguments, "--library", str(self.folder / "library")])
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+    def json(self, *arguments: str) -> Any:
+        code, out, _ = self(*arguments, "--json")
+        return code, json.loads(out)
+
+
+@pytest.fixture
+def terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Terminal]:
+    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+    yield Terminal(tmp_path, capsys)
+    monkeypatch.undo()
+    if (tmp_path / "library" / "store.db").exists():
+        open_library(tmp_path / "library")._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
+    terminal.write("night.txt", NIGHT)
+    terminal.write("keys.md", f"# Keys\n\n{KEYS}\n")
+
+    assert terminal("init", "--world", "w")[0] == 0
+    code, report = terminal.json("ingest", str(terminal.files), "-w", "w")
+    assert (code, report["failures"]) == (0, [])
+    assert sorted(report["ingested"]) == ["keys.md", "night.txt"]
+
+    code, found = terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")
+    assert code == 0
+    assert found["results"][0]["source"] == "keys.md"
+    assert found["context"] == found["results"][0]["text"]
+    chunk = found["results"][0]["chunk_id"]
+
+    code, out, err = terminal("search", "Where is the spare key?", "-w", "w", "-k", "1")
+    assert (code, err) == (0, "")
+    assert "hook seven" in out
+    assert "verified" in out
+    code, out, _ = terminal("search", "spare key", "-w", "w", "-k", "1", "--context")
+    assert out == found["context"] + "\n"
+
+    assert "bytes match" in terminal("show", chunk, "-w", "w")[1]
+    assert "1 chunk by" in terminal("show", "keys.md", "-w", "w")[1]
+    assert KEYS in terminal("show", "keys.md", "-w", "w", "--text")[1]
+    assert "2 documents" in terminal("status")[1]
+    assert "keys.md" in terminal("status", "-w", "w")[1]
+    assert "nothing to do" in terminal("doctor")[1]
+    assert terminal("repair")[0] == 0
+
+    code, out, _ = terminal("delete", "keys.md", "-w", "w")
+    assert (code, "Deleted" in out) == (0, True)
+    code, found = terminal.json("search", "Where is the spare key?", "-w", "w")
+    assert [entry["source"] for entry in found["results"]] == ["night.txt"]
+    code, report = terminal.json("ingest", str(terminal.files / "night.txt"), "-w", "w")
+    assert (report["unchanged"], report["embedded"]) == (1, 0)
+
+
+def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+    terminal(
+        "ingest", terminal.write("night.txt", NIGHT), terminal.write("keys.md", KEYS), "-w", "w"
+    )
+
+    _, found = terminal.json("search", "hook seven", "-w", "w", "--fused")
+    _, bundle = terminal.json("retrieve", "hook seven", "-w", "w", "--fused", "--near-misses")
+    _, plain = terminal.json("search", "hook seven", "-w", "w")
+
+    assert found["results"][0]["source"] == "keys.md"
+    assert found["results"][0]["fused"]["bm25"] > 0
+    assert bundle["metadata"]["sources"][0]["fused"]["blend"] == 1.0
+    assert plain["results"][0]["fused"] is None
+    assert found["floor_discriminates"] is plain["floor_discriminates"] is False
+    assert bundle["metadata"]["floor_discriminates"] is False
+    codes = [notice["code"] for notice in bundle["metadata"]["warnings"]]
+    assert codes == ["floor_does_not_discriminate"]
+    assert found["warnings"] == []
+    out = terminal("search", "hook seven", "-w", "w", "--fused")[1]
+    assert "blend 1.000" in out
+    assert "A floor of 0.15 lets most unrelated text pass" in out
+    out = terminal("retrieve", "hook seven", "-w", "w", "--fused")[1]
+    assert "blend 1.000" in out
+    assert "A floor of 0.3 lets most unrelated text pass" in out
+    assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--fused")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (["search", "x", "-w", "w"], 3, "library_not_found"),
+        (["status"], 3, "library_not_found"),
+        (["ingest", ".", "-w", "w"], 3, "library_not_found"),
+    ],
+    ids=str,
+)
+def test_commands_on_no_library_say_so_and_make_none(
+    terminal: Terminal, arguments: list[str], code: int, error: str
+) -> None:
+    found, problem = terminal.json(*arguments)
+    assert (found, problem["error"]["code"]) == (code, error)
+    assert not (terminal.folder / "library").exists()
+
+
+def test_bad_input_gets_one_clear_line_its_code_and_changes_nothing(terminal: Terminal) -> None:
+    terminal("init", "--world", "w")
+    terminal("ingest", terminal.write("night.txt", NIGHT), "-w", "w")
+    before = terminal.json("status", "-w", "w")
+    binary = terminal.files / "binary.txt"
+    binary.write_bytes(bytes(range(256)) * 20)
+
+    cases = [
+        (["search", "x", "-w", "nowhere"], 2, "no world 'nowhere'"),
+        (["search", "   ", "-w", "w"], 2, "query is empty"),
+        (["search", "x", "-w", "w", "-k", "-1"], 2, "must not be negative"),
+        (["search", "x", "-w", "w", "--floor", "1.5"], 2, "between 0.0 and 1.0"),
+        (["search", "x", "-w", "w", "--floor", "nan"], 2, "between 0.0 and 1.0"),
+        (["search", "word " * 600, "-w", "w"], 2, "tokens"),
+        (["ingest", str(terminal.files / "missing.txt"), "-w", "w"], 2, "no such file"),
+        (["ingest", str(terminal.files), "-w", "w", "--kind", "novel"], 2, "'document' or 'book'"),
+        (["show", "nothing", "-w", "w"], 2, "no document 'nothing'"),
+        (["show", "00000000-0000-5000-8000-000000000000", "-w", "w"], 2, "no chunk"),
+        (["delete", "9", "-w", "w"], 2, "no document '9'"),
+    ]
+    for arguments, code, message in cases:
+        found, out, err = terminal(*arguments)
+        assert (found, out) == (code, ""), arguments
+        assert err.startswith("truespan: "), arguments
+        assert message in err, arguments
+        assert err.count("\n") == 1, arguments
+        assert "Traceback" not in err
+    code, out, _ = terminal("ingest", str(binary), "-w", "w")
+    assert (code, "not text" in out) == (2, True)
+    code, out, _ = terminal("ingest", str(terminal.files), "-w", "w")
+    assert (code, "not text" in out) == (6, True)
+    assert terminal.json("status", "-w", "w") == before
+
+
+def test_wrong_usage_is_explained_with_exit_code_two(terminal: Terminal) -> None:
+    for arguments in (["search", "x"], ["search", "x", "-w", "w", "-k", "many"], ["nonsense"]):
+        code, _, err = terminal(*arguments)
+        assert code == 2
+        assert err.strip()
+
+
+def test_a_misspelt_setting_is_refused_at_start(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal("init", "--world", "w")
+    monkeypatch.setenv("TRUESPAN_DISK_RESERV_MIB", "5")
+
+    code, problem = terminal.json("status")
+
+    assert (code, problem["error"]["code"]) == (3, "invalid_configuration")
+
+
+@proves("errors.stable-codes")
+def test_an_unforeseen_error_is_one_line_and_one_code(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import truespan
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(truespan, "open", broken)
+
+    code, problem = terminal.json("status")
+    _, out, err = terminal("status")
+
+    assert (code, problem["error"]["code"]) == (1, "internal_error")
+    assert "secret" not in out + err
+    assert "Traceback" not in err
+
+
+@proves("errors.stable-codes")
+def test_every_error_has_a_code_of_its_own_a_status_and_says_whether_to_retry() -> None:
+    kinds: list[type[TruespanError]] = [TruespanError]
+    for kind in kinds:
+        found = kind.__subclasses__()
+        kinds.extend(sub for sub in found if sub.__module__.startswith("truespan.errors."))
+    own = [kind for kind in kinds if kind not in (TruespanError, InternalError)]
+
+    codes = [kind.code for kind in own]
+
+    assert len(set(codes)) == len(codes)
+    assert all(isinstance(kind.retryable, bool) for kind in kinds)
+    for kind in kinds:
+        status = status_of(kind.__new__(kind))
+        assert 400 <= status.http < 600
+        assert status.exit_code in (1, 2, 3, 4, 5, 130)
+        assert status.mcp < 0
+    assert set(STATUS) <= set(kinds)
+
+
+def test_help_and_version_come_without_the_engine() -> None:
+    script = (
+        "import sys; from truespan.cli import run; code = run(['--help']); "
+        "heavy = {'numpy', 'onnxruntime', 'apsw', 'tokenizers', 'qdrant_edge', 'rich', 'msgspec'};"
+        "sys.exit(code or len(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ingest" in done.stdout
+    version = subprocess.run(
+        [sys.executable, "-m", "truespan", "--version"], capture_output=True, text=True
+    )
+    assert version.stdout == "0.1.0\n"

@@ -1,0 +1,282 @@
+"""Answers at the command line, on the real store, index and model, with chat servers beside."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from tests.interfaces.mcp_clients import UNREAD
+from tests.support.providers.chat import ChatServer, OllamaChatServer, OpenAiChatServer
+from truespan.cli import run
+
+QUESTION = "What did the key to the tower hang from?"
+SAID = ["It hung from “a red ", "cord” [1], and “a blue one” [9]."]
+
+
+class Terminal:
+    """Runs commands on one library and returns what they print."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        code = run([*arguments, "--library", str(self.folder)])
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+    def json(self, *arguments: str) -> Any:
+        code, out, _ = self(*arguments, "--json")
+        assert code == 0
+        return json.loads(out)
+
+
+@pytest.fixture
+def terminal(
+    library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Terminal:
+    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+    return Terminal(library, capsys)
+
+
+@pytest.fixture(params=["openai", "ollama"])
+def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    made = OpenAiChatServer() if request.param == "openai" else OllamaChatServer()
+    with made as running:
+        running.reply = list(SAID)
+        settings = {
+            "chat_provider": request.param,
+            "chat_model": running.model,
+            f"chat_{request.param}_base_url": running.base,
+            "chat_openai_keyless": "1",
+        }
+        for name, value in settings.items():
+            monkeypatch.setenv(f"TRUESPAN_{name.upper()}", value)
+        yield running
+
+
+def test_a_person_gets_answer_sources_wrong_quotes_and_the_reason(
+    terminal: Terminal, server: ChatServer
+) -> None:
+    code, out, err = terminal("ask", QUESTION, "-w", "w")
+
+    assert (code, err) == (0, "")
+    assert out.startswith("It hung from “a red cord” [1], and “a blue one” [9].\n")
+    assert "[1] The Lamp › One: The Keeper (lamp.md, sentences " in out
+    assert "[9] ✗ there is no such source" in out
+    assert "✗ a blue one" in out
+    assert "✗ a red cord" not in out
+    assert "rag: the best passage reached the high threshold" in out
+    assert "the model spoke" in out
+    (question,) = server.questions
+    assert "BEGIN SOURCE" in question["messages"][-1]["content"]
+
+
+def test_a_script_gets_the_answer_as_one_object(terminal: Terminal, server: ChatServer) -> None:
+    answer = terminal.json("ask", QUESTION, "-w", "w")
+
+    assert answer["answer"] == "".join(SAID)
+    assert answer["decision_explain"]["used_llm"] == "primary"
+    assert [quote["verified"] for quote in answer["quotes"]] == [True, False]
+    assert terminal.json("usage", "-w", "w", "--limit", "1")["records"][0]["id"] == answer["record"]
+
+
+def test_events_can_be_had_one_a_line(terminal: Terminal, server: ChatServer) -> None:
+    code, out, _ = terminal("ask", QUESTION, "-w", "w", "--json", "--stream")
+
+    events = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [event["event"] for event in events] == ["started", "piece", "piece", "finished"]
+    assert "".join(event["text"] for event in events[1:-1]) == events[-1]["answer"]["answer"]
+
+
+def test_streaming_or_not_the_words_are_the_same(terminal: Terminal, server: ChatServer) -> None:
+    def words(*options: str) -> str:
+        return terminal("ask", QUESTION, "-w", "w", *options)[1].split("\n\n")[0].strip()
+
+    assert words("--stream") == words("--no-stream") == words() == "".join(SAID)
+
+
+def test_a_model_cannot_send_commands_to_the_terminal(
+    terminal: Terminal, server: ChatServer
+) -> None:
+    server.reply = ["Red \x1b[2J\x1b]0;title\x07cord\r [1]."]
+
+    _, out, _ = terminal("ask", QUESTION, "-w", "w")
+
+    assert out.startswith("Red [2J]0;titlecord [1].")
+
+
+def test_a_server_that_is_down_is_one_line_and_nothing_on_record(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUESPAN_CHAT_PROVIDER", "ollama")
+    monkeypatch.setenv("TRUESPAN_CHAT_MODEL", "absent")
+    with OllamaChatServer() as gone:
+        monkeypatch.setenv("TRUESPAN_CHAT_OLLAMA_BASE_URL", gone.base)
+        before = terminal.json("usage", "-w", "w")
+
+        code, out, err = terminal("ask", QUESTION, "-w", "w")
+
+    assert (code in (3, 4), out) == (True, "")
+    assert err.startswith("truespan: ")
+    assert len(err.splitlines()) == 1
+    assert terminal.json("usage", "-w", "w") == before
+
+
+@pytest.mark.parametrize("wishes", [["--json", "--stream"], ["--no-stream", "--stream", "--json"]])
+def test_an_error_is_the_last_event_where_events_are_printed(
+    terminal: Terminal,
+    server: ChatServer,
+    wishes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = [*server.spoken("It hung there"), server.trouble("overloaded")]
+    monkeypatch.setattr(server, "whole", lambda: broken)
+
+    code, out, err = terminal("ask", QUESTION, "-w", "w", *wishes)
+
+    *events, last = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (4, "")
+    assert [event["event"] for event in events] == ["started", "piece"]
+    assert last["event"] == "error"
+    assert last["code"].startswith("provider_")
+    assert (isinstance(last["retryable"], bool), bool(last["message"])) == (True, True)
+
+
+def test_an_error_before_any_event_is_one_line_as_well(terminal: Terminal) -> None:
+    code, out, err = terminal("ask", "Who?", "-w", "elsewhere", "--json", "--stream")
+
+    (event,) = [json.loads(line) for line in out.splitlines()]
+    assert (code, err, event["event"], event["code"]) == (2, "", "error", "world_not_found")
+    code, out, _ = terminal("ask", "Who?", "-w", "elsewhere", "--json", "--no-stream")
+    assert (code, json.loads(out)["error"]["code"]) == (2, "world_not_found")
+
+
+@pytest.mark.parametrize("column", ["evidence", "decision_explain", "mode"])
+@pytest.mark.parametrize("spelled", ["{", "[]", "{}", "\x00"])
+def test_a_damaged_record_is_told_and_hides_no_other(
+    terminal: Terminal, column: str, spelled: str
+) -> None:
+    whole, broken = (terminal.json("ask", QUESTION, "-w", "w")["record"] for _ in range(2))
+    store = apsw.Connection(str(terminal.folder / "store.db"))
+    store.execute(f"UPDATE usage SET {column} = ? WHERE id = ?", (spelled, broken))
+
+    code, out, err = terminal("usage", "-w", "w")
+    assert (code, err) == (0, "")
+    assert whole in out
+    damaged = [line for line in out.splitlines() if broken in line]
+    assert len(damaged) == 1
+    listed = terminal.json("usage", "-w", "w")["records"]
+    assert {whole, broken} <= {record["id"] for record in listed}
+    code, out, err = terminal("explain", broken, "-w", "w")
+    assert code in (2, 5)
+    if spelled != "{}" or column == "mode":
+        assert "damaged record" in damaged[0]
+        assert (code, "is damaged" in err, len(err.splitlines())) == (5, True, 1)
+    store.execute("DELETE FROM usage WHERE id = ?", (broken,))
+    store.close()
+
+
+def test_a_number_that_no_log_can_count_to_refuses_to_start(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUESPAN_USAGE_RECORDS", "99999999999999999999")
+
+    code, out, err = terminal("ask", QUESTION, "-w", "w")
+
+    assert (code, out) == (3, "")
+    assert "usage_records must be a whole number of at least 0 and at most 1000000000" in err
+
+
+def test_a_reader_is_answered_from_what_was_read(terminal: Terminal, server: ChatServer) -> None:
+    answer = terminal.json("ask", "Who copied the key in candle wax?", "-w", "w", "-r", "ann")
+
+    assert not any(word in str(server.questions) for word in UNREAD if word != "candle wax")
+    shown = str({**answer, "decision_explain": None})
+    assert not any(word in shown for word in UNREAD)
+
+
+def test_without_a_model_the_passages_are_printed(terminal: Terminal) -> None:
+    code, out, _ = terminal("ask", QUESTION, "-w", "w")
+
+    assert code == 0
+    assert out.startswith("> ")
+    assert "red cord" in out
+    assert "no model spoke" in out
+
+
+def test_a_decision_is_explained_in_words_from_the_log_and_from_a_file(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = terminal.json("ask", QUESTION, "-w", "w")["record"]
+
+    code, out, _ = terminal("explain", record, "-w", "w")
+
+    assert code == 0
+    for part in ("rag: the best passage", "●", "low 0.250, high 0.550", "hmac-sha256:", "the same"):
+        assert part in out
+    assert QUESTION not in out
+    whole = terminal.json("explain", record, "-w", "w")
+    for plain in (whole, whole["record"], whole["record"]["evidence"]):
+        (tmp_path / "record.json").write_text(json.dumps(plain))
+        code, shown, _ = terminal("explain", "--file", str(tmp_path / "record.json"))
+        assert (code, shown.splitlines()[0]) == (0, out.splitlines()[0])
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(whole)))
+    assert terminal("explain", "--file", "-")[1] == out
+
+
+def test_a_record_that_says_otherwise_is_told_by_words_and_exit_code(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    record = terminal.json("ask", QUESTION, "-w", "w")["record"]
+    kept = terminal.json("explain", record, "-w", "w")["record"]
+    kept["decision_explain"]["mode"] = "hybrid"
+    (tmp_path / "record.json").write_text(json.dumps(kept))
+
+    code, out, _ = terminal("explain", "--file", str(tmp_path / "record.json"))
+
+    assert code == 5
+    assert "ANOTHER than the one recorded" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["ask", "Who?"], "Say which world"),
+        (["ask", " ", "-w", "w"], "The query is empty"),
+        (["ask", "Who?", "-w", "elsewhere"], "There is no world 'elsewhere'"),
+        (["ask", "Who?", "-w", "w", "--domain", "none"], "There is no domain 'none'"),
+        (["ask", "Who?", "-w", "w", "--book", "lamp.md"], "A book is a reader's"),
+        (["ask", "Who?", "-w", "w", "-r", "ann", "--tag", "x"], "without filters"),
+        (["ask", "Who?", "-w", "w", "-r", "ann", "--fused"], "without filters"),
+        (["explain", "-w", "w"], "one of the two"),
+        (["explain", "abc", "--file", "x", "-w", "w"], "one of the two"),
+        (["explain", "abc", "-w", "w"], "There is no record 'abc'"),
+        (["explain", "--file", "nowhere.json"], "cannot be read"),
+        (["usage", "-w", "w", "--limit", "-1"], "at least 0"),
+    ],
+)
+def test_bad_input_is_one_clear_line(terminal: Terminal, arguments: list[str], wrong: str) -> None:
+    code, out, err = terminal(*arguments)
+
+    assert (code, out) == (2, "")
+    assert wrong in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"evidence": 3}', "7", "\xff"])
+def test_what_is_no_record_is_refused(terminal: Terminal, tmp_path: Path, text: str) -> None:
+    (tmp_path / "record.json").write_text(text, encoding="latin-1")
+
+    code, _, err = terminal("explain", "--file", str(tmp_path / "record.json"))
+
+    assert code == 2
+    assert len(err.splitlines()) == 1

@@ -1,0 +1,64 @@
+"""Backup, restore and deletion on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.test_cli import KEYS, NIGHT, Terminal, terminal
+from truespan.wiring import open_library
+
+__all__ = ["terminal"]
+
+
+def filled(terminal: Terminal) -> None:
+    terminal.write("night.txt", NIGHT)
+    terminal.write("keys.md", f"# Keys\n\n{KEYS}\n")
+    terminal("init", "-w", "w")
+    assert terminal("ingest", str(terminal.files), "-w", "w")[0] == 0
+
+
+def test_a_library_is_backed_up_verified_and_restored(terminal: Terminal, tmp_path: Path) -> None:
+    filled(terminal)
+    file = str(tmp_path / "b")
+
+    assert terminal("backup", file)[0] == 0
+    assert "is whole" in terminal("backup", "--verify", file)[1]
+    code, out, err = terminal("backup", file)
+    assert (code, out, "already" in err) == (2, "", True)
+    terminal.folder = tmp_path / "again"
+    code, told = terminal.json("restore", file)
+    assert (code, told["pending"], told["written"] > 0) == (0, 0, True)
+    assert terminal("restore", file)[0] == 2
+    open_library(tmp_path / "again" / "library")._parts.index.retire()  # type: ignore[attr-defined]
+    Path(file).write_bytes(b"nothing of the kind")
+    terminal.folder = tmp_path / "other"
+    code, problem = terminal.json("restore", file)
+    assert (code, problem["error"]["code"]) == (2, "backup_invalid")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_deletion_gives_a_receipt_and_a_world_goes_only_when_that_is_meant(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    filled(terminal)
+    receipt = tmp_path / "receipt.json"
+
+    assert terminal("delete", "keys.md", "-w", "w", "--receipt", str(receipt))[0] == 0
+    told = json.loads(receipt.read_text())
+    assert (told["name"], told["erased"], told["check"]["found"]) == ("keys.md", True, 0)
+    assert terminal("delete", "1", "-w", "w", "--receipt", str(receipt))[0] == 2
+    assert terminal("delete", "-w", "w")[0] == 2
+    assert "Nothing was deleted" in terminal("delete", "-w", "w", "--all")[1]
+    assert terminal.json("status", "-w", "w")[0] == 0
+    assert terminal("delete", "-w", "w", "--all", "--yes")[0] == 0
+    assert terminal("status", "-w", "w")[0] == 2
+
+
+@pytest.mark.parametrize("arguments", [["backup", "no/such/folder/b"], ["restore", "absent"]])
+def test_what_cannot_be_is_one_clear_line(terminal: Terminal, arguments: list[str]) -> None:
+    terminal("init")
+    code, out, err = terminal(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)

@@ -1,0 +1,136 @@
+"""Golden queries at the command line, on the real store, index and model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.test_cli import KEYS, NIGHT, Terminal
+from truespan.wiring import open_library
+
+GOLDEN = """\
+- query: Where is the spare key kept?
+  expected: [keys.md]
+- id: lamp
+  query: When did the lamp go out?
+  phrases: [a quarter past one]
+"""
+
+
+@pytest.fixture
+def terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Terminal]:
+    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+    made = Terminal(tmp_path, capsys)
+    made.write("night.txt", NIGHT)
+    made.write("keys.md", f"# Keys\n\n{KEYS}\n")
+    made("init", "--world", "w")
+    made("ingest", str(made.files), "-w", "w")
+    yield made
+    monkeypatch.undo()
+    open_library(tmp_path / "library")._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def test_a_world_is_evaluated_for_people_scripts_and_trec_eval(terminal: Terminal) -> None:
+    golden = terminal.write("golden.yaml", GOLDEN)
+    run, qrels, page = (terminal.folder / name for name in ("run", "qrels", "page.html"))
+
+    code, out, err = terminal("evaluate", golden, "-w", "w", "--per-query")
+    assert (code, err) == (0, "")
+    assert "w, generation 1: 2 queries, 2 judged" in out
+    assert "When did the lamp go out?" in out
+    _, short, _ = terminal("evaluate", golden, "-w", "w")
+    assert "hit rate     1.0000" in short
+    assert "When did" not in short
+
+    files = ("--trec-run", str(run), "--trec-qrels", str(qrels), "--html", str(page))
+    code, found = terminal.json("evaluate", golden, "-w", "w", "-g", "1", *files)
+    assert code == 0
+    assert found["evaluation"]["totals"]["metrics"]["hit"] == 1.0
+    assert [line.split()[3] for line in run.read_text().splitlines()] == ["1", "2", "1", "2"]
+    assert qrels.read_text().split()[1::2] == ["0", "1"]
+    assert page.read_text().startswith("<!doctype html>")
+    assert "quarter past one" not in page.read_text() + json.dumps(found)
+
+
+def test_a_generation_is_compared_with_another_and_the_gate_decides_the_code(
+    terminal: Terminal,
+) -> None:
+    golden = terminal.write("golden.yaml", GOLDEN)
+
+    code, out, _ = terminal("evaluate", golden, "-w", "w", "--against", "1")
+    assert code == 0
+    assert "0 better, 0 worse, 2 same" in out
+    assert "The gate holds." in out
+    unjudged = terminal.write("unjudged.yaml", "- query: What?\n  expected: []\n")
+    code, found = terminal.json("evaluate", unjudged, "-w", "w", "--against", "1")
+    assert code == 5
+    assert found["verdict"]["reasons"][0]["code"] == "nothing_compared"
+    assert terminal("evaluate", golden, "-w", "w", "--fused")[0] == 0
+
+
+def test_a_failed_query_and_bad_arguments_are_told_by_the_code(terminal: Terminal) -> None:
+    long = terminal.write("long.yaml", f"- query: {'一' * 900}\n  expected: [keys.md]\n")
+    golden = terminal.write("golden.yaml", GOLDEN)
+    broken = terminal.write("broken.yaml", "- query: x\n  expected: []\n- nonsense: 1\n")
+
+    code, found = terminal.json("evaluate", long, "-w", "w")
+    assert (code, found["evaluation"]["totals"]["failed"]) == (6, 1)
+    for arguments, wanted in (
+        ((broken,), "line 3"),
+        ((golden, "-g", "7"), "generation"),
+        ((golden, "--domain", "none"), "domain"),
+        ((golden, "-g", "1", "--domain", "d"), "one of the two"),
+        ((str(terminal.files / "none.yaml"),), "no such file"),
+        ((str(terminal.files / "night.txt"),), ".yaml"),
+        ((golden, "--html", str(terminal.folder / "no" / "page.html")), "Check the folder"),
+        ((golden, "--against", "1", "--allowed-drop", "7"), "allowed drop"),
+    ):
+        code, out, err = terminal("evaluate", *arguments, "-w", "w")
+        assert (code, out, err.count("\n")) == (2, "", 1), (arguments, out, err)
+        assert wanted in err, (arguments, err)
+
+
+def test_a_calibration_is_shown_with_its_curve_and_nothing_is_kept_unasked(
+    terminal: Terminal,
+) -> None:
+    golden = terminal.write("golden.yaml", GOLDEN)
+
+    code, out, _ = terminal("calibrate", golden, "-w", "w", "--keep")
+    assert code == 0
+    assert "too few" in out
+    assert "in force" in out
+    assert "Nothing is proposed, and nothing was changed." in out
+    code, report = terminal.json("calibrate", golden, "-w", "w")
+    assert (report["proposed"], report["kept"]) == (None, False)
+    assert report["in_force"]["calibrated_floor"] == 0.5335
+
+
+def test_golden_queries_are_added_and_checked(terminal: Terminal) -> None:
+    file = str(terminal.folder / "kept.yaml")
+    code, found = terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")
+    chunk = found["results"][0]["chunk_id"]
+
+    code, added = terminal.json(
+        "golden", "add", file, "Where is the key?", "-w", "w", "--chunk", chunk, "-p", "hook seven"
+    )
+    assert (code, added["added"]["expected"][0]["document"]) == (0, "keys.md")
+    code, out, _ = terminal("golden", "add", file, "The lamp?", "-w", "w", "-d", "night.txt")
+    assert (code, out.startswith("Added q-")) == (0, True)
+    code, out, err = terminal("golden", "add", file, "the LAMP?", "-w", "w", "-d", "night.txt")
+    assert (code, out) == (2, "")
+    assert "already" in err
+
+    assert terminal("golden", "check", file, "-w", "w")[:2] == (
+        0,
+        "2 golden queries. Every document they name is in this world.\n",
+    )
+    Path(file).write_text(GOLDEN.replace("keys.md", "gone.md"))
+    code, out, _ = terminal("golden", "check", file, "-w", "w")
+    assert code == 6
+    assert "not in this world: gone.md" in out
+    assert terminal("golden")[0] == 2

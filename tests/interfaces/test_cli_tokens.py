@@ -1,0 +1,116 @@
+"""Tokens on the command line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.interfaces.test_cli import Terminal, terminal
+from tests.support.leftover_search import contents
+from truespan.errors import Unauthorized
+from truespan.types.scope import OWNER, Authority, Verb
+from truespan.wiring import open_library
+
+__all__ = ["terminal"]
+
+SECRET = re.compile(r"ts_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
+
+
+def authority_of(terminal: Terminal, text: str) -> Authority:
+    with open_library(terminal.folder / "library") as library:
+        return library.authenticate(text)
+
+
+def test_a_token_is_made_listed_and_revoked(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+
+    code, out, err = terminal("token", "create", "app", "--world", "w", "--expires", "30d")
+    found = SECRET.findall(out)
+    secret = out.splitlines()[-1]
+    assert (code, err, len(found)) == (0, "", 1)
+    assert SECRET.fullmatch(secret)
+    assert authority_of(terminal, secret).verbs == {Verb.READ}
+
+    code, out, _ = terminal("token", "list")
+    assert re.fullmatch(rf"{found[0]}  active  app: read in w; expires [\d -]+:\d\d UTC\n", out)
+    code, out, _ = terminal("token", "revoke", found[0])
+    assert (code, out) == (0, f"Revoked token {found[0]}, app.\n")
+    with pytest.raises(Unauthorized):
+        authority_of(terminal, secret)
+    assert f"{found[0]}  revoked  app" in terminal("token", "list")[1]
+
+
+def test_the_secret_is_shown_once_and_is_in_no_file(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+    _, made = terminal.json("token", "create", "app", "-w", "w", "-r", "ada")
+    hidden = made["secret"][20:]
+
+    for command in (["list"], ["revoke", made["token"]["id"]], ["revoke", made["secret"]]):
+        for mode in ([], ["--json"]):
+            _, out, err = terminal("token", *command, *mode)
+            assert hidden not in out + err
+    for path, content in contents(terminal.folder).items():
+        assert hidden.encode() not in content, path
+
+
+def test_json_says_all_that_is_known_of_a_token(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+    world = terminal.json("status")[1]["worlds"][0]["id"]
+    _, bound = terminal.json("token", "create", "a", "-w", "w", "-r", "bob", "-r", "ada")
+    _, free = terminal.json(
+        "token", "create", "b", "--all-worlds", *(f"--verb={verb}" for verb in Verb)
+    )
+
+    code, listed = terminal.json("token", "list")
+
+    assert (code, listed["tokens"]) == (0, [bound["token"], free["token"]])
+    assert bound["token"]["worlds"] == [world]
+    assert (bound["token"]["verbs"], bound["token"]["readers"]) == (["follow"], ["ada", "bob"])
+    assert (free["token"]["worlds"], free["token"]["readers"]) == ("unlimited", "unlimited")
+    assert (free["token"]["state"], free["token"]["expires_at"]) == ("active", None)
+    assert authority_of(terminal, free["secret"]) == OWNER
+
+
+def test_a_token_whose_world_was_deleted_says_that_it_has_none(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+    terminal("token", "create", "app", "-w", "w", "-r", "ada")
+    terminal("delete", "-w", "w", "--all", "--yes")
+
+    assert "app: follow as ada in no world; does not expire" in terminal("token", "list")[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["create", "app"],
+        ["create", "app", "-w", "w", "--all-worlds"],
+        ["create", "app", "-w", "absent"],
+        ["create", "", "-w", "w"],
+        ["create", "app", "-w", "w", "--verb", "everything"],
+        ["create", "app", "-w", "w", "--verb", "read", "--reader", "ada"],
+        ["create", "app", "-w", "w", "--expires", "soon"],
+        ["create", "app", "-w", "w", "--expires", "0d"],
+        ["create", "app", "-w", "w", "--expires", "999999999w"],
+        ["create", "app", "-w", "w", "--expires", "-1d"],
+        ["revoke", "0000000000000000"],
+        ["revoke", "' OR 1=1 --"],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_is_one_clear_line(terminal: Terminal, arguments: list[str]) -> None:
+    terminal("init", "-w", "w")
+
+    code, out, err = terminal("token", *arguments)
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert terminal("token", "list")[1] == "No tokens yet.\n"
+
+
+def test_a_world_of_the_environment_does_not_decide_what_a_token_allows(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal("init", "-w", "w")
+    monkeypatch.setenv("TRUESPAN_WORLD", "w")
+
+    assert terminal("token", "create", "app")[0] == 2

@@ -1,0 +1,132 @@
+"""`truespan doctor` at the command line: text for people, JSON for scripts, codes for both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from truespan.cli import run
+from truespan.wiring import open_library
+
+NIGHT = "The lamp in the saloon went out at a quarter past one. The constable rang the bell."
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+    (tmp_path / "night.txt").write_text(NIGHT)
+    with open_library(tmp_path / "library", create=True) as opened:
+        opened.create_world("w").ingest(tmp_path / "night.txt")
+    yield tmp_path
+    with open_library(tmp_path / "library") as opened:
+        opened._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def doctor(folder: Path, *arguments: str) -> int:
+    return run(["doctor", "--library", str(folder / "library"), *arguments])
+
+
+def damage(folder: Path, statement: str) -> None:
+    with apsw.Connection(str(folder / "library" / "store.db")) as connection:
+        connection.execute(statement)
+
+
+def test_a_sound_library_is_told_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor(folder) == 0
+    out = capsys.readouterr().out
+    assert "nothing to do" in out
+    assert "8 boundaries hold" in out
+    assert NIGHT not in out
+
+
+def test_damage_is_planned_applied_and_reported(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(folder, "UPDATE chunks SET text = 'x'")
+    assert doctor(folder) == 5
+    out = capsys.readouterr().out
+    assert "- 1 x damaged_text: restore the row from canonical text" in out
+    assert "Nothing was changed" in out
+
+    assert doctor(folder, "--apply") == 0
+    out = capsys.readouterr().out
+    assert "1 x restore" in out
+    assert "nothing is left" in out
+    assert doctor(folder) == 0
+
+
+def test_a_plan_file_is_written_and_carried_out_exactly(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(folder, "UPDATE chunks SET text = 'x'")
+    plan = folder / "plan.json"
+    assert doctor(folder, "--plan-file", str(plan)) == 5
+    damage(folder, "UPDATE vectors SET vector = zeroblob(1536)")
+    capsys.readouterr()
+
+    assert doctor(folder, "--apply", "--plan-file", str(plan), "--json") == 5
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["worlds"]["w"]["findings"] == {"damaged_text": 1}
+    assert told["done"]["restore"] == 1
+    assert told["left"]["worlds"]["w"]["findings"] == {"non_finite_vector": 1}
+    assert NIGHT not in plan.read_text()
+
+
+def test_what_is_lost_stays_told_until_its_source_is_ingested_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(folder, "UPDATE sentences SET text_hash = zeroblob(32) WHERE sid = 0")
+    assert doctor(folder, "--apply") == 5
+    assert "! 1 x lost_document: ingest its source again" in capsys.readouterr().out
+    assert doctor(folder) == 5
+
+    ingest = ["ingest", str(folder / "night.txt"), "-w", "w", "-L", str(folder / "library")]
+    assert run(ingest) == 0
+    assert doctor(folder) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--apply", "--plan-file", "missing.json"], "cannot be read"),
+        (["--apply", "--plan-file", "night.txt"], "does not hold a plan"),
+        (["--plan-file", "no/such/folder/plan.json"], "cannot be written"),
+        (["--apply", "--plan-file", "night.txt", "-w", "w"], "which worlds"),
+        (["-w", "nowhere"], "no world 'nowhere'"),
+        (["--embed-sample", "-1"], "embed-sample"),
+        (["--embed-sample", "9" * 20], "embed-sample"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    line: str,
+) -> None:
+    monkeypatch.chdir(folder)
+
+    assert doctor(folder, *arguments) == 2
+
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert line in err
+
+
+def test_a_plan_of_another_library_is_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = folder / "plan.json"
+    assert doctor(folder, "--plan-file", str(plan)) == 0
+    with open_library(tmp_path / "other" / "library", create=True) as opened:
+        opened.create_world("w")
+    capsys.readouterr()
+
+    assert doctor(tmp_path / "other", "--apply", "--plan-file", str(plan)) == 2
+
+    assert "another library" in capsys.readouterr().err

@@ -1,0 +1,282 @@
+"""Who follows a job that workers do hears how it ended: in words, and by the exit code."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.test_cli import KEYS, NIGHT, Terminal
+from tests.interfaces.test_upkeep_commands import a_worker
+from tests.support.postgres import fresh_database
+from tests.unit.test_workers import Works
+from truespan.cli.follow import followed, followed_upkeep
+from truespan.cli.output_ingest import MOST_ROWS, show_followed, show_one_job
+from truespan.errors import (
+    InvalidConfiguration,
+    ProfileMismatch,
+    ProviderRefused,
+    SourceEmpty,
+    StoreDamaged,
+)
+from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState, Phase
+from truespan.wiring import open_library
+
+NOTHING = "No file that can be ingested was found there."
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Iterator[Works]:
+    made = Works(tmp_path / "library")
+    yield made
+    for one in made.opened:
+        one.close()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "night.txt").write_text(NIGHT)
+    (folder / "keys.txt").write_text(KEYS)
+    return folder
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Terminal]:
+    """A terminal on a library with workers and a world that has a file to come."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "url").write_text(fresh_database().url.reveal())
+    (folder / "truespan.toml").write_text('store_url_file = "url"\n')
+    made = Terminal(tmp_path, capsys)
+    made.write("keys.md", KEYS)
+    assert made("init", "--world", "w")[0] == 0
+    yield made
+    with open_library(folder) as library:
+        library._parts.index.retire()  # type: ignore[attr-defined]
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def refuse() -> None:
+        raise error
+
+    return refuse
+
+
+FAILURES: list[tuple[Exception, int]] = [
+    (ProfileMismatch("one", "another"), 3),
+    (InvalidConfiguration("The key is missing."), 3),
+    (ProviderRefused("The provider refused."), 4),
+    (StoreDamaged("A row is not what was written."), 5),
+    (SourceEmpty("empty.txt"), 2),
+    (ZeroDivisionError(), 1),
+]
+
+
+@pytest.mark.parametrize(("error", "expected"), FAILURES, ids=lambda one: type(one).__name__)
+def test_a_job_that_failed_ends_its_follower_as_the_error_would_have_ended_the_command(
+    works: Works, files: Path, capsys: pytest.CaptureFixture[str], error: Exception, expected: int
+) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = world.submit_ingest(files / "keys.txt")
+    works.embedder.before = raising(error)
+    opened.work(once=True)
+    assert world.jobs.get(job.id).state is JobState.FAILED
+
+    code = followed(world, job, as_json=False, leave=False)
+
+    err = capsys.readouterr().err.splitlines()[-1]
+    assert code == expected
+    assert str(getattr(error, "code", type(error).__name__)) in err
+    assert f"truespan jobs show {job.id}" in err
+    assert followed(world, job, as_json=True, leave=False) == expected
+    assert capsys.readouterr().err == ""
+
+
+def test_a_share_that_failed_ends_the_follower_of_its_job_by_the_same_code(
+    works: Works, files: Path
+) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    job = world.submit_ingest(files)
+    works.embedder.before = raising(ProviderRefused("The provider refused."))
+    opened.work(once=True)
+
+    assert followed(world, job, as_json=True, leave=False) == 4
+
+
+def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) -> None:
+    _, told = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
+    job = told["job"]["id"]
+    assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
+
+    code, out, err = terminal("jobs", "follow", job, "-w", "w")
+
+    assert (code, "cancelled" in out) == (130, True)
+    assert f"truespan jobs resume {job}" in err
+    with open_library(terminal.folder / "library") as library:
+        world = library.world("w")
+        found = world.jobs.get(job)
+        assert followed(world, found, as_json=True, leave=False) == 130
+
+
+def test_upkeep_that_was_cancelled_or_failed_is_told_by_the_same_codes(
+    works: Works, files: Path
+) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    world.ingest(files)
+    cancelled, failed = world.submit_doctor(), world.submit_doctor(embed_sample=1)
+    world.jobs.cancel(cancelled.id)
+    works.embedder.before = raising(ZeroDivisionError())
+    opened.work(once=True)
+
+    def code(*jobs: Job) -> int:
+        return followed_upkeep([(world, one) for one in jobs], as_json=True, leave=False)
+
+    assert world.jobs.get(failed.id).state is JobState.FAILED
+    assert (code(cancelled), code(failed), code(cancelled, failed)) == (130, 1, 1)
+
+
+def document(number: int, state: DocumentState) -> JobDocument:
+    reason = "cannot be read" if state is DocumentState.FAILED else None
+    return JobDocument(str(number), f"{number:03}.txt", state, reason=reason)
+
+
+DONE = Job("j", "ingest", JobState.DONE, Phase.FINISHED, "{}", 0.0, 0.0, 1.0, "p")
+
+
+def test_warnings_of_a_job_are_notes_to_its_follower_and_each_failure_is_told_once() -> None:
+    failed = JobDocument("1", "a.txt", DocumentState.FAILED, "source_empty", "It is empty.")
+    log = [
+        JobLine(1.0, "info", "begun"),
+        JobLine(2.0, "warning", "a.txt: source_empty"),
+        JobLine(3.0, "warning", "language_changed: b.txt is of another language now"),
+    ]
+
+    lines = show_followed(DONE, [failed], log).splitlines()
+
+    assert [" ".join(line.split()) for line in lines[2:]] == [
+        "failed a.txt It is empty.",
+        "note: language_changed: b.txt is of another language now",
+    ]
+
+
+def test_what_failed_stands_first_and_what_is_left_out_is_counted_by_what_became_of_it() -> None:
+    well = [document(number, DocumentState.EMBEDDED) for number in range(MOST_ROWS + 5)]
+    badly = [document(number, DocumentState.FAILED) for number in range(100, 110)]
+    gone = [document(number, DocumentState.REMOVED) for number in range(200, 203)]
+
+    lines = show_one_job(DONE, [*well, *gone, *badly], []).splitlines()
+
+    assert [line.split()[:2] for line in lines[2:12]] == [["failed", one.name] for one in badly]
+    assert lines[2 + MOST_ROWS] == "... and 15 more: 15 embedded"
+    assert lines[3 + MOST_ROWS :] == [f"removed: {one.name}" for one in gone]
+    everything = show_one_job(DONE, badly * 5, []).splitlines()
+    assert everything[-1] == "... and 10 more: 10 failed"
+
+
+def test_a_follower_says_which_documents_a_job_pruned(
+    works: Works, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened = works.open()
+    world = opened.create_world("world")
+    world.ingest(files)
+    (files / "keys.txt").unlink()
+    job = world.submit_ingest(files, prune=True)
+    opened.work(once=True)
+
+    assert followed(world, job, as_json=False, leave=False) == 0
+
+    assert "removed: keys.txt" in capsys.readouterr().out.splitlines()
+
+
+def test_a_folder_without_a_file_is_told_in_the_words_of_a_library_in_a_file(
+    works: Works, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    opened = works.open()
+    world = opened.create_world("world")
+    job = world.submit_ingest(tmp_path / "empty")
+    opened.work(once=True)
+
+    assert followed(world, job, as_json=False, leave=False) == 0
+
+    assert capsys.readouterr().out.strip() == NOTHING
+
+
+def test_workers_go_on_with_a_job_of_ingestion_that_is_resumed(terminal: Terminal) -> None:
+    _, told = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
+    job = told["job"]["id"]
+    assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
+
+    code, out, _ = terminal("jobs", "resume", job, "-w", "w", "--no-follow")
+    assert (code, f"Workers have it as job {job}." in out) == (0, True)
+    assert terminal.json("jobs", "show", job, "-w", "w")[1]["job"]["state"] == "queued"
+    assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
+    with a_worker(terminal):
+        code, told = terminal.json("jobs", "resume", job, "-w", "w")
+
+    assert (code, told["job"]["state"], told["documents"][0]["state"]) == (0, "done", "embedded")
+
+
+def test_a_job_is_resumed_in_this_process_if_that_is_asked_for(terminal: Terminal) -> None:
+    _, told = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
+    job = told["job"]["id"]
+    assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
+
+    code, report = terminal.json("jobs", "resume", job, "-w", "w", "--here")
+
+    assert (code, report["ingested"]) == (0, ["keys.md"])
+    _, told = terminal.json("doctor", "--background", "--no-follow", "-w", "w")
+    upkeep = told["jobs"][0]["job"]["id"]
+    assert terminal("jobs", "cancel", upkeep, "-w", "w")[0] == 0
+    code, _, err = terminal("jobs", "resume", upkeep, "-w", "w", "--here")
+    assert (code, "Leave --here out" in err) == (2, True)
+
+
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from truespan.cli import main
+main()
+"""
+"""The command line, which hears of interrupts even where the tests were started without them."""
+
+
+@pytest.mark.parametrize("command", ["ingest", "repair", "doctor"])
+def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
+    terminal: Terminal, command: str
+) -> None:
+    if command != "ingest":
+        assert terminal("ingest", str(terminal.files), "-w", "w", "--here")[0] == 0
+    asked = {"ingest": ["ingest", str(terminal.files)], "doctor": ["doctor", "--background"]}
+    arguments = [*asked.get(command, [command]), "-w", "w", "-L", str(terminal.folder / "library")]
+
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *arguments], stderr=subprocess.PIPE, text=True
+    ) as follower:
+        assert follower.stderr is not None
+        first = follower.stderr.readline()
+        # The next line is the one that is waited for; then it follows until it is stopped.
+        rest = follower.stderr.readline()
+        follower.send_signal(signal.SIGINT)
+        rest += follower.stderr.read()
+
+    assert "have it as job" in first
+    assert (follower.returncode, rest.count("No worker gave a sign of life")) == (130, 1)
+
+
+def test_nobody_is_told_of_missing_workers_where_one_works(terminal: Terminal) -> None:
+    with a_worker(terminal):
+        # One that has done a job has certainly given a sign of life.
+        assert terminal.json("ingest", str(terminal.files), "-w", "w")[0] == 0
+        code, _, err = terminal("ingest", str(terminal.files), "-w", "w")
+
+    assert (code, "sign of life" in err) == (0, False)

@@ -1,0 +1,278 @@
+"""Names that were made to be mistaken for others, in every place where a request can have one."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.tenants import (
+    BOUNDARY,
+    FOREIGN,
+    NAMES,
+    OWN,
+    Estate,
+    by_name,
+    content_of,
+    estate,
+    form,
+    request,
+)
+from tests.promises import proves
+from truespan.http.app import ServerOptions
+from truespan.http.auth import AuthPolicy
+from truespan.http.call import Call
+from truespan.http.routes.table import CALLS
+from truespan.types.scope import UNLIMITED, Verb
+
+WORLD, OTHER = f"{OWN}-world", f"{FOREIGN}-world"
+HOSTILE: dict[str, str] = {
+    "quote": "' OR '1'='1",
+    "statement": "'; DROP TABLE worlds; --",
+    "union": "' UNION SELECT text FROM chunks --",
+    "wildcard": "%",
+    "pattern": "_%' ESCAPE '",
+    "filter": '{"must":[{"key":"tenant","match":{"any":["*"]}}]}',
+    "operator": '{"$ne":null}',
+    "list": f'["{OTHER}"]',
+    "name and comment": f"{OTHER}' --",
+    "two names": f"{WORLD},{OTHER}",
+    "cyrillic": OTHER.replace("e", "е"),
+    "full width": "".join(chr(ord(one) + 0xFEE0) for one in OTHER),
+    "upper case": OTHER.upper(),
+    "spaces around": f" {OTHER} ",
+    "zero width": OTHER.replace("-", "\u200b-"),
+    "soft hyphen": f"{OTHER}\u00ad",
+    "right to left": f"\u202e{OTHER}",
+    "decomposed": unicodedata.normalize("NFD", "ö" + OTHER),
+    "composed": unicodedata.normalize("NFC", "o\u0308" + OTHER),
+    "NUL": f"{OTHER}\x00",
+    "NUL before": f"\x00{OTHER}",
+    "line": f"{OTHER}\r\nx-injected: 1",
+    "escape": "\x1b[2J\x07",
+    "dots": "../" + OTHER,
+    "encoded dots": "%2e%2e%2f" + OTHER,
+    "encoded slash": f"{WORLD}%2f..%2f{OTHER}",
+    "encoded NUL": f"{OTHER}%00",
+    "backslash": f"..\\{OTHER}",
+    "absolute": "/etc/passwd",
+    "number": "1",
+    "zero": "0",
+    "minus": "-1",
+    "huge number": "9" * 40,
+    "float": "1e999",
+    "not a number": "NaN",
+    "true": "true",
+    "null": "null",
+    "arabic digits": "١",
+    "superscript": "¹",
+    "emoji": "🕰️👩\u200d🔬",
+    "last code point": "\U0010ffff",
+    "surrogate": "\ud800",
+    "blank": " ",
+    "empty": "",
+    "template": "{{7*7}}${7*7}{world}",
+    "long": "a" * 3000,
+}
+RAW = {
+    "bad percent": "%zz",
+    "half percent": "%",
+    "overlong slash": "%c0%af",
+    "overlong dot": "%c0%ae%c0%ae",
+    "surrogate": "%ed%a0%80",
+    "no UTF-8": "%ff%fe",
+    "twice encoded": "%252e%252e%252f",
+    "NUL": "%00",
+    "line": "%0d%0ax-injected:%201",
+    "dots": "..",
+    "dots and slash": "../" * 3,
+    "encoded dots": "%2e%2e",
+    "encoded slash": f"{WORLD}%2f..%2f{OTHER}",
+    "parameters": f"{WORLD};{OTHER}",
+    "plus": "a+b",
+}
+"""Spellings in an address that are not what encoding a name gives."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
+    found = estate(tmp_path_factory.mktemp("hostile") / "library")
+    yield found
+    found.here.library.close()
+
+
+@pytest.fixture(scope="module")
+def client(made: Estate) -> Iterator[Client]:
+    with answering(
+        made.here.library, ServerOptions(keeping=AuthPolicy(needs_token=True))
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def key(made: Estate) -> str:
+    """A key that may do everything in the own world but change it for good."""
+    return made.keys["follow+read"]
+
+
+@pytest.fixture(scope="module")
+def master(made: Estate) -> str:
+    """A key to both worlds: what does not lead to the other one is then the name alone."""
+    tokens = made.here.library.tokens
+    return tokens.create("master", worlds=UNLIMITED, verbs=list(Verb))[1].reveal()
+
+
+def held(told: Told, where: object, sent: str) -> None:
+    """Assert that a hostile name was refused or not found, and told nothing."""
+    everything = told.everything()
+    assert told.status < 500, (where, told.body)
+    assert told.header("x-injected") is None
+    assert all("\n" not in value for _, value in told.headers)
+    # The request had the canary in its name, and a refusal may repeat that; no text goes with it.
+    for line in (f"{FOREIGN} keeper", f"{FOREIGN} report", f"{FOREIGN} book", f"{FOREIGN}-domain"):
+        assert line.encode() not in everything, (where, line)
+    if FOREIGN not in sent.casefold():
+        assert FOREIGN.encode() not in everything, where
+
+
+def places(call: Call) -> list[str]:
+    return [name for name in NAMES if f"{{{name}}}" in call.path or f"{{{name}:path}}" in call.path]
+
+
+@proves("authority.only-narrows", "index.typed-filters")
+@pytest.mark.parametrize("call", [call for call in CALLS if "{" in call.path], ids=lambda c: c.name)
+def test_no_name_in_an_address_leads_anywhere_else(
+    made: Estate, client: Client, key: str, master: str, call: Call
+) -> None:
+    one = request(call, made.names)
+    for place in places(call):
+        marked = request(call, made.names.changed(**{place: "PLACE"})).target
+        spelled = {
+            **{name: quote(as_utf8(text), safe="") for name, text in HOSTILE.items()},
+            **RAW,
+        }
+        for name, spelling in spelled.items():
+            target = marked.replace("PLACE", spelling)
+            told = client.send(call.method, target, token=key, headers=one.headers, body=one.body)
+            held(told, (call.name, place, name), target)
+            if place == "world":
+                wide = client.send(
+                    call.method, target, token=master, headers=one.headers, body=one.body
+                )
+                held(wide, (call.name, place, name), target)
+                assert told.status >= 400, (call.name, name, told.body)
+                assert wide.status >= 400, (call.name, name, wide.body)
+
+
+def as_utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+@proves("authority.only-narrows", "index.typed-filters")
+@pytest.mark.parametrize(
+    "call", [call for call in CALLS if call.takes is not None], ids=lambda call: call.name
+)
+def test_no_name_in_a_body_leads_anywhere_else(
+    made: Estate, client: Client, key: str, call: Call
+) -> None:
+    assert call.takes is not None
+    target, content = request(call, made.names).target, content_of(call, made.names)
+    for member in call.takes.__struct_fields__:
+        for name, text in HOSTILE.items():
+            for value in (text, [text]) if member in ("documents", "tags") else (text,):
+                told = client.json(call.method, target, {**content, member: value}, token=key)
+                held(told, (call.name, member, name), json.dumps(value, ensure_ascii=False))
+
+
+@proves("authority.only-narrows")
+@pytest.mark.parametrize(
+    "call", [call for call in CALLS if call.asks is not None], ids=lambda call: call.name
+)
+def test_no_name_in_a_query_string_leads_anywhere_else(
+    made: Estate, client: Client, key: str, call: Call
+) -> None:
+    assert call.asks is not None
+    target = request(call, made.names).target.partition("?")[0]
+    for member in (*call.asks.__struct_fields__, "world", "reader", "position", "authority"):
+        for name, text in HOSTILE.items():
+            spelled = f"{target}?{member}={quote(as_utf8(text), safe='')}"
+            told = client.send(call.method, spelled, token=key)
+            held(told, (call.name, member, name), spelled)
+            if member not in call.asks.__struct_fields__:
+                assert told.code == "invalid_settings"
+
+
+@proves("authority.only-narrows")
+@pytest.mark.parametrize("header", ["x-rag-domain", "idempotency-key", "content-type"])
+def test_no_header_leads_anywhere_else(made: Estate, client: Client, key: str, header: str) -> None:
+    for call in map(by_name, ("chat", "search", "setPosition")):
+        one = request(call, made.names)
+        for name, text in HOSTILE.items():
+            kept = [pair for pair in one.headers if pair[0] != header]
+            told = client.send(
+                call.method,
+                one.target,
+                token=key,
+                headers=[*kept, (header, as_utf8(text))],
+                body=one.body,
+            )
+            held(told, (call.name, header, name), text)
+
+
+HEADERS = ("x-forwarded-for", "x-forwarded-host", "x-original-url", "x-rewrite-url", "x-user",
+           "x-world", "x-reader", "x-token", "x-http-method-override", "forwarded")  # fmt: skip
+
+
+@proves("authority.only-narrows")
+def test_no_header_that_others_believe_changes_a_byte(made: Estate, client: Client) -> None:
+    key = made.keys["read"]
+    for name in ("listDocuments", "listGenerations", "deleteDocument"):
+        one = request(next(call for call in CALLS if call.name == name), made.strange)
+        plain = one.sent(client, key)
+        for header in HEADERS:
+            for value in ("127.0.0.1", "/v1/worlds", made.foreign.id, "GET", "owner"):
+                told = client.send(
+                    one.call.method, one.target, token=key, headers=[(header, value)]
+                )
+                assert told.shown == plain.shown, header
+
+
+@proves("authority.only-narrows")
+@pytest.mark.parametrize("member", ["kind", "title", "language", "version", "chunking", "tags"])
+def test_no_field_of_an_upload_leads_anywhere_else(
+    made: Estate, client: Client, member: str
+) -> None:
+    # This key may not upload; what it says is read and held against the rules all the same.
+    kind = [("content-type", f"multipart/form-data; boundary={BOUNDARY}")]
+    for text in HOSTILE.values():
+        value = text.encode("utf-8", "replace").decode()
+        for body in (form({member: value}), form({}, name=value.replace('"', "%22"))):
+            told = client.send(
+                "POST",
+                f"/v1/worlds/{WORLD}/documents",
+                token=made.keys["read"],
+                headers=kind,
+                body=body,
+            )
+            held(told, member, value)
+            assert told.status in (400, 403, 404, 415, 422), told.body
+
+
+@proves("authority.only-narrows")
+@pytest.mark.parametrize("value", [True, None, 1.5, 10**40, [], {}, [[]], {"$gt": ""}, -0.0, "x"])
+def test_no_member_of_another_type_is_ever_guessed_at(
+    made: Estate, client: Client, key: str, value: Any
+) -> None:
+    for call in (call for call in CALLS if call.takes is not None):
+        assert call.takes is not None
+        target, content = request(call, made.names).target, content_of(call, made.names)
+        for member in (*call.takes.__struct_fields__, "position", "authority", "reader"):
+            told = client.json(call.method, target, {**content, member: value}, token=key)
+            held(told, (call.name, member), json.dumps(value))
+            if member not in call.takes.__struct_fields__:
+                assert told.code == "invalid_settings", (call.name, member)

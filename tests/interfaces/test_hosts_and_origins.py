@@ -1,0 +1,267 @@
+"""Under which names the server answers, and to pages of which sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.http_client import Client, Told, answering
+from tests.promises import proves
+from tests.support.worlds import place
+from truespan.http.app import ServerOptions
+from truespan.http.auth import LOOPBACK, AuthPolicy
+
+OURS = "https://ours.example"
+ADDRESSES = ("/", "/page/app.js", "/v1/worlds", "/v1/me", "/health", "/metrics", "/openapi.json",
+             "/mcp", "/mcp/w", "/nowhere", "/chat", "/v1/worlds/w/search")  # fmt: skip
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE")
+GOOD = ("127.0.0.1:{port}", "localhost:{port}", "[::1]:{port}", "127.0.0.1", "localhost", "[::1]",
+        "LOCALHOST:{port}", "LocalHost", "127.0.0.1:1")  # fmt: skip
+EVIL = (
+    "evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "localhost.evil.example",
+    "evil.example#127.0.0.1", "evil.example?localhost", "evil.example/localhost",
+    "127.0.0.1@evil.example", "localhost:{port}@evil.example", "evil.example\\localhost",
+    "user@localhost", "localhost:80:80", "localhost:evil", "localhost:-1", "localhost.",
+    "127.0.0.2", "127.1", "2130706433", "0x7f000001", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]",
+    "::1", "[::1", "::1]", "[::1]evil.example", "[::1]8700", "[::1]:evil", "localhost localhost",
+    "localhost,evil.example", "LOCALHOST.evil.example", "ｌocalhost", "http://localhost", "*", ".",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client]]:
+    here = place(tmp_path_factory.mktemp("gate"))
+    here.world("w", a__txt="The lamp went out at midnight.")
+    shared = ServerOptions(keeping=AuthPolicy(origins=frozenset({OURS})))
+    wide = ServerOptions(keeping=AuthPolicy(hosts=LOOPBACK | {"lamp.example"}, addresses=True))
+    with (
+        answering(here.library) as plain,
+        answering(here.library, shared) as sharing,
+        answering(here.library, wide) as named,
+    ):
+        yield {"plain": plain, "sharing": sharing, "named": named}
+    here.library.close()
+
+
+@pytest.fixture
+def plain(doors: dict[str, Client]) -> Client:
+    return doors["plain"]
+
+
+@pytest.fixture
+def sharing(doors: dict[str, Client]) -> Client:
+    return doors["sharing"]
+
+
+def asked(
+    client: Client,
+    host: str | None = None,
+    origin: str | None = None,
+    *,
+    method: str = "GET",
+    address: str = "/v1/worlds",
+    **headers: str,
+) -> Told:
+    own = f"127.0.0.1:{client.port}"
+    given = [("origin", origin.format(port=client.port))] if origin is not None else []
+    given += [(name.replace("_", "-"), value) for name, value in headers.items()]
+    hosts = [own if host is None else host.format(port=client.port)]
+    return client.send(method, address, hosts=hosts, headers=given)
+
+
+def gave_nothing(told: Told) -> bool:
+    """Say whether a reply is a refusal of the gate: nothing of the library, nothing shared."""
+    shared = [name for name, _ in told.headers if name.startswith("access-control-")]
+    return not shared and b'"worlds"' not in told.body and b"<html" not in told.body
+
+
+@proves("http.local-and-checked")
+@pytest.mark.parametrize("host", GOOD)
+def test_this_machine_s_own_names_are_answered(plain: Client, host: str) -> None:
+    assert asked(plain, host).status == 200
+
+
+@proves("http.local-and-checked")
+@pytest.mark.parametrize("host", EVIL)
+def test_no_other_name_is_answered_at_any_address_with_any_method(plain: Client, host: str) -> None:
+    for address in ADDRESSES:
+        for method in ("GET", "POST"):
+            told = asked(plain, host, method=method, address=address)
+            assert (told.status, told.code) == (421, "host_refused"), (address, told.body)
+            assert gave_nothing(told)
+    for method in METHODS:
+        assert asked(plain, host, method=method).status == 421
+
+
+@proves("http.local-and-checked")
+@pytest.mark.parametrize("hosts", [[], [""], ["localhost", "localhost"], ["localhost", "evil"]])
+def test_no_name_an_empty_one_and_two_are_refused(plain: Client, hosts: list[str]) -> None:
+    for address in ADDRESSES:
+        told = plain.send("GET", address, hosts=hosts)
+        assert told.status in (400, 421)
+        assert gave_nothing(told)
+
+
+def test_an_old_request_without_a_name_is_refused(plain: Client) -> None:
+    with plain.connect() as connection:
+        connection.sendall(b"GET /v1/worlds HTTP/1.0\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 421 ")
+
+
+@pytest.mark.parametrize("target", ["http://evil.example/v1/worlds", "//evil.example/v1/worlds"])
+def test_a_name_in_the_address_does_not_stand_for_the_header(plain: Client, target: str) -> None:
+    told = plain.send("GET", target, hosts=["evil.example"])
+    assert told.status in (400, 404, 421)
+    assert gave_nothing(told)
+
+
+@proves("http.local-and-checked")
+@pytest.mark.parametrize(
+    "host", ["lamp.example", "LAMP.example:80", "10.0.0.7:{port}", "[fe80::1]"]
+)
+def test_names_that_the_operator_added_are_answered_and_no_others(
+    doors: dict[str, Client], host: str
+) -> None:
+    assert asked(doors["named"], host).status == 200
+    assert asked(doors["plain"], host).status == 421
+    assert asked(doors["named"], "evil.example").status == 421
+    assert asked(doors["named"], "1.2.3.4.evil.example").status == 421
+
+
+# Pages
+
+FOREIGN_ORIGINS = (
+    "http://evil.example", "https://evil.example", "null", "", "http://127.0.0.1",
+    "http://127.0.0.1:1", "http://localhost:{port}", "http://127.0.0.1:{port}.evil.example",
+    "http://127.0.0.1:{port}@evil.example", "http://evil.example#http://127.0.0.1:{port}",
+    "http://127.0.0.1:{port}/", "http://127.0.0.1:{port} ,http://evil.example", "file://",
+    "ftp://127.0.0.1:{port}", "chrome-extension://abc", "http://[::1", "javascript:alert(1)", "*",
+    "http://user@127.0.0.1:{port}", "127.0.0.1:{port}", "HTTPS://OURS.example.evil.example",
+)  # fmt: skip
+
+
+@proves("http.local-and-checked")
+@pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
+def test_a_page_of_another_site_is_refused_whatever_it_asks(plain: Client, origin: str) -> None:
+    for address in ADDRESSES:
+        for method in METHODS if address == "/v1/worlds" else ("GET", "POST"):
+            told = asked(plain, origin=origin, method=method, address=address)
+            assert (told.status, told.code) == (403, "origin_refused") or (
+                told.status == 403 and method == "HEAD"
+            ), (address, method, told.status)
+            assert gave_nothing(told)
+
+
+@proves("http.local-and-checked")
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "none"])
+def test_where_a_browser_says_that_another_site_asks_it_is_refused(
+    plain: Client, site: str
+) -> None:
+    for address in ADDRESSES:
+        for method in ("GET", "POST"):
+            told = asked(
+                plain, method=method, address=address, sec_fetch_site=site, sec_fetch_mode="no-cors"
+            )
+            assert (told.code == "origin_refused") is (site == "cross-site"), (address, method)
+
+
+def test_a_link_from_another_site_opens_the_page(plain: Client) -> None:
+    followed = asked(plain, address="/", sec_fetch_site="cross-site", sec_fetch_mode="navigate")
+
+    assert followed.status == 200
+    assert followed.header("access-control-allow-origin") is None
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "[::1]:{port}"])
+def test_our_own_pages_are_answered_and_nothing_is_shared_for_it(
+    plain: Client, scheme: str, host: str
+) -> None:
+    told = asked(plain, host, f"{scheme}://{host}")
+
+    assert told.status == 200
+    assert told.header("access-control-allow-origin") is None
+
+
+@proves("http.local-and-checked")
+def test_two_origins_are_none_of_ours(plain: Client, sharing: Client) -> None:
+    for client in (plain, sharing):
+        own = f"http://127.0.0.1:{client.port}"
+        for pair in ((own, own), (own, "http://evil.example"), (OURS, OURS)):
+            told = client.send("GET", "/v1/worlds", headers=[("origin", one) for one in pair])
+            assert told.code == "origin_refused"
+
+
+# Sharing, where the operator said so
+
+
+def test_nothing_is_shared_unless_the_operator_says_with_whom(plain: Client) -> None:
+    told = asked(plain, origin=OURS, method="OPTIONS", access_control_request_method="POST")
+
+    assert told.code == "origin_refused"
+    assert gave_nothing(told)
+
+
+def test_a_page_that_may_ask_is_told_so_and_can_read_what_it_needs(sharing: Client) -> None:
+    for spelled in (OURS, OURS.upper()):
+        told = asked(sharing, origin=spelled)
+        assert told.status == 200
+        assert told.header("access-control-allow-origin") == OURS
+        assert told.header("vary") == "Origin"
+        exposed = {
+            one.strip() for one in str(told.header("access-control-expose-headers")).split(",")
+        }
+        assert {"X-Answer-Mode", "X-RAG-Domain", "Location", "Retry-After"} <= exposed
+        assert told.header("access-control-allow-credentials") is None
+    failed = asked(sharing, origin=OURS, address="/nowhere")
+    assert (failed.status, failed.header("access-control-allow-origin")) == (404, OURS)
+
+
+def test_a_page_that_may_ask_can_find_out_beforehand(sharing: Client) -> None:
+    for address in ("/v1/worlds", "/v1/worlds/w/search", "/mcp", "/nowhere"):
+        told = asked(
+            sharing,
+            origin=OURS,
+            method="OPTIONS",
+            address=address,
+            access_control_request_method="PUT",
+            access_control_request_headers="authorization, idempotency-key",
+        )
+        assert (told.status, told.body) == (204, b"")
+        assert told.header("access-control-allow-origin") == OURS
+        allowed = str(told.header("access-control-allow-headers")).lower()
+        assert {"authorization", "idempotency-key", "x-rag-domain"} <= set(allowed.split(", "))
+        assert "PUT" in str(told.header("access-control-allow-methods"))
+
+
+@proves("http.local-and-checked")
+@pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
+def test_sharing_with_one_site_shares_with_no_other(sharing: Client, origin: str) -> None:
+    for method in ("GET", "OPTIONS"):
+        told = asked(sharing, origin=origin, method=method, access_control_request_method="POST")
+        assert told.code == "origin_refused"
+        assert gave_nothing(told)
+
+
+def test_every_reply_forbids_guessing_keeping_and_framing(plain: Client) -> None:
+    for address in (*ADDRESSES, "/v1/worlds/w/documents"):
+        for host in (None, "evil.example"):
+            told = asked(plain, host, address=address)
+            assert told.header("x-content-type-options") == "nosniff"
+            assert told.header("referrer-policy") == "no-referrer"
+            assert told.header("cross-origin-resource-policy") == "same-origin"
+            assert told.header("cache-control") in ("no-store", "no-cache"), address
+            assert told.header("server") is None
+    assert "frame-ancestors 'none'" in str(
+        asked(plain, address="/").header("content-security-policy")
+    )
+
+
+def test_the_default_is_this_machine_alone_without_sharing(tmp_path: Path) -> None:
+    from truespan.http.server import Service
+
+    assert Service(tmp_path).host == "127.0.0.1"
+    keeping = ServerOptions().keeping
+    assert (keeping.hosts, keeping.addresses, keeping.origins) == (LOOPBACK, False, frozenset())

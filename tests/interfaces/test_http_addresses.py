@@ -1,0 +1,48 @@
+"""Names in addresses: whatever a name holds, it can be spelled there and means the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.interfaces.http_client import answering
+from tests.support.worlds import place
+
+ODD = ("a/b", "..", "a b", "100%", "%2F", "q?x=1#y", "été", "📚", "a\\b", "a;b")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_name_of_any_spelling_can_be_asked_for(tmp_path: Path, name: str) -> None:
+    here = place(tmp_path)
+    here.world(name, a__txt="The lamp went out at midnight.")
+
+    with answering(here.library) as client:
+        found = client.json("GET", f"/v1/worlds/{quote(name, safe='')}")
+        other = client.json("GET", f"/v1/worlds/{quote(name + 'x', safe='')}")
+
+    assert (found.status, found.content["name"]) == (200, name)
+    assert (other.status, other.code) == (404, "world_not_found")
+
+
+def test_a_reader_with_a_slash_in_the_name_is_one_reader(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.world("w", a__txt="The lamp went out. Nobody saw it.")
+    world.reader("a/b").set("a.txt", sid=0)
+
+    with answering(here.library) as client:
+        own = client.json("GET", "/v1/worlds/w/readers/a%2Fb/books")
+        apart = client.json("GET", "/v1/worlds/w/readers/a/b/books")
+
+    assert [book["sid"] for book in own.content["books"]] == [0]
+    assert (apart.status, apart.code) == (404, "route_not_found")
+
+
+def test_an_address_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    here = place(tmp_path)
+
+    with answering(here.library) as client:
+        told = client.json("GET", "/v1/worlds/%FF")
+
+    assert (told.status, told.code) == (400, "invalid_settings")

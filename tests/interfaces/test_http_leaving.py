@@ -1,0 +1,138 @@
+"""Clients that leave before a model has said its first word: nobody waits for it any more."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interfaces.http_client import Client, answering, until
+from tests.support.answer_worlds import QUESTION, study
+from tests.support.providers.chat import OpenAiChatServer, openai_chat
+from tests.unit.test_watch_metrics import number, samples
+from truespan.cancel import CancelToken, use_cancel_token
+from truespan.engine.library import Library
+from truespan.errors import Interrupted
+from truespan.http.app import ServerOptions
+from truespan.http.endpoint import Limits
+from truespan.observability.metrics import MetricsWatch
+from truespan.protocols import ChatModels
+from truespan.providers.http import Bounds
+from truespan.types.answer import Message, Role
+
+ANSWER = "/v1/worlds/world/answer"
+PATIENT = Bounds(read_seconds=600.0, total_seconds=600.0)
+"""Longer than any test waits: no silence ends by itself."""
+HASTY = ServerOptions(limits=Limits(seconds=0.2))
+
+
+class Silent:
+    """A library whose model takes a question and says nothing, before its head or after it."""
+
+    def __init__(self, folder: Path, *, head: bool) -> None:
+        self.told, self.over = threading.Event(), threading.Event()
+        self.model = OpenAiChatServer()
+        self.model.fault = self._after_its_head if head else self._before_its_head
+        made = study(folder)
+        made.scores(0.9)
+        self.metrics = MetricsWatch()
+        chat = ChatModels(openai_chat(self.model, bounds=PATIENT), None)
+        self.library = Library(replace(made.library._parts, chat=chat, watch=self.metrics))
+
+    def _before_its_head(self, _: Any) -> Any:
+        self.told.set()
+        assert self.over.wait(600)
+        return self.model.saying([])
+
+    def _after_its_head(self, _: Any) -> Any:
+        return self.model.saying(self._nothing())
+
+    def _nothing(self) -> Iterator[bytes]:
+        yield b": ping\n\n"
+        self.told.set()
+        assert self.over.wait(600)
+
+    def abandoned(self) -> float:
+        found = samples(self.metrics.exposition())
+        return number(found, "abandoned_total", request="answer")
+
+    def close(self) -> None:
+        self.over.set()
+        self.model.stop()
+        self.library.close()
+
+
+@pytest.fixture(params=[False, True], ids=["no head", "a head"])
+def silent(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Silent]:
+    made = Silent(tmp_path, head=request.param)
+    yield made
+    made.close()
+
+
+def asked(client: Client, *, stream: bool) -> bytes:
+    body = json.dumps({"query": QUESTION, "stream": stream}).encode()
+    lines = [
+        f"POST {ANSWER} HTTP/1.1",
+        f"host: 127.0.0.1:{client.port}",
+        "content-type: application/json",
+        f"content-length: {len(body)}",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_whoever_leaves_before_the_first_word_leaves_nobody_waiting_for_it(
+    silent: Silent, stream: bool
+) -> None:
+    with answering(silent.library) as client:
+        connection = client.connect()
+        connection.sendall(asked(client, stream=stream))
+        assert silent.told.wait(30)
+
+        connection.close()
+
+        # The model goes on saying nothing all the while.
+        until(lambda: silent.abandoned() == 1)
+        assert client.json("GET", "/v1/worlds").status == 200
+    assert len(silent.model.questions) == 1
+
+
+def test_whoever_was_told_that_it_took_too_long_leaves_nobody_waiting_either(
+    silent: Silent,
+) -> None:
+    with answering(silent.library, HASTY) as client:
+        told = client.json("POST", ANSWER, {"query": QUESTION})
+        until(lambda: silent.abandoned() == 1)
+
+    assert (told.status, told.code) == (504, "deadline_exceeded")
+    assert len(silent.model.questions) == 1
+
+
+def test_a_model_is_not_asked_for_somebody_who_has_left(silent: Silent) -> None:
+    leaving = CancelToken()
+    leaving.leave()
+
+    with use_cancel_token(leaving), pytest.raises(Interrupted):
+        next(openai_chat(silent.model).stream([Message(Role.USER, "Who is there?")]))
+
+    assert silent.model.questions == []
+
+
+def test_who_has_got_an_answer_and_leaves_ends_nothing_that_is_over() -> None:
+    model, leaving = OpenAiChatServer(), CancelToken()
+    try:
+        with use_cancel_token(leaving):
+            said = "".join(openai_chat(model).stream([Message(Role.USER, "Who is there?")]))
+        leaving.leave()
+        with use_cancel_token(CancelToken()):
+            again = "".join(openai_chat(model).stream([Message(Role.USER, "Who is there?")]))
+    finally:
+        model.stop()
+
+    assert said == again != ""
+    assert leaving._told == []

@@ -1,0 +1,308 @@
+"""How much, how long and how often: limits of the HTTP door, and clients that leave."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.http_client import Client, Told, answering, read_reply, until
+from tests.interfaces.tenants import BOUNDARY, form
+from tests.support.answer_worlds import QUESTION, study
+from tests.support.providers.chat import OpenAiChatServer, openai_chat
+from tests.support.worlds import Place, place
+from truespan.engine.library import Library
+from truespan.http.app import THREADS, ServerOptions
+from truespan.http.auth import AuthPolicy
+from truespan.http.endpoint import Limits
+from truespan.protocols import ChatModels
+
+SEARCH, DOCUMENTS = "/v1/worlds/w/search", "/v1/worlds/w/documents"
+FORM = f"multipart/form-data; boundary={BOUNDARY}"
+SMALL = ServerOptions(limits=Limits(body=1000, upload=5000))
+HASTY = ServerOptions(limits=Limits(seconds=0.2, body_seconds=0.2, upload_seconds=0.2))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    made = place(tmp_path / "library")
+    made.world("w", a__txt="The lamp went out at midnight.")
+    yield made
+    made.library.close()
+
+
+def head(client: Client, target: str, kind: str, *more: str) -> bytes:
+    lines = [f"POST {target} HTTP/1.1", f"host: 127.0.0.1:{client.port}", f"content-type: {kind}"]
+    return "\r\n".join([*lines, *more, "", ""]).encode()
+
+
+def chunked(client: Client, target: str, kind: str, body: bytes, *, end: bool = True) -> Told:
+    """Send a body whose length is not announced, in pieces."""
+    with client.connect() as connection:
+        connection.sendall(head(client, target, kind, "transfer-encoding: chunked"))
+        try:
+            for start in range(0, len(body), 400):
+                piece = body[start : start + 400]
+                connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+            connection.sendall(b"0\r\n\r\n" if end else b"")
+        except ConnectionError:
+            # The server need not listen to the end of what it has refused.
+            pass
+        return read_reply(connection)[0]
+
+
+@pytest.mark.parametrize("length", [1001, 10**9, 10**30])
+def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(
+    here: Place, length: int
+) -> None:
+    with answering(here.library, SMALL) as client, client.connect() as connection:
+        announced = f"content-length: {length}"
+        connection.sendall(head(client, SEARCH, "application/json", announced))
+        told, _ = read_reply(connection)
+
+    assert told.status in (400, 413)
+    if length < 10**20:
+        assert (told.status, told.code) == (413, "request_too_large")
+
+
+def test_a_body_that_becomes_too_long_is_refused_and_one_that_just_fits_is_not(
+    here: Place,
+) -> None:
+    body = json.dumps({"query": "the lamp"}).encode()
+    with answering(here.library, SMALL) as client:
+        fits = chunked(client, SEARCH, "application/json", body.ljust(1000))
+        over = chunked(client, SEARCH, "application/json", body.ljust(1001))
+        endless = chunked(client, SEARCH, "application/json", b" " * 10_000, end=False)
+        after = client.json("POST", SEARCH, {"query": "the lamp"})
+
+    assert fits.status == after.status == 200
+    assert (over.status, over.code) == (413, "request_too_large")
+    assert (endless.status, endless.code) == (413, "request_too_large")
+
+
+def test_an_upload_over_the_limit_is_refused_and_leaves_nothing(here: Place) -> None:
+    with answering(here.library, SMALL) as client:
+        announced = client.send(
+            "POST", DOCUMENTS, headers=[("content-type", FORM)], body=form({}, text=b"a" * 6000)
+        )
+        unannounced = chunked(client, DOCUMENTS, FORM, form({}, text=b"a" * 6000))
+        fits = chunked(client, DOCUMENTS, FORM, form({}, text=b"A note. " * 100))
+
+    for told in (announced, unannounced):
+        assert (told.status, told.code) == (413, "request_too_large")
+    assert fits.status == 202
+    assert len(here.library.world("w").jobs.list()) == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "begun"),
+    [
+        (SEARCH, "application/json", b'{"query":'),
+        (DOCUMENTS, FORM, form({}, text=b"a" * 2000)[:-50]),
+    ],
+)
+def test_a_body_that_takes_too_long_is_given_up(
+    here: Place, target: str, kind: str, begun: bytes
+) -> None:
+    with answering(here.library, HASTY) as client, client.connect() as connection:
+        connection.sendall(head(client, target, kind, f"content-length: {len(begun) + 50}"))
+        connection.sendall(begun)
+        told, _ = read_reply(connection)
+        after = client.json("GET", "/v1/worlds")
+
+    assert (told.status, told.code, told.content["retryable"]) == (504, "deadline_exceeded", True)
+    assert after.status == 200
+    assert len(here.library.world("w").jobs.list()) == 1
+
+
+def test_work_that_takes_too_long_is_answered_for_and_ends_by_itself(here: Place) -> None:
+    go_on, ended = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        assert go_on.wait(30)
+        ended.set()
+
+    with answering(here.library, HASTY) as client:
+        here.embedder.before = wait
+        told = client.json("POST", SEARCH, {"query": "never asked before"})
+        meanwhile = client.json("GET", "/v1/worlds")
+        go_on.set()
+        assert ended.wait(30)
+        here.embedder.before = None
+        again = client.json("POST", SEARCH, {"query": "never asked before"})
+
+    assert (told.status, told.code) == (504, "deadline_exceeded")
+    assert meanwhile.status == again.status == 200
+
+
+def test_a_query_string_is_not_read_without_end(here: Place) -> None:
+    with answering(here.library) as client:
+        told = client.send("GET", f"/v1/worlds/w/usage?limit={'1' * 9000}")
+
+    assert told.code == "request_too_large"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        form({}).replace(b'name="file"', b'name="other"'),
+        form({"kind": "book", "nonsense": "x"}),
+        b"".join([form({"tags": str(n)})[: -len(BOUNDARY) - 6] for n in range(150)]),
+        form({f"f{n}": "x" for n in range(300)}),
+        form({"title": "x" * 5000}),
+        form({}).removesuffix(f"--{BOUNDARY}--\r\n".encode()) + form({}, name="b.txt")[:-30],
+        form({})[:-4],
+        form({"title": "a"}).removesuffix(f"--{BOUNDARY}--\r\n".encode()) + form({"title": "b"}),
+    ],
+    ids=[
+        "no file",
+        "unknown field",
+        "many files",
+        "many fields",
+        "long field",
+        "cut short",
+        "end cut off",
+        "twice",
+    ],
+)
+def test_a_form_that_is_out_of_order_is_refused_and_leaves_nothing(
+    here: Place, body: bytes
+) -> None:
+    with answering(here.library) as client:
+        told = client.send("POST", DOCUMENTS, headers=[("content-type", FORM)], body=body)
+
+    assert (told.status, told.code) == (400, "invalid_settings"), told.body
+    assert len(here.library.world("w").jobs.list()) == 1
+
+
+def test_each_token_has_a_measure_of_its_own(here: Place) -> None:
+    keys = [here.library.tokens.create(name, worlds=["w"])[1].reveal() for name in ("a", "b")]
+    with answering(here.library, ServerOptions(keeping=AuthPolicy(per_minute=3))) as client:
+        first = [client.json("GET", "/v1/worlds", token=keys[0]) for _ in range(5)]
+        other = client.json("GET", "/v1/worlds", token=keys[1])
+        owner = [client.json("GET", "/v1/worlds") for _ in range(5)]
+        search = client.json("POST", SEARCH, {"query": "the lamp"}, token=keys[0])
+
+    assert [told.status for told in first] == [200, 200, 200, 429, 429]
+    assert (first[3].code, first[3].content["retryable"]) == ("too_many_requests", True)
+    assert 1 <= int(str(first[3].header("retry-after"))) <= 20
+    assert {other.status, *(told.status for told in owner)} == {200}
+    assert search.status == 429
+
+
+# Clients that leave
+
+
+class Speaking:
+    """A library whose model goes on speaking until somebody hangs up."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model = OpenAiChatServer()
+        self.model.fault = lambda _: self.model.saying(self._words())
+        made = study(folder)
+        made.scores(0.9)
+        parts = replace(made.library._parts, chat=ChatModels(openai_chat(self.model), None))
+        self.library = Library(parts)
+        self.silent = threading.Event()
+
+    def _words(self) -> Iterator[bytes]:
+        for number in range(1_000_000):
+            yield self.model.piece(f"word {number} ")
+            # Not so fast that whoever leaves would be drowned in words first.
+            self.silent.wait(0.002)
+
+    def close(self) -> None:
+        self.silent.set()
+        self.model.stop()
+        self.library.close()
+
+
+@pytest.fixture
+def speaking(tmp_path: Path) -> Iterator[Speaking]:
+    made = Speaking(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_whoever_leaves_ends_the_request_to_the_model(speaking: Speaking, stream: bool) -> None:
+    with answering(speaking.library) as client:
+        body = json.dumps({"query": QUESTION, "stream": stream}).encode()
+        connection = client.connect()
+        connection.sendall(
+            head(
+                client,
+                "/v1/worlds/world/answer",
+                "application/json",
+                f"content-length: {len(body)}",
+            )
+            + body
+        )
+        if stream:
+            assert b"event: started" in received(connection, b"event: piece")
+        else:
+            until(lambda: bool(speaking.model.asked))
+        connection.close()
+        ended = speaking.model.ended.wait(30)
+        after = client.json("GET", "/v1/worlds")
+
+    assert ended
+    assert after.status == 200
+
+
+def received(connection: socket.socket, until: bytes) -> bytes:
+    found = b""
+    while until not in found:
+        piece = connection.recv(65536)
+        assert piece, found
+        found += piece
+    return found
+
+
+def test_a_stream_ends_when_the_server_does(speaking: Speaking) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with answering(speaking.library) as client:
+            caller = Client(client.port)
+            body = {"query": QUESTION, "stream": True}
+            streamed = pool.submit(caller.json, "POST", "/v1/worlds/world/answer", body)
+            until(lambda: bool(speaking.model.asked))
+        told = streamed.result(30)
+        caller.close()
+
+    assert told.status == 200
+    assert b"event: started" in told.body
+    assert b"event: finished" not in told.body
+    assert speaking.model.ended.wait(30)
+
+
+def test_answers_that_wait_for_a_model_hold_up_nothing_else(speaking: Speaking) -> None:
+    body = json.dumps({"query": QUESTION, "stream": False}).encode()
+    with answering(speaking.library) as client:
+        asked = head(
+            client, "/v1/worlds/world/answer", "application/json", f"content-length: {len(body)}"
+        )
+        waiting = [client.connect() for _ in range(THREADS + 4)]
+        for connection in waiting:
+            connection.sendall(asked + body)
+        until(lambda: len(speaking.model.asked) > THREADS)
+        others = [client.json("GET", path).status for path in ("/health", "/", "/v1/worlds")]
+        for connection in waiting:
+            connection.close()
+
+    assert others == [200, 200, 200]
+
+
+def test_an_answer_that_takes_too_long_ends_the_request_to_the_model(speaking: Speaking) -> None:
+    with answering(speaking.library, HASTY) as client:
+        told = client.json("POST", "/v1/worlds/world/answer", {"query": QUESTION})
+        # Left alone it would speak for longer than this before its answer is too long.
+        ended = speaking.model.ended.wait(10)
+
+    assert (told.status, told.code) == (504, "deadline_exceeded")
+    assert ended

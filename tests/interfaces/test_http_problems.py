@@ -1,0 +1,250 @@
+"""Every error at the HTTP door: its code, its status, whether to retry, and no more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from tests.interfaces.http_client import Client, answering
+from tests.promises import proves
+from tests.support.worlds import place
+from tests.unit.test_watch_metrics import number, samples
+from truespan.engine.library import Library
+from truespan.errors import InternalError, MethodNotAllowed, TruespanError
+from truespan.observability.metrics import MetricsWatch
+from truespan.serialize import STATUS, status_of
+from truespan.types.token import ID_BYTES, SECRET_BYTES, TokenSecret
+
+CANARY = "zqinsidecanary"
+
+
+def kinds() -> list[type[TruespanError]]:
+    """Return every class of errors there is."""
+    found: list[type[TruespanError]] = [TruespanError]
+    for kind in found:
+        found += kind.__subclasses__()
+    return [kind for kind in dict.fromkeys(found) if kind.__module__.startswith("truespan.")]
+
+
+@dataclass
+class Failing:
+    """A store whose lists of worlds and tokens fail as it is told to."""
+
+    inner: Any
+    fault: BaseException | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("worlds", "find_token") and self.fault is not None:
+            raise self.fault
+        return getattr(self.inner, name)
+
+
+@dataclass(frozen=True)
+class Door:
+    client: Client
+    store: Failing
+    metrics: MetricsWatch
+
+    def bugs(self) -> float:
+        return number(samples(self.metrics.exposition()), "bugs_total", request="door")
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    here = place(tmp_path_factory.mktemp("problems"))
+    here.world("w", a__txt="The lamp went out at midnight.")
+    parts, metrics = here.library._parts, MetricsWatch()
+    store = Failing(parts.store)
+    library = Library(
+        replace(parts, store=store, watch=metrics, metrics=metrics.exposition)  # type: ignore[arg-type]
+    )
+    with answering(library) as client:
+        yield Door(client, store, metrics)
+    store.fault = None
+    here.library.close()
+
+
+@pytest.fixture(autouse=True)
+def _mended(door: Door) -> Iterator[None]:
+    yield
+    door.store.fault = None
+
+
+@proves("errors.stable-codes")
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_every_error_has_its_code_status_and_flag_over_http(
+    door: Door, kind: type[TruespanError]
+) -> None:
+    fault = kind.__new__(kind)
+    TruespanError.__init__(fault, "In so many words.", advice="Do this.")
+    if isinstance(fault, MethodNotAllowed):
+        fault.allowed = ("GET",)
+    door.store.fault = fault
+
+    told = door.client.json("GET", "/v1/worlds")
+
+    status = status_of(fault).http
+    assert told.status == status
+    assert told.header("content-type") == "application/problem+json"
+    assert told.content == {
+        "type": f"urn:truespan:problem:{kind.code}",
+        "title": told.content["title"],
+        "status": status,
+        "detail": "In so many words.",
+        "advice": "Do this.",
+        "code": kind.code,
+        "retryable": kind.retryable,
+    }
+    assert told.content["title"]
+    assert 400 <= status < 600
+
+
+@proves("errors.stable-codes")
+def test_how_long_to_wait_is_said_in_whole_seconds_where_it_is_known(door: Door) -> None:
+    from truespan.errors import TooManyRequests
+
+    for seconds, said in ((0.2, "1"), (7.0, "7"), (7.1, "8"), (float("inf"), None)):
+        door.store.fault = TooManyRequests(seconds)
+        told = door.client.json("GET", "/v1/worlds")
+        assert (told.status, told.header("retry-after")) == (429, said)
+
+
+TOKEN = TokenSecret.of(bytes(ID_BYTES), bytes(SECRET_BYTES)).reveal()
+"""A token that nobody has made; it has to be looked for all the same."""
+UNFORESEEN = (
+    KeyError(CANARY),
+    ValueError(CANARY),
+    RuntimeError(CANARY, {"text": CANARY}),
+    AssertionError(CANARY),
+    OSError(5, CANARY, f"/home/{CANARY}"),
+    UnicodeDecodeError("utf-8", CANARY.encode(), 0, 1, CANARY),
+    RecursionError(CANARY),
+    TimeoutError(CANARY),
+    MemoryError(CANARY),
+    StopIteration(CANARY),
+    type(CANARY.title(), (Exception,), {})(CANARY),
+)
+
+
+@proves("errors.stable-codes", "errors.no-secrets")
+@pytest.mark.parametrize("fault", UNFORESEEN, ids=lambda fault: type(fault).__name__)
+def test_an_exception_that_nobody_foresaw_is_one_code_counted_and_tells_nothing(
+    door: Door, fault: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = door.bugs()
+    door.store.fault = fault
+
+    told = door.client.json("GET", "/v1/worlds")
+
+    door.store.fault = None
+    assert (told.status, told.code, told.content["retryable"]) == (500, "internal_error", False)
+    assert told.content["detail"] == InternalError("error").message
+    assert CANARY.encode() not in told.everything()
+    assert type(fault).__name__.encode() not in told.everything()
+    assert door.bugs() == before + 1
+    said = capsys.readouterr()
+    assert CANARY not in (said.out + said.err)
+    assert said.err.count("\n") == 1
+
+
+@proves("errors.stable-codes", "errors.no-secrets")
+@pytest.mark.parametrize("fault", UNFORESEEN, ids=lambda fault: type(fault).__name__)
+def test_an_exception_while_admitting_to_mcp_is_told_and_counted_as_anywhere_else(
+    door: Door, fault: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = door.bugs()
+    door.store.fault = fault
+
+    told = door.client.json("POST", "/mcp", {}, token=TOKEN)
+
+    door.store.fault = None
+    assert (told.status, told.code, told.content["retryable"]) == (500, "internal_error", False)
+    assert told.header("content-type") == "application/problem+json"
+    assert CANARY.encode() not in told.everything()
+    assert door.bugs() == before + 1
+    said = capsys.readouterr()
+    assert CANARY not in (said.out + said.err)
+    assert said.err.count("\n") == 1
+
+
+@proves("errors.stable-codes")
+def test_an_error_of_ours_is_no_bug_and_is_not_counted_as_one(door: Door) -> None:
+    before = door.bugs()
+    for kind in STATUS:
+        fault = kind.__new__(kind)
+        TruespanError.__init__(fault, "In so many words.", advice="")
+        if isinstance(fault, MethodNotAllowed):
+            fault.allowed = ("GET",)
+        door.store.fault = fault
+        door.client.json("GET", "/v1/worlds")
+
+    assert door.bugs() == before
+
+
+@proves("errors.stable-codes")
+@pytest.mark.parametrize(
+    ("method", "target", "headers", "body", "status", "code"),
+    [
+        ("GET", "/nowhere", [], None, 404, "route_not_found"),
+        ("GET", "/v1/worlds/", [], None, 404, "route_not_found"),
+        ("GET", "/v1//worlds", [], None, 404, "route_not_found"),
+        ("PATCH", "/v1/worlds", [], None, 405, "method_not_allowed"),
+        ("OPTIONS", "/v1/worlds", [], None, 405, "method_not_allowed"),
+        ("DELETE", "/v1/worlds", [], None, 405, "method_not_allowed"),
+        ("POST", "/v1/worlds", [], b'{"name":"x"}', 415, "media_type_unsupported"),
+        ("POST", "/v1/worlds", [("content-type", "text/plain")], b"{}", 415,
+         "media_type_unsupported"),
+        ("POST", "/v1/worlds", [("content-type", "application/json")], b"", 400,
+         "invalid_settings"),
+        ("POST", "/v1/worlds", [("content-type", "application/json")], b"{", 400,
+         "invalid_settings"),
+        ("POST", "/v1/worlds", [("content-type", "application/json")], b"[" * 60_000, 400,
+         "invalid_settings"),
+        ("POST", "/v1/worlds", [("content-type", "application/json")], b'{"name":"\xff"}', 400,
+         "invalid_settings"),
+        ("POST", "/v1/worlds", [("content-type", "application/json")], b'{"name":"a","name":1}',
+         400, "invalid_settings"),
+        ("GET", "/v1/worlds?x=1", [], None, 400, "invalid_settings"),
+        ("GET", "/v1/worlds/w/usage?limit=1&limit=2", [], None, 400, "invalid_settings"),
+        ("GET", "/v1/worlds/w/usage?limit=%ff", [], None, 400, "invalid_settings"),
+        ("GET", "/v1/worlds/w/usage?limit=1.5", [], None, 400, "invalid_settings"),
+        ("GET", "/v1/worlds/w/usage?limit=true", [], None, 400, "invalid_settings"),
+        ("POST", "/v1/worlds/w/documents", [], b"", 415, "media_type_unsupported"),
+        ("POST", "/v1/worlds/w/documents", [("content-type", "multipart/form-data")], b"", 400,
+         "invalid_settings"),
+        ("POST", "/v1/worlds/w/documents",
+         [("content-type", "multipart/form-data; boundary=b")], b"--b\r\n\r\n", 400,
+         "invalid_settings"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_request_is_said_in_the_same_shape(
+    door: Door,
+    method: str,
+    target: str,
+    headers: list[tuple[str, str]],
+    body: bytes | None,
+    status: int,
+    code: str,
+) -> None:
+    told = door.client.send(method, target, headers=headers, body=body)
+
+    assert (told.status, told.code) == (status, code), told.body
+    if status == 405:
+        assert "GET" in str(told.header("allow"))
+
+
+def test_asking_for_the_headers_alone_gives_those_of_the_whole(door: Door) -> None:
+    for address in ("/v1/worlds", "/v1/worlds/w/documents", "/health", "/", "/nowhere"):
+        whole = door.client.send("GET", address)
+        head = door.client.send("HEAD", address)
+        assert (head.status, head.body) == (whole.status, b"")
+        assert head.shown[1] == whole.shown[1]
+
+
+def test_a_file_of_the_page_is_given_by_its_name_and_nothing_beside_it(door: Door) -> None:
+    for name in ("app.py", "..%2fapp.py", "%2e%2e/wire.py", "../wire.py", "index.html%00", "",
+                 "__init__.py", "index.html/", "%2fetc%2fpasswd"):  # fmt: skip
+        assert door.client.send("GET", f"/page/{name}").status == 404

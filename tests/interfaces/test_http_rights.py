@@ -1,0 +1,192 @@
+"""Rights that end or lack something: what is refused has done nothing, and ends at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.http_client import Client, answering, until
+from tests.interfaces.tenants import BOUNDARY, form, timeless
+from tests.support.worlds import Place, place
+from truespan.errors import InvalidConfiguration
+from truespan.http.app import ServerOptions
+from truespan.http.auth import AuthPolicy
+from truespan.http.server import _check_names
+from truespan.settings.catalogue import Settings
+
+TEXT = "The lamp went out at midnight. Nobody saw it. The clock struck one."
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    made = place(tmp_path / "library")
+    made.world("w", a__txt=TEXT)
+    yield made
+    made.library.close()
+
+
+@pytest.fixture
+def client(here: Place) -> Iterator[Client]:
+    with answering(here.library) as asking:
+        yield asking
+
+
+def token(here: Place, *verbs: str) -> str:
+    return here.library.tokens.create("t", worlds="w", verbs=verbs)[1].reveal()
+
+
+def test_whoever_may_write_and_read_sets_positions_without_being_the_reader(
+    here: Place, client: Client
+) -> None:
+    told = client.json(
+        "PUT",
+        "/v1/worlds/w/readers/ada/position",
+        {"book": "a.txt", "sid": 1},
+        token=token(here, "write", "read"),
+    )
+
+    assert (told.status, told.content["sid"]) == (200, 1)
+    assert here.library.world("w").reader("ada").where().sid == 1
+
+
+@pytest.mark.parametrize("verbs", [("write",), ("read",), ("follow",), ("read", "follow")])
+def test_a_position_that_is_refused_has_not_moved(
+    here: Place, client: Client, verbs: tuple[str, ...]
+) -> None:
+    reader = here.library.world("w").reader("ada")
+    reader.set("a.txt", sid=0)
+
+    told = client.json(
+        "PUT",
+        "/v1/worlds/w/readers/ada/position",
+        {"book": "a.txt", "sid": 2},
+        token=token(here, *verbs),
+    )
+
+    assert told.status in (403, 404)
+    assert reader.where().sid == 0
+
+
+def test_whoever_may_only_write_can_follow_what_they_brought(here: Place, client: Client) -> None:
+    writer = token(here, "write")
+    sent = client.send(
+        "POST",
+        "/v1/worlds/w/documents",
+        token=writer,
+        headers=[("content-type", f"multipart/form-data; boundary={BOUNDARY}")],
+        body=form({}),
+    )
+    place_of_job = sent.header("location") or ""
+    assert sent.status == 202
+    until(lambda: client.json("GET", place_of_job, token=writer).content["job"]["state"] == "done")
+    assert client.json("GET", "/v1/worlds/w/documents", token=writer).status == 403
+
+
+def test_a_token_that_is_revoked_loses_the_stream_of_a_job(here: Place, client: Client) -> None:
+    store, scope = here.library._parts.store, here.library.world("w")._writing_scope()
+    job = store.begin_job(scope, "ingest", "{}", here.library._parts.processes.own())
+    record, secret = here.library.tokens.create("t", worlds="w")
+    with client.connect() as link:
+        link.sendall(
+            f"GET /v1/worlds/w/jobs/{job.id}/events HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+            f"authorization: Bearer {secret.reveal()}\r\n\r\n".encode()
+        )
+        heard = bytearray()
+        until(lambda: b"event: job" in (heard.extend(link.recv(65536)) or heard))
+        here.library.tokens.revoke(record.id)
+        while piece := link.recv(65536):
+            heard.extend(piece)
+            if piece.endswith(b"0\r\n\r\n"):
+                break
+
+    assert b"event: problem" in heard
+    assert b'"code":"unauthorized"' in heard
+
+
+@pytest.mark.parametrize("call", ["retrieve", "answer", "position", "sentences"])
+@pytest.mark.parametrize("name", ["b.txt", "2", "b-*"])
+def test_a_reader_cannot_tell_a_book_without_position_from_none(
+    here: Place, client: Client, call: str, name: str
+) -> None:
+    world = here.library.world("w")
+    world.reader("ada").set("a.txt", sid=0)
+    bound = here.library.tokens.create("t", worlds="w", readers="ada")[1].reveal()
+
+    def asked() -> tuple[int, bytes]:
+        base = f"/v1/worlds/w/readers/ada/{call}"
+        if call in ("retrieve", "answer"):
+            body = {"query": "lamp", "book": name}
+            told = client.json("POST", base, body, token=bound)
+        else:
+            told = client.json("GET", f"{base}?book={name}", token=bound)
+        return told.status, timeless(told.body)
+
+    absent = asked()
+    world.ingest(here.write("b.txt", "Another book altogether."))
+
+    assert asked() == absent
+
+
+def test_a_usual_world_that_is_foreign_is_not_told(here: Place) -> None:
+    here.library.create_world("drafts")
+    own = here.library.tokens.create("t", worlds="drafts")[1].reveal()
+    both = here.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
+    usual = ServerOptions(world=here.library.world("w").id)
+
+    with answering(here.library, usual) as asking:
+        of_own = asking.json("POST", "/chat", {"query": "lamp"}, token=own)
+        of_usual = asking.json("POST", "/chat", {"query": "lamp"}, token=both)
+    with answering(here.library) as asking:
+        unsaid = asking.json("POST", "/chat", {"query": "lamp"}, token=both)
+
+    assert of_own.content["decision_explain"]["retrieval_target"] == "drafts"
+    assert of_usual.content["decision_explain"]["retrieval_target"] == "w@1"
+    assert (unsaid.status, unsaid.code) == (400, "invalid_settings")
+
+
+def test_where_tokens_are_needed_nothing_is_said_of_a_body_before_one_came(here: Place) -> None:
+    with answering(here.library, ServerOptions(keeping=AuthPolicy(needs_token=True))) as asking:
+        told = [
+            asking.json("POST", "/v1/worlds/w/search", {"wrong": 1}, token=token)
+            for token in (None, "ts_wrong", "")
+        ]
+
+    assert [(one.status, one.code) for one in told] == [(401, "unauthorized")] * 3
+    assert all("Bearer" in one.content["advice"] for one in told)
+
+
+def test_a_body_where_none_is_taken_is_refused(here: Place, client: Client) -> None:
+    job = here.library.world("w").jobs.list()[0].id
+
+    told = client.json("POST", f"/v1/worlds/w/jobs/{job}/cancel", {"x": 1})
+
+    assert (told.status, told.code) == (400, "invalid_settings")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("http_hosts", "https://lib.example.org"),
+        ("http_hosts", "lib.example.org:8443"),
+        ("http_hosts", "*.example.org"),
+        ("http_origins", "https://reader.example.org/"),
+        ("http_origins", "reader.example.org"),
+        ("http_origins", "*"),
+        ("http_origins", "ftp://reader.example.org"),
+    ],
+)
+def test_names_that_would_never_match_are_refused_at_the_start(
+    here: Place, setting: str, value: str
+) -> None:
+    with pytest.raises(InvalidConfiguration, match=setting):
+        _check_names(replace(Settings(), **{setting: value}))
+
+
+def test_names_that_can_match_are_taken() -> None:
+    hosts = "lib.example.org, 10.0.0.7, [::1], localhost"
+    origins = "https://reader.example.org, http://localhost:5173, http://10.0.0.7:80"
+
+    _check_names(Settings(http_hosts=hosts, http_origins=origins))

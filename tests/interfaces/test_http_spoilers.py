@@ -1,0 +1,222 @@
+"""What lies ahead of a reader, and what lies in other worlds, at the HTTP door and at MCP."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interfaces.http_client import Told, answering
+from tests.interfaces.mcp_asking import Message, addresses, messages, result_of
+from tests.interfaces.tenants import Names, Request, request, without_time
+from tests.interfaces.test_tenants import CHANGING
+from tests.promises import proves
+from tests.support.sample_books import canaries, canary, plain_book
+from tests.support.worlds import Place, place
+from truespan.engine.world import World
+from truespan.http.app import ServerOptions
+from truespan.http.auth import AuthPolicy
+from truespan.http.routes.table import CALLS
+
+LENGTH, READ = 120, 40
+CLOSED = ServerOptions(keeping=AuthPolicy(needs_token=True), sessions=False)
+QUERIES = ("who was seen by the harbour?", canary(LENGTH - 3))
+
+
+class Shelf:
+    """A world with one book that is half read, and the key of its reader."""
+
+    def __init__(self, folder: Path) -> None:
+        self.here: Place = place(folder)
+        self.world: World = self.here.library.create_world("world")
+        self.write(plain_book(LENGTH))
+        self.world.reader("ann").set("book.md", sid=READ)
+        tokens = self.here.library.tokens
+        self.key = tokens.create("ann's", worlds=["world"], readers=["ann"])[1].reveal()
+        self.reading = tokens.create("all", worlds=["world"])[1].reveal()
+
+    def write(self, text: str) -> None:
+        self.world.ingest(self.here.write("book.md", text), kind="book")
+
+    def names(self) -> Iterator[Names]:
+        """Give the names of things that have been read and of things that have not."""
+        document, job = self.world.document("1"), self.world.jobs.list()[0].id
+        chunks = [row[0] for row in self.here.sql("SELECT chunk_id FROM states ORDER BY reach")]
+        for chunk, named in ((chunks[0], "book.md"), (chunks[-1], document.doc_id)):
+            yield Names("world", named, chunk, f"{document.doc_id}/img_001.png", job,
+                        "record", "ann", "1", named, "domain")  # fmt: skip
+
+    def requests(self) -> list[Request | Message]:
+        """Return every request that a reader's key can send, and all that it may not."""
+        asked: list[Request | Message] = []
+        for names in self.names():
+            for call in CALLS:
+                if call.name in ("createWorld", "deleteWorld") or call.form:
+                    continue
+                asked += [with_query(request(call, names), query) for query in QUERIES]
+        asked += messages(addresses("world", "ann")[::2], QUERIES[0], "book.md", "1")
+        asked += messages(addresses("world", "ann")[:1], QUERIES[1], "book.md", "1")
+        unique = {(str(one), *(repr(part) for part in parts(one))): one for one in asked}
+        return list(unique.values())
+
+
+def parts(one: Request | Message) -> tuple[Any, ...]:
+    return (one.target, one.body) if isinstance(one, Request) else (one.path, one.params)
+
+
+def with_query(one: Request, query: str) -> Request:
+    body = one.body and one.body.replace(b"Who wound the great clock?", query.encode())
+    return Request(one.call, one.target, one.headers, body)
+
+
+def asked_for(one: Request | Message) -> set[str]:
+    return canaries(" ".join(map(str, parts(one))))
+
+
+def shown(told: Told) -> tuple[object, ...]:
+    kept = [pair for pair in told.headers if pair[0] not in ("date", "content-length")]
+    content = told.header("content-type") or ""
+    body = without_time(result_of(told)) if "json" in content or "event" in content else told.body
+    return told.status, kept, body
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    made = Shelf(tmp_path)
+    yield made
+    made.here.library.close()
+
+
+@proves("reading.never-past-position", "reading.every-surface")
+@pytest.mark.parametrize("sid", [-1, 0, 24, 25, READ, LENGTH - 2])
+def test_no_byte_of_any_reply_to_a_reader_s_key_is_from_past_the_position(
+    shelf: Shelf, sid: int
+) -> None:
+    shelf.world.reader("ann").set("book.md", sid=sid)
+    unread = {canary(number) for number in range(sid + 1, LENGTH)}
+    heard: set[str] = set()
+    with answering(shelf.here.library, CLOSED) as client:
+        for one in shelf.requests():
+            told = one.sent(client, shelf.key)
+            found = canaries(told.everything().decode("latin-1"))
+            assert not (found & unread) - asked_for(one), (str(one), parts(one))
+            assert told.status < 500
+            heard |= found
+
+    assert len(heard - unread) >= min(sid + 1, 20)
+
+
+@proves("reading.non-interference", "reading.every-surface")
+def test_no_other_end_of_the_book_changes_a_byte_of_any_reply_to_its_reader(shelf: Shelf) -> None:
+    # What names unread things is asked for under the names that the first book gave them.
+    asked = shelf.requests()
+    whole = plain_book(LENGTH)
+    kept = whole[: whole.index(canary(READ + 1))].rsplit("The ", 1)[0]
+    ends = ("", f"{kept} And so it ended.\n", f"{kept} {plain_book(90)}", f"{kept} # New\n\nEnd.")
+    with answering(shelf.here.library, CLOSED) as client:
+
+        def replies() -> list[tuple[object, ...]]:
+            return [shown(one.sent(client, shelf.key)) for one in asked]
+
+        before = replies()
+        for end in ends[1:]:
+            shelf.write(end)
+            assert shelf.world.reader("ann").where().sid == READ
+            for one, first, now in zip(asked, before, replies(), strict=True):
+                assert now == first, (str(one), parts(one))
+
+    assert sum(reply[0] == 200 for reply in before) > 20
+
+
+@proves("search.non-interference", "reading.non-interference")
+def test_no_other_world_changes_a_byte_of_any_reply(shelf: Shelf) -> None:
+    asked = shelf.requests()
+    library = shelf.here.library
+    stays = {"me", "listUsage", "listJobs", "showJob", "followJob"}
+    quiet = [
+        one for one in asked
+        if not isinstance(one, Request)
+        or not (one.call.writes or one.call.name in stays | CHANGING)
+    ]  # fmt: skip
+    with answering(library, CLOSED) as client:
+
+        def replies() -> list[tuple[object, ...]]:
+            keys = (shelf.key, shelf.reading)
+            return [shown(one.sent(client, key)) for key in keys for one in quiet]
+
+        before = replies()
+        other = library.create_world("another")
+        path = shelf.here.write("another/book.md", plain_book(LENGTH))
+        other.ingest(path, kind="book")
+        other.reader("ann").set("book.md", sid=3)
+        other.generations.promote(1, domain="another")
+        added = replies()
+        shelf.here.write("another/book.md", plain_book(30))
+        other.ingest(path, kind="book")
+        changed = replies()
+        library.delete_world("another")
+        deleted = replies()
+
+    assert before == added == changed == deleted
+    assert sum(reply[0] == 200 for reply in before) > 30
+
+
+@proves("errors.no-secrets")
+def test_no_log_at_any_level_has_a_query_a_token_or_a_word_of_a_document(
+    shelf: Shelf, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for name in ("truespan", "truespan.http", "uvicorn", "mcp", "asyncio"):
+        logging.getLogger(name).setLevel(logging.DEBUG)
+    secret = "zqquerycanary of the harbour"
+    with answering(shelf.here.library, CLOSED) as client:
+        for one in shelf.requests():
+            for key in (shelf.key, shelf.reading, "ts_zqtokencanary"):
+                one.sent(client, key)
+        told = client.json(
+            "POST", "/v1/worlds/world/search", {"query": secret, "zqmember": 1}, token=shelf.reading
+        )
+        client.json("POST", "/v1/worlds/world/search", {"query": secret}, token=shelf.reading)
+        client.send("GET", "/v1/worlds/zqworldcanary", token=shelf.reading)
+        client.send("GET", "/zqaddresscanary?x=zqaddresscanary", hosts=["zqhostcanary"])
+        client.send("BAD zq\x01canary", "/")
+    said = capsys.readouterr()
+    logged = "\n".join([caplog.text, said.out, said.err])
+
+    assert told.code == "invalid_settings"
+    assert "truespan.http" in caplog.text
+    for word in (secret, "zqquerycanary", "zqmember", "zqtokencanary", "zqworldcanary",
+                 "zqaddresscanary", "zqhostcanary", shelf.key, shelf.key[20:], shelf.reading[20:],
+                 *(canary(number) for number in range(LENGTH)), "book.md", "harbour"):  # fmt: skip
+        assert word not in logged, word
+
+
+@proves("errors.no-secrets")
+def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
+    world = "/v1/worlds/world"
+    long = "zqlongcanary " * 100
+    wrong: list[tuple[str, Any]] = [
+        (f"{world}/search", {"query": "zqlongcanary", "top_k": "zqlongcanary"}),
+        (f"{world}/search", {"query": long * 5}),
+        (f"{world}/retrieve", {"query": long}),
+        (f"{world}/retrieve", {"selected_text": long * 9}),
+        (f"{world}/retrieve", {"query": "zqlongcanary", "selected_text": ["zqlongcanary"]}),
+        (f"{world}/answer", {"query": {"zqlongcanary": 1}}),
+        (f"{world}/readers/ann/retrieve", {"query": long}),
+    ]
+    with answering(shelf.here.library, CLOSED) as client:
+        for path, content in wrong:
+            told = client.json("POST", path, content, token=shelf.reading)
+            assert told.status in (400, 403), (path, told.status)
+            assert b"zqlongcanary" not in told.everything(), (path, told.body)
+
+
+def test_whoever_may_read_on_is_told_what_lies_ahead(shelf: Shelf) -> None:
+    with answering(shelf.here.library, CLOSED) as client:
+        told = client.json(
+            "GET", "/v1/worlds/world/documents/1/sentences?first=100", token=shelf.reading
+        )
+    assert canary(LENGTH - 3) in canaries(told.body.decode())

@@ -1,0 +1,300 @@
+"""Writes that are safe to repeat: by key, caller and content, across failures, kills and days."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.tenants import BOUNDARY, form
+from tests.promises import proves
+from tests.support.leftover_search import contents
+from tests.support.sample_books import plain_book
+from tests.support.worlds import Place, place
+from truespan.engine.library import Library
+from truespan.errors import StoreBusy
+from truespan.types.scope import UNLIMITED, Verb
+from truespan.types.token import KEPT_SECONDS
+
+DAY = 24 * 3600.0
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    made = place(tmp_path / "library")
+    made.world("w", book__md=plain_book(30))
+    yield made
+    made.library.close()
+
+
+@pytest.fixture
+def client(here: Place) -> Iterator[Client]:
+    with answering(here.library) as running:
+        yield running
+
+
+def keyed(client: Client, key: str, name: str = "new", token: str | None = None) -> Told:
+    headers = [("idempotency-key", key)]
+    return client.json("POST", "/v1/worlds", {"name": name}, headers=headers, token=token)
+
+
+def worlds(here: Place) -> list[str]:
+    return [world.name for world in here.library.worlds()]
+
+
+@proves("http.idempotency-key")
+def test_the_same_request_under_the_same_key_is_done_once_and_answered_alike(
+    here: Place, client: Client
+) -> None:
+    first = keyed(client, "k")
+    again = [keyed(client, "k") for _ in range(3)]
+
+    assert first.status == 201
+    assert all(told.shown == first.shown for told in again)
+    assert worlds(here) == ["new", "w"]
+    assert client.json("POST", "/v1/worlds", {"name": "new"}).code == "world_exists"
+
+
+@proves("http.idempotency-key")
+def test_the_first_answer_is_given_again_even_when_the_world_has_moved_on(
+    here: Place, client: Client
+) -> None:
+    def put(sid: int, key: str) -> Told:
+        return client.json(
+            "PUT",
+            "/v1/worlds/w/readers/ann/position",
+            {"book": "book.md", "sid": sid},
+            headers=[("idempotency-key", key)],
+        )
+
+    first = put(3, "three")
+    put(9, "nine")
+
+    assert put(3, "three").shown == first.shown
+    assert here.library.world("w").reader("ann").where().sid == 9
+
+
+@proves("http.idempotency-key")
+@pytest.mark.parametrize(
+    ("method", "path", "content"),
+    [
+        ("POST", "/v1/worlds", {"name": "other"}),
+        ("PUT", "/v1/worlds/w/readers/ann/position", {"book": "book.md", "sid": 1}),
+        ("POST", "/v1/worlds/w/generations/rollback", {}),
+        ("DELETE", "/v1/worlds/w?erase=false", None),
+    ],
+)
+def test_the_same_key_with_anything_else_is_refused_and_does_nothing(
+    here: Place, client: Client, method: str, path: str, content: Any
+) -> None:
+    keyed(client, "k")
+
+    told = client.json(method, path, content, headers=[("idempotency-key", "k")])
+
+    assert (told.status, told.code, told.content["retryable"]) == (
+        422,
+        "idempotency_key_reused",
+        False,
+    )
+    assert worlds(here) == ["new", "w"]
+    assert here.library.world("w").reader("ann").books() == []
+
+
+@proves("http.idempotency-key")
+def test_callers_who_chose_the_same_word_have_two_keys(here: Place, client: Client) -> None:
+    tokens = here.library.tokens
+    keys = [tokens.create(n, worlds=UNLIMITED, verbs=list(Verb))[1].reveal() for n in ("a", "b")]
+
+    told = [keyed(client, "k", token=key) for key in (None, *keys)]
+    other = keyed(client, "k", "another", token=keys[1])
+
+    # The second and third did not get the first one's reply: they made the attempt themselves.
+    assert [one.status for one in told] == [201, 409, 409]
+    assert [one.code for one in told] == [None, "world_exists", "world_exists"]
+    assert other.status == 201
+    assert keyed(client, "k", token=keys[0]).code == "world_exists"
+
+
+@proves("http.idempotency-key")
+def test_a_request_that_failed_leaves_its_key_free(here: Place, client: Client) -> None:
+    assert keyed(client, "k", " ").status == 400
+    assert keyed(client, "k", "w").code == "world_exists"
+    made = keyed(client, "k", "new")
+    assert made.status == 201
+    assert keyed(client, "k", "w").code == "idempotency_key_reused"
+
+
+class Halting:
+    """A store that does something of its own before a world is made."""
+
+    def __init__(self, inner: Any, before: Any) -> None:
+        self._inner, self._before = inner, before
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "create_world":
+            self._before()
+        return getattr(self._inner, name)
+
+
+def library_with(here: Place, before: Any) -> Library:
+    parts = here.library._parts
+    return Library(replace(parts, store=Halting(parts.store, before)))  # type: ignore[arg-type]
+
+
+@proves("http.idempotency-key")
+def test_while_the_first_is_at_work_the_second_is_told_to_wait(here: Place) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        assert go_on.wait(30)
+
+    with answering(library_with(here, wait)) as client, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(keyed, client, "k")
+        assert begun.wait(30)
+        second = Client(client.port)
+        busy, reused = keyed(second, "k"), keyed(second, "k", "other")
+        go_on.set()
+        done = first.result(30)
+        later = keyed(second, "k")
+        second.close()
+
+    assert (busy.status, busy.code, busy.content["retryable"]) == (
+        409,
+        "idempotency_key_busy",
+        True,
+    )
+    assert (reused.status, reused.code) == (422, "idempotency_key_reused")
+    assert later.shown == done.shown
+    assert worlds(here) == ["new", "w"]
+
+
+@proves("http.idempotency-key")
+def test_an_error_that_nobody_foresaw_leaves_the_key_free_as_well(here: Place) -> None:
+    faults = iter([KeyError("canary"), StoreBusy()])
+
+    def fail() -> None:
+        for fault in faults:
+            raise fault
+
+    with answering(library_with(here, fail)) as client:
+        codes = [keyed(client, "k").code for _ in range(3)]
+
+    assert codes == ["internal_error", "store_busy", None]
+    assert worlds(here) == ["new", "w"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.interfaces.http_client import answering
+from tests.interfaces.test_idempotency import keyed, library_with
+from tests.support.worlds import place
+here = place(Path(sys.argv[1]))
+with answering(library_with(here, lambda: os.kill(os.getpid(), signal.SIGKILL))) as client:
+    keyed(client, "k")
+"""
+
+
+@proves("http.idempotency-key")
+def test_what_a_killed_process_was_at_work_on_is_done_by_the_next_attempt(
+    here: Place, client: Client
+) -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(here.folder)], timeout=60)
+    assert ended.returncode == -9
+    assert here.sql("SELECT count(*) FROM replays WHERE reply IS NULL") == [(1,)]
+
+    assert keyed(client, "k", "other").code == "idempotency_key_reused"
+    told = keyed(client, "k")
+
+    assert told.status == 201
+    assert keyed(client, "k").shown == told.shown
+    assert worlds(here) == ["new", "w"]
+
+
+@proves("http.idempotency-key")
+def test_a_key_is_remembered_for_a_day(here: Place, client: Client) -> None:
+    assert KEPT_SECONDS == DAY
+    first = keyed(client, "k")
+    here.clock.time += DAY
+    assert keyed(client, "k").shown == first.shown
+
+    here.clock.time += 1
+    assert keyed(client, "k").code == "world_exists"
+    assert keyed(client, "k", "other").status == 201
+
+
+@proves("http.idempotency-key")
+def test_nothing_of_a_reply_can_be_read_in_the_files(here: Place, client: Client) -> None:
+    name, key = "zqreplycanary", "zqkeycanary"
+    told = keyed(client, key, name)
+    assert name.encode() in told.body
+    client.json("DELETE", f"/v1/worlds/{name}")
+
+    assert here.sql("SELECT count(*) FROM replays WHERE reply IS NOT NULL") == [(1,)]
+    assert keyed(client, key, name).shown == told.shown
+    for path, content in contents(here.folder).items():
+        for word in (name, key, told.content["id"]):
+            assert word.encode() not in content, path
+
+
+@proves("http.idempotency-key")
+def test_an_upload_is_known_by_what_it_holds_and_not_by_how_it_was_wrapped(
+    here: Place, client: Client
+) -> None:
+    def sent(body: bytes, boundary: str = BOUNDARY) -> Told:
+        return client.send(
+            "POST",
+            "/v1/worlds/w/documents",
+            headers=[
+                ("content-type", f"multipart/form-data; boundary={boundary}"),
+                ("idempotency-key", "k"),
+            ],
+            body=body.replace(BOUNDARY.encode(), boundary.encode()),
+        )
+
+    first = sent(form({"tags": "a"}))
+    again = sent(form({"tags": "a"}), "another-edge")
+
+    assert first.status == 202
+    assert again.shown == first.shown
+    for other in (form({"tags": "b"}), form({"tags": "a"}, text=b"Else."), form({}),
+                  form({"tags": "a"}, name="b.txt")):  # fmt: skip
+        assert sent(other).code == "idempotency_key_reused"
+    assert len(here.library.world("w").jobs.list()) == 2
+
+
+@pytest.mark.parametrize("key", ["", "a" * 256, "schlüssel", "a\tb", "\x7f"])
+def test_what_is_no_key_is_refused_before_anything_is_done(
+    here: Place, client: Client, key: str
+) -> None:
+    told = keyed(client, key)
+
+    assert told.status == 400
+    assert worlds(here) == ["w"]
+
+
+def test_a_request_that_changes_nothing_needs_no_key_and_keeps_none(
+    here: Place, client: Client
+) -> None:
+    for name in ("a", "b"):
+        headers = [("idempotency-key", "k")]
+        told = client.json("POST", "/v1/worlds/w/search", {"query": name}, headers=headers)
+        assert told.status == 200
+    assert here.sql("SELECT count(*) FROM replays") == [(0,)]
+
+
+def test_two_keys_are_none(here: Place, client: Client) -> None:
+    twice = [("idempotency-key", "k")] * 2
+
+    told = client.json("POST", "/v1/worlds", {"name": "new"}, headers=twice)
+
+    assert (told.status, worlds(here)) == (400, ["w"])

@@ -1,0 +1,414 @@
+"""The MCP tools, through a real server process and the SDK's own client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from mcp.shared.exceptions import MCPError
+
+import truespan
+from tests.interfaces.mcp_clients import (
+    BOOK,
+    UNREAD,
+    Session,
+    code_of,
+    command,
+    found_in,
+    session,
+    texts_of,
+)
+from tests.promises import proves
+from tests.support.worlds import place
+from truespan.errors import (
+    InvalidSettings,
+    LibraryNotFound,
+    NotAllowed,
+    ProviderUnavailable,
+    WorldNotFound,
+)
+from truespan.mcp.context import open_for_owner, open_for_reader
+from truespan.mcp.server import answer
+from truespan.mcp.tools import OWNING, READING
+from truespan.retrieval.positions import ReadingPosition
+from truespan.types.request import RetrievalRequest
+
+QUESTION = "Who had the key to the tower?"
+
+
+@pytest.fixture(scope="module")
+def ann(library: Path) -> Iterator[Session]:
+    """A reader who has come to the end of the second chapter of one book."""
+    with session(command(library, "--reader", "ann"), library.parent / "ann.log") as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def owner(library: Path) -> Iterator[Session]:
+    with session(command(library, "--owner"), library.parent / "owner.log") as connected:
+        yield connected
+
+
+def encoded(value: Any) -> Any:
+    """Return a value as it looks after a journey in JSON."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def timeless(bundle: Any) -> Any:
+    """Return a result as data, without the time it took."""
+    result = encoded(bundle)
+    account = result.get("metadata", result)
+    account["processing_time_ms"] = 0
+    return result
+
+
+# What there is
+
+
+@proves("mcp.no-position-argument")
+def test_no_tool_of_a_reader_takes_a_position_or_a_reader(ann: Session) -> None:
+    schemas = {name: tool.input_schema for name, tool in ann.tools().items()}
+
+    assert {name: set(schema["properties"]) for name, schema in schemas.items()} == {
+        "list_books": set(),
+        "get_reading_position": {"book"},
+        "retrieve_context": {"query", "book", "top_k"},
+    }
+    assert all(schema["additionalProperties"] is False for schema in schemas.values())
+    top_k = schemas["retrieve_context"]["properties"]["top_k"]
+    assert (top_k["default"], top_k["minimum"], top_k["maximum"]) == (20, 1, 20)
+    assert schemas["retrieve_context"]["required"] == ["query"]
+
+
+def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> None:
+    schemas = {name: tool.input_schema for name, tool in owner.tools().items()}
+
+    assert set(schemas) == {"search", "retrieve"}
+    assert set(schemas["search"]["properties"]) == {"query", "top_k", "floor", "fused"}
+    request = {entry.name for entry in fields(RetrievalRequest)}
+    assert set(schemas["retrieve"]["properties"]) == request
+    assert all(schema["additionalProperties"] is False for schema in schemas.values())
+
+
+@proves("mcp.text-as-data", "reading.every-surface")
+def test_what_a_server_says_of_itself_holds_nothing_out_of_a_book(
+    ann: Session, owner: Session
+) -> None:
+    for server in (ann, owner):
+        said = json.dumps([tool.model_dump() for tool in server.tools().values()])
+        said += str(server.instructions())
+
+        for word in ("Osric", "Lamp", "lamp.md", "Keeper", *UNREAD):
+            assert word not in said
+
+
+def test_neither_server_has_the_tools_of_the_other(ann: Session, owner: Session) -> None:
+    for server, name in ((ann, "search"), (ann, "retrieve"), (owner, "retrieve_context")):
+        with pytest.raises(MCPError) as refusal:
+            server.call(name, query=QUESTION)
+        assert refusal.value.error.code == -32602
+
+
+# Reading
+
+
+@proves("mcp.retrieval", "mcp.text-as-data", "reading.never-past-position")
+def test_a_model_gets_what_the_library_gives_the_reader(ann: Session, library: Path) -> None:
+    result = ann.call("retrieve_context", query=QUESTION)
+
+    with truespan.open(library) as opened:
+        twin = opened.world("w").reader("ann").retrieve(QUESTION)
+    assert timeless(found_in(result)) == timeless(twin)
+    assert texts_of(result)[0] == twin.context
+    assert len(texts_of(result)) == 2
+    assert "red cord" in twin.context
+    assert twin.retrieved_chunks
+    for word in UNREAD:
+        assert word not in result.model_dump_json()
+
+
+@proves("mcp.retrieval")
+def test_the_number_of_passages_and_the_book_can_be_chosen(ann: Session) -> None:
+    one = found_in(ann.call("retrieve_context", query=QUESTION, top_k=1, book="lamp.md"))
+
+    assert one["metadata"]["returned_count"] == 1
+    assert one["metadata"]["sources"][0]["source"] == "lamp.md"
+
+
+@proves("reading.every-surface")
+def test_books_are_listed_with_what_was_reached_and_no_totals(ann: Session) -> None:
+    result = ann.call("list_books")
+
+    (book,) = found_in(result)["books"]
+    assert set(book) == {entry.name for entry in fields(ReadingPosition)}
+    assert (book["source"], book["current"]) == ("lamp.md", True)
+    assert book["chapter"] == "Two: The Storm"
+    assert book["chapters_reached"][-2:] == ["One: The Keeper", "Two: The Storm"]
+    assert book["last_sentence"] == "Osric lit the lamp and counted the ships."
+    assert str(book["sid"]) in texts_of(result)[0]
+    for word in (*UNREAD, "other.md", "Three"):
+        assert word not in result.model_dump_json()
+
+
+def test_the_position_is_told_for_the_current_and_for_a_named_book(ann: Session) -> None:
+    current = found_in(ann.call("get_reading_position"))
+    named = found_in(ann.call("get_reading_position", book="lamp.md"))
+
+    assert current == named
+    assert current["position"]["chapter"] == "Two: The Storm"
+    assert current["warnings"] == []
+    for book in ("other.md", "nowhere.md"):
+        absent = found_in(ann.call("get_reading_position", book=book))
+        assert absent["position"] is None
+        assert [notice["code"] for notice in absent["warnings"]] == ["no_reading_position"]
+
+
+@proves("reading.no-state")
+@pytest.mark.parametrize("book", ["other.md", "nowhere.md"])
+def test_a_book_without_a_position_gives_nothing_and_says_why_and_so_does_no_book(
+    ann: Session, book: str
+) -> None:
+    result = ann.call("retrieve_context", query="What did the gardener hide?", book=book)
+
+    found = found_in(result)
+    assert (found["retrieved_chunks"], found["context"]) == ([], "")
+    assert [notice["code"] for notice in found["metadata"]["warnings"]] == ["no_reading_position"]
+    assert len(texts_of(result)) == 1
+    assert "No reading position" in texts_of(result)[0]
+
+
+@proves("reading.no-state")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_reader_without_any_position_can_read_nothing(library: Path, mode: str) -> None:
+    log = library.parent / f"bob-{mode}.log"
+    with session(command(library, "--reader", "bob"), log, mode) as bob:
+        context = found_in(bob.call("retrieve_context", query=QUESTION))
+        shelf = found_in(bob.call("list_books"))
+        standing = found_in(bob.call("get_reading_position"))
+
+    assert (context["context"], context["metadata"]["funnel"]["in_scope"]) == ("", 0)
+    assert (shelf["books"], standing["position"]) == ([], None)
+    for warnings in (context["metadata"]["warnings"], shelf["warnings"], standing["warnings"]):
+        assert [notice["code"] for notice in warnings] == ["no_reading_position"]
+
+
+@proves("mcp.no-position-argument", "store.second-process")
+def test_what_the_owner_sets_is_seen_by_the_next_call_of_every_server(
+    ann: Session, library: Path
+) -> None:
+    with session(command(library, "--reader", "ann"), library.parent / "twin.log") as twin:
+        before = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
+        with truespan.open(library) as opened:
+            opened.world("w").reader("ann").set("lamp.md", sid=1)
+        try:
+            after = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
+            asked = ann.call("retrieve_context", query=QUESTION)
+        finally:
+            with truespan.open(library) as opened:
+                opened.world("w").reader("ann").set("lamp.md", through_chapter="Two")
+
+    assert before[0] == before[1]
+    assert after[0] == after[1]
+    assert after[0]["position"]["sid"] == 1
+    assert "red cord" not in asked.model_dump_json()
+
+
+@proves("reading.non-interference")
+def test_what_lies_ahead_changes_no_byte_of_any_answer(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("w")
+    reader = world.reader("ann")
+    world.ingest(here.write("lamp.md", BOOK), kind="book")
+    reader.set("lamp.md", through_chapter="Two")
+
+    def answers() -> list[bytes]:
+        calls = ({}, {"book": "lamp.md"}, {"query": QUESTION}, {"query": "culprit", "top_k": 1})
+        results = [answer(tool, given, reader) for tool in READING.tools for given in calls]
+        for result in results:
+            result["structuredContent"].get("metadata", {})["processing_time_ms"] = 0
+        return [msgspec.json.encode(result) for result in results]
+
+    before = answers()
+    read = BOOK.partition("## Three")[0]
+    for ahead in (
+        "## Three: Kyoto\n\nIt was the gardener.\n\n## Four\n\nThe end.\n",
+        "",
+        "He slept.",
+    ):
+        world.ingest(here.write("lamp.md", read + ahead), kind="book")
+
+        assert answers() == before
+
+
+# The owner
+
+
+@proves("mcp.retrieval")
+def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) -> None:
+    searched = owner.call("search", query="Who was the culprit?", top_k=2, floor=0.2)
+    retrieved = owner.call("retrieve", query="Who was the culprit?", language_constraint=None)
+
+    with truespan.open(library) as opened:
+        world = opened.world("w")
+        search = world.search("Who was the culprit?", top_k=2, floor=0.2)
+        bundle = world.retrieve("Who was the culprit?", language_constraint=None)
+    assert timeless(found_in(searched)) == timeless(search)
+    assert timeless(found_in(retrieved)) == timeless(bundle)
+    assert texts_of(searched)[0] == search.context
+    assert texts_of(retrieved)[0] == bundle.context
+    assert "Quillfeather" in bundle.context
+
+
+@proves("embedding.down-is-an-error")
+def test_a_failed_bundle_is_a_failed_call_with_the_same_code(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("w")
+    world.ingest(here.write("lamp.md", BOOK), kind="book")
+    reader = world.reader("ann")
+    reader.set("lamp.md", sid=3)
+    here.embedder.before = fail
+
+    for tool, subject in ((READING.tools[2], reader), (OWNING.tools[1], world)):
+        result = answer(tool, {"query": QUESTION}, subject)
+
+        assert result["isError"] is True
+        error = result["structuredContent"]["error"]
+        assert (error["code"], error["retryable"]) == ("provider_unavailable", True)
+        assert result["content"][0]["text"].startswith("provider_unavailable: ")
+        jsonschema.validate(encoded(result["structuredContent"]), tool.declared()["outputSchema"])
+
+
+def fail() -> None:
+    raise ProviderUnavailable("The provider does not answer.")
+
+
+# Refusals
+
+
+@proves("mcp.no-position-argument", "errors.stable-codes")
+@pytest.mark.parametrize(
+    "extra",
+    [{"position": 99}, {"user_pos": 99}, {"sid": 99}, {"reader": "bob"}, {"Query": "x"}],
+    ids=str,
+)
+def test_an_argument_that_no_tool_has_is_refused(ann: Session, extra: dict[str, Any]) -> None:
+    for tool, arguments in (
+        ("retrieve_context", {"query": QUESTION}),
+        ("get_reading_position", {}),
+        ("list_books", {}),
+    ):
+        result = ann.call(tool, **arguments, **extra)
+
+        assert code_of(result) == "invalid_settings"
+        assert next(iter(extra)) in texts_of(result)[0]
+        jsonschema.validate(result.structured_content, ann.tools()[tool].output_schema or {})
+
+
+@proves("reading.query-required")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"query": None},
+        {"query": 5},
+        {"query": ["key"]},
+        {"query": ""},
+        {"query": "x" * 1001},
+        {"query": QUESTION, "top_k": 0},
+        {"query": QUESTION, "top_k": 21},
+        {"query": QUESTION, "top_k": "5"},
+        {"query": QUESTION, "top_k": 5.5},
+        {"query": QUESTION, "top_k": True},
+        {"query": QUESTION, "top_k": None},
+        {"query": QUESTION, "book": 1},
+        {"query": QUESTION, "book": ""},
+    ],
+    ids=lambda given: str(given)[:50],
+)
+def test_a_wrong_type_or_size_is_refused(ann: Session, arguments: dict[str, Any]) -> None:
+    result = ann.call("retrieve_context", **arguments)
+
+    assert code_of(result) == "invalid_settings"
+    wrong = result.structured_content or {}
+    assert wrong["error"]["retryable"] is False
+    assert "argument" in wrong["error"]["message"]
+
+
+def test_a_blank_query_has_a_code_of_its_own(ann: Session) -> None:
+    assert code_of(ann.call("retrieve_context", query="   ")) == "blank_query"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("search", {"query": "x", "floor": 1.5}),
+        ("search", {"query": "x", "floor": True}),
+        ("search", {"query": "x", "top_k": -1}),
+        ("search", {"query": "x", "topk": 1}),
+        ("retrieve", {}),
+        ("retrieve", {"query": "x", "top_k": 21}),
+        ("retrieve", {"query": "x", "tags": "one"}),
+        ("retrieve", {"query": "x", "documents": [1]}),
+        ("retrieve", {"query": "x", "chapter": "One"}),
+        ("retrieve", {"selected_text": "x" * 5001}),
+    ],
+    ids=str,
+)
+def test_the_owners_arguments_are_checked_as_well(
+    owner: Session, tool: str, arguments: dict[str, Any]
+) -> None:
+    assert code_of(owner.call(tool, **arguments)) == "invalid_settings"
+
+
+# The authority behind the tools
+
+
+def test_what_cannot_be_served_is_refused_before_it_is(library: Path) -> None:
+    with pytest.raises(WorldNotFound):
+        open_for_owner(library, "nowhere")
+    with pytest.raises(InvalidSettings):
+        open_for_reader(library, "w", " ")
+    with pytest.raises(LibraryNotFound):
+        open_for_reader(library / "nowhere", "w", "ann")
+
+
+@proves("authority.only-narrows")
+def test_what_serves_a_reader_can_do_nothing_else(library: Path) -> None:
+    opened = open_for_reader(library, "w", " ann ")
+    with opened.library as narrow:
+        (record,) = narrow.worlds()
+        world = narrow.world(record.id)
+
+        assert record.name == "w"
+        with pytest.raises((NotAllowed, WorldNotFound)):
+            world.search(QUESTION)
+        with pytest.raises((NotAllowed, WorldNotFound)):
+            world.documents()
+        with pytest.raises((NotAllowed, WorldNotFound)):
+            world.reader("bob").retrieve(QUESTION)
+        with pytest.raises((NotAllowed, WorldNotFound)):
+            world.reader("ann").set("lamp.md", sid=9)
+        with pytest.raises(WorldNotFound):
+            narrow.world("beside")
+        assert world.reader("ann").where().sid > 1
+
+
+@proves("authority.only-narrows")
+def test_what_serves_the_owner_sees_one_world_and_changes_nothing(library: Path) -> None:
+    with open_for_owner(library, "w").library as narrow:
+        (record,) = narrow.worlds()
+        world = narrow.world(record.id)
+
+        assert world.search(QUESTION).results
+        with pytest.raises(WorldNotFound):
+            narrow.world("beside")
+        with pytest.raises((NotAllowed, WorldNotFound)):
+            world.delete("lamp.md")
+        with pytest.raises((NotAllowed, WorldNotFound)):
+            world.reader("ann").where()

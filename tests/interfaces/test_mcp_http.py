@@ -1,0 +1,409 @@
+"""MCP over HTTP and over pipes: real servers, the SDK's client, and every byte that was sent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp.types import PromptReference, ResourceTemplateReference
+
+import truespan
+from tests.interfaces.mcp_clients import (
+    READ,
+    UNREAD,
+    Session,
+    code_of,
+    command,
+    found_in,
+    session,
+    texts_of,
+)
+from tests.interfaces.mcp_http import Address, connected, message_of, serving
+from tests.promises import proves
+from truespan.engine.reader import Reader
+from truespan.mcp.resources import DOCUMENT, SENTENCES
+from truespan.mcp.sessions import Told
+from truespan.types.request import RetrievalRequest
+
+QUESTION = "Who had the key to the tower?"
+FOREIGN = (*UNREAD, "Elsewhere", "gardener", "spade")
+"""Words that the reader has not read: what lies ahead, and a book without a position."""
+OUT_OF_BOOKS = ("Osric", "Lamp", "Keeper", "Storm", *FOREIGN)
+READ_UNTIL, LAST = 8, 11
+"""The last sentence that the reader has read, and the last one of the book."""
+
+
+@pytest.fixture(scope="module")
+def opened(library: Path) -> Iterator[truespan.Library]:
+    with truespan.open(library) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def at(opened: truespan.Library) -> Iterator[Address]:
+    """A server that lets callers without a token be the owner of one world."""
+    with serving(opened, Told(world="w", owner=True)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def token(opened: truespan.Library) -> str:
+    return opened.tokens.create("ann", worlds="w", readers="ann")[1].reveal()
+
+
+@pytest.fixture(scope="module", params=["http", "http-alone", "pipe"])
+def way(request: pytest.FixtureRequest) -> str:
+    """Over HTTP in a session or with each request standing alone, and over pipes."""
+    return request.param
+
+
+@contextlib.contextmanager
+def over(way: str, at: Address, token: str | None, pipe: list[str], log: Path) -> Iterator[Session]:
+    with contextlib.ExitStack() as stack:
+        if way == "pipe":
+            yield stack.enter_context(session(pipe, log))
+        else:
+            mode = "auto" if way == "http-alone" else "legacy"
+            yield stack.enter_context(connected(at.url, token, mode))
+
+
+@pytest.fixture(scope="module")
+def ann(way: str, at: Address, token: str, library: Path) -> Iterator[Session]:
+    """A reader who has come to the end of the second chapter of one book."""
+    pipe = command(library, "--reader", "ann")
+    with over(way, at, token, pipe, library.parent / f"ann-{way}.log") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def owner(way: str, at: Address, library: Path) -> Iterator[Session]:
+    pipe = command(library, "--owner")
+    with over(way, at, None, pipe, library.parent / f"owner-{way}.log") as found:
+        yield found
+
+
+def timeless(bundle: Any) -> Any:
+    result = msgspec.json.decode(msgspec.json.encode(bundle))
+    result.get("metadata", result)["processing_time_ms"] = 0
+    return result
+
+
+def refusal_of(session: Session, uri: str) -> tuple[int, str, Any]:
+    with pytest.raises(MCPError) as refused:
+        session.read(uri)
+    error = refused.value.error
+    return error.code, error.message, error.data
+
+
+# Tools
+
+
+@proves("mcp.no-position-argument")
+def test_no_tool_takes_a_position_or_a_reader(ann: Session, owner: Session) -> None:
+    reading = {name: tool.input_schema for name, tool in ann.tools().items()}
+    owning = {name: tool.input_schema for name, tool in owner.tools().items()}
+
+    assert {name: set(schema["properties"]) for name, schema in reading.items()} == {
+        "list_books": set(),
+        "get_reading_position": {"book"},
+        "retrieve_context": {"query", "book", "top_k"},
+    }
+    assert set(owning["search"]["properties"]) == {"query", "top_k", "floor", "fused"}
+    request = {entry.name for entry in fields(RetrievalRequest)}
+    assert set(owning["retrieve"]["properties"]) == request
+    for schema in (*reading.values(), *owning.values()):
+        assert schema["additionalProperties"] is False
+
+
+@proves("mcp.retrieval", "mcp.text-as-data")
+def test_both_get_what_the_library_gives(
+    ann: Session, owner: Session, opened: truespan.Library
+) -> None:
+    read = ann.call("retrieve_context", query=QUESTION)
+    found = owner.call("retrieve", query=QUESTION)
+
+    world = opened.world("w")
+    assert timeless(found_in(read)) == timeless(world.reader("ann").retrieve(QUESTION))
+    assert timeless(found_in(found)) == timeless(world.retrieve(QUESTION))
+    assert "red cord" in texts_of(read)[0]
+
+
+@proves("mcp.no-position-argument")
+@pytest.mark.parametrize(
+    "extra", [{"position": 99}, {"sid": 99}, {"reader": "bob"}, {"user_pos": 99}], ids=str
+)
+def test_an_argument_that_no_tool_has_is_refused_everywhere(
+    ann: Session, extra: dict[str, Any]
+) -> None:
+    result = ann.call("retrieve_context", query=QUESTION, **extra)
+
+    assert code_of(result) == "invalid_settings"
+
+
+def test_a_call_whose_client_asks_for_it_tells_how_far_it_is(ann: Session, owner: Session) -> None:
+    for server, tool in ((ann, "retrieve_context"), (owner, "retrieve")):
+        server.progress.clear()
+        found_in(server.watched_call(tool, query=QUESTION))
+
+        numbers, words = zip(*server.progress, strict=True)
+        assert words == ("started", "embedding", "searching", "verifying", "packing", "done")
+        assert list(numbers) == sorted(set(numbers))
+
+
+@proves("store.second-process")
+def test_what_the_owner_sets_counts_for_the_next_request_of_an_open_session(
+    ann: Session, opened: truespan.Library
+) -> None:
+    reader = opened.world("w").reader("ann")
+    (uri,) = ann.resources()
+    reader.set("lamp.md", sid=3)
+    try:
+        assert "red cord" not in str(ann.call("retrieve_context", query=QUESTION))
+        assert refusal_of(ann, f"{uri}/sentences/4-4") == refusal_of(ann, "truespan://nowhere")
+    finally:
+        reader.set("lamp.md", through_chapter=READ)
+
+    assert "red cord" in ann.read(f"{uri}/sentences/4-4").text
+
+
+# Resources
+
+
+@proves("mcp.text-as-data", "reading.every-surface")
+def test_what_is_listed_is_named_by_doc_id_and_file_name_alone(
+    ann: Session, owner: Session, opened: truespan.Library
+) -> None:
+    lamp, other = opened.world("w").documents()
+
+    (book,) = ann.resources().values()
+    documents = owner.resources()
+
+    assert (book.name, book.title, book.description) == (lamp.doc_id, "lamp.md", None)
+    assert [one.name for one in documents.values()] == [lamp.doc_id, other.doc_id]
+    for server in (ann, owner):
+        listed = [*server.resources().values(), *server.templates()]
+        listed += [*server.prompts().values(), *server.tools().values()]
+        said = json.dumps([one.model_dump(mode="json") for one in listed])
+        assert not [word for word in OUT_OF_BOOKS if word in said]
+
+
+@proves("reading.never-past-position", "reading.every-surface")
+def test_a_reader_gets_any_sentences_that_were_read_and_no_others(
+    ann: Session, opened: truespan.Library
+) -> None:
+    (uri,) = ann.resources()
+    texts = [one.text for one in opened.world("w").sentences("lamp.md").sentences]
+    absent = refusal_of(ann, "truespan://documents/nowhere/sentences/0-0")
+
+    for first in range(LAST + 3):
+        for last in {first, first + 1, READ_UNTIL, READ_UNTIL + 1, LAST, LAST + 1}:
+            address = f"{uri}/sentences/{first}-{last}"
+            if first <= last <= READ_UNTIL:
+                assert ann.read(address).text.split() == " ".join(texts[first : last + 1]).split()
+            else:
+                assert refusal_of(ann, address) == absent
+
+
+@proves("reading.never-past-position")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "truespan://documents/other.md",
+        "truespan://documents/other.md/sentences/0-0",
+        "truespan://documents/2",
+        "truespan://documents/lamp.md/sentences/9-9",
+        "truespan://documents/lamp.md/sentences/8-9",
+        "truespan://documents/lamp.md/sentences/0-999",
+        "truespan://documents/lamp.md/sentences/3-2",
+        "truespan://documents/lamp.md/sentences/-1-2",
+        "truespan://documents/lamp.md/sentences/0-9999999999",
+        "truespan://documents/lamp.md/sentences/0-99999999999",
+        "truespan://documents/lamp.md/sentences/",
+        "truespan://documents/lamp.md/sentences/٣-٣",
+        "truespan://documents/lamp.md/",
+        "truespan://documents/lamp.md?sid=9",
+        "truespan://documents/lamp.md%00",
+        "truespan://documents/..%2Flamp.md",
+        "truespan://documents/",
+        "truespan://beside/other.md",
+        "file:///etc/passwd",
+        "",
+    ],
+)
+def test_what_lies_ahead_is_answered_for_as_what_does_not_exist(ann: Session, address: str) -> None:
+    assert refusal_of(ann, address) == refusal_of(ann, "truespan://documents/nowhere")
+
+
+def test_a_book_is_told_of_as_far_as_it_was_read(ann: Session, opened: truespan.Library) -> None:
+    (uri,) = ann.resources()
+
+    told = json.loads(ann.read(uri).text)
+
+    where = opened.world("w").reader("ann").where()
+    assert told == msgspec.json.decode(msgspec.json.encode(where))
+
+
+def test_the_owner_reads_whole_documents_with_their_outlines(
+    owner: Session, opened: truespan.Library
+) -> None:
+    uri, _ = owner.resources()
+
+    told = json.loads(owner.read(uri).text)
+
+    assert [one["chapter"] for one in told["outline"]][-1] == "Three: Zanzibar"
+    assert told["sentences"] == LAST + 1
+    assert "Quillfeather" in owner.read(f"{uri}/sentences/0-{LAST}").text
+    assert refusal_of(owner, f"{uri}/sentences/0-{LAST + 1}") == refusal_of(
+        owner, "truespan://documents/nowhere"
+    )
+    code, message, _ = refusal_of(owner, f"{uri}/sentences/0-1000")
+    assert (code, "1000 sentences" in message) == (-32602, True)
+
+
+@proves("reading.every-surface")
+def test_only_books_with_a_position_complete_an_argument(
+    ann: Session, owner: Session, opened: truespan.Library
+) -> None:
+    lamp, other = (one.doc_id for one in opened.world("w").documents())
+    template = ResourceTemplateReference(type="ref/resource", uri=SENTENCES)
+    prompt = PromptReference(type="ref/prompt", name="recap")
+
+    assert ann.complete(template, "doc_id", "").completion.values == [lamp]
+    assert ann.complete(prompt, "book", "la").completion.values == [lamp]
+    assert ann.complete(prompt, "book", "ot").completion.values == []
+    assert ann.complete(template, "first", "").completion.values == []
+    assert owner.complete(template, "doc_id", "").completion.values == [lamp, other]
+
+
+def test_the_addresses_that_can_be_filled_in_are_two(ann: Session) -> None:
+    assert [one.uri_template for one in ann.templates()] == [DOCUMENT, SENTENCES]
+
+
+def test_a_cursor_that_the_server_did_not_give_is_refused(at: Address, token: str) -> None:
+    session = at.begin(token)
+
+    for cursor in ("x", "-1", "1" * 30):
+        error = message_of(at.call(session, "resources/list", token, cursor=cursor))["error"]
+        assert error["data"]["code"] == "invalid_settings"
+
+
+# Prompts
+
+
+def test_prompts_say_what_they_take_and_fill_it_in(ann: Session, owner: Session) -> None:
+    taken = {
+        name: {one.name: one.required for one in prompt.arguments or ()}
+        for name, prompt in ann.prompts().items()
+    }
+    filled = ann.prompt("answer_from_sources", question="Who is Osric?", book="lamp.md")
+
+    assert taken == {
+        "answer_from_sources": {"question": True, "book": False},
+        "recap": {"book": False},
+        "remind_me": {"about": True, "book": False},
+    }
+    assert set(owner.prompts()) == {"answer_from_sources", "collect_passages"}
+    (message,) = filled.messages
+    assert message.content.type == "text"
+    assert message.content.text.endswith("The book: lamp.md\n\nWho is Osric?")
+    assert ann.prompt("recap").messages
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("nothing", {}),
+        ("recap", {"position": "99"}),
+        ("recap", {"reader": "bob"}),
+        ("answer_from_sources", {}),
+        ("answer_from_sources", {"question": ""}),
+        ("answer_from_sources", {"question": "x" * 1001}),
+    ],
+    ids=str,
+)
+def test_a_prompt_that_is_not_there_or_filled_in_wrongly_is_refused(
+    ann: Session, name: str, arguments: dict[str, str]
+) -> None:
+    with pytest.raises(MCPError) as refused:
+        ann.prompt(name, **arguments)
+
+    assert refused.value.error.code == -32602
+
+
+# All of it
+
+
+@proves("reading.never-past-position", "reading.every-surface", "mcp.text-as-data")
+def test_no_byte_that_a_reader_is_sent_holds_what_was_not_read(
+    opened: truespan.Library, token: str
+) -> None:
+    with serving(opened, Told()) as alone:
+        for mode in ("legacy", "auto"):
+            with connected(alone.url, token, mode) as session:
+                everything(session)
+        began = alone.begin(token)
+        for method in ("resources/subscribe", "logging/setLevel", "sampling/createMessage", "x"):
+            alone.call(began, method, token, uri="truespan://documents/lamp.md", level="debug")
+        alone.post("no message", token)
+        alone.request("DELETE", token, mcp_session_id=began)
+
+    sent = alone.sent.everything().decode()
+    assert "red cord" in sent
+    assert not [word for word in FOREIGN if word in sent]
+
+
+def everything(session: Session) -> None:
+    """Ask a reader's server for all that it has, and for what it must not give."""
+    session.tools()
+    session.templates()
+    for prompt in session.prompts():
+        for value in ("culprit", "other.md"):
+            given = {"answer_from_sources": "question", "remind_me": "about"}.get(prompt, "book")
+            session.prompt(prompt, **{given: value})
+    for query in (QUESTION, "Who was the culprit?", "Zanz" + "ibar", "What did he hide?"):
+        for book in (None, "lamp.md", "other.md", "nowhere.md"):
+            named = {"book": book} if book else {}
+            session.watched_call("retrieve_context", query=query, **named)
+            session.call("get_reading_position", **named)
+    session.call("list_books")
+    for uri in session.resources():
+        for address in (uri, *(f"{uri}/sentences/{sid}-{sid + 1}" for sid in range(LAST + 2))):
+            with contextlib.suppress(MCPError):
+                session.read(address)
+    template = ResourceTemplateReference(type="ref/resource", uri=DOCUMENT)
+    for begun in ("", "o", "Z", "1"):
+        session.complete(template, "doc_id", begun)
+
+
+@proves("errors.no-secrets", "errors.stable-codes")
+def test_an_unforeseen_error_tells_nothing_over_http(
+    at: Address, token: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError("The culprit was Quillfeather.")
+
+    session = at.begin(token)
+    for method in ("books", "where", "retrieve", "sentences"):
+        monkeypatch.setattr(Reader, method, fail)
+    uri = "truespan://documents/lamp.md"
+    answers = [
+        message_of(at.call(session, "resources/list", token)),
+        message_of(at.call(session, "resources/read", token, uri=uri)),
+        message_of(at.call(session, "resources/read", token, uri=f"{uri}/sentences/0-0")),
+    ]
+    called = message_of(at.call(session, "tools/call", token, name="list_books"))
+
+    for answer in answers:
+        assert answer["error"]["code"] == -32603
+        assert answer["error"]["data"]["code"] == "internal_error"
+    assert called["result"]["structuredContent"]["error"]["code"] == "internal_error"
+    said = json.dumps([*answers, called]) + capfd.readouterr().err
+    assert "Quillfeather" not in said
+    assert "unexpected ZeroDivisionError" in said

@@ -1,0 +1,262 @@
+"""The MCP server as a process: what comes out of it, how it starts, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interfaces.mcp_clients import bare, command
+from tests.promises import proves
+from truespan.cli import run
+from truespan.mcp.stdio import Outline
+
+ROOT = Path(__file__).resolve().parents[2]
+QUESTION = "Who had the key to the tower?"
+
+SABOTAGE = """
+import os, subprocess, sys
+from truespan.cli import run
+from truespan.engine.reader import Reader
+
+def retrieve(self, query, **settings):
+    if "print" in query:
+        print("stray words")
+        os.write(1, b"stray bytes\\n")
+        subprocess.run([sys.executable, "-c", "print('stray child')"])
+        print("stray input", repr(sys.stdin.read()))
+    if "fail" in query:
+        raise ZeroDivisionError("The culprit was Quillfeather.")
+    if "wait" in query:
+        open(os.path.join(os.path.dirname(__file__), "gate")).read()
+    return untouched(self, query, **settings)
+
+untouched, Reader.retrieve = Reader.retrieve, retrieve
+sys.exit(run(sys.argv[1:]))
+"""
+"""A server in which the engine prints, breaks, or does not come back, when a query says so."""
+
+
+def sabotaged(library: Path) -> list[str]:
+    script = library.parent / "sabotage.py"
+    script.write_text(SABOTAGE, encoding="utf-8")
+    return [str(script), *command(library, "--reader", "ann")]
+
+
+@pytest.fixture
+def gate(library: Path) -> Iterator[Path]:
+    """A pipe at which a sabotaged engine waits; it can be opened once the engine stands there."""
+    path = library.parent / "gate"
+    os.mkfifo(path)
+    yield path
+    path.unlink()
+
+
+# What comes out
+
+
+def test_nothing_but_the_protocol_reaches_standard_output(library: Path) -> None:
+    with bare(*sabotaged(library)) as server:
+        server.greet()
+        server.send_call(1, "retrieve_context", query="print the key")
+        answer = server.receive()
+        code, errors = server.leave()
+
+    assert (answer["id"], answer["result"]["isError"]) == (1, False)
+    assert "stray" not in json.dumps(answer)
+    assert code == 0
+    for stray in ("stray words", "stray bytes", "stray child", "stray input ''"):
+        assert stray in errors
+
+
+@proves("errors.no-secrets", "errors.stable-codes", "mcp.text-as-data")
+def test_an_unforeseen_error_is_one_code_and_tells_nothing(library: Path) -> None:
+    with bare(*sabotaged(library)) as server:
+        server.greet()
+        server.send_call(1, "retrieve_context", query="fail the key")
+        failed = server.receive()["result"]
+        server.send_call(2, "retrieve_context", query=QUESTION)
+        fine = server.receive()["result"]
+        _, errors = server.leave()
+
+    assert (failed["isError"], fine["isError"]) == (True, False)
+    assert failed["structuredContent"]["error"]["code"] == "internal_error"
+    for said in (json.dumps(failed), errors):
+        assert "Quillfeather" not in said
+        assert "Traceback" not in said
+    assert "ZeroDivisionError" not in json.dumps(failed)
+    assert "unexpected ZeroDivisionError" in errors
+
+
+@proves("errors.no-secrets")
+def test_what_the_sdk_logs_is_shown_without_what_was_filled_in() -> None:
+    record = logging.LogRecord(
+        "mcp", logging.ERROR, "", 0, "bad result %r", ("Quillfeather",), broken("postmistress")
+    )
+
+    assert Outline().format(record) == "error: mcp: bad result %r"
+
+
+def broken(text: str) -> Any:
+    try:
+        raise ValueError(text)
+    except ValueError:
+        return sys.exc_info()
+
+
+def test_a_line_that_is_no_message_is_answered_and_the_next_one_served(library: Path) -> None:
+    with bare("-m", "truespan", *command(library, "--reader", "ann")) as server:
+        for line in ("no JSON at all", '{"jsonrpc": "2.0"}', "[]", ""):
+            server.send_line(line)
+        assert [server.receive()["error"]["code"] for _ in range(3)] == [-32700] * 3
+        server.greet()
+        server.send_call(1, "list_books")
+
+        assert server.receive()["result"]["isError"] is False
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a named pipe")
+def test_a_call_that_is_given_up_harms_no_other(library: Path, gate: Path) -> None:
+    with bare(*sabotaged(library)) as server:
+        server.greet()
+        server.send_call(1, "retrieve_context", query="wait for the key")
+        with gate.open("w"):
+            server.send({"method": "notifications/cancelled", "params": {"requestId": 1}})
+            server.send({"id": 2, "method": "ping"})
+            pinged = server.receive()
+        server.send_call(3, "retrieve_context", query=QUESTION)
+        answered = server.receive()
+        code, errors = server.leave()
+
+    assert (pinged["id"], answered["id"]) == (2, 3)
+    assert answered["result"]["structuredContent"]["retrieved_chunks"]
+    assert (code, errors) == (0, "")
+
+
+# How it starts
+
+
+@pytest.mark.parametrize("options", [[], ["--reader", "ann", "--owner"]], ids=["neither", "both"])
+def test_a_server_is_for_a_reader_or_for_the_owner_and_says_so(
+    library: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(command(library, *options))
+
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert "--reader NAME" in err
+    assert "--owner" in err
+
+
+def test_a_server_with_nothing_to_serve_ends_with_one_line_and_a_code(library: Path) -> None:
+    whole = command(library, "--reader", "ann", world="nowhere")
+    with bare("-m", "truespan", *whole) as server:
+        # Its input stays open: it ends of its own accord.
+        code = server.process.wait(timeout=60)
+        _, errors = server.leave()
+
+    assert code == 2
+    assert errors.startswith("truespan: There is no world 'nowhere'")
+    assert errors.count("\n") == 1
+
+
+def test_nothing_of_the_engine_is_loaded_before_the_client_is_answered() -> None:
+    heavy = "{'numpy', 'onnxruntime', 'apsw', 'tokenizers', 'qdrant_edge', 'rich', 'sentencex'}"
+    script = f"import sys, truespan.mcp.stdio; sys.exit(str({heavy} & set(sys.modules)))"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert done.stderr == "set()\n"
+
+
+def test_the_configuration_that_the_pages_show_starts_a_server(library: Path) -> None:
+    shown = [configuration(ROOT / page) for page in ("README.md", "docs/mcp.md")]
+    (server,) = shown[0]["mcpServers"].values()
+    where = {"--library": str(library), "--world": "w"}
+    arguments = server["args"]
+    for option, value in where.items():
+        arguments[arguments.index(option) + 1] = value
+
+    assert configuration(ROOT / "README.md") == shown[1]
+    assert server["command"] == "truespan"
+    with bare("-m", "truespan", *arguments) as started:
+        started.greet()
+        assert started.leave() == (0, "")
+
+
+def configuration(page: Path) -> dict[str, Any]:
+    """Return what a page shows for a client to be told."""
+    block = re.search(r"^```json\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert block
+    return json.loads(block[1])
+
+
+# How it ends
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows ends processes without asking")
+def test_an_interrupt_ends_the_server_while_its_input_is_open(library: Path) -> None:
+    with bare("-m", "truespan", *command(library, "--reader", "ann")) as server:
+        server.greet()
+        server.send_call(1, "list_books")
+        server.receive()
+        server.process.send_signal(signal.SIGINT)
+
+        assert server.process.wait(timeout=30) == 130
+        assert server.leave() == (130, "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a named pipe, and signals")
+def test_a_server_that_is_told_to_end_does_not_wait_for_a_call_that_does_not(
+    library: Path, gate: Path
+) -> None:
+    with bare(*sabotaged(library)) as server:
+        server.greet()
+        server.send_call(1, "retrieve_context", query="wait for the key")
+        with gate.open("w"):
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(timeout=30) == 0
+
+
+# Another client
+
+
+def inspector() -> str | None:
+    """Return the inspector's command line from npm, if it is installed here."""
+    return shutil.which("mcp-inspector") or shutil.which(
+        "mcp-inspector", path=ROOT / ".venv" / "npm" / "node_modules" / ".bin"
+    )
+
+
+@pytest.mark.skipif(
+    inspector() is None,
+    reason="NOT DRIVEN BY THE INSPECTOR: `make test-mcp` installs it from npm",
+)
+@proves("mcp.retrieval")
+def test_the_inspector_lists_and_calls_the_tools(library: Path) -> None:
+    serving = [sys.executable, "-m", "truespan", *command(library, "--reader", "ann")]
+
+    def inspect(*options: str) -> dict[str, Any]:
+        whole = [str(inspector()), "--cli", *serving, *options]
+        done = subprocess.run(whole, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    listed = inspect("--method", "tools/list")
+    call = ("--method", "tools/call", "--tool-name", "retrieve_context", "--tool-arg")
+    found = inspect(*call, f"query={QUESTION}")
+    refused = inspect(*call, f"query={QUESTION}", "position=99")
+
+    assert len(listed["tools"]) == 3
+    assert "red cord" in found["structuredContent"]["context"]
+    assert refused["structuredContent"]["error"]["code"] == "invalid_settings"

@@ -1,0 +1,86 @@
+"""Resources without a server: pages of them, and that they depend on nothing that lies ahead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.interfaces.mcp_clients import BOOK
+from tests.promises import proves
+from tests.support.worlds import place
+from truespan.engine.reader import Reader
+from truespan.errors import CallerError
+from truespan.mcp import resources
+from truespan.mcp.tools import OWNING, READING
+
+READER, WORLD = READING.offered, OWNING.offered
+
+
+def all_that_can_be_read(reader: Reader) -> list[bytes]:
+    """Return every answer that addresses of a book can give, refusals too."""
+    found = [
+        resources.page_of_resources(READER, None, reader),
+        resources.completed(READER, "doc_id", "", reader),
+    ]
+    (listed,) = found[0]["resources"]
+    ranges = [f"/sentences/{first}-{last}" for first in range(15) for last in range(first, 15)]
+    for address in (listed["uri"], *(listed["uri"] + one for one in ranges)):
+        try:
+            found.append(resources.read_resource(READER, address, reader))
+        except CallerError as refusal:
+            found.append({"refused": str(refusal)})
+    return [msgspec.json.encode(one) for one in found]
+
+
+@proves("reading.non-interference", "reading.every-surface")
+def test_what_lies_ahead_changes_no_byte_of_any_resource(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("w")
+    world.ingest(here.write("lamp.md", BOOK), kind="book")
+    reader = world.reader("ann")
+    reader.set("lamp.md", through_chapter="Two")
+    before = all_that_can_be_read(reader)
+
+    assert len(set(before)) > 40
+    read = BOOK.partition("## Three")[0]
+    for ahead in (
+        "## Three: Kyoto\n\nIt was he. It was.\n\n## Four\n\nThe end.\n",
+        "",
+        "He slept.",
+    ):
+        world.ingest(here.write("lamp.md", read + ahead), kind="book")
+
+        assert all_that_can_be_read(reader) == before
+
+
+def test_documents_come_page_by_page_each_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resources, "PAGE", 2)
+    here = place(tmp_path)
+    world = here.library.create_world("w")
+    for number in range(5):
+        world.ingest(here.write(f"{number}.md", f"Page {number}."))
+    names, cursor = [], None
+
+    for _ in range(3):
+        page = resources.page_of_resources(WORLD, cursor, world)
+        names.append([entry["title"] for entry in page["resources"]])
+        cursor = page.get("nextCursor")
+
+    assert (names, cursor) == ([["0.md", "1.md"], ["2.md", "3.md"], ["4.md"]], None)
+
+
+def test_sentences_are_joined_as_their_paragraphs_were(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    world = here.library.create_world("w")
+    world.ingest(here.write("a b.md", "One ends. Two ends.\n\nThree ends.\n"))
+    (entry,) = resources.page_of_resources(WORLD, None, world)["resources"]
+
+    (content,) = resources.read_resource(WORLD, entry["uri"] + "/sentences/0-2", world)["contents"]
+    (named,) = resources.read_resource(WORLD, "truespan://documents/a%20b.md", world)["contents"]
+
+    assert content["text"] == "One ends. Two ends.\n\nThree ends."
+    assert msgspec.json.decode(named["text"])["source"] == "a b.md"

@@ -1,0 +1,364 @@
+"""Who may use MCP over HTTP, as whom, and whose a session is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from tests.interfaces.mcp_clients import BOOK, HELLO
+from tests.interfaces.mcp_http import Address, connected, message_of, serving
+from tests.promises import proves
+from tests.support.worlds import Place as Here
+from tests.support.worlds import place
+from truespan.errors import CallerError, InvalidSettings, NotAllowed, WorldNotFound
+from truespan.mcp.sessions import MOST_OF_ONE, Chosen, Place, Told, choose
+from truespan.mcp.streamable import CHOSEN, Streamable
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
+from truespan.types.token import Principal
+
+TOOLS = {"reading": "retrieve_context", "owning": "retrieve"}
+GREETING = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Here]:
+    """Three worlds; in two of them ann reads the same book."""
+    made = place(tmp_path)
+    for name in ("one", "two/2"):
+        world = made.library.create_world(name)
+        world.ingest(made.write("lamp.md", BOOK), kind="book")
+        world.reader("ann").set("lamp.md", through_chapter="One")
+    made.library.create_world("empty")
+    with made.library:
+        yield made
+
+
+@pytest.fixture
+def at(here: Here) -> Iterator[Address]:
+    with serving(here.library, Told()) as address:
+        yield address
+
+
+def token(here: Here, **allowed: Any) -> str:
+    return here.library.tokens.create("a token", **allowed)[1].reveal()
+
+
+def authority(here: Here, *worlds: str, verbs: str = "read", readers: Any = UNLIMITED) -> Authority:
+    ids = frozenset(record.id for record in here.library.worlds() if record.name in worlds)
+    bound = readers if readers is UNLIMITED else frozenset(readers)
+    return Authority(ids, frozenset(map(Verb, verbs.split())), bound)
+
+
+def chosen(
+    here: Here, allowed: Authority, *named: str, token: str | None = "t", told: Told | None = None
+) -> Chosen:
+    return choose(here.library, told or Told(), Principal(token, allowed), Place(*named))
+
+
+def outcome(found: Chosen) -> tuple[str, str | None]:
+    """Return what was chosen, after a look at what the seat cannot do."""
+    library = found.seat.world
+    assert library.authority.verbs == {Verb.READ if found.seat.reader is None else Verb.FOLLOW}
+    assert isinstance(library.authority.worlds, frozenset)
+    assert len(library.authority.worlds) == 1
+    return found.role.name, found.seat.reader
+
+
+# Which world, and as whom
+
+
+@proves("authority.only-narrows")
+def test_a_token_for_one_world_or_one_reader_needs_nothing_more(here: Here) -> None:
+    follows = {"verbs": "follow", "readers": ["ann"]}
+
+    assert outcome(chosen(here, authority(here, "one"))) == ("owning", None)
+    assert outcome(chosen(here, authority(here, "one", **follows))) == ("reading", "ann")
+    assert outcome(chosen(here, authority(here, "one", verbs="read follow write"))) == (
+        "owning",
+        None,
+    )
+
+
+def test_whoever_opens_too_many_sessions_loses_the_oldest_and_nobody_else_does(
+    here: Here, at: Address
+) -> None:
+    careless, careful = token(here, worlds="one"), token(here, worlds="one")
+    kept = at.begin(careful)
+    ended = at.begin(careless)
+    assert at.request("DELETE", careless, mcp_session_id=ended).status_code == 200
+
+    opened = [at.begin(careless) for _ in range(MOST_OF_ONE + 1)]
+
+    assert at.call(opened[0], "ping", careless).status_code == 404
+    assert [at.call(one, "ping", careless).status_code for one in opened[1:3]] == [200, 200]
+    assert at.call(opened[-1], "ping", careless).status_code == 200
+    assert at.call(kept, "ping", careful).status_code == 200
+
+
+@proves("authority.only-narrows")
+def test_the_address_chooses_among_several_and_never_beyond_them(here: Here) -> None:
+    both = authority(here, "one", "two/2")
+    readers = authority(here, "one", "two/2", verbs="follow", readers=["ann", "bob"])
+
+    assert chosen(here, both, "two/2").seat.world.id == here.library.world("two/2").id
+    assert outcome(chosen(here, readers, "one", "bob")) == ("reading", "bob")
+    assert outcome(chosen(here, OWNER, "one", "zoe")) == ("reading", "zoe")
+    for refused in (("empty",), ("nowhere",), (here.library.world("empty").id,)):
+        with pytest.raises(WorldNotFound):
+            chosen(here, both, *refused)
+    for allowed, named in ((readers, "zoe"), (readers, "Ann"), (both, "ann")):
+        with pytest.raises(NotAllowed):
+            chosen(here, allowed, "one", named)
+    with pytest.raises(InvalidSettings):
+        chosen(here, OWNER, "one", " ")
+
+
+@proves("authority.empty-means-nothing")
+def test_what_cannot_be_chosen_is_refused_with_what_to_do(here: Here) -> None:
+    both = authority(here, "one", "two/2")
+    with pytest.raises(CallerError, match="/mcp/WORLD"):
+        chosen(here, both)
+    with pytest.raises(CallerError, match="/mcp/WORLD/READER"):
+        chosen(here, authority(here, "one", verbs="follow", readers=["ann", "bob"]))
+    with pytest.raises(CallerError, match="/mcp/WORLD/READER"):
+        chosen(here, authority(here, "one", verbs="follow"))
+    for nothing in (
+        authority(here, "one", verbs="write"),
+        authority(here, "nowhere"),
+        authority(here, "one", verbs=""),
+        authority(here, "one", verbs="follow", readers=[]),
+    ):
+        with pytest.raises(CallerError):
+            chosen(here, nothing)
+        with pytest.raises(CallerError):
+            chosen(here, nothing, "one")
+
+
+@proves("authority.only-narrows")
+def test_without_a_token_there_is_what_the_operator_said_and_no_more(here: Here) -> None:
+    def told(*named: str, **said: Any) -> Chosen:
+        return chosen(here, OWNER, *named, token=None, told=Told(**said))
+
+    assert outcome(told(world="one", owner=True)) == ("owning", None)
+    assert outcome(told(world="one", reader="ann")) == ("reading", "ann")
+    assert outcome(told("one", "ann", world="one", reader="ann")) == ("reading", "ann")
+    for named, said in (
+        ((), {}),
+        (("one",), {}),
+        (("one",), {"world": "one"}),
+        (("one", "bob"), {"world": "one", "reader": "ann"}),
+        (("one", "ann"), {"world": "one", "owner": True}),
+    ):
+        with pytest.raises(NotAllowed):
+            told(*named, **said)
+    for said in ({"world": "one", "owner": True}, {"world": "one", "reader": "ann"}):
+        with pytest.raises(WorldNotFound):
+            told("two/2", **said)
+
+
+def test_a_refusal_is_a_problem_that_says_what_to_do(here: Here, at: Address) -> None:
+    refused = at.post(GREETING)
+    several = at.post(GREETING, token(here, worlds=["one", "two/2"]))
+
+    assert (refused.status_code, several.status_code) == (403, 400)
+    for answer, advice in ((refused, "--mcp-reader"), (several, "/mcp/WORLD")):
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert advice in answer.json()["advice"]
+    assert refused.json()["code"] == "not_allowed"
+    assert at.post(GREETING, path="/one/ann/more").status_code == 404
+
+
+def test_a_foreign_world_is_answered_for_as_one_that_does_not_exist(
+    here: Here, at: Address
+) -> None:
+    one = token(here, worlds="one")
+    answers = [at.post(GREETING, one, f"/{name}") for name in ("empty", "absent", "two%2F2")]
+
+    bodies = [
+        answer.text.replace(name, "NAME")
+        for answer, name in zip(answers, ("empty", "absent", "two/2"), strict=True)
+    ]
+    assert {answer.status_code for answer in answers} == {404}
+    assert len(set(bodies)) == 1
+
+
+def test_a_world_whose_name_has_a_slash_is_chosen_by_its_encoded_name(
+    here: Here, at: Address
+) -> None:
+    both = token(here, worlds=["one", "two/2"])
+
+    with connected(f"{at.url}/two%2F2", both) as session:
+        found = session.call("search", query="key").structured_content or {}
+
+    assert found["world"] == here.library.world("two/2").id
+
+
+# Whose a session is
+
+
+def test_a_session_is_of_the_token_that_began_it_and_of_nobody_else(
+    here: Here, at: Address
+) -> None:
+    mine, yours = token(here, worlds="one"), token(here, worlds="one")
+    session = at.begin(mine)
+    unknown = at.call("0" * 32, "tools/list", yours)
+
+    for attempt in (
+        at.call(session, "tools/list", yours),
+        at.call(session, "tools/call", yours, name="search", arguments={"query": "key"}),
+        at.request("DELETE", yours, mcp_session_id=session),
+    ):
+        assert (attempt.status_code, attempt.text) == (404, unknown.text)
+    assert unknown.status_code == 404
+    assert message_of(at.call(session, "tools/list", mine))["result"]["tools"]
+
+
+def test_a_session_does_not_go_over_to_another_world_or_reader(here: Here, at: Address) -> None:
+    both = token(here, worlds=["one", "two/2"])
+    follows = token(here, worlds="one", readers=["ann", "bob"])
+    session, reading = at.begin(both, "/one"), at.begin(follows, "/one/ann")
+
+    assert at.call(session, "tools/list", both, "/two%2F2").status_code == 404
+    assert at.call(reading, "tools/list", follows, "/one/bob").status_code == 404
+    assert at.call(session, "tools/list", both, "/one").status_code == 200
+    assert at.call(reading, "tools/list", follows, "/one/ann").status_code == 200
+
+
+def test_a_session_without_a_token_and_one_with_it_are_apart(here: Here) -> None:
+    one = token(here, worlds="one")
+    with serving(here.library, Told(world="one", owner=True)) as at:
+        bare, mine = at.begin(), at.begin(one)
+
+        assert at.call(bare, "tools/list", one).status_code == 404
+        assert at.call(mine, "tools/list").status_code == 404
+        assert at.call(bare, "tools/list").status_code == 200
+
+
+def test_a_revoked_token_ends_at_the_next_request_of_its_session(here: Here, at: Address) -> None:
+    record, secret = here.library.tokens.create("a token", worlds="one")
+    session = at.begin(secret.reveal())
+    here.library.tokens.revoke(record.id)
+
+    assert at.call(session, "tools/list", secret.reveal()).status_code == 401
+
+
+def test_a_deleted_world_is_gone_from_a_session_that_is_open(here: Here, at: Address) -> None:
+    one = token(here, worlds="one")
+    session = at.begin(one)
+    here.library.delete_world("one")
+
+    gone = at.call(session, "tools/call", one, name="search", arguments={"query": "key"})
+
+    assert gone.status_code in (403, 404)
+
+
+def test_without_sessions_every_request_stands_alone(here: Here) -> None:
+    one, ann = token(here, worlds="one"), token(here, worlds="one", readers="ann")
+    with serving(here.library, Told(), sessions=False) as at:
+        greeted = at.post(GREETING, one)
+        for secret, tool in ((one, "retrieve"), (ann, "retrieve_context")):
+            for mode in ("legacy", "auto"):
+                with connected(at.url, secret, mode) as session:
+                    assert tool in session.tools()
+                    assert not session.watched_call(tool, query="key").is_error
+                    assert session.progress
+
+    assert greeted.status_code == 200
+    assert "mcp-session-id" not in greeted.headers
+
+
+# The server
+
+
+def test_a_call_that_takes_long_holds_up_no_other(here: Here, at: Address) -> None:
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        waiting.set()
+        assert go_on.wait(60)
+
+    one, answers = token(here, worlds="one"), []
+    session = at.begin(one)
+    query = {"name": "search", "arguments": {"query": "key"}}
+    here.embedder.before = wait
+    slow = threading.Thread(
+        target=lambda: answers.append(at.call(session, "tools/call", one, **query))
+    )
+    slow.start()
+    try:
+        assert waiting.wait(60)
+        listed = message_of(at.call(session, "resources/list", one))["result"]["resources"]
+        assert (len(listed), answers) == (1, [])
+    finally:
+        go_on.set()
+        slow.join(60)
+
+    assert message_of(answers[0])["result"]["isError"] is False
+
+
+def test_the_server_knows_whether_a_call_is_still_at_work(here: Here) -> None:
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        waiting.set()
+        assert go_on.wait(60)
+
+    async def ask() -> list[bool]:
+        app = Streamable(here.library, Told(world="one", owner=True), sessions=False)
+        seen = [app.idle]
+        async with app.lifetime(), anyio.create_task_group() as calls:
+            chosen = choose(here.library, app._told, Principal(None, OWNER), Place())
+            request = SimpleNamespace(scope={CHOSEN: chosen})
+            calls.start_soon(app._run, request, lambda seat: seat.subject().search("key"))
+            await to_thread.run_sync(waiting.wait)
+            calls.cancel_scope.cancel()
+            seen.append(app.idle)
+            go_on.set()
+        return [*seen, app.idle]
+
+    here.embedder.before = wait
+    assert anyio.run(ask) == [True, False, True]
+
+
+def test_there_is_no_stream_that_could_stay_open(here: Here, at: Address) -> None:
+    one, other = token(here, worlds="one"), token(here, worlds="one")
+    session = at.begin(one)
+
+    for secret in (one, other):
+        refused = at.request("GET", secret, mcp_session_id=session)
+        assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE, POST")
+
+
+def test_a_body_that_is_too_large_is_refused_unread(here: Here, at: Address) -> None:
+    one = token(here, worlds="one")
+
+    assert at.post("x" * (1 << 20), one).status_code == 413
+
+
+def test_what_the_gate_before_it_admits_is_not_refused_for_its_host_or_origin(
+    here: Here, at: Address
+) -> None:
+    one = token(here, worlds="one")
+
+    for names in ({"host": "books.example"}, {"host": "[::1]:9", "origin": "https://a.example"}):
+        assert at.post(GREETING, one, **names).status_code == 200
+
+
+def test_neither_the_command_line_nor_the_mount_loads_the_protocol() -> None:
+    script = (
+        "import sys, truespan.cli, truespan.mcp.http; "
+        "sys.exit(str({'mcp', 'mcp_types', 'pydantic', 'starlette'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert done.stderr == "set()\n"

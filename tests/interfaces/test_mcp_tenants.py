@@ -1,0 +1,160 @@
+"""Keys at MCP over HTTP: the same walls as at every other call of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.mcp_asking import Message, addresses, messages, result_of
+from tests.interfaces.tenants import FOREIGN, OWN, Estate, estate, without_time
+from tests.promises import proves
+from truespan.http.app import ServerOptions
+from truespan.http.auth import AuthPolicy
+
+CLOSED = ServerOptions(keeping=AuthPolicy(needs_token=True), sessions=False)
+KINDS = ("read", "follow", "write", "administer", "administer+follow+read+write", "two worlds",
+         "none left", "a reader", "a reader of no book", "two readers")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
+    found = estate(tmp_path_factory.mktemp("estate") / "library")
+    yield found
+    found.here.library.close()
+
+
+def everything(made: Estate, *, inside: bool) -> list[Message]:
+    """Return all requests that name the foreign world, or its things inside the own one."""
+    strange, own = made.strange, made.names
+    if inside:
+        paths = [
+            "/mcp",
+            *addresses(own.world, strange.reader)[2:],
+            *addresses(own.world, own.reader)[1:],
+        ]
+    else:
+        paths = [*addresses(strange.world, strange.reader)[1:], f"/mcp/{made.foreign.id}"]
+    return list(messages(sorted(set(paths)), "the great clock", strange.book, strange.document))
+
+
+def shown(told: Told) -> tuple[object, ...]:
+    headers = [pair for pair in told.headers if pair[0] not in ("date", "content-length")]
+    return told.status, headers, without_time(result_of(told))
+
+
+def silent(told: Told, asked: Message, secrets: list[bytes]) -> None:
+    for secret in secrets:
+        if not asked.names(secret):
+            assert secret not in told.everything(), (str(asked), secret)
+
+
+@proves("authority.only-narrows", "authority.empty-means-nothing")
+def test_over_mcp_what_is_foreign_and_what_is_absent_get_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    made = estate(tmp_path_factory.mktemp("estate") / "library")
+    asked = [*everything(made, inside=False), *everything(made, inside=True)]
+    # At these addresses nothing is asked twice in two ways.
+    asked = list({str(one) + repr(one.params): one for one in asked}.values())
+
+    def replies(client: Client) -> list[tuple[str, Message, Told]]:
+        return [
+            (kind, one, one.sent(client, made.keys[kind])) for kind in KINDS[-6::2] for one in asked
+        ]
+
+    with answering(made.here.library, CLOSED) as client:
+        foreign = replies(client)
+        made.here.library.delete_world(made.foreign.id)
+        absent = replies(client)
+    made.here.library.close()
+
+    heard = 0
+    for (kind, one, before), (_, _, after) in zip(foreign, absent, strict=True):
+        silent(before, one, made.secrets())
+        assert shown(before) == shown(after), (kind, str(one))
+        assert before.status < 500
+        heard += OWN.encode() in before.body
+    assert heard > 30
+
+
+@proves("http.local-and-checked", "authority.only-narrows")
+def test_over_mcp_no_other_text_is_a_token_and_without_one_nothing_is_served(made: Estate) -> None:
+    one = Message("/mcp", "tools/list", {})
+    with answering(made.here.library, CLOSED) as client:
+        told = [one.sent(client, key) for key in (*made.dead.values(), None)]
+    with answering(made.here.library, ServerOptions(sessions=False)) as client:
+        untold = one.sent(client, None)
+        wrong = one.sent(client, made.dead["of another library"])
+
+    assert {reply.shown for reply in told} == {told[0].shown}
+    assert (told[0].status, told[0].code) == (401, "unauthorized")
+    assert (untold.status, untold.code) == (403, "not_allowed")
+    assert wrong.code == "unauthorized"
+
+
+@proves("authority.only-narrows")
+def test_over_mcp_each_key_gets_the_tools_of_its_right_and_a_session_is_its_own(
+    made: Estate,
+) -> None:
+    serving = ServerOptions(keeping=AuthPolicy(needs_token=True))
+    owning = f"/mcp/{made.names.world}"
+    with answering(made.here.library, CLOSED) as client:
+        tools = {
+            kind: [
+                tool["name"]
+                for tool in result_of(Message(owning, "tools/list", {}).sent(client, key))
+                .get("result", {})
+                .get("tools", [])
+            ]
+            for kind, key in made.keys.items()
+            if kind in KINDS
+        }
+    with answering(made.here.library, serving) as client:
+        hello = Message(owning, "initialize", {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "one", "version": "1"},
+        }).sent(client, made.keys["read"])  # fmt: skip
+        session = hello.header("mcp-session-id")
+        assert session
+        stolen = client.json(
+            "POST",
+            owning,
+            {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}},
+            headers=[
+                ("accept", "application/json, text/event-stream"),
+                ("mcp-session-id", session),
+                ("mcp-protocol-version", "2025-11-25"),
+            ],
+            token=made.keys["two worlds"],
+        )
+
+    reading = ["list_books", "get_reading_position", "retrieve_context"]
+    all_of_it = ["search", "retrieve"]
+    assert tools["read"] == tools["administer+follow+read+write"] == all_of_it
+    assert tools["two worlds"] == all_of_it
+    assert tools["a reader"] == tools["a reader of no book"] == reading
+    for kind in ("write", "administer", "none left", "two readers", "follow"):
+        assert tools[kind] == [], kind
+    assert stolen.status >= 400
+    assert b"search" not in stolen.body
+
+
+HOSTILE = (
+    "%2e%2e", "..%2f..", "%00", "%ff", "'%20OR%20'1'='1", "%E2%80%AE", "%ED%A0%80", "a" * 3000,
+    f"{FOREIGN}-world%00", f"{FOREIGN}-world%2f", f"{FOREIGN}-WORLD", "%F0%9F%95%B0",
+    f"{OWN}-world/{FOREIGN}-reader/x", f"{OWN}-world%2f..%2f{FOREIGN}-world",
+)  # fmt: skip
+
+
+@proves("authority.only-narrows")
+@pytest.mark.parametrize("spelled", HOSTILE, ids=lambda one: one[:24])
+def test_over_mcp_no_name_in_an_address_leads_anywhere_else(made: Estate, spelled: str) -> None:
+    with answering(made.here.library, CLOSED) as client:
+        for path in (f"/mcp/{spelled}", f"/mcp/{OWN}-world/{spelled}", f"/mcp/{spelled}/x"):
+            for kind in ("read", "a reader", "administer+follow+read+write"):
+                one = Message(path, "tools/call", {"name": "search", "arguments": {"query": "x"}})
+                told = one.sent(client, made.keys[kind])
+                assert told.status < 500, (path, told.body)
+                assert f"{FOREIGN} keeper".encode() not in told.everything()

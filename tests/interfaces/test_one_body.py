@@ -1,0 +1,205 @@
+"""One body of requests over library, command line, HTTP and MCP: doors decide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import truespan
+from tests.interfaces.clients import HttpDoor, LibraryDoor, McpDoor, Outcome, TerminalDoor, settled
+from tests.interfaces.http_client import Client, answering
+from tests.interfaces.mcp_clients import command, session
+from tests.promises import proves
+
+QUESTION = "Who had the key to the tower?"
+LONG = "lamp " * 201
+GOOD: list[tuple[str, dict[str, Any]]] = [
+    ("search", {"query": QUESTION}),
+    ("search", {"query": QUESTION, "top_k": 1, "floor": 0.5}),
+    ("search", {"query": QUESTION, "top_k": 0}),
+    ("search", {"query": "quite unheard-of", "floor": 1.0}),
+    ("search", {"query": QUESTION, "fused": True}),
+    ("retrieve", {"query": QUESTION}),
+    ("retrieve", {"query": QUESTION, "top_k": 20, "language_constraint": None}),
+    ("retrieve", {"selected_text": "A storm came up from the south that night."}),
+    (
+        "retrieve",
+        {"query": QUESTION, "selected_text": "The key to the tower hung from a red cord."},
+    ),
+    ("retrieve", {"query": QUESTION, "chapter_filter": "The Lamp", "version_constraint": None}),
+    ("retrieve", {"query": QUESTION, "section_filter": "two: the storm"}),
+    ("retrieve", {"query": QUESTION, "documents": ["lamp.md"], "fused": True}),
+    ("retrieve", {"query": QUESTION, "tags": ["unknown"]}),
+    ("retrieve", {"query": QUESTION, "language_constraint": "de"}),
+    ("retrieve", {"query": QUESTION, "near_misses": True}),
+    ("read", {"query": QUESTION, "reader": "ann"}),
+    ("read", {"query": QUESTION, "reader": "ann", "book": "lamp.md", "top_k": 2}),
+    ("read", {"query": QUESTION, "reader": "nobody"}),
+    ("answer", {"query": QUESTION}),
+    ("answer", {"query": "quite unheard-of matters of state", "documents": ["other.md"]}),
+    ("read_answer", {"query": QUESTION, "reader": "ann"}),
+    ("books", {"reader": "ann"}),
+    ("books", {"reader": "nobody"}),
+    ("position", {"reader": "ann"}),
+    ("position", {"reader": "ann", "book": "lamp.md"}),
+    ("generations", {}),
+    ("document", {"reference": "lamp.md"}),
+    ("document", {"reference": "1"}),
+]
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("search", {"query": " "}, "blank_query"),
+    ("search", {"query": ""}, "blank_query"),
+    ("search", {"query": "lamp " * 2000}, "query_too_long"),
+    ("search", {"query": QUESTION, "top_k": -1}, "invalid_settings"),
+    ("search", {"query": QUESTION, "top_k": True}, "invalid_settings"),
+    ("search", {"query": QUESTION, "top_k": 1.5}, "invalid_settings"),
+    ("search", {"query": QUESTION, "top_k": "many"}, "invalid_settings"),
+    ("search", {"query": QUESTION, "floor": float("nan")}, "invalid_settings"),
+    ("search", {"query": QUESTION, "floor": float("inf")}, "invalid_settings"),
+    ("search", {"query": QUESTION, "floor": 1.1}, "invalid_settings"),
+    ("search", {"query": QUESTION, "floor": True}, "invalid_settings"),
+    ("search", {"query": QUESTION, "floor": "low"}, "invalid_settings"),
+    ("search", {"query": 7}, "invalid_settings"),
+    ("search", {"query": None}, "invalid_settings"),
+    ("search", {"query": QUESTION, "no_such": "x"}, "invalid_settings"),
+    ("search", {"query": QUESTION, "world": "absent"}, "world_not_found"),
+    ("search", {"query": QUESTION, "domain": "absent"}, "domain_not_found"),
+    ("retrieve", {}, "invalid_settings"),
+    ("retrieve", {"query": LONG}, "invalid_settings"),
+    ("retrieve", {"query": "  "}, "blank_query"),
+    ("retrieve", {"query": QUESTION, "top_k": 21}, "invalid_settings"),
+    ("retrieve", {"query": QUESTION, "top_k": 0}, "invalid_settings"),
+    ("retrieve", {"query": QUESTION, "top_k": False}, "invalid_settings"),
+    ("retrieve", {"selected_text": "x" * 5001}, "invalid_settings"),
+    ("retrieve", {"selected_text": ""}, "invalid_settings"),
+    ("retrieve", {"query": QUESTION, "chapter_filter": ""}, "invalid_settings"),
+    ("retrieve", {"query": QUESTION, "no_such": "x"}, "invalid_settings"),
+    ("retrieve", {"query": QUESTION, "world": "absent"}, "world_not_found"),
+    ("read", {"query": " ", "reader": "ann"}, "blank_query"),
+    ("read", {"query": QUESTION, "reader": "ann", "book": "absent.md"}, "document_not_found"),
+    ("read", {"query": QUESTION, "reader": "ann", "top_k": 21}, "invalid_settings"),
+    ("read", {"query": QUESTION, "reader": "ann", "no_such": "x"}, "invalid_settings"),
+    ("read", {"query": QUESTION, "reader": " "}, "invalid_settings"),
+    ("read", {"query": QUESTION, "reader": "r" * 201}, "invalid_settings"),
+    ("answer", {"query": " "}, "blank_query"),
+    ("answer", {"query": LONG}, "invalid_settings"),
+    ("answer", {"query": QUESTION, "world": "absent"}, "world_not_found"),
+    ("read_answer", {"query": QUESTION, "reader": "ann", "book": "no.md"}, "document_not_found"),
+    ("position", {"reader": "nobody"}, "no_reading_position"),
+    ("position", {"reader": "ann", "book": "other.md"}, "no_reading_position"),
+    ("document", {"reference": "absent.md"}, "document_not_found"),
+    ("document", {"reference": "99"}, "document_not_found"),
+    ("chunk", {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"}, "chunk_not_found"),
+    ("job", {"job": "absent"}, "job_not_found"),
+    ("generations", {"world": "absent"}, "world_not_found"),
+    ("why_not", {"chunk_id": "x", "query": " "}, "blank_query"),
+    ("why_not", {"chunk_id": "x", "query": QUESTION, "top_k": 21}, "invalid_settings"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def opened(library: Path) -> Iterator[truespan.Library]:
+    with truespan.open(library) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(opened: truespan.Library) -> Iterator[Client]:
+    with answering(opened) as running:
+        yield running
+
+
+@pytest.fixture
+def doors(
+    library: Path,
+    opened: truespan.Library,
+    client: Client,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[Any]:
+    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+    terminal = TerminalDoor(library, capsys)
+    # The library comes first, so that the others find the vector of the query in the cache.
+    return [LibraryDoor(opened), HttpDoor(client), McpDoor(opened), terminal]
+
+
+def told(doors: list[Any], operation: str, given: dict[str, Any]) -> dict[str, Outcome]:
+    """Return what each door gave that knows such a thing."""
+    found = {door.name: door.ask(operation, given) for door in doors}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def shown(case: Any) -> str:
+    return str(case)[:70]
+
+
+@proves("mcp.retrieval")
+@pytest.mark.parametrize(("operation", "given"), GOOD, ids=shown)
+def test_the_same_request_gets_the_same_answer_at_every_door(
+    doors: list[Any], operation: str, given: dict[str, Any]
+) -> None:
+    found = told(doors, operation, given)
+
+    assert len(found) >= 2
+    assert found["library"].code is None
+    for name, one in found.items():
+        assert one == found["library"], name
+
+
+@proves("errors.stable-codes")
+@pytest.mark.parametrize(("operation", "given", "code"), BAD, ids=shown)
+def test_the_same_mistake_gets_the_same_code_at_every_door(
+    doors: list[Any], operation: str, given: dict[str, Any], code: str
+) -> None:
+    found = told(doors, operation, given)
+
+    assert len(found) >= 2
+    for name, one in found.items():
+        assert (one.code, one.retryable) == (code, False), name
+
+
+def test_why_a_chunk_is_missing_and_a_job_are_the_same_at_every_door(
+    doors: list[Any], opened: truespan.Library
+) -> None:
+    world = opened.world("w")
+    chunks = [passage.chunk_id for passage in world.search(QUESTION, floor=0.0).results]
+    for chunk in (chunks[0], chunks[-1], "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"):
+        reasons = told(doors, "why_not", {"chunk_id": chunk, "query": QUESTION, "top_k": 1})
+        assert set(reasons) == {"library", "http"}
+        assert reasons["http"] == reasons["library"]
+    for operation, given in (("chunk", {"chunk_id": chunks[0]}), ("job", {"job": job_of(world)})):
+        found = told(doors, operation, given)
+        assert set(found) == {"library", "http", "cli"}
+        assert all(one == found["library"] for one in found.values())
+        assert found["library"].code is None
+
+
+def job_of(world: Any) -> str:
+    return world.jobs.list()[0].id
+
+
+def test_a_selection_that_the_answer_has_nothing_to_do_with_is_the_same_failure_everywhere(
+    doors: list[Any],
+) -> None:
+    given = {"query": QUESTION, "selected_text": "0xDEADBEEF ffff 1234 %%% qqq zzzz"}
+    found = told(doors, "retrieve", given)
+
+    assert len(found) == 4
+    assert all(one == found["library"] for one in found.values())
+
+
+@proves("mcp.retrieval")
+def test_a_server_process_gives_a_model_what_every_other_door_gives(
+    doors: list[Any], library: Path, tmp_path: Path
+) -> None:
+    given = {"query": QUESTION, "top_k": 3}
+    with session(command(library, "--owner"), tmp_path / "owner.log") as owner:
+        answers = {name: owner.call(name, **given) for name in ("search", "retrieve")}
+
+    for name, result in answers.items():
+        expected = told(doors, name, given)
+        for door, one in expected.items():
+            assert settled(result.structured_content) == one.value, door

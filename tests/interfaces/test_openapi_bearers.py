@@ -1,0 +1,29 @@
+"""What the OpenAPI document says holds for bearers of tokens as well, and tokens are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tools.fuzz_http import BEARERS, Course, library_of, run, served_for
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with library_of(tmp_path_factory.mktemp("bearers")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("caller", BEARERS)
+def test_schemathesis_finds_nothing_as_a_bearer(caller: str, library: Path, tmp_path: Path) -> None:
+    with served_for(library, caller) as server:
+        found = run(tmp_path, server, Course(examples=1, phases="examples,fuzzing,stateful"))
+
+    assert found.passed, found.report
+
+
+def test_the_server_that_bearers_are_tried_on_asks_for_a_token(library: Path) -> None:
+    with served_for(library, BEARERS[1]) as server:
+        assert server.under(None).get("/v1/worlds").status_code == 401
+        assert server.get("/v1/worlds").status_code == 200

@@ -1,0 +1,63 @@
+"""A server on a library in PostgreSQL: what is uploaded to it is done by a worker elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.interfaces.test_cli import KEYS, Terminal
+from tests.interfaces.test_upkeep_commands import a_worker
+from tests.support.http_server import TIMEOUT, Served, served
+from tests.support.postgres import fresh_database
+from truespan.wiring import open_library
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "url").write_text(fresh_database().url.reveal())
+    (folder / "truespan.toml").write_text('store_url_file = "url"\n')
+    made = Terminal(tmp_path, capsys)
+    assert made("init", "--world", "w")[0] == 0
+    return made
+
+
+def told_of(server: Served, job: str) -> list[str]:
+    """Return the states that the events of a job tell of, until it is over."""
+    address = f"{server.address}v1/worlds/w/jobs/{job}/events"
+    states = []
+    with httpx2.stream("GET", address, timeout=TIMEOUT) as reply:
+        for line in reply.iter_lines():
+            if line.startswith("data:"):
+                found = json.loads(line.removeprefix("data:"))
+                states.append(found.get("job", found)["state"])
+    return states
+
+
+def test_an_upload_is_done_by_a_worker_and_its_events_tell_of_it(terminal: Terminal) -> None:
+    folder = terminal.folder / "library"
+    with served(folder) as server:
+        reply = server.ask(
+            "POST", "v1/worlds/w/documents", files={"file": ("keys.md", KEYS.encode())}
+        )
+        assert reply.status_code == 202
+        job = reply.json()["job"]["id"]
+        # The server itself does nothing about it.
+        assert server.get(f"v1/worlds/w/jobs/{job}").json()["job"]["state"] == "queued"
+        with a_worker(terminal):
+            states = told_of(server, job)
+            repair = server.post("v1/worlds/w/repair").json()["job"]
+            looked = server.post("v1/worlds/w/doctor", {"apply": True}).json()["job"]
+            ended = [told_of(server, one["id"])[-1] for one in (repair, looked)]
+        assert (states[0] in ("queued", "running"), states[-1]) == (True, "done")
+        assert ended == ["done", "done"]
+        lines = server.get(f"v1/worlds/w/jobs/{looked['id']}").json()["lines"]
+        assert lines[-1]["line"] == "Store and index agree: nothing to do."
+        found = server.post("v1/worlds/w/search", {"query": "Where is the spare key?"}).json()
+        assert found["results"][0]["source"] == "keys.md"
+    with open_library(folder) as library:
+        library._parts.index.retire()  # type: ignore[attr-defined]

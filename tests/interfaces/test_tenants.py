@@ -1,0 +1,273 @@
+"""Every key at every call: what is not for it does not exist, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.tenants import (
+    FOREIGN,
+    OWN,
+    Estate,
+    Names,
+    Request,
+    by_name,
+    estate,
+    form,
+    request,
+    timeless,
+)
+from tests.promises import proves
+from truespan.http.app import ServerOptions
+from truespan.http.auth import AuthPolicy
+from truespan.http.call import Call
+from truespan.http.routes.table import CALLS
+
+ALL_VERBS = "administer+follow+read+write"
+OPEN = {"health", "ready"}
+"""What anybody may ask, as it tells nothing of anybody."""
+FREE = {"me", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "createWorld"}
+"""What is not decided by one verb in one world; each is looked at by itself."""
+NEEDS = {
+    "read": {
+        "listDocuments", "showDocument", "readSentences", "showChunk", "showImage", "listJobs",
+        "showJob", "followJob", "search", "retrieve", "whyNot", "answer", "listUsage", "explain",
+    },
+    "follow": {
+        "listBooks", "readPosition", "retrieveAsReader", "answerAsReader", "whyNotAsReader",
+        "readSentencesAsReader", "showImageAsReader",
+    },
+    "write": {
+        "uploadDocuments", "deleteDocument", "cancelJob", "resumeJob", "setPosition",
+        "repairWorld", "examineWorld",
+    },
+    "administer": {
+        "listGenerations", "reindex", "promote", "rollback", "removeGeneration", "deleteWorld",
+    },
+}  # fmt: skip
+"""Written down a second time, so that a call which asks for too little does not go unnoticed."""
+LOOKING = {"deleteDocument", "setPosition", "repairWorld", "examineWorld"}
+"""What has to look at documents before it changes them."""
+JOBS = {"listJobs", "showJob", "followJob"}
+"""What whoever may write is told as well."""
+CHANGING = {
+    "uploadDocuments", "reindex", "deleteWorld", "createWorld", "setPosition", "repairWorld",
+    "examineWorld",
+}  # fmt: skip
+"""What would change the world if it were asked of it under a right name."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
+    found = estate(tmp_path_factory.mktemp("estate") / "library")
+    yield found
+    found.here.library.close()
+
+
+@pytest.fixture(scope="module")
+def client(made: Estate) -> Iterator[Client]:
+    keeping = AuthPolicy(needs_token=True)
+    with answering(made.here.library, ServerOptions(keeping=keeping)) as running:
+        yield running
+
+
+def silent(told: Told, asked: Request | None, secrets: list[bytes]) -> None:
+    """Assert that a reply has nothing of the foreign world but what the request itself named."""
+    everything = told.everything()
+    for secret in secrets:
+        if asked is None or not asked.names(secret):
+            assert secret not in everything, (str(asked), secret, everything[:2000])
+
+
+def reaching(call: Call) -> bool:
+    """Say whether a call can name anything of a world beside the world."""
+    return call.path.count("{") > 1 or (call.takes is not None and not call.writes)
+
+
+@proves("authority.only-narrows")
+def test_every_call_is_known_to_need_one_verb_or_none() -> None:
+    known = OPEN | FREE | set().union(*NEEDS.values())
+
+    assert {call.name for call in CALLS} == known
+    assert sum(map(len, NEEDS.values())) + len(OPEN | FREE) == len(known)
+    assert {call.name for call in CALLS if call.open} == OPEN
+
+
+@proves("authority.only-narrows")
+@pytest.mark.parametrize("verb", sorted(NEEDS))
+def test_a_call_is_for_keys_that_have_its_verb_and_for_no_others(
+    made: Estate, client: Client, verb: str
+) -> None:
+    harmless = made.names.changed(document="absent.md", generation="99")
+    for call in CALLS:
+        if call.name not in NEEDS[verb]:
+            continue
+        for kind, key in made.keys.items():
+            verbs = set(kind.split("+"))
+            if not verbs <= {"read", "follow", "write", "administer"}:
+                continue
+            allowed = verb in verbs and ("read" in verbs or call.name not in LOOKING)
+            allowed = allowed or ("write" in verbs and call.name in JOBS)
+            if allowed and call.name in CHANGING:
+                continue
+            names = harmless if allowed and call.writes else made.names
+            told = request(call, names).sent(client, key)
+            refused = told.code in ("not_allowed", "world_not_found")
+            assert refused is not allowed, (kind, call.name, told.shown)
+            silent(told, None, made.secrets())
+            assert (OWN.encode() in told.body.replace(b"zvown-world", b"")) <= allowed
+
+
+@proves("authority.only-narrows", "authority.empty-means-nothing")
+def test_what_is_foreign_and_what_is_absent_get_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    made = estate(tmp_path_factory.mktemp("estate") / "library")
+    inside = made.strange.changed(world=made.names.world)
+    by_id = made.strange.changed(world=made.foreign.id)
+    asked: list[Request] = []
+    for call in CALLS:
+        if call.name == "createWorld":
+            continue
+        asked += [request(call, made.strange), request(call, by_id)]
+        if call.domains:
+            own = made.names.changed(domain=made.strange.domain)
+            asked += [request(call, own, domain=True), request(call, made.strange, domain=True)]
+        asked += [request(call, inside)] if reaching(call) else []
+    asked = [one for one in asked if one.call.name not in CHANGING or FOREIGN in one.target]
+    asked = [one for one in asked if harmless(one, made.names)]
+
+    def replies(client: Client) -> Iterator[tuple[str, Request, Told]]:
+        for kind, key in made.keys.items():
+            # Two verbs together open nothing more than each by itself and all together.
+            if kind.count("+") in (0, 3):
+                for one in asked:
+                    yield kind, one, one.sent(client, key)
+
+    serving = ServerOptions(keeping=AuthPolicy(needs_token=True))
+    with answering(made.here.library, serving) as client:
+        foreign = list(replies(client))
+        made.here.library.delete_world(made.foreign.id)
+        absent = list(replies(client))
+
+    assert len(foreign) > 900
+    for (kind, one, before), (_, _, after) in zip(foreign, absent, strict=True):
+        silent(before, one, made.secrets())
+        assert shown(before) == shown(after), (kind, str(one), one.target, one.body)
+        assert before.status < 500, (kind, str(one), before.body)
+    made.here.library.close()
+
+
+def harmless(one: Request, own: Names) -> bool:
+    """Say whether a request that succeeds leaves the own world as it was."""
+    return not (one.call.writes and one.call.path.count("{") == 1 and own.world in one.target)
+
+
+def shown(told: Told) -> tuple[object, ...]:
+    """Return a reply without the time it took."""
+    headers = [pair for pair in told.headers if pair[0] not in ("date", "content-length")]
+    return told.status, headers, timeless(told.body)
+
+
+@proves("authority.only-narrows")
+def test_no_key_is_told_a_foreign_word_where_it_may_look_at_everything_it_has(
+    made: Estate, client: Client
+) -> None:
+    heard = 0
+    for key in made.keys.values():
+        for call in CALLS:
+            if call.writes:
+                continue
+            one = request(call, made.names)
+            told = one.sent(client, key)
+            assert told.status < 500, told.body
+            silent(told, None, made.secrets())
+            heard += OWN.encode() in told.body
+
+    assert heard > 100
+
+
+@proves("http.local-and-checked", "authority.only-narrows")
+def test_whatever_is_no_token_of_this_library_opens_nothing_and_gets_one_answer(
+    made: Estate, client: Client
+) -> None:
+    answers = set()
+    for call in CALLS:
+        if call.open:
+            continue
+        one = request(call, made.names)
+        told = [one.sent(client, key) for key in made.dead.values()]
+        told.append(one.sent(client, None))
+        told.append(
+            replace(one, headers=[*one.headers, ("authorization", "Basic b3duZXI6")]).sent(
+                client, None
+            )
+        )
+        good = ("authorization", f"Bearer {made.keys[ALL_VERBS]}")
+        twice = replace(one, headers=[*one.headers, good, good])
+        told.append(twice.sent(client, None))
+        answers |= {one.shown for one in told}
+
+    ((status, headers, body),) = answers
+    assert status == 401
+    assert ("www-authenticate", 'Bearer realm="truespan"') in headers
+    assert OWN.encode() not in body
+
+
+@proves("authority.empty-means-nothing")
+def test_a_key_whose_worlds_are_all_gone_sees_nothing_at_all(made: Estate, client: Client) -> None:
+    key = made.keys["none left"]
+
+    assert client.json("GET", "/v1/worlds", token=key).content == {"worlds": []}
+    assert client.json("GET", "/v1/domains", token=key).content == {"domains": []}
+    assert client.json("GET", "/v1/me", token=key).content["worlds"] == []
+    assert client.json("GET", "/metrics", token=key).code == "not_allowed"
+    for call in CALLS:
+        if "{world}" in call.path:
+            assert request(call, made.names).sent(client, key).code == "world_not_found", call.name
+    assert client.json("POST", "/chat", {"query": "who?"}, token=key).code == "invalid_settings"
+
+
+@proves("authority.only-narrows")
+def test_only_the_owner_makes_worlds_and_reads_what_is_counted_over_all(
+    made: Estate, client: Client
+) -> None:
+    for kind, key in made.keys.items():
+        told = client.json("POST", "/v1/worlds", {"name": f"{FOREIGN}-world"}, token=key)
+        assert told.code == "world_not_found", (kind, told.body)
+        assert client.json("GET", "/metrics", token=key).code == "not_allowed"
+
+
+@proves("authority.only-narrows")
+def test_a_reader_s_key_follows_its_reader_in_its_world_and_nobody_else(
+    made: Estate, client: Client
+) -> None:
+    key, own = made.keys["a reader"], made.names
+    other = own.changed(reader="somebody else")
+    for call in CALLS:
+        if call.name in NEEDS["follow"]:
+            assert request(call, own).sent(client, key).status == (
+                404 if call.name == "showImageAsReader" else 200
+            )
+            assert request(call, other).sent(client, key).code == "not_allowed"
+        elif "{world}" in call.path and call.name != "showWorld":
+            told = request(call, own).sent(client, key)
+            assert told.code in ("not_allowed", "world_not_found"), (call.name, told.body)
+
+
+@proves("authority.only-narrows")
+def test_what_is_refused_is_refused_before_its_body_is_looked_at(
+    made: Estate, client: Client
+) -> None:
+    upload = by_name("uploadDocuments")
+    names = made.names.changed(world=made.strange.world)
+    headers = request(upload, names).headers
+    one = Request(upload, request(upload, names).target, headers, form({"kind": "nonsense"}))
+
+    told = one.sent(client, made.keys[ALL_VERBS])
+
+    assert told.code in ("world_not_found", "invalid_settings")
+    silent(told, one, made.secrets())

@@ -1,0 +1,102 @@
+"""Commands write to the library and nowhere else, and connect to nothing on a network."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.mcp_clients import BOOK
+
+XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+CALLS = "openat,mkdirat,connect,?open,?creat,?mkdir"
+OPENED = re.compile(r"(?:open|openat|creat)\(.*\) = \d+<(.*)>$")
+MADE = re.compile(r'(?:mkdir|mkdirat)\(.*"(.*)".*\) = 0$')
+CONNECTED = re.compile(r"connect\(.*\{sa_family=(\w+)")
+WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|\bcreat\(")
+
+
+def run_commands(place: Path, *, xdg: bool, prefix: Sequence[str] = ()) -> Path:
+    """Make a library, ingest a book and search it, with an empty home; return the library.
+
+    Variables that could turn telemetry off are left out, and one that turns it on is set.
+    """
+    library = place / "library"
+    for name in ("home", "cwd", "tmp", *XDG):
+        (place / name).mkdir()
+    (place / "lamp.md").write_text(BOOK, encoding="utf-8")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(place / "home"),
+        "TMPDIR": str(place / "tmp"),
+        "ORT_DISABLE_TELEMETRY": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TRUESPAN_INDEX_IDLE_SECONDS": "1",
+    }
+    if xdg:
+        environment |= {name: str(place / name) for name in XDG}
+    where = ("-L", str(library), "-w", "w")
+    for command in (
+        ("init", *where),
+        ("ingest", *where, str(place / "lamp.md")),
+        ("search", *where, "--fused", "Who keeps the lamp?"),
+    ):
+        done = subprocess.run(
+            [*prefix, sys.executable, "-P", "-m", "truespan", *command],
+            cwd=place / "cwd",
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    assert "Osric" in done.stdout
+    return library
+
+
+@pytest.mark.parametrize("xdg", [False, True])
+def test_nothing_is_written_to_the_home_or_current_folder(tmp_path: Path, xdg: bool) -> None:
+    library = run_commands(tmp_path, xdg=xdg)
+
+    # The index process may have made its private folder among the temporary files.
+    found = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
+    elsewhere = {str(path) for path in found if path.parts[0] not in (library.name, "tmp")}
+    assert elsewhere == {"home", "cwd", "lamp.md", *XDG}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="strace is for Linux")
+@pytest.mark.parametrize("xdg", [False, True])
+def test_no_system_call_writes_elsewhere_or_connects_to_a_network(
+    tmp_path: Path, xdg: bool
+) -> None:
+    strace = shutil.which("strace")
+    if strace is None or subprocess.run([strace, "-o", "/dev/null", "true"]).returncode:
+        pytest.skip("NO STRACE: system calls were not looked at; install strace and allow ptrace")
+    traces = tmp_path / "traces"
+    traces.mkdir()
+
+    # A file for each process, so that no call is cut in two by those of another.
+    prefix = [strace, "-ff", "-qq", "-y", "-s", "4096", "-o", str(traces / "t"), "-e", CALLS]
+    library = run_commands(tmp_path, xdg=xdg, prefix=prefix)
+
+    # The socket of the index process is in /tmp where the path of TMPDIR is too long for it.
+    sockets = f"/tmp/truespan-{os.getuid()}"
+    allowed = (str(library), str(tmp_path / "tmp"), sockets, "/dev/", "/proc/")
+    lines = [line for path in traces.iterdir() for line in path.read_text().splitlines()]
+    elsewhere = [line for line in lines if not _is_allowed(line, allowed)]
+    assert elsewhere == []
+    assert any(str(library / "store.db") in line for line in lines)
+
+
+def _is_allowed(line: str, allowed: tuple[str, ...]) -> bool:
+    if connected := CONNECTED.search(line):
+        return connected[1] == "AF_UNIX"
+    if made := MADE.search(line):
+        return made[1].startswith(allowed)
+    opened = OPENED.search(line)
+    return opened is None or not WRITING.search(line) or opened[1].startswith(allowed)

@@ -1,0 +1,1 @@
+"""What tests share: fixtures, loopback services, makers of documents and processes."""

@@ -1,0 +1,188 @@
+"""Worlds that answer: passages whose similarity is chosen by hand, and models with a script."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from truespan.engine.library import Library
+from truespan.engine.world import World
+from truespan.protocols import ChatModels
+from truespan.types.answer import (
+    Answer,
+    AnswerEvent,
+    AnswerRules,
+    Finished,
+    Message,
+    Piece,
+    Started,
+)
+from truespan.types.chunk import Vector
+
+QUESTION = "Who held the spare key to the hut?"
+"""Eight words, so that it is no short query."""
+LONG = " The rest of this passage says nothing of importance, but it says it in well over a hundred"
+LONG += " characters, so that the gate of characters holds for one passage alone."
+
+
+def scored(score: float, words: str = "A passage.", *, long: bool = True) -> str:
+    """Return a text whose similarity to any query is `score`."""
+    return f"{words} (score {score:.6f}){LONG if long else ''}\n"
+
+
+@dataclass
+class ScoreEmbedder(WordEmbedder):
+    """A provider under which a text is as close to every query as it says itself."""
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        if self.before:
+            self.before()
+        self.documents.extend(texts)
+        return [_at(_score_of(text), self.profile.dimensions) for text in texts]
+
+    def embed_query(self, text: str) -> Vector:
+        if self.before:
+            self.before()
+        self.queries.append(text)
+        return _at(1.0, self.profile.dimensions)
+
+
+def _score_of(text: str) -> float:
+    found = [float(score) for score in re.findall(r"score (-?\d\.\d+)", text)]
+    return max(found, default=0.0)
+
+
+def _at(score: float, dimensions: int) -> Vector:
+    numbers = [score, math.sqrt(max(1 - score * score, 0.0)), *([0.0] * (dimensions - 2))]
+    return Vector(array("f", numbers).tobytes())
+
+
+class Scripted:
+    """A chat model that says what it is told to, in the given pieces, and remembers its messages.
+
+    A piece that is an exception is raised in its place.
+    """
+
+    def __init__(self, *replies: str | Sequence[str | Exception], name: str = "test/model") -> None:
+        self.name = name
+        self.replies = [[one] if isinstance(one, str) else list(one) for one in replies]
+        self.asked: list[tuple[Message, ...]] = []
+        self.given = 0
+        """Pieces that were fetched of the last reply."""
+        self.closed = 0
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+        self.asked.append(tuple(messages))
+        script = self.replies[min(len(self.asked), len(self.replies)) - 1]
+        self.given = 0
+        try:
+            for piece in script:
+                if isinstance(piece, Exception):
+                    raise piece
+                self.given += 1
+                yield piece
+        finally:
+            self.closed += 1
+
+    @property
+    def prompt(self) -> str:
+        """Return all that the model was told last."""
+        return "\n".join(message.text for message in self.asked[-1])
+
+
+class Echo:
+    """A chat model whose reply is a function of all that it was told: leaks would show."""
+
+    name = "test/echo"
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+        for message in messages:
+            yield message.text
+
+
+@dataclass
+class Study:
+    """A library that answers, with everything at hand."""
+
+    here: Place
+    library: Library
+    world: World
+    primary: Any
+    fallback: Any
+    names: list[str] = field(default_factory=list)
+
+    def add(self, **files: str) -> World:
+        """Ingest files, each a document of its own."""
+        paths = [
+            self.here.write(f"world/{name.replace('__', '.')}", text)
+            for name, text in files.items()
+        ]
+        if paths:
+            self.world.ingest(paths)
+        return self.world
+
+    def scores(self, *scores: float) -> World:
+        """Ingest one passage for each similarity."""
+        return self.add(
+            **{f"p{n}__txt": scored(one, f"Passage {n}.") for n, one in enumerate(scores)}
+        )
+
+    def with_rules(self, **changes: Any) -> World:
+        """Return the world under other rules of answers."""
+        return self.library_with(**changes).world("world")
+
+    def library_with(self, **changes: Any) -> Library:
+        parts = self.library._parts
+        decision = {name: changes.pop(name) for name in list(changes) if name not in _RULES}
+        rules = replace(
+            parts.answers, decision=replace(parts.answers.decision, **decision), **changes
+        )
+        return Library(replace(parts, answers=rules))
+
+    @property
+    def log(self) -> list[tuple[Any, ...]]:
+        """Return the rows of the usage log as they lie in the store."""
+        return self.here.sql("SELECT * FROM usage ORDER BY key")
+
+
+_RULES = {"distance", "calibrated", "log_queries", "usage_days", "usage_records", "decision"}
+
+
+def study(
+    folder: Path,
+    *,
+    primary: Any = None,
+    fallback: Any = None,
+    embedder: WordEmbedder | None = None,
+    rules: AnswerRules | None = None,
+    **parts: Any,
+) -> Study:
+    """Make a library whose models are given."""
+    chosen = embedder or ScoreEmbedder(profile=other_profile(dimensions=4))
+    here = place(folder, embedder=chosen, **parts)
+    models = ChatModels(primary, fallback)
+    library = Library(
+        replace(
+            here.library._parts,
+            chat=models,
+            answers=rules or AnswerRules(),
+            mark_query=lambda world, query: f"marked:{len(world)}:{len(query)}",
+        )
+    )
+    return Study(here, library, library.create_world("world"), primary, fallback)
+
+
+def told(events: Iterator[AnswerEvent]) -> tuple[Started, list[str], Answer]:
+    """Return the events of an answer by their kinds, after a look at their order."""
+    listed = list(events)
+    started, *pieces, finished = listed
+    assert isinstance(started, Started)
+    assert isinstance(finished, Finished)
+    assert all(isinstance(piece, Piece) for piece in pieces)
+    return started, [piece.text for piece in pieces if isinstance(piece, Piece)], finished.answer

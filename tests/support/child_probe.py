@@ -1,0 +1,182 @@
+"""A child whose loader does what a document must never make one do.
+
+All the rest is the real child: its guard, its limits, the way it answers. The name of the document
+says what to try, its content what with; the text that comes back says how it went.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from truespan.errors import SourceBroken
+from truespan.parsing.child import process
+from truespan.types.text import Block, BlockKind, Loaded
+
+NATIVE = ctypes.CDLL(None) if sys.platform != "win32" else None
+
+
+def connect(content: str) -> object:
+    return socket.create_connection(("127.0.0.1", int(content)))
+
+
+def bind(content: str) -> object:
+    with socket.socket() as bound:
+        return bound.bind(("127.0.0.1", 0))
+
+
+def resolve(content: str) -> object:
+    return socket.getaddrinfo("localhost", 80)
+
+
+def write(content: str) -> object:
+    return Path(content).write_text("written")
+
+
+def append(content: str) -> object:
+    return os.open(content, os.O_WRONLY | os.O_APPEND)
+
+
+def write_natively(content: str) -> object:
+    """Go around Python: what is left is the limit of the operating system."""
+    assert NATIVE is not None
+    file = NATIVE.open(content.encode(), os.O_WRONLY)
+    return NATIVE.write(file, b"written", 7)
+
+
+def remove(content: str) -> object:
+    return os.remove(content)
+
+
+def rename(content: str) -> object:
+    return os.rename(content, f"{content}.away")
+
+
+def make_folder(content: str) -> object:
+    return os.mkdir(f"{content}.folder")
+
+
+def link(content: str) -> object:
+    return os.symlink(content, f"{content}.link")
+
+
+def run(content: str) -> object:
+    return subprocess.run([sys.executable, "-c", ""], check=False)
+
+
+def shell(content: str) -> object:
+    return os.system("true")
+
+
+def fork(content: str) -> object:
+    return os.fork()
+
+
+def kill(content: str) -> object:
+    return os.kill(os.getppid(), signal.SIGTERM)
+
+
+def abort(content: str) -> object:
+    os.abort()
+
+
+def fault(content: str) -> object:
+    return ctypes.string_at(0)
+
+
+def leave(content: str) -> object:
+    os._exit(3)
+
+
+def spin(content: str) -> object:
+    while True:
+        pass
+
+
+def wait(content: str) -> object:
+    return signal.pause()
+
+
+def wait_deaf(content: str) -> object:
+    """Wait without hearing the child's own alarm, so that only the parent can end it."""
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    while True:
+        signal.pause()
+
+
+def allocate(content: str) -> object:
+    return len(bytearray(int(content)))
+
+
+kept: list[bytes] = []
+
+
+def keep(content: str) -> object:
+    kept.append(b"x" * int(content))
+    return "kept"
+
+
+def hoard(content: str) -> object:
+    """Take the memory there is and then end as a library does that gets no more."""
+    taken = bytearray(int(content))
+    for place in range(0, len(taken), 4096):
+        taken[place] = 1
+    os.abort()
+
+
+def fail(content: str) -> object:
+    raise ValueError(content)
+
+
+def refuse(content: str) -> object:
+    raise SourceBroken("a name", advice="Do this.")
+
+
+def speak(content: str) -> object:
+    os.write(1, b"T" * 100)
+    print(content)
+    print(content, file=sys.stderr)
+    return "spoke"
+
+
+def repeat(content: str) -> object:
+    return "a" * int(content)
+
+
+def half_a_character(content: str) -> object:
+    return "\ud800"
+
+
+def environment(content: str) -> object:
+    return sorted(os.environ)
+
+
+def interrupt(content: str) -> object:
+    signal.raise_signal(signal.SIGINT)
+    return "went on"
+
+
+PROBES: tuple[Callable[[str], object], ...] = (
+    connect, bind, resolve, write, append, write_natively, remove, rename, make_folder, link, run,
+    shell, fork, kill, abort, fault, leave, spin, wait, wait_deaf, allocate, keep, hoard, fail,
+    refuse, speak, repeat, half_a_character, environment, interrupt,
+)  # fmt: skip
+BY_NAME = {probe.__name__: probe for probe in PROBES}
+
+
+def probe(name: str, document: bytes, *, images: bool) -> Loaded:
+    """Do what the name says, in the place of the loader."""
+    try:
+        said = str(BY_NAME[name](document.decode()))
+    except PermissionError as refusal:
+        said = f"refused: {type(refusal).__name__}"
+    return Loaded((Block(BlockKind.PARAGRAPH, said),))
+
+
+if __name__ == "__main__":
+    process.load = probe  # type: ignore[assignment]
+    sys.exit(process.main())

@@ -1,0 +1,146 @@
+"""A process that is killed just before its n-th durable step.
+
+Run as `python -m tests.support.crash_process FOLDER WORLD ACTION STEP [PATH]`. It leaves with
+0 when it came to its end before the step, and dies by SIGKILL otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.support.worlds import DirectParser, HandClock, WordCounter, WordEmbedder
+from truespan.adapters.sqlite_store import SqliteStore
+from truespan.engine.library import Library
+from truespan.engine.parts import Components
+from truespan.files.assets import AssetFolder
+from truespan.files.golden import GoldenFolder
+from truespan.files.sources import FileSources
+from truespan.files.uploads import UploadFolder
+from truespan.index.edge.client import EdgeIndex
+from truespan.maintenance.doctor.plan import read_plan
+from truespan.parsing import supported
+from truespan.system import SystemProcesses
+from truespan.types.source import Upload
+
+DURABLE = {
+    "stage", "keep_vectors", "mark_embedded", "flip", "tombstone", "purge", "record_flaws",
+    "finish_repairs", "rebuild_chunk", "mark_pending", "upsert", "flush", "delete",
+    "delete_stale", "add_generation", "write_chunks", "move_alias", "retire_generation", "drop",
+    "remove_generation", "begin_job", "record_job", "keep_derived", "put_aside", "publish",
+    "remove",
+    "forget_vectors", "restore_text", "distrust", "drop_foreign_vectors", "drop_tenant", "discard",
+    "forget_index",
+    "queue_job", "requeue_job", "start_job", "interrupt_job", "take_over_job", "receive", "sweep",
+    "erase", "rewrite_file", "finish_erasure", "delete_world", "remove_all",
+}  # fmt: skip
+
+
+class Countdown:
+    """Counts durable steps over everything it is handed to, and ends the process at one."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def tick(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Mortal:
+    """A part of a library whose durable steps are counted."""
+
+    def __init__(self, inner: Any, countdown: Countdown) -> None:
+        self._inner = inner
+        self._countdown = countdown
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._inner, name)
+        if name not in DURABLE:
+            return member
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self._countdown.tick()
+            return member(*args, **kwargs)
+
+        return counted
+
+
+STORE_URL = "store.url"
+"""A file that names the database of a folder's store; without it, the store is a file there."""
+
+
+def _store(folder: Path, clock: HandClock) -> Any:
+    if not (folder / STORE_URL).exists():
+        return SqliteStore(folder / "store.db", clock, reserve=0)
+    from truespan.adapters.postgres_store import PostgresStore
+    from truespan.adapters.postgres_store.connection import Address
+    from truespan.types.token import Secret
+
+    return PostgresStore(Address(Secret((folder / STORE_URL).read_text())), clock)
+
+
+def library(folder: Path, step: int = 0) -> Library:
+    """Open a library on the real store and the real index, with the embedder of the tests."""
+    countdown = Countdown(step)
+    clock = HandClock()
+    return Library(
+        Components(
+            store=Mortal(_store(folder, clock), countdown),  # type: ignore[arg-type]
+            index=Mortal(EdgeIndex(folder / "index", reserve=0), countdown),  # type: ignore[arg-type]
+            embedder=WordEmbedder(),
+            counter=WordCounter(),
+            sources=FileSources(supported),
+            parser=DirectParser(),
+            assets=Mortal(AssetFolder(folder / "assets", reserve=0), countdown),  # type: ignore[arg-type]
+            uploads=Mortal(UploadFolder(folder / "uploads", reserve=0), countdown),  # type: ignore[arg-type]
+            golden=GoldenFolder(),
+            processes=SystemProcesses(),
+            clock=clock,
+        )
+    )
+
+
+def main(arguments: list[str]) -> None:
+    folder, world, action, step = arguments[:4]
+    with library(Path(folder), int(step)) as opened:
+        chosen = opened.world(world)
+        match action:
+            case "ingest":
+                chosen.ingest(arguments[4])
+            case "upload":
+                chosen.submit_uploads([Upload("tale.txt", Path(arguments[4]))])
+                opened._parts.queue.wait()  # type: ignore[attr-defined]
+            case "serve":
+                print(*(job.id for job in opened.resume_waiting()))
+                opened._parts.queue.wait()  # type: ignore[attr-defined]
+            case "delete":
+                chosen.delete("1")
+            case "delete world":
+                opened.delete_world(chosen.name)
+            case "repair":
+                chosen.repair()
+            case "search":
+                chosen.search("harbour by night", floor=0.0)
+            case "reindex":
+                number = int(arguments[4]) if arguments[4:] and arguments[4].isdigit() else None
+                chunking = "sentences" if number is None else None
+                chosen.generations.reindex(chunking=chunking, generation=number)
+            case "promote":
+                chosen.generations.promote(int(arguments[4]))
+            case "rollback":
+                chosen.generations.rollback()
+            case "remove":
+                chosen.generations.remove(int(arguments[4]))
+            case "doctor":
+                opened.doctor([chosen.name], apply=True)
+            case "treat":
+                opened.treat(read_plan(Path(arguments[4]).read_bytes()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

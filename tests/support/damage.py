@@ -1,0 +1,319 @@
+"""Damage of every kind, planted in the store or the index of a small library, one at a time."""
+
+from __future__ import annotations
+
+import random
+import struct
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.support.worlds import Place, other_profile, vector_of
+from truespan.engine.world import World
+from truespan.maintenance.doctor.plan import Finding
+from truespan.types.chunk import ChunkKind, Point, Vector
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.scope import OWNER, Generation, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is done, what must be found for it, and whether something is lost for good."""
+
+    plant: Callable[[Place, World, random.Random], object]
+    found: Finding
+    lost: bool = False
+    sampled: bool = False
+    """Whether only embedding texts again can tell."""
+
+
+def flipped(vector: Vector, bit: int) -> Vector:
+    data = bytearray(vector)
+    data[bit // 8] ^= 1 << bit % 8
+    return Vector(bytes(data))
+
+
+def numbers(vector: Vector) -> list[float]:
+    return list(array("f", vector))
+
+
+def packed(values: list[float]) -> Vector:
+    return Vector(struct.pack(f"<{len(values)}f", *values))
+
+
+def any_point(here: Place, world: World, rng: random.Random) -> tuple[dict[ChunkId, Point], Point]:
+    points = here.index._of(here.scope(world))
+    return points, points[rng.choice(sorted(points))]
+
+
+def on_point(change: Callable[[Point, random.Random], dict[str, Any]]) -> Callable:
+    def plant(here: Place, world: World, rng: random.Random) -> None:
+        points, point = any_point(here, world, rng)
+        points[point.chunk_id] = replace(point, **change(point, rng))
+
+    return plant
+
+
+def on_kept(change: Callable[[Vector, random.Random], Vector]) -> Callable:
+    def plant(here: Place, world: World, rng: random.Random) -> None:
+        text_hash, vector = rng.choice(kept_vectors(here, world))
+        here.sql(
+            "UPDATE vectors SET vector = ? WHERE text_hash = ? AND world = "
+            "(SELECT key FROM worlds WHERE id = ?)",
+            bytes(change(Vector(vector), rng)),
+            text_hash,
+            world.id,
+        )
+
+    return plant
+
+
+def kept_vectors(here: Place, world: World) -> list[tuple[str, bytes]]:
+    return sorted(
+        here.sql(
+            "SELECT text_hash, vector FROM vectors WHERE world = "
+            "(SELECT key FROM worlds WHERE id = ?)",
+            world.id,
+        )
+    )
+
+
+def on_row(statement: str, where: str = "position >= 0") -> Callable:
+    """Run a statement on one chunk row of the world; it may use ?1 and ?2 as the row's key."""
+
+    def plant(here: Place, world: World, rng: random.Random) -> None:
+        rows = here.sql(
+            f"""SELECT s.revision, s.position FROM states s JOIN worlds w ON w.key = s.world
+               WHERE w.id = ? AND {where} ORDER BY 1, 2""",
+            world.id,
+        )
+        here.sql(statement, *rng.choice(rows))
+
+    return plant
+
+
+def missing(here: Place, world: World, rng: random.Random) -> None:
+    points, point = any_point(here, world, rng)
+    del points[point.chunk_id]
+
+
+def orphan(here: Place, world: World, rng: random.Random) -> None:
+    points, point = any_point(here, world, rng)
+    ghost = ChunkId(f"{rng.getrandbits(32):08x}-0000-5000-8000-000000000000")
+    points[ghost] = replace(point, chunk_id=ghost)
+
+
+def unknown_world(here: Place, world: World, rng: random.Random) -> None:
+    _, point = any_point(here, world, rng)
+    tenant = f"{rng.getrandbits(32):08x}-aaaa-4aaa-8aaa-aaaaaaaaaaaa.1"
+    here.index.points[here.scope(world).profile.id, tenant] = {point.chunk_id: point}
+
+
+def unknown_generation(here: Place, world: World, rng: random.Random) -> None:
+    _, point = any_point(here, world, rng)
+    scope = here.scope(world)
+    tenant = f"{scope.world}.{rng.randrange(2, 99)}"
+    here.index.points[scope.profile.id, tenant] = {point.chunk_id: point}
+
+
+def unused_collection(here: Place, world: World, rng: random.Random) -> None:
+    _, point = any_point(here, world, rng)
+    profile = other_profile(revision=str(rng.random()))
+    scope = Scope(OWNER, here.scope(world).world, Generation(1, profile))
+    here.index.upsert(scope, [point])
+
+
+def foreign_vectors(here: Place, world: World, rng: random.Random) -> None:
+    here.sql(
+        "INSERT INTO vectors SELECT key, ?, 'ab', x'00' FROM worlds WHERE id = ?",
+        f"{rng.getrandbits(64):016x}",
+        world.id,
+    )
+
+
+def two_in_one(here: Place, world: World, rng: random.Random) -> None:
+    """Damage a chunk's row and the canonical text under it, so that nothing can restore it."""
+    rows = here.sql(
+        """SELECT s.revision, s.position, s.start, s.finish - s.start FROM states s
+           JOIN worlds w ON w.key = s.world WHERE w.id = ? ORDER BY 1, 2""",
+        world.id,
+    )
+    revision, position, start, length = rng.choice(rows)
+    here.sql("UPDATE chunks SET text = 'x' WHERE revision = ? AND position = ?", revision, position)
+    here.sql(
+        "UPDATE texts SET text = substr(text, 1, ?1) || ?3 || substr(text, ?1 + ?4 + 1) "
+        "WHERE revision = ?2",
+        start,
+        revision,
+        "x" * length,
+        length,
+    )
+
+
+def set_aside_with_its_point(here: Place, world: World, rng: random.Random) -> None:
+    two_in_one(here, world, rng)
+    scope = here.scope(world)
+    for page in here.store.text_flaws(scope):
+        for flaw in page:
+            here.store.rebuild_chunk(scope, flaw.chunk_id)
+
+
+def queued_repair(here: Place, world: World, rng: random.Random) -> None:
+    here.sql(
+        """INSERT INTO repairs (world, generation, chunk_id, kind, point_hash, queued_at)
+           SELECT key, 1, ?, 'orphan_point', 'x', 0 FROM worlds WHERE id = ?""",
+        f"{rng.getrandbits(32):08x}-0000-5000-8000-000000000000",
+        world.id,
+    )
+
+
+def retired(here: Place, world: World, rng: random.Random) -> None:
+    """Leave a deletion half done: hidden from readers, with points and rows still there."""
+    path = here.write(f"{world.name}/doomed.txt", f"Doomed words {rng.random()}.")
+    world.ingest(path)
+    here.store.tombstone(here.scope(world), world.document("doomed.txt").number)
+
+
+def _scaled(vector: Vector, rng: random.Random) -> Vector:
+    factor = rng.choice([0.5, 0.99, 1.01, 3.0, 1e30])
+    return packed([number * factor for number in numbers(vector)])
+
+
+def _sign(vector: Vector, _rng: random.Random) -> Vector:
+    values = numbers(vector)
+    largest = max(range(len(values)), key=lambda place: abs(values[place]))
+    values[largest] = -values[largest]
+    return packed(values)
+
+
+def _with(value: float) -> Callable[[Vector, random.Random], Vector]:
+    def change(vector: Vector, rng: random.Random) -> Vector:
+        values = numbers(vector)
+        values[rng.randrange(len(values))] = value
+        return packed(values)
+
+    return change
+
+
+def _other_model(vector: Vector, rng: random.Random) -> Vector:
+    return vector_of(f"of another model {rng.random()}", len(vector) // 4)
+
+
+ZERO = packed([0.0] * 64)
+NAN, INF = float("nan"), float("inf")
+SHORT = packed([1.0] + [0.0] * 31)
+
+IN_INDEX = {
+    "missing": Damage(missing, Finding.MISSING_POINT),
+    "stale": Damage(
+        on_point(lambda _p, _r: {"text_hash": TextHash("f" * 64)}), Finding.STALE_POINT
+    ),
+    "bit flipped": Damage(
+        on_point(lambda p, r: {"vector": flipped(p.vector, r.randrange(22))}),
+        Finding.CHANGED_VECTOR,
+    ),
+    "sign flipped": Damage(
+        on_point(lambda p, r: {"vector": _sign(p.vector, r)}), Finding.CHANGED_VECTOR
+    ),
+    "another's vector": Damage(
+        on_point(lambda p, r: {"vector": _other_model(p.vector, r)}), Finding.CHANGED_VECTOR
+    ),
+    "not a number": Damage(
+        on_point(lambda p, r: {"vector": _with(NAN)(p.vector, r)}), Finding.NON_FINITE
+    ),
+    "infinite": Damage(
+        on_point(lambda p, r: {"vector": _with(-INF)(p.vector, r)}), Finding.NON_FINITE
+    ),
+    "zero": Damage(on_point(lambda _p, _r: {"vector": ZERO}), Finding.NON_FINITE),
+    "another size": Damage(on_point(lambda _p, _r: {"vector": SHORT}), Finding.MIXED_MODEL),
+    "orphan": Damage(orphan, Finding.ORPHAN_POINT),
+    "unknown world": Damage(unknown_world, Finding.UNKNOWN_WORLD),
+    "unknown generation": Damage(unknown_generation, Finding.UNKNOWN_WORLD),
+    "unused collection": Damage(unused_collection, Finding.UNUSED_COLLECTION),
+} | {
+    f"misplaced {field}": Damage(on_point(change), Finding.MISPLACED_POINT)
+    for field, change in {
+        "document": lambda p, r: {"document": p.document + r.randrange(1, 9)},
+        "pos_start": lambda p, r: {"pos_start": p.pos_start + r.randrange(1, 9)},
+        "pos_end": lambda p, r: {"pos_end": p.pos_end - r.randrange(1, 9)},
+        "pos_reach": lambda p, r: {"pos_reach": p.pos_reach - r.randrange(1, 9)},
+        "chapter": lambda _p, r: {"chapter": f"Chapter {r.random()}"},
+        "section": lambda _p, _r: {"section": ""},
+        "kind": lambda _p, _r: {"kind": ChunkKind.FIGURE},
+    }.items()
+}
+
+_TEXT = "UPDATE chunks SET text = {} WHERE revision = ?1 AND position = ?2"
+_CANONICAL = "UPDATE texts SET text = {} WHERE revision = ?1 AND ?2 >= 0"
+_SENTENCES = "UPDATE sentences SET {} WHERE revision = ?1 AND sid = ?2"
+
+IN_STORE = {
+    "text longer": Damage(on_row(_TEXT.format("text || '!'")), Finding.DAMAGED_TEXT),
+    "text other": Damage(on_row(_TEXT.format("'x' || substr(text, 2)")), Finding.DAMAGED_TEXT),
+    "text forged": Damage(
+        on_row(
+            "UPDATE chunks SET text = 'a', text_hash = "
+            "'ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb' "
+            "WHERE revision = ?1 AND position = ?2"
+        ),
+        Finding.DAMAGED_TEXT,
+    ),
+    "row gone": Damage(
+        on_row("DELETE FROM chunks WHERE revision = ?1 AND position = ?2"), Finding.DAMAGED_TEXT
+    ),
+    "document other": Damage(
+        on_row(_CANONICAL.format("'x' || substr(text, 2)")), Finding.DAMAGED_DOCUMENT
+    ),
+    "document blanked": Damage(
+        on_row(_CANONICAL.format("replace(text, 'night', 'NIGHT')")), Finding.DAMAGED_DOCUMENT
+    ),
+    "sentence digest": Damage(
+        on_row(_SENTENCES.format("text_hash = zeroblob(32)")), Finding.LOST_DOCUMENT, lost=True
+    ),
+    "sentence moved": Damage(
+        on_row(_SENTENCES.format("finish = finish + 1")), Finding.LOST_DOCUMENT, lost=True
+    ),
+    "sentence gone": Damage(
+        on_row("DELETE FROM sentences WHERE revision = ?1 AND sid = ?2"),
+        Finding.LOST_DOCUMENT,
+        lost=True,
+    ),
+    "text and document": Damage(two_in_one, Finding.LOST_TEXT, lost=True),
+    "set aside": Damage(set_aside_with_its_point, Finding.ORPHAN_POINT, lost=True),
+    "kept vector gone": Damage(
+        lambda here, world, rng: here.sql(
+            "DELETE FROM vectors WHERE text_hash = ? AND world = "
+            "(SELECT key FROM worlds WHERE id = ?)",
+            rng.choice(kept_vectors(here, world))[0],
+            world.id,
+        ),
+        Finding.NO_VECTOR,
+    ),
+    "kept short": Damage(on_kept(lambda _v, _r: SHORT), Finding.MIXED_MODEL),
+    "kept empty": Damage(on_kept(lambda _v, _r: Vector(b"")), Finding.MIXED_MODEL),
+    "kept zero": Damage(on_kept(lambda _v, _r: ZERO), Finding.NON_FINITE),
+    "kept not a number": Damage(on_kept(_with(NAN)), Finding.NON_FINITE),
+    "kept infinite": Damage(on_kept(_with(INF)), Finding.NON_FINITE),
+    "kept scaled": Damage(on_kept(_scaled), Finding.CHANGED_VECTOR),
+    "kept sign flipped": Damage(on_kept(_sign), Finding.CHANGED_VECTOR),
+    "kept of another model": Damage(on_kept(_other_model), Finding.CHANGED_VECTOR),
+    "foreign vectors": Damage(foreign_vectors, Finding.FOREIGN_VECTORS),
+    "pending": Damage(
+        lambda here, world, rng: here.store.mark_pending(
+            here.scope(world), [any_point(here, world, rng)[1].chunk_id]
+        ),
+        Finding.PENDING,
+    ),
+    "tally": Damage(
+        on_row("UPDATE tallies SET embedded = embedded - 1 WHERE revision = ?1 AND ?2 >= 0"),
+        Finding.WRONG_TALLY,
+    ),
+    "tally gone": Damage(
+        on_row("DELETE FROM tallies WHERE revision = ?1 AND ?2 >= 0"), Finding.WRONG_TALLY
+    ),
+    "queued repair": Damage(queued_repair, Finding.QUEUED_REPAIR),
+    "retired": Damage(retired, Finding.RETIRED),
+}
+
+KINDS = IN_INDEX | IN_STORE

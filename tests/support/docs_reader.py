@@ -1,0 +1,265 @@
+"""Reading the pages as a newcomer does: blocks and tables, and what happens when they are followed.
+
+A newcomer first follows the README and then, from what that left behind, each other page by itself.
+Blocks of a page run in order. Of a `console` block the lines that begin with `$` are run and the
+lines below them must come out; a `text` block right after a `python` block is what that must print.
+A server that is started with `&` runs until the page ends, and `curl` asks it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.docs_server import Behind, curl
+from truespan.cli import run
+from truespan.files.disk import FileLock
+from truespan.index.edge import channel
+from truespan.wiring import open_library
+
+ROOT = Path(__file__).resolve().parents[2]
+README, CHANGELOG, DOCS = ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "docs"
+SECURITY, INDEX = ROOT / "SECURITY.md", DOCS / "index.md"
+PAGES = [README, *sorted(DOCS.glob("*.md"))]
+
+MENTIONED = {"make", "pip", "source"}
+"""Commands that a page may show although nobody runs them here."""
+SERVING = "mcp"
+"""The command that would take over the standard streams of the tests; it has tests of its own."""
+OF_SETTINGS = ("TRUESPAN_", "EMBEDDING_", "OLLAMA_", "DOCX_", "RAG_", "SANITIZE_")
+"""Beginnings of the variables that a newcomer has not set yet."""
+APART = {"frameworks.md": ("langchain_core", "llama_index", "haystack")}
+"""Pages that need packages of an environment apart; elsewhere they are only held to be Python."""
+SIMILARITY = r"\b[01]\.\d{3}\b"
+"""A score as the command line prints it; the last digits are those of a machine."""
+
+
+# Reading a page
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block; `follows` says that it shows what the Python block before it prints."""
+
+    language: str
+    body: str
+    line: int
+    follows: bool
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
+    found: list[Block] = []
+    end = 0
+    for fence in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        directly = not text[end : fence.start()].strip()
+        follows = directly and bool(found) and found[-1].language == "python"
+        line = text.count("\n", 0, fence.start()) + 1
+        found.append(Block(fence[1], fence[2], line, follows and fence[1] == "text"))
+        end = fence.end()
+    return found
+
+
+def prose_of(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def sections_of(page: Path) -> dict[str, str]:
+    """Return what stands below each heading, up to the next one."""
+    parts = re.split(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def table_rows(text: str) -> list[list[str]]:
+    """Return the cells of a table, without its heading and without the marks of code."""
+    rows = [line.strip().strip("|").split("|") for line in text.splitlines() if line[:1] == "|"]
+    return [[cell.strip().strip("`") for cell in row] for row in rows[2:]]
+
+
+# Following a page
+
+
+class Newcomer:
+    """Follows pages in folders of their own, and notes what does not come out as they say."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._start = folder / README.name
+        self._start.mkdir()
+        shutil.copytree(ROOT / "examples", self._start / "examples")
+        self._at_readme = self._try(README, self._start)
+        end_index_process(self._start)
+
+    def follow(self, page: Path) -> list[str]:
+        """Return what is wrong with a page; most of them begin where the README ends."""
+        if page == README:
+            return self._at_readme
+        place = self._folder / page.name
+        # The index makes the library itself, with the lines that the other pages refer to.
+        if page == INDEX:
+            shutil.copytree(ROOT / "examples", place / "examples")
+        else:
+            shutil.copytree(self._start, place)
+        try:
+            return self._try(page, place)
+        finally:
+            end_index_process(place)
+
+    def _try(self, page: Path, place: Path) -> list[str]:
+        with contextlib.chdir(place), pytest.MonkeyPatch.context() as patch:
+            for name in os.environ:
+                if name.startswith(OF_SETTINGS) or name.endswith("_API_KEY"):
+                    patch.delenv(name)
+            patch.setenv("XDG_DATA_HOME", str(place / "data"))
+            return Reading(page, patch).complaints()
+
+
+@dataclass
+class Reading:
+    """One page as it is being followed."""
+
+    page: Path
+    patch: pytest.MonkeyPatch
+    behind: Behind = field(default_factory=Behind)
+
+    def complaints(self) -> list[str]:
+        try:
+            return self._complaints()
+        finally:
+            self.behind.stop()
+
+    def _complaints(self) -> list[str]:
+        if not all(find_spec(package) for package in APART.get(self.page.name, ())):
+            return self._merely_compiled()
+        namespace: dict[str, Any] = {"__name__": self.page.stem}
+        printed, found = "", []
+        for block in blocks_of(self.page):
+            if block.language == "python":
+                printed, wrong = self._python(block, namespace)
+                found += wrong
+            elif block.follows:
+                found += self._compared(block.line, block.body, printed)
+            elif block.language in ("console", "sh"):
+                found += self._console(block)
+        return found
+
+    def _merely_compiled(self) -> list[str]:
+        for block in blocks_of(self.page):
+            if block.language == "python":
+                compile("\n" * block.line + block.body, self.page.name, "exec", dont_inherit=True)
+        return []
+
+    def _python(self, block: Block, namespace: dict[str, Any]) -> tuple[str, list[str]]:
+        # Blank lines in front make the lines of a traceback those of the page.
+        source = "\n" * block.line + self.behind.inward(block.body)
+        with captured() as output:
+            try:
+                code = compile(source, self.page.name, "exec", dont_inherit=True)
+                exec(code, namespace)
+            except Exception:
+                return output.getvalue(), [self._at(block.line, traceback.format_exc())]
+        return output.getvalue(), []
+
+    def _console(self, block: Block) -> list[str]:
+        found: list[str] = []
+        for command, shown in commands_in(block.body):
+            expected = re.search(r"\s# exit (\d+)$", command)
+            code, output = self._run(command)
+            wanted = int(expected[1]) if expected else 0
+            if code != wanted:
+                found.append(self._at(block.line, f"{command}: exit {code}\n{output}"))
+            found += self._compared(block.line, shown, output)
+        return found
+
+    def _run(self, command: str) -> tuple[int, str]:
+        """Run one line of a console block; truespan itself runs in this process."""
+        first, *rest = shlex.split(command, comments=True)
+        if first == "truespan" and rest[:1] == [SERVING]:
+            return 0, ""
+        if first == "truespan" and rest[-1:] == ["&"]:
+            return 0, self.behind.start(rest)
+        if first == "curl":
+            return 0, self.behind.outward(curl(self.behind.inward(command)))
+        if first == "truespan":
+            with captured() as output:
+                return run(rest), output.getvalue()
+        if first == "export":
+            for assignment in rest:
+                self.patch.setenv(*assignment.split("=", 1))
+            return 0, ""
+        if first in ("echo", "mkdir"):
+            done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+            return done.returncode, done.stdout + done.stderr
+        return (0, "") if first in MENTIONED else (-1, "nobody here runs this command")
+
+    def _compared(self, line: int, shown: str, output: str) -> list[str]:
+        missing = first_missing(shown, output)
+        return [self._at(line, f"{missing!r} is not in\n{output}")] if missing else []
+
+    def _at(self, line: int, what: str) -> str:
+        return f"{self.page.name}, line {line}: {what}"
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[io.StringIO]:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        yield output
+
+
+def commands_in(body: str) -> list[tuple[str, str]]:
+    """Return each command of a console block with the output that is shown below it."""
+    _, *parts = re.split(r"^\$ ", "\n" + body, flags=re.MULTILINE)
+    return [(part.partition("\n")[0], part.partition("\n")[2]) for part in parts]
+
+
+def first_missing(shown: str, output: str) -> str | None:
+    """Return the first shown line that the output does not hold after the lines before it.
+
+    White space counts as one space, so that it does not matter where a terminal breaks lines. Three
+    dots stand for anything, and similarities need only be close.
+    """
+    real, place = " ".join(output.split()), 0
+    for line in shown.splitlines():
+        wanted = " ".join(line.split())
+        found = re.compile(pattern_of(wanted)).search(real, place)
+        if found is None or not close(re.findall(SIMILARITY, wanted), found.groups()):
+            return wanted
+        place = found.end()
+    return None
+
+
+def pattern_of(line: str) -> str:
+    parts = re.split(rf"(\.\.\.|{SIMILARITY})", line)
+    return "".join(
+        ".*?" if part == "..." else f"({SIMILARITY})" if number % 2 else re.escape(part)
+        for number, part in enumerate(parts)
+    )
+
+
+def close(shown: list[str], real: tuple[str, ...]) -> bool:
+    return all(abs(float(a) - float(b)) <= 0.02 for a, b in zip(shown, real, strict=True))
+
+
+def end_index_process(place: Path) -> None:
+    for store in place.glob("*/store.db"):
+        library = open_library(store.parent)
+        library._parts.index.retire()  # type: ignore[attr-defined]
+        library.close()
+        # It answers before it has put its files away; the lock is let go once it has.
+        if (index := store.parent / "index").exists():
+            with FileLock(index / channel.LOCK):
+                pass

@@ -1,0 +1,21 @@
+"""Files that somebody built to do harm, or that were harmed: kept as code, made when needed.
+
+Each has a name, and is a function from a trap to a file. The trap is what the file tries to reach:
+an address on this machine at which nobody may knock, and a file that nobody may read.
+"""
+
+from tests.support.hostile import archives, docx, epub, html, markdown, pdf, text
+from tests.support.hostile.registry import HOSTILE, Hostile, Trap
+
+__all__ = [
+    "HOSTILE",
+    "Hostile",
+    "Trap",
+    "archives",
+    "docx",
+    "epub",
+    "html",
+    "markdown",
+    "pdf",
+    "text",
+]

@@ -1,0 +1,327 @@
+"""Archives that lie, explode or point elsewhere, as documents and as books."""
+
+from __future__ import annotations
+
+import stat
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.support.hostile.parts import docx, docx_parts, epub, epub_parts
+from tests.support.hostile.registry import Trap, add
+from tests.support.hostile.zip_maker import (
+    DEFLATED,
+    Member,
+    archive,
+    bomb,
+    end_record,
+    member,
+    members_of,
+    quoted_overlap,
+    stored,
+)
+
+MAIN = {"docx": "word/document.xml", "epub": "OEBPS/c1.xhtml"}
+Build = Callable[[list[Member], str, Trap], bytes]
+"""From the members of an honest document, and the name of the one with its text, to an archive."""
+
+
+def changed(members: list[Member], name: str, **changes: object) -> list[Member]:
+    """Return the members with one of them changed."""
+    return [
+        replace(one, **changes) if one.name == name.encode() else one  # type: ignore[arg-type]
+        for one in members
+    ]
+
+
+def without(members: list[Member], name: str) -> list[Member]:
+    return [one for one in members if one.name != name.encode()]
+
+
+def flat_bomb(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*without(members, main), bomb(main, 4000)])
+
+
+def modest_bomb(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*without(members, main), bomb(main, 100)])
+
+
+def bomb_that_says_it_is_small(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*without(members, main), bomb(main, 4000, size=100)])
+
+
+def bomb_beside_the_text(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*members, bomb("word/media/image1.png", 3000, size=1000)])
+
+
+def many_bombs(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*members, *(bomb(f"word/media/{n}.png", 200) for n in range(50))])
+
+
+def nested_bomb(members: list[Member], main: str, trap: Trap) -> bytes:
+    inner = archive([bomb("a.xml", 1000)])
+    for level in range(6):
+        inner = archive([stored(f"{level}-{copy}.docx", inner) for copy in range(3)])
+    return archive([*without(members, main), stored(main, inner[: 1 << 20])])
+
+
+def itself_inside(members: list[Member], main: str, trap: Trap) -> bytes:
+    inner = archive(members)
+    return archive([*members, stored("word/embeddings/1.docx", inner), stored("again.zip", inner)])
+
+
+def overlapping(members: list[Member], main: str, trap: Trap) -> bytes:
+    """Small enough that nothing but the overlap is wrong about it."""
+    kernel = bomb("kernel.xml", 1)
+    return quoted_overlap([main, *(f"word/{number}.xml" for number in range(100))], kernel)
+
+
+def overlapping_bombs(members: list[Member], main: str, trap: Trap) -> bytes:
+    kernel = bomb("kernel.xml", 200)
+    return quoted_overlap([main, *(f"word/{number}.xml" for number in range(200))], kernel)
+
+
+def sharing_one_member(members: list[Member], main: str, trap: Trap) -> bytes:
+    text = next(one for one in members if one.name == main.encode())
+    copies = [replace(text, name=f"{n}.xml".encode(), packed=b"", offset=0) for n in range(100)]
+    shared = [replace(one, packed_size=len(text.packed)) for one in copies]
+    return archive([text, *without(members, main), *shared])
+
+
+def very_many_members(members: list[Member], main: str, trap: Trap) -> bytes:
+    empty = Member(b"", b"", 0, 0, method=0)
+    return archive([*members, *(replace(empty, name=b"m/%d" % n) for n in range(65_536))])
+
+
+def twice_the_same_name(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*members, member(main, b"<other/>")])
+
+
+def names_that_differ_in_case(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*members, member(main.upper(), b"<other/>")])
+
+
+def link_to_a_file(members: list[Member], main: str, trap: Trap) -> bytes:
+    link = stored("word/media/image1.png", trap.secret.encode())
+    attributes = (stat.S_IFLNK | 0o777) << 16
+    return archive([*members, replace(link, attributes=attributes)])
+
+
+def text_is_a_link(members: list[Member], main: str, trap: Trap) -> bytes:
+    link = replace(stored(main, trap.secret.encode()), attributes=(stat.S_IFLNK | 0o777) << 16)
+    return archive([*without(members, main), link])
+
+
+def size_too_small(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, size=10))
+
+
+def size_too_large(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, size=1 << 30))
+
+
+def packed_size_too_large(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, packed_size=1 << 30))
+
+
+def packed_size_zero(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, packed_size=0))
+
+
+def wrong_checksum(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, crc=0))
+
+
+def broken_stream(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, packed=b"\xff" * 200))
+
+
+def cut_in_half(members: list[Member], main: str, trap: Trap) -> bytes:
+    whole = archive(members)
+    return whole[: len(whole) // 2]
+
+
+def cut_in_the_directory(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(members)[:-60]
+
+
+def cut_by_one(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(members)[:-1]
+
+
+def garbage_after(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(members) + b"\x00garbage\xff" * 100
+
+
+def another_archive_after(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(members) + archive([member(main, b"<other/>")])
+
+
+def zeros_before_the_directory(members: list[Member], main: str, trap: Trap) -> bytes:
+    directory = b"".join(one.entry(0) for one in members)
+    parts = b"".join(one.local() + one.packed for one in members)
+    return parts + bytes(10_000) + directory + end_record(len(members), len(directory), len(parts))
+
+
+def zip64_lies(members: list[Member], main: str, trap: Trap) -> bytes:
+    extra = struct.pack("<HHQQQ", 1, 24, 1 << 62, 1 << 62, 1 << 62)
+    lying = changed(members, main, size=0xFFFFFFFF, packed_size=0xFFFFFFFF, extra=extra)
+    return archive(changed(lying, main, offset=0xFFFFFFFF))
+
+
+def zip64_cut_off(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, size=0xFFFFFFFF, extra=struct.pack("<HH", 1, 24)))
+
+
+def zip64_end_lies(members: list[Member], main: str, trap: Trap) -> bytes:
+    record = struct.pack(
+        "<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1 << 60, 1 << 60, 1 << 60, 0
+    )
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 1 << 60, 1)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+    return archive(members, end=record + locator + end)
+
+
+def encrypted(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, flags=1))
+
+
+def strongly_encrypted(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, flags=0x2041, method=99))
+
+
+def strange_compression(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, method=97))
+
+
+def lzma_bomb(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, method=14, packed=b"\x09\x04\x05\x00" + bytes(200)))
+
+
+def bzip2(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, method=12, packed=b"BZh9" + bytes(200)))
+
+
+def patched(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, flags=0x20))
+
+
+def unreadable_name(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*members, replace(member("x", b"x"), name=b"\xff\xfe\x80", flags=0x800)])
+
+
+def other_name_in_its_own_header(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, local_name=b"word/other.xml"))
+
+
+def beginning_beyond_the_end(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, offset=0x7FFFFFFF))
+
+
+def beginning_inside_another(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(changed(members, main, offset=7))
+
+
+def on_another_disk(members: list[Member], main: str, trap: Trap) -> bytes:
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 7, 3, 1, 1, 100, 0, 0)
+    return archive(members, end=end)
+
+
+def more_members_announced(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(members, end=end_record(60_000, 1 << 20, 0))
+
+
+def no_end(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(members, end=b"")
+
+
+def long_comment(members: list[Member], main: str, trap: Trap) -> bytes:
+    whole = archive(members)
+    return whole[:-2] + struct.pack("<H", 65_535) + b"PK\x05\x06" * 16_383 + b"xyz"
+
+
+def end_within_the_comment(members: list[Member], main: str, trap: Trap) -> bytes:
+    fake = end_record(0, 0, 0)
+    return archive(members)[:-2] + struct.pack("<H", len(fake)) + fake
+
+
+def no_members(members: list[Member], main: str, trap: Trap) -> bytes:
+    return end_record(0, 0, 0)
+
+
+def text_is_missing(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive(without(members, main))
+
+
+def text_is_a_folder(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*without(members, main), stored(f"{main}/", b"")])
+
+
+def only_the_beginning(members: list[Member], main: str, trap: Trap) -> bytes:
+    return b"PK\x03\x04" + main.encode()
+
+
+def flushed_for_ever(members: list[Member], main: str, trap: Trap) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    empty = packer.flush(zlib.Z_FULL_FLUSH) or b"\x00\x00\x00\xff\xff"
+    return archive(changed(members, main, packed=empty * 200_000, method=DEFLATED))
+
+
+def long_names(members: list[Member], main: str, trap: Trap) -> bytes:
+    return archive([*members, *(stored(f"{'n' * 60_000}{n}", b"") for n in range(20))])
+
+
+BUILDS: tuple[Build, ...] = (
+    flat_bomb, modest_bomb, bomb_that_says_it_is_small, bomb_beside_the_text, many_bombs,
+    nested_bomb, itself_inside, overlapping, overlapping_bombs, sharing_one_member,
+    very_many_members, twice_the_same_name, names_that_differ_in_case, link_to_a_file,
+    text_is_a_link, size_too_small, size_too_large, packed_size_too_large, packed_size_zero,
+    wrong_checksum, broken_stream,
+    cut_in_half, cut_in_the_directory, cut_by_one, garbage_after, another_archive_after,
+    zeros_before_the_directory, zip64_lies, zip64_cut_off, zip64_end_lies, encrypted,
+    strongly_encrypted, strange_compression, lzma_bomb, bzip2, patched, unreadable_name,
+    other_name_in_its_own_header, beginning_beyond_the_end, beginning_inside_another,
+    on_another_disk, more_members_announced, no_end, long_comment, end_within_the_comment,
+    no_members, text_is_missing, text_is_a_folder, only_the_beginning, flushed_for_ever, long_names,
+)  # fmt: skip
+
+ESCAPES = {
+    "parent": "../../../{}",
+    "parent-inside": "word/../../../{}",
+    "absolute": "/{}",
+    "drive": "C:\\{}",
+    "drive-relative": "C:{}",
+    "share": "\\\\127.0.0.1\\share\\{}",
+    "backslash": "..\\..\\{}",
+    "nul": "word/a.xml\0{}",
+    "dot": "./{}",
+    "newline": "word/a\n{}",
+}
+"""Names that lead out of a folder, for a file that must not be overwritten."""
+
+
+def _add(build: Build) -> None:
+    name = build.__name__.replace("_", "-")
+    add(
+        f"docx-archive-{name}",
+        lambda trap: ("a.docx", build(members_of(docx_parts()), MAIN["docx"], trap)),
+    )
+    add(
+        f"epub-archive-{name}",
+        lambda trap: ("a.epub", build(members_of(epub_parts()), MAIN["epub"], trap)),
+    )
+
+
+def _add_escape(kind: str, pattern: str) -> None:
+    def path(trap: Trap) -> str:
+        return pattern.format(trap.victim.lstrip("/"))
+
+    add(f"docx-escape-{kind}", lambda trap: ("a.docx", docx({path(trap): b"overwritten"})))
+    add(f"epub-escape-{kind}", lambda trap: ("a.epub", epub({path(trap): b"overwritten"})))
+
+
+for _build in BUILDS:
+    _add(_build)
+for _kind, _pattern in ESCAPES.items():
+    _add_escape(_kind, _pattern)

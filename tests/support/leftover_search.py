@@ -1,0 +1,65 @@
+"""Looking for what should be gone: in every file below a folder, in every form it may have."""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+from array import array
+from pathlib import Path
+
+from truespan.types.chunk import Vector
+
+_EMPTY = re.compile(rb"\x00{512,}")
+_NUMBERS = 8
+
+
+def rare_text(seed: str, sentences: int = 40) -> str:
+    """Return a text of words that stand nowhere else."""
+    rng = random.Random(seed)
+    return " ".join(
+        " ".join("".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(8)) + "."
+        for _ in range(sentences)
+    )
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return what every file holds, long stretches of nothing left out."""
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    return {path: _EMPTY.sub(b"\x00", path.read_bytes()) for path in found}
+
+
+def traces(folder: Path, text: str, vectors: list[Vector]) -> list[str]:
+    """Return where anything of a text or of vectors is left, and what it is."""
+    files = contents(folder)
+    words = {word.strip(".").encode() for word in text.split()}
+    left = [
+        f"{path.relative_to(folder)}: words"
+        for path, content in files.items()
+        if any(word in content for word in words)
+    ]
+    stretches = {form for vector in vectors for form in _forms(vector)}
+    left += [
+        f"{path.relative_to(folder)}: vector"
+        for path, content in files.items()
+        if any(stretch in content for stretch in stretches)
+    ]
+    return sorted(set(left))
+
+
+def _forms(vector: Vector) -> list[bytes]:
+    """Return every telling stretch of 32 bytes, as numbers and as the log of the index has them."""
+    numbers = array("f", vector)
+    forms = []
+    for start in range(len(numbers) - _NUMBERS + 1):
+        part = numbers[start : start + _NUMBERS]
+        if sum(map(bool, part)) >= 6:
+            forms += [part.tobytes(), b"".join(map(_logged, part))]
+    return forms
+
+
+def _logged(number: float) -> bytes:
+    half = struct.pack(">e", number)
+    if struct.unpack(">e", half)[0] == number:
+        return b"\xf9" + half
+    return b"\xfa" + struct.pack(">f", number)

@@ -1,0 +1,90 @@
+"""Libraries that are watched: what a watch hears is written down, or goes wrong on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tests.support.worlds import Place, place
+from truespan.engine.library import Library
+from truespan.observer import Observer
+from truespan.types.telemetry import CounterName, Request, Stage
+
+
+@dataclass
+class Heard:
+    """What was heard of one request."""
+
+    name: Request
+    stages: list[Stage] = field(default_factory=list)
+    counts: dict[tuple[CounterName, str], int] = field(default_factory=dict)
+    error: BaseException | None = None
+
+    @contextmanager
+    def stage(self, name: Stage, /) -> Iterator[None]:
+        self.stages.append(name)
+        yield
+
+    def count(self, tally: CounterName, amount: int = 1, code: str = "", /) -> None:
+        self.counts[tally, code] = self.counts.get((tally, code), 0) + amount
+
+
+@dataclass
+class Recorder:
+    """A watch that writes everything down."""
+
+    requests: list[Heard] = field(default_factory=list)
+
+    @contextmanager
+    def request(self, name: Request, /) -> Iterator[Heard]:
+        heard = Heard(name)
+        self.requests.append(heard)
+        try:
+            yield heard
+        except BaseException as error:
+            heard.error = error
+            raise
+
+    def last(self, name: Request) -> Heard:
+        return [heard for heard in self.requests if heard.name is name][-1]
+
+
+class Broken:
+    """A watch of which one part always fails; the parts before it work."""
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+        self.failed = 0
+
+    def _fail(self, part: str) -> None:
+        if part == self.part:
+            self.failed += 1
+            raise RuntimeError("a watch that fails")
+
+    def request(self, _name: Request, /) -> Broken:
+        self._fail("request")
+        return self
+
+    def stage(self, _name: Stage, /) -> Broken:
+        self._fail("stage")
+        return self
+
+    def count(self, _tally: CounterName, _amount: int = 1, _code: str = "", /) -> None:
+        self._fail("count")
+
+    def __enter__(self) -> Broken:
+        self._fail("enter")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._fail("exit")
+
+
+def watched(folder: Path, watch: Observer, **parts: Any) -> Place:
+    """Make a library that is watched, in memory where the index is concerned."""
+    here = place(folder, **parts)
+    here.library = Library(replace(here.library._parts, watch=watch))
+    return here

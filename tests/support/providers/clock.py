@@ -1,0 +1,13 @@
+"""A clock on which waiting takes no time."""
+
+from __future__ import annotations
+
+from tests.support.worlds import HandClock
+
+
+class PassingClock(HandClock):
+    """A clock that is moved by whoever sleeps."""
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.time += seconds

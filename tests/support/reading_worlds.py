@@ -1,0 +1,394 @@
+"""A book, readers all over it, and everything that may happen ahead of them without their noticing.
+
+One trial is one book. Readers ask from many positions; then what they may not see is replaced, left
+half replaced, or joined by other worlds and documents, and they ask again. What they get must be
+the same, byte for byte. On the way every answer is held against the canaries, the budget and the
+chunks that cutting the read part from scratch would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.support.crash_process import Countdown, Mortal
+from tests.support.sample_books import FORMS, Writer, canaries, joined
+from tests.support.worlds import Place, WordCounter, WordEmbedder, other_profile, place
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
+from truespan.ingest.chunking import cut
+from truespan.ingest.draft import chunks_of
+from truespan.protocols import TokenCounter
+from truespan.serialize import to_json
+from truespan.types.bundle import ContextBundle
+from truespan.types.document import RevisionRef
+from truespan.types.profile import STANDARD_CHUNKING
+from truespan.types.reading import TailChunk
+from truespan.types.request import MAX_CONTEXT_TOKENS
+from truespan.types.text import CanonicalText, Sentence
+from truespan.types.text import Place as Label
+
+CHUNKINGS = tuple(STANDARD_CHUNKING)
+
+
+def frozen(bundle: ContextBundle) -> str:
+    """Return a response as its bytes travel, its time left out."""
+    return to_json(replace(bundle, metadata=replace(bundle.metadata, processing_time_ms=0)))
+
+
+class Stopped(BaseException):
+    """A run that was ended from outside; nothing in the engine catches it."""
+
+
+class Stop(Countdown):
+    """Ends a run before its n-th durable step, as a kill would, and leaves the process alive."""
+
+    def tick(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Stopped
+
+
+def stopped_at(here: Place, step: int) -> Library:
+    """Return the same library, whose next run ends before its n-th durable step."""
+    countdown, parts = Stop(step), here.library._parts
+    store: Any = Mortal(parts.store, countdown)
+    index: Any = Mortal(parts.index, countdown)
+    return Library(replace(parts, store=store, index=index))
+
+
+# What the store holds of a book
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The revision of a document that readers see, as it was read from the store."""
+
+    ref: RevisionRef
+    canonical: CanonicalText
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.canonical.text[one.start : one.end] for one in self.sentences]
+
+    def until(self, position: int) -> CanonicalText:
+        """Return the text up to the end of a sentence, with the places that begin in it."""
+        end = self.sentences[position].end
+        pairs = zip(self.canonical.starts, self.canonical.places, strict=True)
+        kept = [(start, label) for start, label in pairs if start < end]
+        return CanonicalText(
+            self.canonical.text[:end],
+            tuple(start for start, _ in kept),
+            tuple(label for _, label in kept),
+        )
+
+
+def stored(here: Place, world: World, number: int) -> Stored:
+    """Read the revision of a document that readers see."""
+    key, revision, text = here.sql(
+        """SELECT r.key, r.number, t.text FROM revisions r JOIN documents d ON d.key = r.document
+           JOIN texts t ON t.revision = r.key
+           JOIN worlds w ON w.key = d.world
+           WHERE r.state = 'active' AND d.number = ? AND w.id = ?""",
+        number,
+        world.id,
+    )[0]
+    sentences = here.sql(
+        "SELECT sid, start, finish FROM sentences WHERE revision = ? ORDER BY sid", key
+    )
+    places = here.sql(
+        "SELECT start, chapter, section FROM places WHERE revision = ? ORDER BY start", key
+    )
+    starts, labels = [row[0] for row in places], [Label(*row[1:]) for row in places]
+    canonical = CanonicalText(text, tuple(starts), tuple(labels))
+    return Stored(RevisionRef(number, revision), canonical, tuple(Sentence(*s) for s in sentences))
+
+
+def common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the last sentence up to which two books are equal; -1 when they begin differently."""
+    for sid, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return sid - 1
+    return min(len(one), len(other)) - 1
+
+
+Cut = tuple[int, int, int, int, int, str, int, str | None, str | None]
+"""Index, start, end, first and last sid, text, tokens, chapter and section of a chunk."""
+
+
+def cut_from_scratch(
+    book: Stored, position: int, chunking: str, counter: TokenCounter, limit: int
+) -> list[Cut]:
+    """Cut the read part as a document of its own, knowing nothing of how it goes on."""
+    canonical, sentences = book.until(position), book.sentences[: position + 1]
+    tokens = counter.measure(canonical.text)
+    spans = cut(canonical, sentences, tokens, STANDARD_CHUNKING[chunking], limit)
+    return [
+        (c.index, c.start, c.end, c.first_sid, c.last_sid, c.text, c.tokens, c.chapter, c.section)
+        for c in chunks_of(canonical, sentences, tokens, spans)
+    ]
+
+
+def whole_chunks(here: Place, world: World, ref: RevisionRef, position: int) -> list[Cut]:
+    """Return the stored chunks that nothing past a position decided."""
+    rows = here.sql(
+        """SELECT s.position, s.start, s.finish, s.first_sid, s.last_sid, c.text, s.tokens,
+             c.chapter, c.section
+           FROM states s JOIN chunks c USING (revision, generation, position)
+           JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
+           JOIN worlds w ON w.key = d.world
+           WHERE w.id = ? AND d.number = ? AND r.number = ? AND s.reach <= ? ORDER BY 1""",
+        world.id,
+        ref.document,
+        ref.revision,
+        position,
+    )
+    return [tuple(row) for row in rows]  # type: ignore[misc]
+
+
+def as_cut(chunk: TailChunk) -> Cut:
+    """Return a chunk of the tail in the form in which chunks are compared."""
+    place = (chunk.index, chunk.start, chunk.end, chunk.first_sid, chunk.last_sid)
+    return (*place, chunk.text, chunk.tokens, chunk.chapter, chunk.section)
+
+
+# One trial
+
+
+@dataclass
+class Counts:
+    """What a trial did."""
+
+    comparisons: int = 0
+    positions: int = 0
+    tails: int = 0
+    bundles: int = 0
+    findings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Question:
+    query: str
+    top_k: int
+
+
+class Trial:
+    """One book under one seed; `run` gives what was counted and found."""
+
+    def __init__(
+        self, folder: Path, seed: int, *, form: str | None = None, chunking: str | None = None
+    ) -> None:
+        self.seed = seed
+        self.rng = Random(seed)
+        self.form = form or self.rng.choice(FORMS)
+        self.chunking = chunking or self.rng.choice(CHUNKINGS)
+        self.limit = self.rng.choice([60, 400])
+        # In few dimensions many chunks are equally close, and ties show what is not settled.
+        dimensions = self.rng.choice([3, 16, 64])
+        profile = other_profile(dimensions=dimensions, input_limit=self.limit)
+        self.here = place(folder, embedder=WordEmbedder(profile=profile))
+        self.world = self.here.library.create_world("world")
+        self.writer = Writer(self.rng, self.form, longest=2500)
+        self.title = self.rng.choice([None, "A Declared Title"])
+        self.counts = Counts()
+        self.questions: list[Question] = []
+        self.ids: list[str] = []
+        self.name = f"book.{self.form}"
+
+    def run(self, replacements: int = 4, positions: int = 12) -> Counts:
+        """Ask, change what lies ahead, ask again."""
+        beginning = self._beginning()
+        self._ingest(self.here.library, self._with_end(beginning))
+        book = self._book()
+        self.questions = self._questions(book)
+        chosen = self._placed(self._settled_by(book, beginning), positions)
+        self.ids = self._known_ids(chosen[-1])
+        first = self._answers(chosen, book)
+        for name, change in self._changes(beginning, replacements):
+            change()
+            first = self._compared(first, book, name)
+        self.here.library.close()
+        return self.counts
+
+    # The book and its ends
+
+    def _beginning(self) -> str:
+        paragraphs = self.writer.paragraphs(self.rng.randint(2, 26))
+        if self.rng.random() < 0.5:
+            # The next end then goes on in the same paragraph, after a sentence or within one.
+            words = self.writer.sentence() if self.rng.random() < 0.8 else "And then the lamp"
+            return joined([*paragraphs, words]).rstrip()
+        return joined(paragraphs) + "\n"
+
+    def _with_end(self, beginning: str) -> str:
+        """Return the beginning with another end: none, a word, a few paragraphs or many."""
+        self.writer.canary += 1000
+        size = self.rng.choice([0, 1, 1, 3, 12])
+        end = joined(self.writer.paragraphs(size)) if size else self.rng.choice(["", "X.", "# X"])
+        if beginning.endswith("\n") or not end:
+            return beginning + end
+        return f"{beginning} {self.writer.sentence()}\n\n{end}"
+
+    def _ingest(self, library: Library, text: str) -> None:
+        path = self.here.write(f"world/{self.name}", text)
+        world = library.world("world")
+        world.ingest(path, kind="book", chunking=self.chunking, title=self.title)
+
+    def _book(self) -> Stored:
+        return stored(self.here, self.world, 1)
+
+    def _settled_by(self, book: Stored, beginning: str) -> int:
+        """Return the last sentence before the first one that is not of the beginning."""
+        known = canaries(beginning)
+        ahead = (sid for sid, text in enumerate(book.texts) if canaries(text) - known)
+        return next(ahead, len(book.texts)) - 1
+
+    def _questions(self, book: Stored) -> list[Question]:
+        texts = book.texts
+        queries = [
+            self.rng.choice(texts), texts[-1], "who lit the lamp by the harbour?",
+        ]  # fmt: skip
+        sizes = [self.rng.choice([1, 2, 3, 5]), self.rng.choice([4, 20]), 20]
+        most = self.limit - 5
+        return [
+            Question(" ".join(query.split()[:most])[:900], top_k)
+            for query, top_k in zip(queries, sizes, strict=True)
+        ]
+
+    # Readers and what they get
+
+    def _placed(self, last: int, count: int) -> list[int]:
+        """Put a reader at each of some positions, most of them near the end of what is common."""
+        near = [sid for sid in range(last - 3, last + 1) if sid >= 0]
+        others = self.rng.sample(range(last + 1), min(count, last + 1))
+        chosen = sorted({*near, *others, -1})
+        for sid in chosen:
+            self._reader(sid).set(self.name, sid=sid)
+        self.counts.positions += len(chosen)
+        return chosen
+
+    def _reader(self, sid: int) -> Reader:
+        return self.world.reader(f"at {sid}")
+
+    def _known_ids(self, sid: int) -> list[str]:
+        """Return ids of chunks that the reader who came farthest knows, and one of the owner's."""
+        known = self._reader(sid).retrieve("the lamp").metadata.sources
+        owners = list(self.here.points(self.world))
+        return [*(note.chunk_id for note in known[-2:]), owners[-1]]
+
+    def _answers(self, positions: Sequence[int], book: Stored) -> dict[tuple[int, str], str]:
+        answers: dict[tuple[int, str], str] = {}
+        for sid in positions:
+            read = canaries(book.until(sid).text) if sid >= 0 else set()
+            for label, answer in self._asked(sid, book):
+                ahead = canaries(answer) - read
+                self._expect(not ahead, f"{sid}, {label}: {ahead} lie ahead")
+                answers[sid, label] = answer
+            if sid >= 0:
+                self._check_tail(sid, book)
+        return answers
+
+    def _asked(self, sid: int, book: Stored) -> Iterator[tuple[str, str]]:
+        """Ask everything that a reader can be asked."""
+        reader = self._reader(sid)
+        for question in self.questions:
+            bundle = reader.retrieve(question.query, top_k=question.top_k)
+            self._check_bundle(bundle, sid, book)
+            yield f"retrieve {question}", frozen(bundle)
+        yield "page", to_json(reader.sentences(count=1000))
+        yield "last page", to_json(reader.sentences(first=max(sid - 2, 0), count=2))
+        yield "where", to_json(reader.where())
+        yield "books", to_json(reader.books())
+        for chunk in self.ids:
+            question = self.questions[0]
+            reason = reader.why_not(chunk, question.query, top_k=question.top_k)
+            yield f"why not {chunk}", to_json(reason)
+
+    def _compared(
+        self, first: dict[tuple[int, str], str], book: Stored, change: str
+    ) -> dict[tuple[int, str], str]:
+        """Ask again and compare; positions that the new text itself has lowered drop out."""
+        now = self._book()
+        last = common(book.texts, now.texts)
+        positions = sorted({sid for sid, _ in first})
+        kept = []
+        for sid in positions:
+            found = self._reader(sid).where().sid
+            self._expect(found == min(sid, last), f"{change}: {sid} became {found}, not {last}")
+            if found == sid and (sid < 0 or now.until(sid).text == book.until(sid).text):
+                kept.append(sid)
+        again = self._answers(kept, now)
+        for key, answer in again.items():
+            self.counts.comparisons += 1
+            self._expect(
+                answer == first[key], f"{change}: {key}\n{_difference(first[key], answer)}"
+            )
+        return {key: first[key] for key in again}
+
+    # What may happen ahead
+
+    def _changes(
+        self, beginning: str, replacements: int
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
+        """Give the changes one after the other, each with its name."""
+        yield "another world", lambda: self._add_world(self._with_end(beginning))
+        for _ in range(replacements):
+            text, step = self._with_end(beginning), self.rng.randint(2, 7)
+            yield f"stopped before step {step}", partial(self._half_replace, text, step)
+            yield "replaced", partial(self._ingest, self.here.library, text)
+        yield "another document", lambda: self._add_document(self._with_end(beginning))
+        other = self.here.library.world("other")
+        yield "the other world emptied", lambda: other.delete("1") and None
+
+    def _add_world(self, text: str) -> None:
+        other = self.here.library.create_world("other")
+        other.ingest(self.here.write(f"other/{self.name}", text), kind="book")
+        other.reader("at 0").set(self.name, sid=0)
+
+    def _half_replace(self, text: str, step: int) -> None:
+        with suppress(Stopped):
+            self._ingest(stopped_at(self.here, step), text)
+
+    def _add_document(self, text: str) -> None:
+        self.world.ingest(self.here.write(f"world/other.{self.form}", text), kind="book")
+
+    # What every answer is held against
+
+    def _check_bundle(self, bundle: ContextBundle, sid: int, book: Stored) -> None:
+        self.counts.bundles += 1
+        read = book.until(sid).text if sid >= 0 else ""
+        chunks = bundle.retrieved_chunks
+        for chunk in chunks:
+            self._expect(chunk.content in read, f"{sid}: shows what was not read")
+            count = WordCounter().count(chunk.content)
+            self._expect(chunk.token_count == count, f"{sid}: {chunk.token_count} is not {count}")
+        total = sum(chunk.token_count for chunk in chunks)
+        self._expect(bundle.total_tokens == total <= MAX_CONTEXT_TOKENS, f"{sid}: {total} tokens")
+        pieces = bundle.context.split("\n\n") if bundle.context else []
+        self._expect(all(piece in read for piece in pieces), f"{sid}: the context says too much")
+
+    def _check_tail(self, sid: int, book: Stored) -> None:
+        self.counts.tails += 1
+        scope = self.here.scope(self.world)
+        tail = self.here.store.tail(scope, book.ref, sid) or []
+        made = [*whole_chunks(self.here, self.world, book.ref, sid), *map(as_cut, tail)]
+        wanted = cut_from_scratch(book, sid, self.chunking, WordCounter(), self.limit)
+        self._expect(made == wanted, f"{sid}: the tail is not what cutting gives")
+
+    def _expect(self, holds: bool, otherwise: str) -> None:
+        if not holds:
+            settings = f"seed {self.seed}, {self.form}, {self.chunking}, limit {self.limit}"
+            self.counts.findings.append(f"{settings}: {otherwise}")
+
+
+def _difference(one: str, other: str) -> str:
+    pairs = zip(one.split("\n"), other.split("\n"), strict=False)
+    lines = [f"  - {left}\n  + {right}" for left, right in pairs if left != right]
+    return "\n".join(lines[:6]) or f"  {len(one)} and {len(other)} characters"

@@ -1,0 +1,83 @@
+"""Libraries in PostgreSQL whose jobs are done by workers, with the embedder of the tests.
+
+Run as `python -m tests.support.worker_process FOLDER URL` it is such a worker, until it is
+told to stop. It prints a line when it is ready, before it embeds each batch, and when it leaves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.worlds import DirectParser, WordCounter, WordEmbedder
+from truespan.adapters.postgres_store import PostgresStore
+from truespan.adapters.postgres_store.connection import Address
+from truespan.cli.serve import told_to_stop
+from truespan.engine.library import Library
+from truespan.engine.parts import Components
+from truespan.files.assets import AssetFolder
+from truespan.files.golden import GoldenFolder
+from truespan.files.sources import FileSources
+from truespan.files.uploads import UploadFolder
+from truespan.index.edge.client import EdgeIndex
+from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
+from truespan.parsing import supported
+from truespan.protocols import EmbeddingLimits, VectorIndex
+from truespan.system import SystemClock, SystemProcesses
+from truespan.types.chunk import Vector
+from truespan.types.token import Secret
+
+LIMITS = QueueLimits(stalled_seconds=2.0)
+FEW = EmbeddingLimits(items=2, in_flight=1, joint=False)
+
+
+class TellingEmbedder(WordEmbedder):
+    """Says when it is asked, so that whoever watches can choose a moment."""
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        print("batch", flush=True)
+        return super().embed_documents(texts)
+
+
+def library(
+    folder: Path,
+    url: Secret,
+    *,
+    limits: QueueLimits = LIMITS,
+    embedder: WordEmbedder | None = None,
+    index: VectorIndex | None = None,
+    most_crashes: int = 3,
+) -> Library:
+    """Open a library of a database; nobody does its jobs here before asked to."""
+    clock = SystemClock()
+    return Library(
+        Components(
+            store=PostgresStore(Address(url, pool_size=4), clock),
+            index=index or EdgeIndex(folder / "index", reserve=0),
+            embedder=embedder or WordEmbedder(limits=FEW),
+            counter=WordCounter(),
+            sources=FileSources(supported),
+            parser=DirectParser(),
+            assets=AssetFolder(folder / "assets", reserve=0),
+            uploads=UploadFolder(folder / "uploads", reserve=0),
+            golden=GoldenFolder(),
+            processes=SystemProcesses(),
+            clock=clock,
+            queue=ProcrastinateQueue(url, limits),
+            most_crashes=most_crashes,
+        )
+    )
+
+
+def main(folder: str, url: str) -> None:
+    told = TellingEmbedder(limits=FEW)
+    opened = library(Path(folder), Secret(url), embedder=told, most_crashes=1000)
+    with opened, told_to_stop() as stop:
+        print("ready", flush=True)
+        opened.work(stopping=stop.is_set)
+    print("left", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

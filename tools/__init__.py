@@ -1,0 +1,1 @@
+"""Programs that run longer than a test: fuzzers, long proofs, stress."""

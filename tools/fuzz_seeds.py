@@ -1,0 +1,175 @@
+"""Small documents with much in them, for the fuzzer to change."""
+
+from __future__ import annotations
+
+from tests.support.hostile.docx import picture, png
+from tests.support.hostile.parts import (
+    DOCX,
+    EPUB,
+    body,
+    docx_parts,
+    epub_parts,
+    paragraph,
+    relations,
+)
+from tests.support.pdf_maker import Bookmark, Page, Words, column, make_pdf
+
+_PAGE = """<h1 id="a">One &amp; only</h1><p>Some <b>bold</b> and <a href="#n">linked</a>
+text<br/>with a break.<sup><a href="#n" epub:type="noteref">1</a></sup></p>
+<ul><li>first</li><li>second<ol start="3" type="i"><li value="7">inner</li></ol></li></ul>
+<table><caption>Cap</caption><thead><tr><th colspan="2">Head</th></tr></thead>
+<tr><td rowspan="2">a</td><td>b</td></tr><tr><td>c</td></tr></table>
+<figure><img src="p.png" alt="A picture"/><figcaption>Below it</figcaption></figure>
+<pre>code  here
+ more</pre><blockquote><p>Quoted.</p></blockquote><hr/><h2>Two</h2><dl><dt>t</dt><dd>d</dd></dl>
+<div style="display:none">hidden</div><svg><title>s</title><image href="p.png"/></svg>
+<ruby>漢<rt>kan</rt></ruby><aside id="n" epub:type="footnote"><p>The note.</p></aside>
+<script>var a = 1;</script>"""
+
+_BODY = (
+    paragraph("Title", '<w:pStyle w:val="Heading1"/>')
+    + paragraph("Text &amp; more.", '<w:outlineLvl w:val="1"/>')
+    + paragraph("Item", '<w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr>') * 3
+    + "<w:p><w:ins><w:r><w:t>new</w:t></w:r></w:ins>"
+    "<w:del><w:r><w:delText>old</w:delText></w:r></w:del>"
+    '<w:r><w:tab/><w:br/><w:noBreakHyphen/><w:sym w:font="Symbol" w:char="F0B7"/></w:r>'
+    '<w:r><w:footnoteReference w:id="2"/></w:r><w:hyperlink r:id="rId9"><w:r><w:t>link</w:t></w:r>'
+    '</w:hyperlink><w:fldSimple w:instr="PAGE"><w:r><w:t>3</w:t></w:r></w:fldSimple></w:p>'
+    '<w:p><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>TOC</w:instrText></w:r>'
+    '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>shown</w:t></w:r><w:r>'
+    '<w:fldChar w:fldCharType="end"/></w:r></w:p>'
+    "<w:sdt><w:sdtPr/><w:sdtContent><w:p><w:r><w:t>control</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+    '<w:tbl><w:tr><w:tc><w:tcPr><w:gridSpan w:val="2"/><w:vMerge w:val="restart"/></w:tcPr>'
+    "<w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc><w:tc><w:p/></w:tc></w:tr><w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr>"
+    "<w:p><w:r><w:t>b</w:t></w:r></w:p></w:tc></w:tr></w:tbl>"
+    + picture("rId8")
+    + "<w:p><w:r><mc:AlternateContent><mc:Choice Requires='wps'><w:drawing><wps:txbx>"
+    "<w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent></wps:txbx></w:drawing></mc:Choice><mc:Fallback>"
+    '<w:pict><v:shape><v:imagedata r:id="rId8"/><v:textbox><w:txbxContent><w:p/></w:txbxContent>'
+    "</v:textbox></v:shape></w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>"
+    "<w:sectPr/>"
+)
+
+_MARKDOWN = """---
+title: A title
+---
+# One
+
+Some *text*, **bold**, `code`, [a link](b "title"), ![alt](p.png), <b>html</b> and a line  
+break. [ref][r] &amp; more.
+
+- first
+  1. inner
+- second
+
+> quoted
+> - list
+
+| a | b |
+|---|:-:|
+| 1 | 2 |
+
+```python
+code
+```
+
+Two
+---
+
+    indented
+
+[r]: http://example.org 'T'
+
+***
+"""  # noqa: W291
+
+_TEXT = """THE BOOK
+
+CONTENTS
+
+CHAPTER I. The First
+CHAPTER II. The Second
+
+CHAPTER I
+
+The First
+
+It was a day. “Yes,” she said.
+
+CHAPTER II
+
+The Second
+
+II
+
+Another day – and more [FIGURE:x] of it.
+"""
+
+
+def docx_members() -> dict[str, bytes]:
+    """Return the parts of a document that has one of everything."""
+    return docx_parts(
+        {
+            "word/document.xml": body(_BODY),
+            "word/_rels/document.xml.rels": DOCX["word/_rels/document.xml.rels"].replace(
+                "</Relationships>",
+                relations(
+                    ("rId8", "image", "media/p.png", ""), ("rId9", "hyperlink", "u:", "External")
+                ).partition('relationships">')[2],
+            ),
+            "word/media/p.png": png(2, 2, bytes(14)),
+        }
+    )
+
+
+def epub_members() -> dict[str, bytes]:
+    """Return the parts of a book of two chapters."""
+    page = EPUB["OEBPS/c1.xhtml"].replace("<p>An honest paragraph. @@</p>", _PAGE)
+    page = page.replace("<html ", '<html xmlns:epub="http://www.idpf.org/2007/ops" ')
+    package = EPUB["OEBPS/content.opf"].replace(
+        "</manifest>",
+        '<item id="c2" href="a%20b.xhtml" media-type="application/xhtml+xml"/>'
+        '<item id="p" href="p.png" media-type="image/png" properties="cover-image"/></manifest>',
+    )
+    return epub_parts(
+        {
+            "OEBPS/content.opf": package.replace("</spine>", '<itemref idref="c2"/></spine>'),
+            "OEBPS/c1.xhtml": page,
+            "OEBPS/a b.xhtml": EPUB["OEBPS/c1.xhtml"],
+            "OEBPS/p.png": png(2, 2, bytes(14)),
+        }
+    )
+
+
+def pdf_files() -> list[bytes]:
+    """Return files with columns, pages, an outline and properties."""
+    lines = [f"a line of words that num-ber {number} of many is" for number in range(12)]
+    columns = [*column(lines), *column(lines, x=330)]
+    pages = [
+        Page([Words(72, 760, f"Head {n}"), *columns, Words(300, 30, str(n))], picture=n == 2)
+        for n in range(1, 5)
+    ]
+    outline = [Bookmark("One", 0, 700), Bookmark("In one", 1, 500, 1), Bookmark("Two", 2)]
+    properties = {"Title": "A title", "Author": "A B; C D", "CreationDate": "D:20240101000000Z"}
+    return [
+        make_pdf(pages, outline=outline, properties=properties, language="en"),
+        make_pdf([Page(column(["One page."]), rotate=90)]),
+        make_pdf([Page(column(["Locked."]))], password=""),
+    ]
+
+
+def html_files() -> list[bytes]:
+    head = '<title>T</title><meta charset="utf-8"><meta name="author" content="A B">'
+    page = (
+        f"<!DOCTYPE html><html lang=en><head>{head}</head><body><nav>menu</nav><main>{_PAGE}</main>"
+    )
+    image = "data:image/png;base64,iVBORw0KGgo="
+    return [page.encode(), page.replace("p.png", image).encode(), page.encode("utf-16")]
+
+
+def markdown_files() -> list[bytes]:
+    return [_MARKDOWN.encode(), _MARKDOWN.replace("\n", "\r\n").encode()]
+
+
+def text_files() -> list[bytes]:
+    return [_TEXT.encode(), _TEXT.encode("utf-16"), _TEXT.encode("cp1252"), _TEXT.encode("utf-32")]
