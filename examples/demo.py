@@ -1,9 +1,9 @@
-"""The demo: ingest a mystery, ask three questions, then break things and see them caught.
+"""The demo: ingest a mystery, ask three questions, damage the library and repair it.
 
-Then read along as a reader, ask about a selection, take in papers that a manifest names, ask for an
-answer, build another generation, and ask over HTTP.
+Then query as a reader, ask about a selection, ingest papers with a manifest, ask for an answer,
+build another generation, and query over HTTP.
 
-It leaves a library in ./demo-library that can be used further with the `truespan` command.
+The library stays in ./demo-library for use with the `truespan` command.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from truespan.types.ids import hash_text
 BOOK = Path(__file__).with_name("the-glass-ferry.md")
 PAPERS = Path(__file__).with_name("papers") / "library.jsonl"
 LIBRARY = Path("demo-library")
-SETTINGS = """# Pictures leave a marker in the text, a file, and a chunk that describes them.
+SETTINGS = """# Each picture gets a marker in the text, a file, and a chunk that describes it.
 docx_extract_images = true
 docx_inline_figure_placeholders = true
 docx_figure_chunks = true
-# Personal data are counted, and stay.
+# Personal data is counted and not replaced.
 sanitize_enabled = "shadow"
 """
 QUESTIONS = (
@@ -60,28 +60,28 @@ def main() -> None:
     with truespan.open(LIBRARY, create=True) as library:
         world = ingest(library)
         passages = [ask(world, question) for question in QUESTIONS]
-        stale, damaged = distinct(passages)
-        put_old_point_back(library, world, stale)
-        flip_a_byte(damaged)
-        heading("Now an old point is put back, and a byte of stored text flipped")
+        stale, damaged = choose_two(passages)
+        restore_old_point(library, world, stale)
+        flip_byte(damaged)
+        heading("Damage: an outdated point in the index, a flipped bit in the store")
         for question, broken in zip(QUESTIONS, passages, strict=True):
             if broken.chunk_id in (stale.chunk_id, damaged.chunk_id):
                 ask(world, question)
         heading("truespan repair")
         console.print(show_worlds([(record, world.status()) for record in library.worlds()]))
         console.print(show_repairs({world.name: world.repair()}))
-        heading("And once more: everything is back, verified")
+        heading("The same questions again: everything is verified")
         for question in QUESTIONS:
-            ask(world, question, quietly=True)
-        verdict(library)
-        read_along(world)
-        explain_selection(world)
-        take_in_papers(library)
-        answer(world)
-        build_another(world)
-    ask_over_http()
+            ask(world, question, brief=True)
+        check_with_doctor(library)
+        query_as_reader(world)
+        query_selection(world)
+        ingest_papers(library)
+        ask_for_answer(world)
+        build_generation(world)
+    query_over_http()
     console.print(
-        f"\nThe library stays in ./{LIBRARY}. Go on with, for instance:\n"
+        f"\nThe library is in ./{LIBRARY}. Try:\n"
         f'  .venv/bin/truespan search "Who was on the jetty?" -L {LIBRARY} -w mysteries -k 3\n'
         f"  .venv/bin/truespan status -L {LIBRARY} -w mysteries\n"
         f"  .venv/bin/truespan serve -L {LIBRARY}   # then open http://127.0.0.1:8700/"
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def ingest(library: Library) -> World:
-    """Carry the novella into a world; the second time there is nothing to do."""
+    """Ingest the novella into a world; a second run finds it unchanged."""
     heading("Ingesting The Glass Ferry, a mystery in nine chapters")
     world = library.world("mysteries", create=True)
     with progress_bar(hidden=False) as on_progress:
@@ -98,12 +98,12 @@ def ingest(library: Library) -> World:
     return world
 
 
-def ask(world: World, question: str, *, quietly: bool = False) -> Passage:
-    """Ask one question and show the two best passages; return the best."""
-    if not quietly:
+def ask(world: World, question: str, *, brief: bool = False) -> Passage:
+    """Search, print the two best passages and return the best."""
+    if not brief:
         heading(question)
     result = world.search(question, top_k=2, floor=0.3)
-    if quietly:
+    if brief:
         best = result.results[0]
         console.print(f"✓ {best.score:.3f}  {best.chapter}: {question}")
     else:
@@ -111,15 +111,15 @@ def ask(world: World, question: str, *, quietly: bool = False) -> Passage:
     return result.results[0]
 
 
-def distinct(passages: list[Passage]) -> tuple[Passage, Passage]:
+def choose_two(passages: list[Passage]) -> tuple[Passage, Passage]:
     """Return two different passages to damage."""
     first = passages[0]
     second = next(passage for passage in passages if passage.chunk_id != first.chunk_id)
     return first, second
 
 
-def put_old_point_back(library: Library, world: World, passage: Passage) -> None:
-    """Do to the index what a lost deletion does: a point of older text under a current id."""
+def restore_old_point(library: Library, world: World, passage: Passage) -> None:
+    """Damage the index as a lost deletion would: a point of older text under a current id."""
     parts = library._parts
     older = f"{passage.text} So it said in an earlier draft."
     parts.index.upsert(
@@ -141,8 +141,8 @@ def put_old_point_back(library: Library, world: World, passage: Passage) -> None
     )
 
 
-def flip_a_byte(passage: Passage) -> None:
-    """Do to the store what a failing disk does."""
+def flip_byte(passage: Passage) -> None:
+    """Damage the store as a failing disk would."""
     connection = apsw.Connection(str(LIBRARY / "store.db"))
     damaged = bytearray(passage.text.encode())
     damaged[len(damaged) // 2] ^= 1
@@ -153,8 +153,8 @@ def flip_a_byte(passage: Passage) -> None:
     connection.close()
 
 
-def verdict(library: Library) -> None:
-    """Let the doctor compare every chunk with its point."""
+def check_with_doctor(library: Library) -> None:
+    """Compare every chunk with its point; exit if something is wrong."""
     plan = library.doctor(["mysteries"])["mysteries"]
     console.print(
         f"doctor: {plan.checked_chunks} chunks and {plan.checked_points} points compared, "
@@ -164,9 +164,9 @@ def verdict(library: Library) -> None:
         sys.exit(1)
 
 
-def read_along(world: World) -> None:
-    """Ask the same question at three places of the book, side by side."""
-    heading("Who did it? Asked after chapter two, in the middle, and at the end")
+def query_as_reader(world: World) -> None:
+    """Ask the same question at three positions in the book, side by side."""
+    heading("Who did it? The same question after chapters two, five and nine")
     reader = world.reader("ann")
     columns = []
     for through in ("2", "5", "9"):
@@ -177,46 +177,46 @@ def read_along(world: World) -> None:
             Panel(
                 Text.assemble(
                     (f"read to sentence {place.sid}:\n", "dim"),
-                    (f"{short(place.last_sentence or '', 90)}\n\n", "italic"),
+                    (f"{shorten(place.last_sentence or '', 90)}\n\n", "italic"),
                     (f"{best.chapter} ({best.relevance_score:.3f})\n", "bold"),
-                    short(best.content, 330),
+                    shorten(best.content, 330),
                 ),
-                title=short(place.chapter or "", 24),
+                title=shorten(place.chapter or "", 24),
                 width=max(console.width // 3 - 1, 30),
             )
         )
     console.print(Columns(columns))
 
 
-def explain_selection(world: World) -> None:
-    """Ask about a passage that somebody marked."""
+def query_selection(world: World) -> None:
+    """Ask about a passage that the user selected."""
     selection = "a stiff white collar fresh from the iron"
     heading(f"About a selection: “{selection}”")
     bundle = world.retrieve("Why does the collar matter?", selected_text=selection, top_k=2)
     print_bundle(bundle)
 
 
-def take_in_papers(library: Library) -> None:
-    """Take in what a manifest names: first what it would cost, then the run, then a question."""
-    heading("A manifest of papers (Word, HTML): first what it would do")
+def ingest_papers(library: Library) -> None:
+    """Ingest the files of a manifest: a dry run, the run, then a question."""
+    heading("A manifest of papers (Word, HTML): a dry run")
     papers = library.world("papers", create=True)
     console.print(show_dry_run(papers.plan_ingest(manifest=PAPERS)))
-    heading("Then the run, and a question that a figure answers")
+    heading("The run, and a question that a figure answers")
     console.print(show_ingest(papers.ingest(manifest=PAPERS)))
     print_bundle(papers.retrieve("How high did the water stand at the gauge?", top_k=2))
 
 
-def answer(world: World) -> None:
-    """Ask for an answer. No chat model is configured, so it is the best passages themselves."""
+def ask_for_answer(world: World) -> None:
+    """Ask for an answer; without a chat model it consists of the best passages."""
     heading("truespan ask, without a chat model: passages, quoted and cited")
-    given = world.answer(QUESTIONS[0])
-    console.print("\n".join(given.answer.splitlines()[:7]), "\n...", markup=False)
-    console.print(show_account(given), markup=False)
+    answer = world.answer(QUESTIONS[0])
+    console.print("\n".join(answer.answer.splitlines()[:7]), "\n...", markup=False)
+    console.print(show_account(answer), markup=False)
 
 
-def build_another(world: World) -> None:
-    """Cut the book otherwise, in a generation of its own, and send readers there and back."""
-    heading("Another generation beside the first: built, verified, promoted, taken back")
+def build_generation(world: World) -> None:
+    """Build a generation with another chunking, promote it, and roll back."""
+    heading("A second generation: built, verified, promoted, rolled back")
     with progress_bar(hidden=False) as on_progress:
         built = world.generations.reindex(chunking="tokens", on_progress=on_progress)
     console.print(show_reindex(built), markup=False)
@@ -226,8 +226,8 @@ def build_another(world: World) -> None:
     world.generations.remove(built.generation)
 
 
-def ask_over_http() -> None:
-    """Serve the library, ask as the reader did and as nobody may, and end the server."""
+def query_over_http() -> None:
+    """Serve the library, query it as a reader, in chat and in a missing world, and stop."""
     heading("truespan serve: the same over HTTP")
     command = [sys.executable, "-m", "truespan", "serve", "-L", str(LIBRARY), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -239,13 +239,13 @@ def ask_over_http() -> None:
                 ("v1/worlds/elsewhere/search", {"query": QUESTIONS[0]}),
             ):
                 console.print(f"POST /{path}", markup=False)
-                console.print(f"  {posted(address + path, body)}", markup=False, soft_wrap=True)
+                console.print(f"  {post(address + path, body)}", markup=False, soft_wrap=True)
         finally:
             server.terminate()
 
 
-def posted(address: str, body: dict[str, object]) -> str:
-    """Return what a server answered, in a line."""
+def post(address: str, body: dict[str, object]) -> str:
+    """Post a request and return the reply as one line."""
     request = urllib.request.Request(  # noqa: S310 -- our own server, started above.
         address, json.dumps(body).encode(), {"content-type": "application/json"}
     )
@@ -254,15 +254,15 @@ def posted(address: str, body: dict[str, object]) -> str:
             found = json.load(reply)
             mode = reply.headers.get("X-Answer-Mode")
     except urllib.error.HTTPError as problem:
-        told = json.load(problem)
-        return f"{problem.code} {told['code']}: {told['detail']} {told['advice']}"
+        error = json.load(problem)
+        return f"{problem.code} {error['code']}: {error['detail']} {error['advice']}"
     if mode is not None:
         return f"200, X-Answer-Mode: {mode}; {len(found['citations'])} citations"
     funnel = found["metadata"]["funnel"]
     return f"200 {found['status']}: {funnel['returned']} of {funnel['in_scope']} chunks read so far"
 
 
-def short(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """Return the beginning of a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[:length]} ..."

@@ -1,6 +1,6 @@
-"""Haystack: a pipeline from a question to a prompt, for an owner and for a reader.
+"""Haystack: a pipeline from a question to a prompt, for the owner and for a reader.
 
-Run it with the folder of a library, which is made if it is not there:
+Pass the folder of a library, which is created if needed:
 
     python examples/haystack_pipeline.py my-library
 """
@@ -16,8 +16,8 @@ from haystack.components.builders import PromptBuilder  # pyright: ignore[report
 import truespan
 from truespan.integrations.haystack import TruespanReadingRetriever, TruespanRetriever
 
-PROMPT = """{% for one in documents %}[{{ one.meta.chapter }}, sentence {{ one.meta.first_sid }}]
-{{ one.content }}
+PROMPT = """{% for doc in documents %}[{{ doc.meta.chapter }}, sentence {{ doc.meta.first_sid }}]
+{{ doc.content }}
 {% endfor %}
 {{ query }}"""
 BOOK = Path(__file__).with_name("the-glass-ferry.md")
@@ -25,7 +25,7 @@ QUESTION = "Who had the spare key to the tide gauge hut?"
 
 
 def main(folder: str) -> None:
-    """Ask about the book as somebody who has all of it, and as Ada, who has read two chapters."""
+    """Query the book as its owner, and as Ada, who has read two chapters."""
     with truespan.open(folder, create=True) as library:
         world = library.world("mysteries", create=True)
         world.ingest(BOOK, kind="book", title="The Glass Ferry")
@@ -34,13 +34,13 @@ def main(folder: str) -> None:
             ("owner", TruespanRetriever(world, top_k=2)),
             ("ada", TruespanReadingRetriever(world, "ada", top_k=2)),
         ):
-            pipeline = prompting(retriever)
-            asked = {"context": {"query": QUESTION}, "prompt": {"query": QUESTION}}
-            print(f"{who}:", pipeline.run(asked)["prompt"]["prompt"], "\n")
+            pipeline = build_pipeline(retriever)
+            inputs = {"context": {"query": QUESTION}, "prompt": {"query": QUESTION}}
+            print(f"{who}:", pipeline.run(inputs)["prompt"]["prompt"], "\n")
 
 
-def prompting(retriever: TruespanRetriever | TruespanReadingRetriever) -> Pipeline:
-    """Return a pipeline that writes a prompt from what the retriever finds."""
+def build_pipeline(retriever: TruespanRetriever | TruespanReadingRetriever) -> Pipeline:
+    """Return a pipeline that builds a prompt from the retrieved documents."""
     pipeline = Pipeline()
     pipeline.add_component("context", retriever)
     pipeline.add_component("prompt", PromptBuilder(PROMPT, required_variables="*"))

@@ -1,6 +1,6 @@
-"""LangChain: documents to cite, for an owner and for a reader.
+"""LangChain: documents with citations, for the owner and for a reader.
 
-Run it with the folder of a library, which is made if it is not there:
+Pass the folder of a library, which is created if needed:
 
     python examples/langchain_retriever.py my-library
 """
@@ -20,7 +20,7 @@ QUESTION = "Who had the spare key to the tide gauge hut?"
 
 
 def main(folder: str) -> None:
-    """Ask about the book as somebody who has all of it, and as Ada, who has read two chapters."""
+    """Query the book as its owner, and as Ada, who has read two chapters."""
     with truespan.open(folder, create=True) as library:
         world = library.world("mysteries", create=True)
         world.ingest(BOOK, kind="book", title="The Glass Ferry")
@@ -30,7 +30,7 @@ def main(folder: str) -> None:
 
 
 def show(who: str, found: list[Document]) -> None:
-    """Print where each passage stands, and how it begins."""
+    """Print the place and the beginning of each passage."""
     for document in found:
         cited = document.metadata
         place = f"{cited['chapter']}, sentences {cited['first_sid']}-{cited['last_sid']}"

@@ -1,6 +1,6 @@
-"""LlamaIndex: nodes to cite, for an owner and for a reader.
+"""LlamaIndex: nodes with citations, for the owner and for a reader.
 
-Run it with the folder of a library, which is made if it is not there:
+Pass the folder of a library, which is created if needed:
 
     python examples/llamaindex_retriever.py my-library
 """
@@ -20,7 +20,7 @@ QUESTION = "Who had the spare key to the tide gauge hut?"
 
 
 def main(folder: str) -> None:
-    """Ask about the book as somebody who has all of it, and as Ada, who has read two chapters."""
+    """Query the book as its owner, and as Ada, who has read two chapters."""
     with truespan.open(folder, create=True) as library:
         world = library.world("mysteries", create=True)
         world.ingest(BOOK, kind="book", title="The Glass Ferry")
@@ -31,11 +31,11 @@ def main(folder: str) -> None:
 
 
 def show(who: str, found: list[NodeWithScore]) -> None:
-    """Print where each passage stands, and how it begins."""
-    for one in found:
-        cited = one.metadata
+    """Print the place and the beginning of each passage."""
+    for node in found:
+        cited = node.metadata
         place = f"{cited['chapter']}, sentences {cited['first_sid']}-{cited['last_sid']}"
-        print(f"{who}: {one.score:.3f} {place}: {one.text[:60]!r}")
+        print(f"{who}: {node.score:.3f} {place}: {node.text[:60]!r}")
 
 
 if __name__ == "__main__":
