@@ -9,9 +9,10 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
 FRAMEWORKS := .venv-frameworks
+DOCS := .venv-docs
 
 .PHONY: help demo test test-postgres test-system test-page test-mcp test-frameworks programs chromium lint format types \
-	bench bench-growth prove fuzz fuzz-http promises lock clean
+	bench bench-growth prove fuzz fuzz-http promises docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -138,6 +139,20 @@ fuzz-http: $(VENV)/.dev ## hold a running server against its OpenAPI document; M
 promises: $(VENV)/.dev ## list the promises with the tests that prove each
 	$(BIN)/python -m tests.promises
 
+# The site generator has its own environment, because nothing else needs it.
+$(DOCS)/.installed: lock/docs.txt
+	@echo "installing the site generator ..."
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes -r lock/docs.txt
+	@touch $@
+
+docs: $(DOCS)/.installed ## build the documentation site in site/
+	$(DOCS)/bin/zensical build --clean --strict
+
+docs-serve: docs ## serve the documentation site at http://127.0.0.1:8800/
+	$(DOCS)/bin/python -m http.server --directory site --bind 127.0.0.1 8800
+
 # What many machines need is an extra: it has a lock of its own, and the tests need it too.
 lock: ## renew the lock files (needs uv)
 	for set in runtime server dev bench frameworks; do \
@@ -152,6 +167,8 @@ lock: ## renew the lock files (needs uv)
 			--no-header --no-annotate --quiet --upgrade pyproject.toml --group build \
 			$$with -o lock/$$set.txt; \
 	done
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --quiet --upgrade --group docs -o lock/docs.txt
 
 clean: ## remove the environments, the demo library and the measurements
-	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) bench/results demo-library .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(DOCS) site .cache bench/results demo-library .pytest_cache .ruff_cache .hypothesis
