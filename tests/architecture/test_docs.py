@@ -464,6 +464,13 @@ def test_index_links_to_every_page_and_readme_to_index() -> None:
     assert {"docs/index.md", CHANGELOG.name, SECURITY.name} <= set(from_readme)
 
 
+def test_the_site_navigation_lists_every_page_once() -> None:
+    site = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
+    listed = re.findall(r"[\w-]+\.md", json.dumps(site["nav"]))
+
+    assert sorted(listed) == sorted(page.name for page in PAGES[1:])
+
+
 @each_page(*PAGES, CHANGELOG, SECURITY)
 def test_every_page_has_one_title(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
