@@ -139,10 +139,7 @@ def problem(error: errors.TruespanError) -> dict[str, Any]:
 
 def chunk_data(record: ChunkRecord) -> dict[str, Any]:
     """Return a chunk as data; damaged bytes are not given out as text."""
-    from truespan.types.ids import hash_bytes
-
-    chunk = record.chunk
-    intact = chunk is not None and hash_bytes(chunk.data) == chunk.text_hash
+    chunk, intact = record.chunk, record.is_intact()
     shown: dict[str, Any] = {
         "state": record.state,
         "live": record.live,

@@ -23,11 +23,13 @@ from truespan.errors import (
     WorldExists,
     WorldNotFound,
 )
+from truespan.types.chunk import ChunkState
 from truespan.types.document import Derived, RevisionRef
-from truespan.types.ids import ChunkId, TextHash, WorldId, hash_text
+from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes, hash_text
 from truespan.types.maintenance import ErasureKind
 from truespan.types.reading import TailChunk
 from truespan.types.scope import OWNER, Authority, Generation, Scope, Verb
+from truespan.types.trust import FlawKind, VerificationFailure
 
 NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
 
@@ -327,6 +329,48 @@ class StoreContract:
         here.sql("DELETE FROM chunks")
         assert here.store.rebuild_chunk(scope, chunk_id)
         assert here.store.read_chunks(scope, [chunk_id])[chunk_id].chunk == stored
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_a_row_forged_with_its_hash_does_not_change_what_was_recorded(
+        self, here: Place, kept: bool
+    ) -> None:
+        scope, true, forged = built(here), hash_text("The first text."), hash_text("A forgery.")
+        ref = shown(here, scope, "The first text.")
+        [chunk_id] = here.store.chunk_ids(scope, ref)
+        if not kept:
+            here.sql("DELETE FROM vectors")
+        here.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
+
+        # Whatever a search takes it for, the hash in the state row stays as it was.
+        for kind in FlawKind:
+            here.store.record_flaws(scope, [VerificationFailure(kind, chunk_id, true, forged)])
+        record = here.store.read_chunks(scope, [chunk_id])[chunk_id]
+        assert record.recorded_hash == true
+        assert not record.is_intact()
+        [counted] = here.store.countable(scope, ref)
+        assert counted.text_hash == true != hash_bytes(counted.data)
+
+        here.store.mark_pending(scope, [chunk_id])
+        [pending] = here.store.pending(scope, ref, after=-1, limit=10)
+
+        assert (pending.text_hash, pending.text) == (true, "" if kept else "The first text.")
+        assert here.store.read_chunks(scope, [chunk_id])[chunk_id].is_intact()
+
+    @pytest.mark.parametrize("lost", ["DELETE FROM texts", "UPDATE texts SET text = 'A forgery.'"])
+    def test_a_forged_row_is_set_aside_where_the_text_is_lost(self, here: Place, lost: str) -> None:
+        scope, forged = built(here), hash_text("A forgery.")
+        ref = shown(here, scope, "The first text.")
+        [chunk_id] = here.store.chunk_ids(scope, ref)
+        here.sql("DELETE FROM vectors")
+        here.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
+        here.sql(f"UPDATE revisions SET text_hash = '{forged}'")
+        here.sql(lost)
+        here.store.mark_pending(scope, [chunk_id])
+
+        assert here.store.pending(scope, ref, after=-1, limit=10) == []
+
+        assert here.store.read_chunks(scope, [chunk_id])[chunk_id].state is ChunkState.QUARANTINED
+        assert here.store.rebuild_chunk(scope, chunk_id) is False
 
     def test_positions_move_with_a_revision_and_end_with_the_document(self, here: Place) -> None:
         scope = built(here)

@@ -28,6 +28,7 @@ from truespan.ingest.draft import Preparation
 from truespan.types.bundle import Passage
 from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.figure import FigureFlags
+from truespan.types.ids import hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING
 from truespan.types.scope import OWNER
 
@@ -273,3 +274,24 @@ def test_figures_cut_anew_stand_where_a_fresh_ingest_puts_them(
 
         assert figures(fresh)
         assert figures(anew) == figures(fresh)
+
+
+def test_a_forged_figure_is_not_carried_into_another_generation(tmp_path: Path) -> None:
+    flags = FigureFlags(placeholders=True, chunks=True)
+    here = place(tmp_path / "here", preparation=Preparation(figures=flags))
+    world = here.library.create_world("world")
+    world.ingest(pictured(tmp_path, 0), chunking="window")
+    true, forged = figures(world), "A map of another harbour."
+    here.sql(
+        "UPDATE chunks SET text = ?, text_hash = ? WHERE figure IS NOT NULL",
+        forged,
+        hash_text(forged),
+    )
+
+    world.generations.reindex(chunking="sentences")
+
+    assert forged not in here.embedder.documents
+    here.library.doctor(apply=True)
+    world.generations.reindex(chunking="sentences")
+    assert forged not in here.embedder.documents
+    assert figures(world) == true

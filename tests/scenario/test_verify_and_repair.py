@@ -10,6 +10,7 @@ import pytest
 from tests.promises import proves
 from tests.support.worlds import Lying, MemoryIndex, Place, place, vector_of
 from truespan.engine.world import World
+from truespan.maintenance.doctor.plan import Action, Finding
 from truespan.types.chunk import Point
 from truespan.types.ids import ChunkId, TextHash, hash_text
 from truespan.types.scope import Scope
@@ -157,6 +158,89 @@ def test_text_that_cannot_be_restored_is_quarantined_and_never_embedded(tmp_path
     world.ingest(str(here.folder / "files" / "world"))
     assert len(world.search("harbour", floor=0.0).results) == 3
     assert world.status().quarantined == 0
+
+
+def forge(here: Place) -> None:
+    """Change the text of a chunk row and the hash beside it, so that the row agrees with itself."""
+    here.sql(
+        "UPDATE chunks SET text = ?, text_hash = ? WHERE text LIKE '%boats%'",
+        FORGED,
+        hash_text(FORGED),
+    )
+
+
+FORGED = "The harbour was sold to a stranger."
+
+
+@proves("verify.every-point", "repair.text-unchanged", "repair.conditional")
+@pytest.mark.parametrize("vectors", ["kept", "lost"])
+@pytest.mark.parametrize("way", ["search", "doctor"])
+def test_a_row_forged_with_its_hash_is_never_shown_and_the_true_text_comes_back(
+    tmp_path: Path, way: str, vectors: str
+) -> None:
+    here, world = build(tmp_path)
+    chunk = chunk_of(here, 3)
+    whole = here.sql("SELECT * FROM chunks ORDER BY revision")
+    forge(here)
+    if vectors == "lost":
+        here.sql("DELETE FROM vectors")
+    here.embedder.documents.clear()
+
+    if way == "search":
+        result = world.search("harbour", floor=0.0)
+        assert {passage.document for passage in result.results} == {1, 2}
+        assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_text", 1)]
+        settle(here)
+        world.repair()
+        assert state_of(here, chunk) == ("embedded", None, hash_text(TEXTS["c__txt"]))
+    else:
+        plan = here.library.doctor()["world"]
+        found = {(item.finding, item.action) for item in plan.all_items() if item.subject == chunk}
+        assert (Finding.DAMAGED_TEXT, Action.RESTORE) in found
+        here.library.doctor(apply=True)
+
+    result = world.search("harbour", floor=0.0)
+    assert {passage.document for passage in result.results} == {1, 2, 3}
+    assert FORGED not in result.context
+    assert FORGED not in here.embedder.documents
+    assert here.sql("SELECT * FROM chunks ORDER BY revision") == whole
+    here.library.doctor(apply=True)
+    assert here.library.doctor()["world"].counts() == {}
+    assert FORGED not in here.embedder.documents
+
+
+@proves("verify.every-point", "repair.text-unchanged", "repair.conditional")
+@pytest.mark.parametrize("way", ["search", "doctor", "pending"])
+def test_a_row_forged_with_its_hash_is_quarantined_where_nothing_true_is_left(
+    tmp_path: Path, way: str
+) -> None:
+    here, world = build(tmp_path)
+    chunk = chunk_of(here, 3)
+    forge(here)
+    here.sql(
+        """UPDATE revisions SET text_hash = ? WHERE key =
+             (SELECT revision FROM texts WHERE text LIKE '%boats%')""",
+        hash_text(FORGED),
+    )
+    here.sql("UPDATE texts SET text = ? WHERE text LIKE '%boats%'", FORGED)
+    here.embedder.documents.clear()
+
+    if way == "search":
+        world.search("harbour", floor=0.0)
+        settle(here)
+    elif way == "doctor":
+        here.library.doctor(apply=True)
+    else:
+        here.sql("DELETE FROM vectors")
+        here.store.mark_pending(here.scope(world), [chunk])
+    world.repair()
+
+    result = world.search("harbour", floor=0.0)
+    assert {passage.document for passage in result.results} == {1, 2}
+    assert FORGED not in result.context
+    assert FORGED not in here.embedder.documents
+    assert state_of(here, chunk) == ("quarantined", "damaged_text", hash_text(TEXTS["c__txt"]))
+    assert world.status().quarantined == 1
 
 
 @proves("verify.every-point", "verify.skips-reported")

@@ -10,7 +10,6 @@ from truespan.retrieval.positions import ReadingPosition
 from truespan.types.bundle import ContextBundle, Passage, SearchResult
 from truespan.types.chunk import ChunkRecord
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
-from truespan.types.ids import hash_bytes
 from truespan.types.scope import World
 from truespan.types.words import FusedScore
 
@@ -167,7 +166,7 @@ def show_chunk(record: ChunkRecord) -> str:
     ]
     if chunk is None:
         return "\n".join([*head, "The chunk row is missing; 'truespan repair' rebuilds it."])
-    intact = hash_bytes(chunk.data) == chunk.text_hash
+    intact = record.is_intact()
     verdict = "✓ bytes match their hash" if intact else "✗ bytes do not match their hash"
     return "\n".join(
         [

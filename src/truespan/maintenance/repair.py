@@ -94,8 +94,12 @@ def _delete_points(
     stale: list[tuple[ChunkId, TextHash]] = []
     for flaw in wrong:
         record = found.get(flaw.chunk_id)
-        chunk = record.chunk if record else None
-        trusted = chunk is not None and chunk.text_hash == flaw.point_hash
+        # The chunk row's own hash may be forged; the state row has the one that was embedded.
+        trusted = (
+            record is not None
+            and record.chunk is not None
+            and record.recorded_hash == flaw.point_hash
+        )
         if flaw.kind is FlawKind.QUARANTINED or not trusted:
             stale.append((flaw.chunk_id, flaw.point_hash))
     stale += [

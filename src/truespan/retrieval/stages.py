@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.chunk import ChunkRecord, ChunkState
-from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes, reader_chunk_id
+from truespan.types.ids import ChunkId, TextHash, chunk_id, reader_chunk_id
 from truespan.types.scope import Scope, admits
 from truespan.types.trust import FlawKind, Hit, VerificationFailure, Verified, Visible
 
@@ -52,8 +52,8 @@ def _verify(hit: Hit, record: ChunkRecord | None) -> Verified | VerificationFail
     chunk = record.chunk
     if chunk is None:
         return _flaw(FlawKind.MISSING, hit)
-    # 1. The bytes against the hash recorded with them: is the store itself intact?
-    if hash_bytes(chunk.data) != chunk.text_hash:
+    # 1. The bytes against the hash beside them and the one in the state row: is the store intact?
+    if not record.is_intact():
         return _flaw(FlawKind.DAMAGED, hit, chunk.text_hash)
     # 2. That hash against the point's: is this the text whose vector was found?
     if chunk.text_hash != hit.text_hash:

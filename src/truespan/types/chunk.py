@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NewType
 
 from truespan.types.figure import ParentChunk
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.ids import ChunkId, TextHash, hash_bytes
 
 Vector = NewType("Vector", bytes)
 """A vector as its little-endian float32 numbers: what is stored, sent and compared, bit for bit."""
@@ -108,13 +108,22 @@ class ChunkRecord:
     """What the store knows of one chunk id: its state row, and its chunk row if that is there.
 
     `live` is false while the revision is staged, after it was superseded, and once its document is
-    deleted.
+    deleted. `recorded_hash` is the state row's: the hash of the text that the chunk was made with.
     """
 
     state: ChunkState
     live: bool
     document: DocumentLabel
     chunk: StoredChunk | None
+    recorded_hash: TextHash
+
+    def is_intact(self) -> bool:
+        """Say whether the chunk row is there, with the text that the state row tells of.
+
+        The row's own hash proves nothing by itself: it may have been changed with the text.
+        """
+        chunk = self.chunk
+        return chunk is not None and hash_bytes(chunk.data) == chunk.text_hash == self.recorded_hash
 
 
 @dataclass(slots=True)

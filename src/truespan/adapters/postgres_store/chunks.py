@@ -54,7 +54,7 @@ _READ: Final = """
       coalesce(r.declared_title, r.stated_title), r.number, s.position, s.start, s.finish,
       s.first_sid, s.last_sid, s.reach, s.kind, s.tokens,
       c.text, c.text_hash, c.overlap_text, c.chapter, c.section, c.page, c.figure,
-      c.dedupe_hash, r.tags, r.language, r.version
+      c.dedupe_hash, r.tags, r.language, r.version, s.text_hash
     FROM s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
@@ -289,7 +289,7 @@ def _record(row: Row) -> ChunkRecord:
             dedupe_hash=dedupe_hash,
         )
     live = revision_state == "active" and deleted_at is None
-    return ChunkRecord(ChunkState(state), live, _label(row), stored)
+    return ChunkRecord(ChunkState(state), live, _label(row), stored, TextHash(row[29]))
 
 
 def _label(row: Row) -> DocumentLabel:
@@ -301,19 +301,15 @@ def _label(row: Row) -> DocumentLabel:
 
 
 def _is_whole(row: Row) -> bool:
-    """Say whether a pending chunk can be embedded: its row is there, and its bytes, where they are
-    needed, are the ones that were recorded."""
-    recorded, data = row[13:15]
-    return recorded is not None and (data is None or hash_bytes(data) == row[4])
+    """Say whether a pending chunk can be embedded: its row has the hash of its state, and so have
+    its bytes, where they are needed."""
+    recorded, (row_hash, data) = row[4], row[13:15]
+    return row_hash == recorded and (data is None or hash_bytes(data) == recorded)
 
 
 def _record_flaw(session: Session, scope: Scope, flaw: VerificationFailure, now: float) -> None:
     if flaw.kind in (FlawKind.STALE, FlawKind.MISSING):
         _set_state(session, flaw.chunk_id, ChunkState.PENDING, flaw.kind.value)
-    if flaw.kind is FlawKind.STALE:
-        session.execute(
-            "UPDATE states SET text_hash = %s WHERE chunk_id = %s", (flaw.row_hash, flaw.chunk_id)
-        )
     session.execute(
         """INSERT INTO repairs (generation, chunk_id, kind, point_hash, row_hash, queued_at)
            VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",

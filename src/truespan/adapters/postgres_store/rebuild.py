@@ -24,7 +24,7 @@ class _State(NamedTuple):
     start: int
     finish: int
     recorded: str
-    data: bytes
+    data: bytes | None
     data_hash: str
 
 
@@ -62,7 +62,7 @@ def _found(session: Session, chunk_id: ChunkId) -> tuple[_State, _Content | None
         """SELECT s.revision, s.generation, s.position, s.kind, s.context_start, s.start, s.finish,
              s.text_hash, t.text, r.text_hash
            FROM states s JOIN revisions r ON r.key = s.revision
-           JOIN texts t ON t.revision = r.key WHERE s.chunk_id = %s""",
+           LEFT JOIN texts t ON t.revision = r.key WHERE s.chunk_id = %s""",
         (chunk_id,),
     )
     if not rows:
@@ -75,7 +75,7 @@ def _found(session: Session, chunk_id: ChunkId) -> tuple[_State, _Content | None
 
 
 def _passage(state: _State) -> _Content | None:
-    if hash_bytes(state.data) != state.data_hash:
+    if state.data is None or hash_bytes(state.data) != state.data_hash:
         return None
     source = state.data.decode()
     passage, before = source[state.start : state.finish], source[state.context : state.start]

@@ -27,7 +27,7 @@ from truespan.types.text import PageStart, Place, Sentence
 
 _FIGURES: Final = """
     SELECT s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach, c.text,
-      c.text_hash, c.overlap_text, s.tokens, c.sentence_ends, c.chapter, c.section, c.page, c.figure
+      s.text_hash, c.overlap_text, s.tokens, c.sentence_ends, c.chapter, c.section, c.page, c.figure
     FROM states s JOIN chunks c
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
     WHERE s.revision = %(revision)s AND s.kind = 'figure' AND s.generation =

@@ -100,7 +100,7 @@ class PostgresWords:
             require_world(session, scope.world)
             rows = fetch(
                 session,
-                """SELECT c.position, c.text, c.text_hash
+                """SELECT c.position, c.text, s.text_hash
                    FROM states s JOIN chunks c ON c.revision = s.revision
                      AND c.generation = s.generation AND c.position = s.position
                    WHERE s.revision = %s AND s.generation = %s AND s.kind = 'text'

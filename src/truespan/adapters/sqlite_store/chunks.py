@@ -33,7 +33,7 @@ _READ = """
       coalesce(r.declared_title, r.stated_title), r.number, s.position, s.start, s.finish,
       s.first_sid, s.last_sid, s.reach, s.kind, s.tokens,
       CAST(c.text AS BLOB), c.text_hash, c.overlap_text, c.chapter, c.section, c.page, c.figure,
-      c.dedupe_hash, r.tags, r.language, r.version
+      c.dedupe_hash, r.tags, r.language, r.version, s.text_hash
     FROM states s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
@@ -262,7 +262,7 @@ def _record(row: tuple) -> ChunkRecord:
             dedupe_hash=dedupe_hash,
         )
     live = revision_state == "active" and deleted_at is None
-    return ChunkRecord(ChunkState(state), live, label, stored)
+    return ChunkRecord(ChunkState(state), live, label, stored, TextHash(row[29]))
 
 
 def _label(row: tuple[Any, ...]) -> DocumentLabel:
@@ -274,10 +274,10 @@ def _label(row: tuple[Any, ...]) -> DocumentLabel:
 
 
 def _is_whole(row: tuple) -> bool:
-    """Say whether a pending chunk can be embedded: its row is there, and its bytes, where they are
-    needed, are the ones that were recorded."""
-    recorded, data = row[13:15]
-    return recorded is not None and (data is None or hash_bytes(data) == row[4])
+    """Say whether a pending chunk can be embedded: its row has the hash of its state, and so have
+    its bytes, where they are needed."""
+    recorded, (row_hash, data) = row[4], row[13:15]
+    return row_hash == recorded and (data is None or hash_bytes(data) == recorded)
 
 
 def _record_flaw(
@@ -285,11 +285,6 @@ def _record_flaw(
 ) -> None:
     if flaw.kind in (FlawKind.STALE, FlawKind.MISSING):
         _set_state(connection, world, flaw.chunk_id, ChunkState.PENDING, flaw.kind.value)
-    if flaw.kind is FlawKind.STALE:
-        connection.execute(
-            "UPDATE states SET text_hash = ? WHERE chunk_id = ? AND world = ?",
-            (flaw.row_hash, flaw.chunk_id, world),
-        )
     connection.execute(
         """INSERT OR IGNORE INTO repairs
              (world, generation, chunk_id, kind, point_hash, row_hash, queued_at)

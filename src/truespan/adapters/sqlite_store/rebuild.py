@@ -21,7 +21,7 @@ class _State(NamedTuple):
     start: int
     finish: int
     recorded: str
-    data: bytes
+    data: bytes | None
     data_hash: str
 
 
@@ -61,7 +61,7 @@ def _found(
         """SELECT s.revision, s.generation, s.position, s.kind, s.context_start, s.start, s.finish,
              s.text_hash, CAST(t.text AS BLOB), r.text_hash
            FROM states s JOIN revisions r ON r.key = s.revision
-           JOIN texts t ON t.revision = r.key
+           LEFT JOIN texts t ON t.revision = r.key
            WHERE s.chunk_id = ? AND s.world = ?""",
         (chunk_id, world),
     )
@@ -75,7 +75,7 @@ def _found(
 
 
 def _passage(state: _State) -> _Content | None:
-    if hash_bytes(state.data) != state.data_hash:
+    if state.data is None or hash_bytes(state.data) != state.data_hash:
         return None
     source = state.data.decode()
     return _Content(source[state.start : state.finish], source[state.context : state.start], None)

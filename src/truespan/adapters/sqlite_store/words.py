@@ -96,7 +96,7 @@ class SqliteWords:
             key = revision_key(connection, world_key(connection, scope), revision)
             rows = fetch(
                 connection,
-                """SELECT c.position, CAST(c.text AS BLOB), c.text_hash
+                """SELECT c.position, CAST(c.text AS BLOB), s.text_hash
                    FROM states s JOIN chunks c ON c.revision = s.revision
                      AND c.generation = s.generation AND c.position = s.position
                    WHERE s.revision = ? AND s.generation = ? AND s.kind = 'text'
