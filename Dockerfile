@@ -1,4 +1,4 @@
-# The image of the API and of workers: made from the hashed lock file, run by a user without rights.
+# The image of the API and the workers: installed from the hashed lock file, run as an unprivileged user.
 FROM python:3.13.14-slim-trixie AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/truespan
@@ -20,7 +20,7 @@ LABEL org.opencontainers.image.title="Truespan" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/truespan /opt/truespan
-# The base's own installer is not needed to run, and a library belongs to nobody else.
+# pip is not needed at run time. The library is readable by its owner only.
 RUN python -m pip uninstall --yes --quiet --root-user-action=ignore pip \
  && install --directory --owner=10001 --group=10001 --mode=0700 /library
 ENV PATH=/opt/truespan/bin:$PATH \

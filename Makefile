@@ -1,10 +1,10 @@
-# Everything runs in an environment of its own, made from the hashed lock files.
-# A machine needs Python 3.11 to 3.13 and make, nothing else.
+# Every target uses its own environment, created from the hashed lock files.
+# You need only Python 3.11 to 3.13 and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-# Tests start hundreds of processes; without bytecode each would compile the project anew.
+# Tests start hundreds of processes; without bytecode each would compile the project again.
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
@@ -23,7 +23,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: $(BIN)/python lock/runtime.txt pyproject.toml
-	@echo "installing Truespan and what it needs ..."
+	@echo "installing Truespan and its dependencies ..."
 	$(INSTALL) --require-hashes -r lock/runtime.txt
 	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -33,39 +33,39 @@ $(VENV)/.dev: $(VENV)/.runtime lock/dev.txt
 	$(INSTALL) --require-hashes -r lock/dev.txt
 	@touch $@
 
-demo: $(VENV)/.runtime ## ingest a mystery, ask questions, break things and see them caught
+demo: $(VENV)/.runtime ## ingest a mystery, query it, damage it and repair it
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-# What runs in both columns is part of `test`; this is all that can, on the store of many machines.
-test-postgres: $(VENV)/.dev ## run the small worlds of all tests on a store in PostgreSQL
+# `test` runs the store tests on both databases; this runs everything else that can use PostgreSQL.
+test-postgres: $(VENV)/.dev ## run the tests with small worlds on a store in PostgreSQL
 	$(BIN)/python -m pytest -n auto --dist loadfile --store postgres tests/contract/test_tokens.py \
 		tests/scenario tests/unit tests/laws
 
 PROGRAMS := libreoffice-writer pandoc
-test-system: $(VENV)/.dev ## make documents with LibreOffice and pandoc and read them back
+test-system: $(VENV)/.dev ## create documents with LibreOffice and pandoc and read them
 	@{ command -v soffice && command -v pandoc; } >/dev/null || $(MAKE) --no-print-directory programs
 	$(BIN)/python -m pytest -m system -rs
 
-test-page: $(VENV)/.dev chromium ## try the page in Chromium
+test-page: $(VENV)/.dev chromium ## test the web page in Chromium
 	$(BIN)/python -m pytest tests/page -m page -rs
 
-# The suite is made for a newer Node.js than many machines have, so it brings its own.
+# The conformance suite needs a recent Node.js, so it is installed with it.
 NPM := $(VENV)/npm
 $(NPM)/.installed: $(BIN)/python
 	npm install --prefix $(NPM) --silent --no-audit --no-fund node@22 \
 		@modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/inspector@0.15.0
 	@touch $@
 
-test-mcp: $(VENV)/.dev $(NPM)/.installed ## try MCP with its conformance suite and inspector (needs npm)
+test-mcp: $(VENV)/.dev $(NPM)/.installed ## test MCP with its conformance suite and inspector (needs npm)
 	PATH="$(CURDIR)/$(NPM)/node_modules/.bin:$$PATH" \
 		$(BIN)/python -m pytest -m system -rs tests/interfaces/test_mcp_conformance.py
 
-# Frameworks live apart too: Truespan needs none of them, and the other tests must notice if it did.
+# Frameworks have their own environment, so that the other tests fail if Truespan imports one.
 $(FRAMEWORKS)/.installed: lock/frameworks.txt pyproject.toml
-	@echo "installing Truespan and the frameworks it has adapters for ..."
+	@echo "installing Truespan and the frameworks ..."
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--require-hashes -r lock/frameworks.txt
@@ -73,8 +73,8 @@ $(FRAMEWORKS)/.installed: lock/frameworks.txt pyproject.toml
 		--no-deps --no-build-isolation -e .
 	@touch $@
 
-# Frameworks may wish to fetch things or to report home; here nothing leaves the machine.
-test-frameworks: $(FRAMEWORKS)/.installed ## try the adapters with the frameworks themselves
+# Frameworks may download files or send usage data; here the network is blocked.
+test-frameworks: $(FRAMEWORKS)/.installed ## test the retrievers with LangChain, LlamaIndex and Haystack
 	$(FRAMEWORKS)/bin/python -m pytest tests/integrations -m frameworks -rs \
 		--allow-hosts=127.0.0.1 --allow-unix-socket -o asyncio_mode=auto \
 		-o asyncio_default_fixture_loop_scope=function
@@ -84,14 +84,14 @@ chromium:
 
 programs:
 	@if ! command -v apt-get >/dev/null; then \
-		echo "missing: $(PROGRAMS); there is no apt-get to install them with"; \
+		echo "missing: $(PROGRAMS); install them (there is no apt-get)"; \
 	elif [ "$$(id -u)" = 0 ]; then \
 		apt-get update -qq && apt-get install -qq -y --no-install-recommends $(PROGRAMS); \
 	elif command -v sudo >/dev/null; then \
 		sudo apt-get update -qq && \
 		sudo apt-get install -qq -y --no-install-recommends $(PROGRAMS); \
 	else \
-		echo "missing: $(PROGRAMS); as long as they are, the tests that need them are skipped"; \
+		echo "missing: $(PROGRAMS); the tests that need them are skipped"; \
 	fi
 
 lint: $(VENV)/.dev ## check format and rules
@@ -101,13 +101,13 @@ lint: $(VENV)/.dev ## check format and rules
 types: $(VENV)/.dev ## check the types
 	$(BIN)/pyright
 
-format: $(VENV)/.dev ## put the code into its format
+format: $(VENV)/.dev ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The peers we measure against live apart, so that nothing of theirs can be leant on by accident.
+# The peers of the benchmarks have their own environment, so that nothing depends on them.
 $(BENCH)/.installed: lock/bench.txt pyproject.toml
-	@echo "installing Truespan and its peers for measuring ..."
+	@echo "installing Truespan and the peers of the benchmarks ..."
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--require-hashes -r lock/bench.txt
@@ -115,25 +115,25 @@ $(BENCH)/.installed: lock/bench.txt pyproject.toml
 		--disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-bench: $(BENCH)/.installed ## measure against peers; BENCH_OPTIONS=--full for all of SciFact
+bench: $(BENCH)/.installed ## compare with peers; BENCH_OPTIONS=--full for all of SciFact
 	$(BENCH)/bin/python -m bench $(BENCH_OPTIONS)
 
-bench-growth: $(BENCH)/.installed ## measure how cost grows to a million chunks (about 45 minutes, 15 GB)
+bench-growth: $(BENCH)/.installed ## measure cost up to a million chunks (about 45 minutes, 15 GB)
 	$(BENCH)/bin/python -m bench growth --full
 
 MINUTES ?= 60
-prove: $(VENV)/.dev ## 100,000 transactions of 200 worlds, and 200,000 answers before and after books change ahead
+prove: $(VENV)/.dev ## 100,000 transactions in 200 worlds, and 200,000 answers compared before and after unread text changes
 	$(BIN)/python -m tools.transaction_stress --transactions 100000 --minutes $(MINUTES)
 	$(BIN)/python -m tools.prove --minutes $(MINUTES) --state $(VENV)/.prove.json
 	$(BIN)/python -m tools.compare_indexes --queries $(or $(QUERIES),20000)
 	$(BIN)/python -m pytest -n auto tests/laws --hypothesis-profile prove --timeout 3600
 
 fuzz: MINUTES = 5
-fuzz: $(VENV)/.dev ## change small documents at random and parse them; MINUTES, SEED
+fuzz: $(VENV)/.dev ## parse randomly changed documents; MINUTES, SEED
 	$(BIN)/python -m tools.fuzz_parsers --minutes $(MINUTES) --seed $(or $(SEED),1)
 
 fuzz-http: MINUTES = 5
-fuzz-http: $(VENV)/.dev ## hold a running server against its OpenAPI document; MINUTES, SEED
+fuzz-http: $(VENV)/.dev ## test a running server against its OpenAPI document; MINUTES, SEED
 	$(BIN)/python -m tools.fuzz_http --minutes $(MINUTES) --seed $(or $(SEED),1)
 
 promises: $(VENV)/.dev ## list the promises with the tests that prove each
@@ -153,8 +153,8 @@ docs: $(DOCS)/.installed ## build the documentation site in site/
 docs-serve: docs ## serve the documentation site at http://127.0.0.1:8800/
 	$(DOCS)/bin/python -m http.server --directory site --bind 127.0.0.1 8800
 
-# What many machines need is an extra: it has a lock of its own, and the tests need it too.
-lock: ## renew the lock files (needs uv)
+# The extra `server` has its own lock, and the tests need it too.
+lock: ## update the lock files (needs uv)
 	for set in runtime server dev bench frameworks; do \
 		case $$set in \
 			runtime) with="";; \
@@ -170,5 +170,5 @@ lock: ## renew the lock files (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --quiet --upgrade --group docs -o lock/docs.txt
 
-clean: ## remove the environments, the demo library and the measurements
+clean: ## remove the environments, the demo library, the site and the benchmark results
 	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(DOCS) site .cache bench/results demo-library .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the passwords of a deployment, one to a file, in a folder that must not be there yet.
+# Create the passwords of a deployment, one per file, in a new folder.
 set -eu
-folder=${1:?Say which folder to make, outside of this repository.}
+folder=${1:?Name a new folder outside of this repository.}
 umask 077
 mkdir "$folder"
 new_secret() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
@@ -9,6 +9,6 @@ new_secret >"$folder/postgres-password"
 new_secret >"$folder/qdrant-key"
 printf 'postgresql://truespan_app:%s@postgres/truespan' "$(new_secret)" >"$folder/store-url"
 printf 'postgresql://truespan_owner:%s@postgres/truespan' "$(new_secret)" >"$folder/store-owner-url"
-# Containers read them as users of their own; the folder keeps everybody else out.
+# Each container reads them as its own user; the folder is closed to others.
 chmod 0444 "$folder"/*
-echo "Made $folder. Put SECRETS_FOLDER=$folder into .env, as an absolute path."
+echo "Created $folder. Put SECRETS_FOLDER=$folder into .env, as an absolute path."

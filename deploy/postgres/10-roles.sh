@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the two roles and the database that docs/postgres.md describes. The image runs this once, while
-# its volume is empty; the passwords are those of the two addresses.
+# Create the two roles and the database of docs/postgres.md. The image runs this once, with an empty volume.
+# The passwords come from the two addresses.
 set -eu
 secrets=${SECRETS_MOUNT:-/run/secrets}
 password_in() {
@@ -9,7 +9,7 @@ password_in() {
 owner=$(password_in store_owner_url)
 application=$(password_in store_url)
 if [ -z "$owner" ] || [ -z "$application" ]; then
-	echo "store-url or store-owner-url is not as deploy/make-secrets.sh makes it." >&2
+	echo "store-url or store-owner-url does not have the form written by deploy/make-secrets.sh." >&2
 	exit 1
 fi
 psql --set=ON_ERROR_STOP=1 --username="${POSTGRES_USER:-postgres}" --dbname=postgres <<SQL
