@@ -119,11 +119,9 @@ def failure_of(bundle: ContextBundle) -> errors.TruespanError | None:
 
 def _kind_of(code: str) -> type[errors.TruespanError]:
     """Return the error that has this code."""
-    kinds: list[type[errors.TruespanError]] = [errors.TruespanError]
-    for kind in kinds:
+    for kind in errors.error_types():
         if kind.code == code and kind is not errors.TruespanError:
             return kind
-        kinds.extend(kind.__subclasses__())
     return errors.TruespanError
 
 

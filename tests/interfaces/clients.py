@@ -15,7 +15,7 @@ import pytest
 import truespan
 from tests.interfaces.http_client import Client
 from truespan.cli import run
-from truespan.errors import TruespanError
+from truespan.errors import TruespanError, error_types
 from truespan.mcp.server import answer
 from truespan.mcp.tools import OWNING, READING
 from truespan.serialize import failure_of, status_of
@@ -186,11 +186,9 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
 
 
 def _exit_code(code: str) -> int:
-    kinds: list[type[TruespanError]] = [TruespanError]
-    for kind in kinds:
+    for kind in error_types():
         if kind.code == code and kind is not TruespanError:
             return status_of(kind.__new__(kind)).exit_code
-        kinds.extend(kind.__subclasses__())
     raise AssertionError(code)
 
 

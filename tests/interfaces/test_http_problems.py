@@ -13,7 +13,7 @@ from tests.promises import proves
 from tests.support.worlds import place
 from tests.unit.test_watch_metrics import number, samples
 from truespan.engine.library import Library
-from truespan.errors import InternalError, MethodNotAllowed, TruespanError
+from truespan.errors import InternalError, MethodNotAllowed, TruespanError, error_types
 from truespan.observability.metrics import MetricsWatch
 from truespan.serialize import STATUS, status_of
 from truespan.types.token import ID_BYTES, SECRET_BYTES, TokenSecret
@@ -23,10 +23,7 @@ CANARY = "zqinsidecanary"
 
 def kinds() -> list[type[TruespanError]]:
     """Return every class of errors there is."""
-    found: list[type[TruespanError]] = [TruespanError]
-    for kind in found:
-        found += kind.__subclasses__()
-    return [kind for kind in dict.fromkeys(found) if kind.__module__.startswith("truespan.")]
+    return list(error_types())
 
 
 @dataclass

@@ -261,7 +261,7 @@ def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
 def test_a_refusal_is_a_row_with_its_code() -> None:
     [row] = planned({"/empty.txt": None}).rows
 
-    assert (row.code, row.message) == ("source_empty", "empty.txt: holds no text.")
+    assert (row.code, row.message) == ("source_empty", "empty.txt: contains no text.")
 
 
 def test_a_text_that_has_a_vector_or_came_before_is_not_embedded_again() -> None:

@@ -32,6 +32,7 @@ from truespan.errors import (
     TooManyRequests,
     TruespanError,
     Unauthorized,
+    error_types,
 )
 from truespan.http.bodies import MOST_FILES, Declaration
 from truespan.http.call import EVENTS, FORM, JSON, Call, Reply
@@ -271,7 +272,7 @@ def kinds_of(call: Call) -> list[Kind]:
     told += [MediaTypeUnsupported] if call.takes is not None or call.form else []
     told += WRITING if call.writes else []
     told += [DomainNotFound] if call.domains else []
-    every = {kind for one in told for kind in _family(one)}
+    every = {kind for one in told for kind in error_types(one)}
     return sorted(every, key=lambda kind: (_status(kind), kind.code))
 
 
@@ -344,15 +345,6 @@ def _sample(kind: Kind) -> TruespanError:
 
 def _status(kind: Kind) -> int:
     return status_of(kind.__new__(kind)).http
-
-
-def _family(kind: Kind) -> Iterator[Kind]:
-    """Give a kind of error and the kinds below it: a call that can give one can give the others."""
-    yield kind
-    for below in kind.__subclasses__():
-        # Whoever uses the library may have made kinds of their own; no call gives those.
-        if below.__module__.startswith("truespan."):
-            yield from _family(below)
 
 
 Schema = dict[str, Any]

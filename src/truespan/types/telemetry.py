@@ -175,5 +175,5 @@ def _codes() -> dict[CounterName, frozenset[str]]:
         CounterName.DOCUMENTS: frozenset(DocumentState),
         CounterName.VECTORS: frozenset(VectorOrigin),
         CounterName.REPAIRS: frozenset(RepairAction),
-        CounterName.ERRORS: frozenset(getattr(errors, name).code for name in errors.__all__),
+        CounterName.ERRORS: frozenset(kind.code for kind in errors.error_types()),
     }
