@@ -19,9 +19,9 @@ from tests.contract.index_contract import (
 from tests.promises import proves
 from truespan.errors import IndexRefused
 from truespan.files.disk import FileLock
+from truespan.index.calls import Collection
 from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex
-from truespan.index.edge.messages import Collection
 
 COLLECTION = Collection(COSINE.id, 4, "cosine")
 

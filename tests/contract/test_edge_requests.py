@@ -4,33 +4,32 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Listener
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope, point, vector
 from tests.promises import proves
 from truespan.errors import IndexRefused
 from truespan.files.disk import FileLock
+from truespan.index.calls import Collection
 from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex, EdgeLink
 from truespan.index.edge.messages import (
+    CALLS,
     VERSION,
-    Collection,
-    Count,
-    Delete,
-    DeleteStale,
-    Done,
-    Found,
     Hello,
     Refused,
-    Request,
-    Scan,
-    Search,
-    Upsert,
+    Reply,
+    Result,
     Welcome,
+    decode_arguments,
+    decode_call,
+    decode_hello,
     decode_reply,
-    decode_request,
     encode,
+    encode_call,
 )
 from truespan.index.filters import AnyOf, AtMost, Equals, Field, HasId
 from truespan.types.ids import ChunkId
@@ -54,10 +53,10 @@ def index(folder: Path) -> Iterator[EdgeIndex]:
 
 
 class Recorder:
-    """Stands where the index process would, answers every request and keeps what it was sent."""
+    """Takes the place of the index process, answers every call and records its arguments."""
 
     def __init__(self, folder: Path) -> None:
-        self.requests: list[Request] = []
+        self.calls: list[tuple[Any, ...]] = []
         self._key = channel.key_of(folder)
         self._lock = FileLock(folder / channel.LOCK)
         assert self._lock.acquire()
@@ -69,13 +68,15 @@ class Recorder:
     def _serve(self, listener: Listener) -> None:
         with listener.accept() as connection:
             channel.admit(connection, self._key, 5)
+            assert decode_hello(channel.receive(connection)).version == VERSION
+            connection.send_bytes(encode(Welcome(1)))
             while True:
                 try:
-                    request = decode_request(channel.receive(connection))
+                    call = decode_call(channel.receive(connection))
                 except EOFError:
                     return
-                self.requests.append(request)
-                connection.send_bytes(encode(_reply(request)))
+                self.calls.append((call.name, *decode_arguments(call)))
+                connection.send_bytes(encode(_reply(call.name)))
 
     def stop(self) -> None:
         """End after the client has closed its connection."""
@@ -84,14 +85,9 @@ class Recorder:
         self._lock.release()
 
 
-def _reply(request: Request) -> Welcome | Found | Done:
-    match request:
-        case Hello():
-            return Welcome(1)
-        case Search():
-            return Found([(f"at {raw}", raw, "hash") for raw in (0.9, 0.3, 0.25)])
-        case _:
-            return Done()
+def _reply(name: str) -> Reply:
+    hits = [(f"at {raw}", raw, "hash") for raw in (0.9, 0.3, 0.25)]
+    return Result(Raw(encode((hits, []) if name == "search" else None)))
 
 
 @pytest.fixture
@@ -109,14 +105,16 @@ def test_world_documents_and_floor_are_part_of_the_search_request(recorded):
 
     index.search(scope, vector(*EAST), limit=9, floor=0.3)
 
-    assert recorder.requests == [
-        Hello(VERSION, recorder.requests[0].folder),
-        Search(
+    assert recorder.calls == [
+        (
+            "search",
             COLLECTION,
             (Equals(Field.TENANT, f"{scope.world}.3"), AnyOf(Field.DOCUMENT, (2, 4))),
             vector(*EAST),
             9,
             float32_below(0.3),
+            (),
+            False,
         ),
     ]
 
@@ -141,13 +139,13 @@ def test_every_write_and_deletion_names_its_world_and_generation(recorded):
     index.delete_stale(scope, [(made.chunk_id, made.text_hash)])
     index.drop(scope)
 
-    upsert, *deletions = recorder.requests[1:]
+    upsert, *deletions = recorder.calls
     tenant = Equals(Field.TENANT, f"{scope.world}.1")
-    assert upsert.tenant == tenant.value
+    assert upsert[:3] == ("upsert", COLLECTION, tenant.value)
     assert deletions == [
-        Delete(COLLECTION, (tenant, HasId((made.chunk_id,)))),
-        DeleteStale(COLLECTION, (tenant,), [(made.chunk_id, made.text_hash)]),
-        Delete(COLLECTION, (tenant,)),
+        ("delete", COLLECTION, (tenant, HasId((made.chunk_id,)))),
+        ("delete_stale", COLLECTION, (tenant,), [(made.chunk_id, made.text_hash)]),
+        ("delete", COLLECTION, (tenant,)),
     ]
 
 
@@ -158,11 +156,12 @@ def test_the_first_slice_of_a_large_batch_demands_room_for_all_of_it(recorded):
 
     index.upsert(scope, [point(scope, n, vector(*EAST)) for n in range(300)])
 
-    upserts = [request for request in recorder.requests if isinstance(request, Upsert)]
-    assert sum(len(upsert.points) for upsert in upserts) == 300
-    assert len(upserts) > 1
-    assert upserts[0].room >= 1000 + 300 * (16 + 64)
-    assert upserts[0].room > upserts[-1].room > 1000
+    points = [arguments[2] for _, *arguments in recorder.calls]
+    room = [arguments[3] for _, *arguments in recorder.calls]
+    assert sum(map(len, points)) == 300
+    assert len(room) > 1
+    assert room[0] >= 1000 + 300 * (16 + 64)
+    assert room[0] > room[-1] > 1000
 
 
 @proves("authority.empty-means-nothing", "search.zero-k-is-empty")
@@ -188,39 +187,60 @@ def link(folder: Path, index: EdgeIndex) -> Iterator[EdgeLink]:
     link.close()
 
 
-@proves("search.world-required")
-@pytest.mark.parametrize(
-    "request_",
-    [
-        Search(COLLECTION, UNBOUND, vector(*EAST), 5, None),
-        Search(COLLECTION, (), vector(*EAST), 5, None),
-        Search(COLLECTION, (Equals(Field.TENANT, ""),), vector(*EAST), 5, None),
-        Search(COLLECTION, (Equals(Field.TENANT, 1),), vector(*EAST), 5, None),
-        Count(COLLECTION, UNBOUND),
-        Scan(COLLECTION, UNBOUND, None, 5),
-        Delete(COLLECTION, UNBOUND),
-        DeleteStale(COLLECTION, UNBOUND, [("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1", "hash")]),
-        Upsert(COLLECTION, "", [], 0),
-    ],
-    ids=lambda request: type(request).__name__,
-)
-def test_the_process_refuses_a_request_that_names_no_world(link: EdgeLink, request_: Request):
-    reply = link.ask(request_)
+UNBOUND_CALLS: list[tuple[Any, ...]] = [
+    ("search", COLLECTION, UNBOUND, vector(*EAST), 5, None, (), False),
+    ("search", COLLECTION, (), vector(*EAST), 5, None, (), False),
+    ("search", COLLECTION, (Equals(Field.TENANT, ""),), vector(*EAST), 5, None, (), False),
+    ("search", COLLECTION, (Equals(Field.TENANT, 1),), vector(*EAST), 5, None, (), False),
+    ("count", COLLECTION, UNBOUND),
+    ("scan", COLLECTION, UNBOUND, None, 5),
+    ("delete", COLLECTION, UNBOUND),
+    ("delete_stale", COLLECTION, UNBOUND, [("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1", "hash")]),
+    ("upsert", COLLECTION, "", [], 0),
+]
 
-    assert isinstance(reply, Refused)
-    assert "world" in reply.message
+
+@proves("search.world-required")
+@pytest.mark.parametrize("call", UNBOUND_CALLS, ids=lambda call: call[0])
+def test_the_process_refuses_a_call_that_names_no_world(link: EdgeLink, call: tuple[Any, ...]):
+    with pytest.raises(IndexRefused, match="world"):
+        link.call(*call)
 
 
 @pytest.mark.parametrize("name", ["../outside", "", "0123456789abcde/", "0123456789ABCDEF"])
 def test_the_process_refuses_a_collection_whose_name_is_not_a_digest(link: EdgeLink, name: str):
-    reply = link.ask(Count(Collection(name, 4, "cosine"), (TENANT,)))
-
-    assert isinstance(reply, Refused)
-    assert "named" in reply.message
+    with pytest.raises(IndexRefused, match="named"):
+        link.count(Collection(name, 4, "cosine"), (TENANT,))
 
 
 def test_the_process_refuses_a_vector_of_another_length(link: EdgeLink):
-    assert isinstance(link.ask(Search(COLLECTION, (TENANT,), b"1234", 5, None)), Refused)
+    with pytest.raises(IndexRefused, match="bytes"):
+        link.search(COLLECTION, (TENANT,), b"1234", 5, None, (), False)
+
+
+@pytest.mark.parametrize("name", ["close", "_shard", "__class__", "no_such_call", ""])
+def test_the_process_refuses_a_call_that_is_not_in_the_table(link: EdgeLink, name: str):
+    assert name not in CALLS
+    with pytest.raises(IndexRefused, match="no such call"):
+        link.call(name)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("count",),
+        ("count", COLLECTION),
+        ("count", COLLECTION, (TENANT,), "one too many"),
+        ("count", COLLECTION, "not conditions"),
+        ("count", COLLECTION, (TENANT, ["unknown", "tenant", "x"])),
+        ("scan", COLLECTION, (TENANT,), None, "5"),
+        ("discard", 7),
+    ],
+    ids=str,
+)
+def test_the_process_refuses_arguments_of_other_types(link: EdgeLink, call: tuple[Any, ...]):
+    with pytest.raises(IndexRefused, match="arguments"):
+        link.call(*call)
 
 
 def test_the_process_refuses_a_message_it_cannot_read_and_goes_on(folder: Path, link: EdgeLink):
@@ -230,8 +250,23 @@ def test_the_process_refuses_a_message_it_cannot_read_and_goes_on(folder: Path, 
         connection.send_bytes(b"\xc1 not a message")
         refused = channel.receive(connection)
 
-    assert b"greeted" in refused
-    assert not isinstance(link.ask(Count(COLLECTION, (TENANT,))), Refused)
+    assert b"greeting" in refused
+    assert link.count(COLLECTION, (TENANT,)) == 0
+
+
+def test_the_process_refuses_a_call_it_cannot_read_and_goes_on(folder: Path, link: EdgeLink):
+    address = channel.published(folder)
+    assert address is not None
+    with channel.connect(address, channel.key_of(folder), 5) as connection:
+        connection.send_bytes(encode(Hello(VERSION, channel.identity(folder))))
+        assert isinstance(decode_reply(channel.receive(connection)), Welcome)
+        connection.send_bytes(b"\xc1 not a message")
+        refused = decode_reply(channel.receive(connection))
+        connection.send_bytes(encode_call("count", [COLLECTION, (TENANT,)]))
+        counted = decode_reply(channel.receive(connection))
+
+    assert isinstance(refused, Refused)
+    assert isinstance(counted, Result)
 
 
 def test_the_process_refuses_a_client_of_another_version(folder: Path, link: EdgeLink):

@@ -12,8 +12,8 @@ from tests.support.providers.loopback import Answer
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import HandClock
 from truespan.errors import IndexUnavailable
-from truespan.index.server.client import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
+from truespan.index.server.options import ServerOptions
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_a_server_that_failed_at_a_write_is_not_flushed(index, server):
 
     server.status = "red"
 
-    with pytest.raises(IndexUnavailable, match="failed at a write"):
+    with pytest.raises(IndexUnavailable, match="failed to carry out a write"):
         index.flush(scope)
 
 

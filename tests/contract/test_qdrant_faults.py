@@ -16,9 +16,9 @@ from tests.promises import proves
 from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
-from truespan.index.server.client import ServerOptions
 from truespan.index.server.errors import CollectionMissing, server_errors
 from truespan.index.server.index import QdrantServerIndex
+from truespan.index.server.options import ServerOptions
 from truespan.system import SystemClock
 from truespan.types.ids import ChunkId, hash_text
 from truespan.types.scope import Scope

@@ -14,8 +14,8 @@ from tests.support.certificates import make_certificate
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
-from truespan.index.server.client import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
+from truespan.index.server.options import ServerOptions
 from truespan.system import SystemClock
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
@@ -65,7 +65,7 @@ def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else(index, server,
     with Elsewhere() as other:
         server.fault = lambda _: Answer(status, {}, {"Location": f"{other.url}/collections"})
 
-        with pytest.raises(IndexRefused, match="sends elsewhere"):
+        with pytest.raises(IndexRefused, match="redirects"):
             search(index, scope)
 
         assert other.asked == []
@@ -92,7 +92,7 @@ def test_proxies_of_the_environment_are_not_used(index, server, scope, monkeypat
 def test_an_address_that_is_never_an_index_s_is_not_connected_to(server, address, grpc):
     index = index_at(f"http://{address}:{server.port}", grpc=grpc, grpc_port=server.port)
 
-    with pytest.raises(InvalidConfiguration, match="never an index's"):
+    with pytest.raises(InvalidConfiguration, match="addresses that are refused"):
         index.collections()
     index.close()
 
@@ -112,7 +112,7 @@ def test_a_name_is_looked_up_and_its_address_checked_at_every_connect(server, mo
     server.hang_up()
     leads_to.pop(0)
     seen = len(server.asked)
-    with pytest.raises(InvalidConfiguration, match="never an index's"):
+    with pytest.raises(InvalidConfiguration, match="addresses that are refused"):
         index.collections()
     assert len(server.asked) == seen
 
@@ -179,7 +179,7 @@ def test_a_certificate_that_the_settings_name_is_trusted(encrypted, certificate)
 def test_a_certificate_that_nobody_named_is_refused_before_anything_is_sent(encrypted):
     index = index_at(encrypted.url)
 
-    with pytest.raises(InvalidConfiguration, match="certificate that is not trusted"):
+    with pytest.raises(InvalidConfiguration, match=r"certificate .* not trusted"):
         index.collections()
     index.close()
 

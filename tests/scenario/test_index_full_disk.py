@@ -13,8 +13,8 @@ from tests.contract.index_contract import COSINE, EAST, point, vector
 from tests.promises import proves
 from tests.support.index_process import SCOPE, end_process, opened
 from truespan.errors import IndexRefused, IndexUnavailable, StorageFull
+from truespan.index.calls import Collection
 from truespan.index.edge.client import EdgeIndex, EdgeLink
-from truespan.index.edge.messages import Collection, Done, Upsert, WirePoint
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")
 
@@ -88,9 +88,6 @@ def write_without_looking(folder: Path, *, batches: int) -> None:
     collection = Collection(COSINE.id, 4, "cosine")
     for batch in range(batches):
         points = [
-            WirePoint(made.chunk_id, made.vector, "h" * 64, 1, 0, 0, 0, "c" * 500, "s", "text")
-            for made in (point(SCOPE, 1000 + 64 * batch + n, vector(*EAST)) for n in range(64))
+            point(SCOPE, 1000 + 64 * batch + n, vector(*EAST), chapter="c" * 500) for n in range(64)
         ]
-        reply = link.ask(Upsert(collection, SCOPE.tenant, points, 0))
-        if not isinstance(reply, Done):
-            raise IndexRefused("The index said so itself.")
+        link.upsert(collection, SCOPE.tenant, points, 0)

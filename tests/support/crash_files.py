@@ -16,7 +16,7 @@ from types import FrameType
 
 from tests.contract.index_contract import COSINE
 from tests.support.forked_process import forked
-from truespan.index.edge.messages import Collection, Erase, Erased
+from truespan.index.calls import Collection
 from truespan.index.edge.shard import Collections
 
 WIDE = replace(COSINE, dimensions=64)
@@ -69,9 +69,7 @@ def erase(folder: Path) -> None:
     collections = Collections(folder)
     ticket, done = 0, False
     while not done:
-        reply = collections.answer(Erase(COLLECTION, ticket, 0))
-        assert isinstance(reply, Erased)
-        ticket, done = reply.ticket, reply.done
+        ticket, done = collections.erase(COLLECTION, ticket, 0)
     collections.close()
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from truespan.index.calls import Collection
 from truespan.index.edge import channel
-from truespan.index.edge.messages import Collection, Prepare, Retiring, encode
+from truespan.index.edge.messages import Retiring, encode_call
 from truespan.index.edge.process import Activity, EdgeProcess
 
 
@@ -16,7 +17,9 @@ def test_a_request_that_comes_too_late_is_not_begun(tmp_path: Path):
         process = EdgeProcess(tmp_path, activity)
         activity.end()
 
-        reply = process.answer(encode(Prepare(Collection("0123456789abcdef", 4, "cosine"))))
+        reply = process.answer(
+            encode_call("prepare", [Collection("0123456789abcdef", 4, "cosine")])
+        )
 
     assert isinstance(reply, Retiring)
     assert not (tmp_path / "0123456789abcdef").exists()

@@ -9,6 +9,7 @@ import pytest
 import qdrant_edge
 
 from tests.promises import proves
+from truespan.errors import IndexRefused
 from truespan.index.filters import (
     AnyOf,
     AtMost,
@@ -109,7 +110,7 @@ def test_a_condition_that_was_sent_is_checked_like_one_that_was_made(message: li
 )
 def test_no_filter_is_built_that_is_not_bound_to_one_world(where: tuple[Condition, ...]):
     assert not names_tenant(where)
-    with pytest.raises(ValueError, match="every world"):
+    with pytest.raises(IndexRefused, match="world and generation"):
         build(where, qdrant_edge)
 
 

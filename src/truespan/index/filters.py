@@ -1,8 +1,8 @@
-"""Filters for Qdrant, embedded or served, built from typed values only and nowhere else.
+"""Filters, payloads and scores of Qdrant, embedded or on a server.
 
 A condition is a small value that can be compared, sent and shown in a test. `build` turns
-conditions into the classes of one Qdrant module; the embedded engine and the client library of the
-server have classes of equal names that are not the same.
+conditions into the classes of one Qdrant module: the embedded engine and the client library of the
+server have different classes of the same names. No other module builds a filter.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from truespan.errors import IndexRefused
-from truespan.types.chunk import Vector
+from truespan.types.chunk import Point, PointPlace, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
 from truespan.types.trust import Hit
@@ -46,6 +47,35 @@ class Field(StrEnum):
     KIND = "kind"
 
 
+def payload_of(tenant: str, point: Point) -> dict[str, str | int]:
+    """Return the payload of a point: the text hash and the fields of filters, but no text."""
+    return {
+        Field.TENANT.value: tenant,
+        Field.DOCUMENT.value: point.document,
+        Field.TEXT_HASH.value: point.text_hash,
+        Field.POS_START.value: point.pos_start,
+        Field.POS_END.value: point.pos_end,
+        Field.POS_REACH.value: point.pos_reach,
+        Field.CHAPTER.value: point.chapter.casefold(),
+        Field.SECTION.value: point.section.casefold(),
+        Field.KIND.value: point.kind.value,
+    }
+
+
+def text_hash_of(payload: dict[str, Any] | None) -> TextHash | None:
+    """Return the text hash in a payload; None if there is none or it is not text."""
+    found = (payload or {}).get(Field.TEXT_HASH.value)
+    return TextHash(found) if isinstance(found, str) else None
+
+
+def place_of(payload: dict[str, Any] | None) -> PointPlace | None:
+    """Return the place in a payload; None if a part of it is missing or of another type."""
+    try:
+        return msgspec.convert(payload or {}, PointPlace, strict=True)
+    except msgspec.ValidationError:
+        return None
+
+
 class Equals(Struct, frozen=True, tag="equals", array_like=True):
     """The field has exactly this value."""
 
@@ -57,7 +87,7 @@ class Equals(Struct, frozen=True, tag="equals", array_like=True):
 
 
 class AnyOf(Struct, frozen=True, tag="any_of", array_like=True):
-    """The field has one of these values; none to choose from is refused, not taken for all."""
+    """The field has one of these values. An empty list is refused, not read as "any value"."""
 
     field: Field
     values: tuple[str | int, ...]
@@ -92,34 +122,34 @@ Condition: TypeAlias = Equals | AnyOf | AtMost | HasId
 
 
 def tenant(scope: Scope) -> Equals:
-    """Return the condition that no request to the index may lack: its world and generation."""
+    """Return the condition that every request must have: its world and generation."""
     return Equals(Field.TENANT, scope.tenant)
 
 
 def conditions(scope: Scope) -> tuple[Condition, ...]:
-    """Return all that a scope demands of a point, world and generation first.
+    """Return the conditions of a scope, world and generation first.
 
-    A scope without any document has no conditions that express it; callers must not ask for it.
+    No conditions can express a scope without any document; callers must not search such a scope.
     """
-    # Imported here because the index process builds filters and never sees a scope.
+    # Imported here because the index process builds filters but never handles a scope.
     from truespan.types.scope import UNLIMITED
 
-    demanded: list[Condition] = [tenant(scope)]
+    result: list[Condition] = [tenant(scope)]
     if scope.documents is not UNLIMITED:
-        demanded.append(AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
+        result.append(AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
     if scope.chapter is not None:
-        demanded.append(Equals(Field.CHAPTER, scope.chapter))
+        result.append(Equals(Field.CHAPTER, scope.chapter))
     if scope.section is not None:
-        demanded.append(Equals(Field.SECTION, scope.section))
+        result.append(Equals(Field.SECTION, scope.section))
     if scope.position is not None:
-        # The first is what the reader has begun; the second, stricter, what nothing unread decided.
-        demanded.append(AtMost(Field.POS_START, scope.position))
-        demanded.append(AtMost(Field.POS_REACH, scope.position))
-    return tuple(demanded)
+        # The first: the reader has reached it. The second, stricter: no unread sentence decided it.
+        result.append(AtMost(Field.POS_START, scope.position))
+        result.append(AtMost(Field.POS_REACH, scope.position))
+    return tuple(result)
 
 
 def names_tenant(where: Iterable[Condition]) -> bool:
-    """Say whether conditions are bound to one world and generation."""
+    """Return whether conditions are limited to one world and generation."""
     return any(
         isinstance(condition, Equals)
         and condition.field is Field.TENANT
@@ -130,40 +160,30 @@ def names_tenant(where: Iterable[Condition]) -> bool:
 
 
 def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:
-    """Return the filter, in the classes of `models`, that demands every condition.
+    """Return the filter, in the classes of `models`, that requires every condition.
 
     Raises:
-        ValueError: the conditions are not bound to one world and generation.
+        IndexRefused: the conditions are not limited to one world and generation.
     """
     if not names_tenant(where):
-        raise ValueError("A filter without world and generation would reach every world.")
+        raise IndexRefused("A request without world and generation is refused.")
     return models.Filter(must=[_translate(condition, models) for condition in where])
 
 
 def _translate(condition: Condition, models: Any) -> Any:
+    embedded = hasattr(models, "EdgeShard")
     match condition:
         case Equals(field, value):
             return models.FieldCondition(key=field.value, match=models.MatchValue(value=value))
         case AnyOf(field, values):
             return models.FieldCondition(key=field.value, match=models.MatchAny(any=list(values)))
         case AtMost(field, value):
-            return models.FieldCondition(key=field.value, range=_upper_bound(value, models))
+            bound = models.RangeFloat(lte=value) if embedded else models.Range(lte=value)
+            return models.FieldCondition(key=field.value, range=bound)
+        case HasId(ids) if embedded:
+            return models.HasIdCondition(set(ids))
         case HasId(ids):
-            return _one_of(ids, models)
-
-
-def _upper_bound(value: int, models: Any) -> Any:
-    return models.RangeFloat(lte=value) if _embedded(models) else models.Range(lte=value)
-
-
-def _one_of(ids: tuple[str, ...], models: Any) -> Any:
-    if _embedded(models):
-        return models.HasIdCondition(set(ids))
-    return models.HasIdCondition(has_id=list(ids))
-
-
-def _embedded(models: Any) -> bool:
-    return hasattr(models, "EdgeShard")
+            return models.HasIdCondition(has_id=list(ids))
 
 
 def _check_values(values: Sequence[str | int]) -> None:

@@ -2,10 +2,10 @@
 
     python -m truespan.index.edge.process <index folder> [idle seconds]
 
-Edge lets one process open a shard and holds the interpreter during each call, so the shards live
-here and nowhere else. The process is started by whichever client comes first, holds the folder's
-lock for its lifetime, and ends by itself when nobody has asked for anything for a while. Its log
-says when it started and stopped and what failed, never what it was asked.
+Edge lets only one process open a shard and holds the interpreter lock during each call, so the
+shards are opened here and nowhere else. The first client starts the process. It holds the folder's
+lock for its lifetime and ends after a time without requests. Its log records starts, stops and
+failures, never the content of requests.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import Raw
 
-from truespan.errors import TruespanError
+from truespan.errors import IndexRefused, TruespanError
 from truespan.files.disk import FileLock
 from truespan.index.edge import channel
 from truespan.index.edge.messages import (
+    RETIRE,
     VERSION,
-    Done,
-    Hello,
     Refused,
     Reply,
-    Request,
-    Retire,
+    Result,
     Retiring,
     Welcome,
-    decode_request,
+    decode_arguments,
+    decode_call,
+    decode_hello,
     encode,
-    problem,
+    reply_for,
 )
 from truespan.index.edge.shard import Collections, EnginePanicked
 
@@ -54,36 +56,36 @@ _RETIRED = b"\0"
 
 
 class Activity:
-    """Knows when the last request was, and decides once and for all when there will be no more."""
+    """Tracks requests and decides, irrevocably, when the process accepts no more."""
 
     def __init__(self, idle_seconds: float) -> None:
         self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
         self._running = 0
-        # Whoever started the process is on its way, however short the idle time is.
+        # The client that started the process gets time to connect, however short the idle time.
         self._last = time.monotonic() + max(0.0, _FIRST_CLIENT_SECONDS - idle_seconds)
         self._ending = False
-        self._bell, self._ear = socket.socketpair()
+        self._wake, self._wakeup = socket.socketpair()
 
-    def obey_signals(self) -> None:
+    def handle_signals(self) -> None:
         """Let `wait` return when the system asks the process to end.
 
-        The signal only rings the bell. A handler that raised could do so inside a lock's own code
+        The signal only wakes `wait` up. A handler that raised could do so inside a lock's own code
         and leave the lock taken.
         """
-        self._bell.setblocking(False)
-        signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        self._wake.setblocking(False)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
 
     def close(self) -> None:
-        """Put the bell away."""
-        self._bell.close()
-        self._ear.close()
+        """Close the sockets that wake `wait` up."""
+        self._wake.close()
+        self._wakeup.close()
 
     @contextmanager
     def request(self) -> Iterator[bool]:
-        """Count a request while it runs; gives False when it must not be begun any more."""
+        """Count a request while it runs; yields False if it must not be started any more."""
         with self._lock:
             admitted = not self._ending
             self._running += 1
@@ -95,34 +97,34 @@ class Activity:
                 self._last = time.monotonic()
 
     def end(self) -> None:
-        """Begin no further request, and let `wait` return."""
+        """Accept no further request, and let `wait` return."""
         with self._lock:
             self._ending = True
-        # A full buffer means that the bell has been rung.
+        # A full buffer means that it was woken up already.
         with suppress(BlockingIOError):
-            self._bell.send(_RETIRED)
+            self._wake.send(_RETIRED)
 
     def wait(self) -> str:
-        """Return, with the reason, once there is nothing more to do."""
-        while (left := self._left()) > 0:
-            # Looked at again after each idle time, since the first request brings the end nearer.
-            self._ear.settimeout(min(left, max(self._idle_seconds, _PAUSE), _LONGEST_WAIT))
+        """Return the reason to end, once there is one."""
+        while (left := self._seconds_left()) > 0:
+            # Checked again after each idle time, since the first request brings the end nearer.
+            self._wakeup.settimeout(min(left, max(self._idle_seconds, _PAUSE), _LONGEST_WAIT))
             with suppress(TimeoutError):
-                return "retired" if self._ear.recv(1) == _RETIRED else "signal"
+                return "retired" if self._wakeup.recv(1) == _RETIRED else "signal"
         return "idle"
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         with self._lock:
             if self._running:
                 return max(self._idle_seconds, _PAUSE)
             left = self._last + self._idle_seconds - time.monotonic()
-            # Decided under the lock, so that no request begins between the look and the decision.
+            # Decided under the lock, so that no request starts between the check and the decision.
             self._ending = self._ending or left <= 0
             return left
 
 
 class EdgeProcess:
-    """Listens, gives each connection a thread, and answers."""
+    """Listens, serves each connection in a thread, and answers."""
 
     def __init__(self, folder: Path, activity: Activity) -> None:
         self._folder = folder
@@ -130,35 +132,37 @@ class EdgeProcess:
         self._key = channel.key_of(folder)
         self._collections = Collections(folder)
         self._activity = activity
+        self._engine = threading.Lock()
         self._errors = 0
         self._threads: dict[Connection, threading.Thread] = {}
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Serve until idle or told to end, then leave everything flushed and closed."""
-        self._activity.obey_signals()
+        """Serve until idle or asked to end, then flush and close everything."""
+        self._activity.handle_signals()
         listener, address = channel.listen(self._folder)
         threading.Thread(target=self._accept, args=[listener], daemon=True).start()
         channel.publish(self._folder, address)
         log("start")
         reason = self._activity.wait()
-        self._leave(listener)
+        self._shut_down(listener)
         log(f"stop: {reason}")
 
-    def _leave(self, listener: Listener) -> None:
+    def _shut_down(self, listener: Listener) -> None:
         self._activity.end()
-        # The address goes first: clients that come now start the next process, which waits for
-        # this one's lock.
+        # The address goes first: new clients then start the next process, which waits for this
+        # one's lock.
         channel.withdraw(self._folder)
         listener.close()
-        self._finish_conversations()
+        self._finish_connections()
         try:
-            self._collections.close()
+            with self._engine:
+                self._collections.close()
         except TruespanError as error:
             log(f"close failed: {error.message}")
 
-    def _finish_conversations(self) -> None:
-        """Let requests under way end; what has arrived after them is answered with "retiring"."""
+    def _finish_connections(self) -> None:
+        """Let running requests finish; requests that arrived after them get `Retiring`."""
         with self._lock:
             threads = list(self._threads.values())
             for connection in self._threads:
@@ -172,96 +176,90 @@ class EdgeProcess:
             try:
                 connection = listener.accept()
             except OSError:
-                # Either the listener was closed, and the process is about to end, or there is no
-                # descriptor left for one more client, and one may come free.
+                # Either the listener was closed because the process ends, or there are no file
+                # descriptors left and some may become free.
                 time.sleep(_PAUSE)
                 continue
             threading.Thread(target=self._serve, args=[connection], daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
-        # The proof of identity is here and not in the accepting thread, which a client that says
-        # nothing would hold up for everybody.
+        # Clients are authenticated here and not in the accepting thread, which a silent client
+        # would block for all others.
         try:
             channel.admit(connection, self._key, _HANDSHAKE_SECONDS)
-            with self._registered(connection):
-                self._converse(connection)
+            with self._lock:
+                self._threads[connection] = threading.current_thread()
+            try:
+                reply = self._greet(channel.receive(connection))
+                connection.send_bytes(encode(reply))
+                while isinstance(reply, Welcome):
+                    connection.send_bytes(encode(self.answer(channel.receive(connection))))
+            finally:
+                with self._lock:
+                    del self._threads[connection]
         except (OSError, EOFError, channel.Refusal):
-            pass  # It went away, or was not let in: either way there is nobody left to tell.
+            pass  # The client closed the connection or failed to authenticate: no reply is due.
         finally:
             connection.close()
 
-    @contextmanager
-    def _registered(self, connection: Connection) -> Iterator[None]:
-        with self._lock:
-            self._threads[connection] = threading.current_thread()
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._threads[connection]
-
-    def _converse(self, connection: Connection) -> None:
-        reply = self._greet(channel.receive(connection))
-        connection.send_bytes(encode(reply))
-        while isinstance(reply, Welcome):
-            connection.send_bytes(encode(self.answer(channel.receive(connection))))
-
     def _greet(self, message: bytes) -> Reply:
         with self._activity.request() as admitted:
-            hello = _decoded(message)
-        if not isinstance(hello, Hello):
-            return Refused("The index process expects to be greeted first.")
+            try:
+                hello = decode_hello(message)
+            except msgspec.DecodeError:
+                return Refused("The index process expects a greeting first.")
         if not admitted or hello.folder != self._identity:
-            # The client of a copied folder found the address of the original: not for us.
+            # The client of a copied folder found the address of the original folder's process.
             return Retiring()
         if hello.version != VERSION:
             return Refused(
-                f"The running index process speaks version {VERSION}, not {hello.version}.",
-                advice="It ends when all programs of the other version have.",
+                f"The running index process has protocol version {VERSION}, not {hello.version}.",
+                advice="It ends when all programs of the other version have ended.",
             )
         return Welcome(os.getpid())
 
     def answer(self, message: bytes) -> Reply:
-        """Return the reply to a request; once the process is ending, nothing is begun any more."""
+        """Return the reply to a call; once the process is ending, no call is started."""
         with self._activity.request() as admitted:
             if not admitted:
                 return Retiring()
             try:
-                return self._do(_decoded(message))
+                return Result(Raw(encode(self._call(message))))
             except TruespanError as error:
-                self._note(error)
-                return problem(error)
+                self._log_error(error)
+                return reply_for(error)
             except Exception as error:
                 log(f"bug: {type(error).__name__}")
                 return Refused(f"An unexpected {type(error).__name__} in the index process.")
 
-    def _do(self, request: Request | None) -> Reply:
-        match request:
-            case None:
-                return Refused("The index process cannot read this request.")
-            case Retire():
-                self._activity.end()
-                return Done()
-            case _:
-                return self._collections.answer(request)
+    def _call(self, message: bytes) -> Any:
+        try:
+            call = decode_call(message)
+        except msgspec.DecodeError:
+            raise IndexRefused("The index process cannot read this request.") from None
+        if call.name == RETIRE:
+            return self._activity.end()
+        arguments = decode_arguments(call)
+        with self._engine:
+            return getattr(self._collections, call.name)(*arguments)
 
-    def _note(self, error: TruespanError) -> None:
+    def _log_error(self, error: TruespanError) -> None:
         self._errors += 1
-        if self._errors <= _ERRORS_LOGGED:  # a client that tries for ever must not fill the disk
+        if self._errors <= _ERRORS_LOGGED:  # a client that retries forever must not fill the disk
             log(f"{error.code}: {error.message}")
         if isinstance(error, EnginePanicked):
-            # A fresh process reads from disk what this one can no longer vouch for.
+            # A new process reads from disk what this one can no longer trust.
             self._activity.end()
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve the folder unless another process does; the status is 0 in both cases."""
+    """Serve the folder unless another process does; return 0 in both cases."""
     folder = Path(arguments[0])
     idle_seconds = float(arguments[1]) if len(arguments) > 1 else _IDLE_SECONDS
     os.umask(0o077)
     lock = FileLock(folder / channel.LOCK)
     try:
-        if _taken_over(lock, folder):
+        if _take_over(lock, folder):
             channel.withdraw(folder)
             EdgeProcess(folder, Activity(idle_seconds)).run()
     except OSError as error:
@@ -270,11 +268,11 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _taken_over(lock: FileLock, folder: Path) -> bool:
-    """Take the lock; give up as soon as the process that holds it is ready for clients.
+def _take_over(lock: FileLock, folder: Path) -> bool:
+    """Take the lock; return False once the process that holds it is ready for clients.
 
-    A holder that has published no address is about to start or about to end: that one is waited
-    for, so that its clients are not left with nobody.
+    A holder without a published address is starting or ending. It is waited for, because its
+    clients need one process or the other.
     """
     deadline = time.monotonic() + _TAKEOVER_SECONDS
     while not lock.acquire():
@@ -284,15 +282,8 @@ def _taken_over(lock: FileLock, folder: Path) -> bool:
     return True
 
 
-def _decoded(message: bytes) -> Request | None:
-    try:
-        return decode_request(message)
-    except msgspec.DecodeError:
-        return None
-
-
 def log(event: str) -> None:
-    """Write one line to the log, which is where the streams of the process lead."""
+    """Write one line to the log, to which the streams of the process are redirected."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     sys.stderr.write(f"{moment} {os.getpid()} {event}\n")
     sys.stderr.flush()

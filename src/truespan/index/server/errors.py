@@ -1,8 +1,8 @@
-"""What goes wrong with a server, as errors of ours that quote nothing of its answer.
+"""Failures of a Qdrant server as errors of ours, which never quote its replies.
 
-The client library has one class for requests that failed, one for statuses it did not expect, one
-for a request to wait; it lets the errors of its JSON reader through, and has assertions for answers
-that are empty. An answer may quote what was asked, so none of it goes into a message.
+The client library has one class for failed requests, one for unexpected statuses and one for
+"too many requests"; it passes errors of its JSON reader on and has assertions against empty
+replies. A reply may quote the request, so no part of it goes into a message.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from truespan.errors import (
     InvalidConfiguration,
     TruespanError,
 )
+from truespan.index.calls import REBUILD
 from truespan.providers.http import AddressRefused
 
-REBUILD = "'truespan doctor --apply' rebuilds the index from the store."
 _LATER = "Try again in a moment."
 
 _WAITS = frozenset({408, 425, 429})
-"""Refusals that another attempt may not meet; so may every status from 500 on."""
+"""Refusals that may be temporary, like every status from 500 on."""
 _KEY_CODES = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _FINAL_CODES = frozenset(
     {
@@ -45,7 +45,7 @@ _FINAL_CODES = frozenset(
 
 
 class CollectionMissing(IndexRefused):
-    """The server has no such collection: never to be taken for one that is empty."""
+    """The server has no such collection; not the same as an empty one."""
 
     def __init__(self) -> None:
         super().__init__("The index has no collection for this profile.", advice=REBUILD)
@@ -53,45 +53,45 @@ class CollectionMissing(IndexRefused):
 
 @contextmanager
 def server_errors(doing: str) -> Iterator[None]:
-    """Turn whatever a request to the server raises into an error of ours."""
+    """Turn any exception of a request to the server into an error of ours."""
     try:
         yield
     except TruespanError:
         raise
     except Exception as error:
-        raise _told(error, doing) from None
+        raise _error_for(error, doing) from None
 
 
-def _told(error: Exception, doing: str) -> TruespanError:
+def _error_for(error: Exception, doing: str) -> TruespanError:
     match error:
         case ResourceExhaustedResponse():
             return _busy(float(error.retry_after_s))
         case UnexpectedResponse():
             return _status(error, doing)
         case ResponseHandlingException():
-            return _told(error.source, doing)
+            return _error_for(error.source, doing)
         case grpc.RpcError():
             return _code(error, doing)
         case QdrantException():
-            # It asked for a pause in words that are no number.
+            # The pause it asks for is not a number.
             return _busy(None)
         case _:
             return _failure(error, doing)
 
 
 def _failure(error: Exception, doing: str) -> TruespanError:
-    """Tell of a request that was not sent, or not answered, or answered with no sense."""
+    """Return the error for a request that was not sent, not answered, or answered with nonsense."""
     match error:
         case AddressRefused():
             return InvalidConfiguration(
-                "The setting index_url leads to an address that is never an index's.",
-                advice="Link-local, multicast and unspecified addresses are refused.",
+                "The setting index_url resolves only to addresses that are refused.",
+                advice="Link-local, multicast, reserved and unspecified addresses are refused.",
             )
         case httpx.TimeoutException() | TimeoutError():
             reason = "did not answer in time"
         case httpx.ConnectError() if _untrusted(error):
             return InvalidConfiguration(
-                "The index server shows a certificate that is not trusted.",
+                "The certificate of the index server is not trusted.",
                 advice="Check index_url, or name its certificates in qdrant_ca_file.",
             )
         case httpx.ConnectError() | socket.gaierror():
@@ -99,7 +99,7 @@ def _failure(error: Exception, doing: str) -> TruespanError:
         case httpx.TransportError() | OSError():
             reason = "closed the connection before its reply was complete"
         case ValueError() | AssertionError() | LookupError() | httpx.HTTPError():
-            reason = "answered something that is no answer"
+            reason = "sent an invalid reply"
         case _:
             kind = type(error).__name__
             return IndexRefused(f"The index server could not {doing} ({kind}).")
@@ -107,7 +107,7 @@ def _failure(error: Exception, doing: str) -> TruespanError:
 
 
 def _untrusted(error: BaseException) -> bool:
-    # The HTTP client wraps what TLS found; the cause is somewhere beneath.
+    # The HTTP client wraps the TLS error; it is somewhere in the chain of causes.
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, ssl.SSLCertVerificationError):
@@ -130,8 +130,8 @@ def _status(error: UnexpectedResponse, doing: str) -> TruespanError:
         )
     if 300 <= status < 400:
         return IndexRefused(
-            f"The index server sends elsewhere (status {status}), which is not followed.",
-            advice="Give the address it is at in index_url.",
+            f"The index server redirects (status {status}); redirects are not followed.",
+            advice="Set index_url to the server's own URL.",
         )
     return IndexRefused(f"The index server refused to {doing} (status {status}).")
 
@@ -158,8 +158,8 @@ def _busy(pause: float | None) -> IndexUnavailable:
     )
 
 
-def _seconds(spelled: str | None) -> float | None:
+def _seconds(value: str | None) -> float | None:
     try:
-        return float(spelled) if spelled else None
+        return float(value) if value else None
     except ValueError:
         return None

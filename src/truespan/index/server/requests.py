@@ -1,25 +1,25 @@
-"""Requests to a Qdrant server: typed values in and out, the twin of the embedded shard.
+"""The calls of the index on a Qdrant server, through its client library.
 
-The client library takes seconds to import, so only `index` imports this module, when it is used.
+The library takes seconds to import, so `index` imports this module at the first call.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import msgspec
 from qdrant_client import QdrantClient, models
 
 from truespan.errors import IndexRefused, IndexSchemaMismatch, IndexUnavailable
-from truespan.index.filters import Condition, Equals, Field, HasId, build, names_tenant
-from truespan.index.server.client import ServerOptions, check_channel, open_client
+from truespan.index.calls import Collection, RawHit, Where
+from truespan.index.filters import Equals, Field, HasId, build, payload_of, place_of, text_hash_of
+from truespan.index.server.client import check_channel, open_client
 from truespan.index.server.errors import CollectionMissing, server_errors
+from truespan.index.server.options import ServerOptions
 from truespan.protocols import Clock
-from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
-from truespan.types.ids import ChunkId, TextHash
-from truespan.types.profile import EmbeddingProfile, float32
+from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
+from truespan.types.ids import ChunkId
+from truespan.types.profile import float32
 from truespan.types.vectors import NO_VECTOR, bytes_of, numbers_of
 
 _HASH_ONLY = models.PayloadSelectorInclude(include=[Field.TEXT_HASH.value])
@@ -29,22 +29,20 @@ _APPROXIMATE = models.SearchParams(
     hnsw_ef=256,
     quantization=models.QuantizationSearchParams(ignore=False, rescore=True, oversampling=3.0),
 )
-RawHit: TypeAlias = tuple[str, float, str]
-"""Id, raw score and text hash."""
 
 
 def nearest(
-    where: Sequence[Condition],
-    vector: Vector,
+    where: Where,
+    vector: bytes,
     limit: int,
     threshold: float | None,
     *,
     approximate: bool,
 ) -> models.QueryRequest:
-    """Return a search that brings ids, scores and hashes, and nothing else."""
+    """Return a search for ids, scores and hashes, and nothing else."""
     return models.QueryRequest(
-        query=models.NearestQuery(nearest=numbers_of(vector).tolist()),
-        filter=filter_of(where),
+        query=models.NearestQuery(nearest=numbers_of(Vector(vector)).tolist()),
+        filter=build(where, models),
         params=_APPROXIMATE if approximate else _EXACT,
         limit=limit,
         score_threshold=threshold,
@@ -53,62 +51,27 @@ def nearest(
     )
 
 
-def filter_of(where: Sequence[Condition]) -> models.Filter:
-    """Return the filter; one that would reach every world is not made."""
-    if not names_tenant(where):
-        raise IndexRefused("A request without world and generation is refused.")
-    return build(where, models)
-
-
-def payload_of(tenant: str, point: Point) -> dict[str, str | int]:
-    """Return what filters go by, and the hash; no text."""
-    return {
-        Field.TENANT.value: tenant,
-        Field.DOCUMENT.value: point.document,
-        Field.TEXT_HASH.value: point.text_hash,
-        Field.POS_START.value: point.pos_start,
-        Field.POS_END.value: point.pos_end,
-        Field.POS_REACH.value: point.pos_reach,
-        Field.CHAPTER.value: point.chapter.casefold(),
-        Field.SECTION.value: point.section.casefold(),
-        Field.KIND.value: point.kind.value,
-    }
-
-
 def raw_hit(found: models.ScoredPoint) -> RawHit:
-    """Return what a search says of a point; no hash is an empty one."""
-    # JSON has the shortest digits that name a float32, which read as a double are another number.
-    return str(found.id), float32(found.score), _hash(found.payload) or ""
+    """Return a point of a search result; a missing hash is an empty one."""
+    # JSON has the shortest digits of a float32; read as a double they are another number.
+    return str(found.id), float32(found.score), text_hash_of(found.payload) or ""
 
 
 def indexed(record: models.Record) -> IndexedPoint:
-    """Return a point as it was read back, with what of it makes sense."""
-    text_hash = _hash(record.payload)
+    """Return a point as it was read, without the parts that are invalid."""
     return IndexedPoint(
         ChunkId(str(record.id)),
-        None if text_hash is None else TextHash(text_hash),
+        text_hash_of(record.payload),
         _vector(record.vector),
-        _place(record.payload),
+        place_of(record.payload),
     )
 
 
-def _hash(payload: dict[str, Any] | None) -> str | None:
-    found = (payload or {}).get(Field.TEXT_HASH.value)
-    return found if isinstance(found, str) else None
-
-
 def _vector(found: object) -> Vector:
-    # The client library passes vectors on unseen.
-    if not isinstance(found, list) or not all(type(one) in (int, float) for one in found):
+    # The client library does not check vectors.
+    if not isinstance(found, list) or not all(type(number) in (int, float) for number in found):
         return NO_VECTOR
     return Vector(bytes_of(found))
-
-
-def _place(payload: dict[str, Any] | None) -> PointPlace | None:
-    try:
-        return msgspec.convert(payload or {}, PointPlace, strict=True)
-    except msgspec.ValidationError:
-        return None
 
 
 _DISTANCES = {"cosine": models.Distance.COSINE, "dot": models.Distance.DOT}
@@ -158,15 +121,13 @@ SMALL_NUMBERS = models.ScalarQuantization(
 )
 
 
-def create(
-    client: QdrantClient, name: str, profile: EmbeddingProfile, options: ServerOptions
-) -> None:
-    """Make an empty collection, strict from its beginning."""
+def create(client: QdrantClient, name: str, collection: Collection, options: ServerOptions) -> None:
+    """Create an empty collection in strict mode."""
     graph = bool(options.approximate)
     client.create_collection(
         name,
         vectors_config=models.VectorParams(
-            size=profile.dimensions, distance=_DISTANCES[profile.distance.value]
+            size=collection.size, distance=_DISTANCES[collection.distance]
         ),
         shard_number=options.shards,
         replication_factor=options.replicas,
@@ -178,9 +139,9 @@ def create(
 
 
 def complete(client: QdrantClient, name: str, options: ServerOptions) -> None:
-    """Add what an existing collection lacks: payload indexes, strictness, the operator's graph.
+    """Add what an existing collection lacks: payload indexes, strict mode, the operator's graph.
 
-    A graph that is there already stays, whatever this process was told: others may need it.
+    An existing graph stays even if our settings name no world for it: other programs may need it.
     """
     found = describe(client, name)
     for field, parameters in INDEXES.items():
@@ -196,7 +157,7 @@ def complete(client: QdrantClient, name: str, options: ServerOptions) -> None:
 
 
 def describe(client: QdrantClient, name: str) -> models.CollectionInfo:
-    """Return what the server says about a collection.
+    """Return the server's description of a collection.
 
     Raises:
         CollectionMissing: there is none.
@@ -206,19 +167,18 @@ def describe(client: QdrantClient, name: str) -> models.CollectionInfo:
     return client.get_collection(name)
 
 
-def check_shape(found: models.CollectionInfo, profile: EmbeddingProfile) -> None:
-    """Refuse a collection that was made for vectors of another size or distance.
+def check_shape(info: models.CollectionInfo, collection: Collection) -> None:
+    """Refuse a collection that was created for vectors of another size or distance.
 
     Raises:
         IndexSchemaMismatch: it was.
     """
-    expected = f"{profile.dimensions} dimensions, {profile.distance.value} distance"
-    vectors = found.config.params.vectors
+    vectors = info.config.params.vectors
     if not isinstance(vectors, models.VectorParams):
-        raise IndexSchemaMismatch(expected, "several names")
-    shape = f"{vectors.size} dimensions, {vectors.distance.value.lower()} distance"
-    if shape != expected:
-        raise IndexSchemaMismatch(expected, shape)
+        raise IndexSchemaMismatch(str(collection), "several names")
+    found = Collection(collection.name, vectors.size, vectors.distance.value.lower())
+    if found != collection:
+        raise IndexSchemaMismatch(str(collection), str(found))
 
 
 def _is_strict(found: models.CollectionInfo) -> bool:
@@ -237,10 +197,11 @@ _PROFILE = re.compile(r"[0-9a-f]{16}")
 _EAGER = models.OptimizersConfigDiff(deleted_threshold=0.0, vacuum_min_vector_number=100)
 _USUAL = models.OptimizersConfigDiff(deleted_threshold=0.2, vacuum_min_vector_number=1000)
 _LOOK_AGAIN_SECONDS = 0.5
+_REWRITE_SECONDS = 60.0
 
 
 class Server:
-    """One server and the collections of one library on it."""
+    """Implements `IndexCalls` for the collections of one library on a server."""
 
     def __init__(
         self, options: ServerOptions, clock: Clock, client: QdrantClient | None = None
@@ -259,28 +220,29 @@ class Server:
             else None
         )
 
-    def prepare(self, profile: EmbeddingProfile) -> bool:
-        """Make the collection ready; say whether it is empty."""
-        name = self._name(profile.id)
+    def prepare(self, collection: Collection) -> bool:
+        """Create what is missing of the collection; return whether it is empty."""
+        name = self._name(collection.name)
         with server_errors("make a collection"):
             if not self._client.collection_exists(name):
-                self._create(name, profile)
+                self._create(name, collection)
             self._shapes[name] = describe(self._client, name)
-            check_shape(self._shapes[name], profile)
+            check_shape(self._shapes[name], collection)
             complete(self._client, name, self._options)
             return self._client.count(name, exact=True).count == 0
 
-    def _create(self, name: str, profile: EmbeddingProfile) -> None:
+    def _create(self, name: str, collection: Collection) -> None:
         try:
             with server_errors("make a collection"):
-                create(self._client, name, profile, self._options)
+                create(self._client, name, collection, self._options)
         except IndexRefused:
-            # Another process may have made it a moment ago; whatever else it was is told there.
+            # Another process may have created it a moment ago.
             if not self._client.collection_exists(name):
                 raise
 
-    def upsert(self, profile: EmbeddingProfile, tenant: str, points: Sequence[Point]) -> None:
-        """Write all points of one request."""
+    def upsert(self, collection: Collection, tenant: str, points: list[Point], room: int) -> None:
+        """Write all points of one request; the space on the server's disk is not checked."""
+        del room
         if not tenant:
             raise IndexRefused("A point without world and generation cannot be written.")
         sent = [
@@ -291,27 +253,27 @@ class Server:
             )
             for point in points
         ]
-        name = self._checked(profile)
+        name = self._checked(collection)
         with server_errors("write points"):
             _require_done(
                 self._client.upsert(name, points=sent, wait=True, ordering=self._ordering)
             )
 
-    def delete(self, profile: EmbeddingProfile, where: Sequence[Condition]) -> None:
+    def delete(self, collection: Collection, where: Where) -> None:
         """Remove every point that meets the conditions."""
-        name, chosen = self._checked(profile), models.FilterSelector(filter=filter_of(where))
+        name, chosen = self._checked(collection), models.FilterSelector(filter=build(where, models))
         with server_errors("delete points"):
             _require_done(self._client.delete(name, chosen, wait=True, ordering=self._ordering))
 
     def delete_stale(
-        self, profile: EmbeddingProfile, tenant: Equals, stale: Sequence[tuple[str, str]]
+        self, collection: Collection, where: Where, stale: list[tuple[str, str]]
     ) -> None:
-        """Remove each point whose hash is still the given one; the server compares and removes."""
-        name = self._checked(profile)
+        """Remove each point that still has the given hash; the server compares and removes."""
+        name = self._checked(collection)
         changes = [
             models.DeleteOperation(
                 delete=models.FilterSelector(
-                    filter=filter_of((tenant, HasId((id,)), Equals(Field.TEXT_HASH, text_hash)))
+                    filter=build((*where, HasId((id,)), Equals(Field.TEXT_HASH, text_hash)), models)
                 )
             )
             for id, text_hash in stale
@@ -324,20 +286,16 @@ class Server:
 
     def search(
         self,
-        profile: EmbeddingProfile,
-        where: tuple[Condition, ...],
-        vector: Vector,
-        *,
+        collection: Collection,
+        where: Where,
+        vector: bytes,
         limit: int,
         threshold: float | None,
         ids: tuple[str, ...],
         approximate: bool,
     ) -> tuple[list[RawHit], list[RawHit]]:
-        """Return the nearest points and, of the same request, those of them that were named.
-
-        `threshold` is on Qdrant's own scale.
-        """
-        name = self._checked(profile)
+        """Return the nearest points, and the nearest among `ids`, in one request."""
+        name = self._checked(collection)
         searches = [nearest(where, vector, limit, threshold, approximate=approximate)]
         if ids:
             named = (*where, HasId(ids))
@@ -352,14 +310,14 @@ class Server:
         return hits[0], hits[1] if ids else []
 
     def scan(
-        self, profile: EmbeddingProfile, where: Sequence[Condition], start: str | None, limit: int
+        self, collection: Collection, where: Where, start: str | None, limit: int
     ) -> tuple[list[IndexedPoint], str | None]:
-        """Return one page of points with their vectors, and where the next one starts."""
-        name = self._checked(profile)
+        """Return one page of points with their vectors, and the start of the next page."""
+        name = self._checked(collection)
         with server_errors("read points"):
             records, following = self._client.scroll(
                 name,
-                scroll_filter=filter_of(where),
+                scroll_filter=build(where, models),
                 limit=limit,
                 offset=start,
                 with_payload=True,
@@ -369,9 +327,9 @@ class Server:
             points = [indexed(record) for record in records]
         return points, None if following is None else str(following)
 
-    def tenants(self, profile: EmbeddingProfile, limit: int) -> Holdings:
-        """Return whose points there are, and how many; the one request that no tenant bounds."""
-        name = self._checked(profile)
+    def tenants(self, collection: Collection, limit: int) -> Holdings:
+        """Return the point counts of all tenants."""
+        name = self._checked(collection)
         with server_errors("count points"):
             found = self._client.facet(
                 name,
@@ -383,85 +341,92 @@ class Server:
             counts = {str(hit.value): hit.count for hit in found.hits if hit.count}
             return Holdings(counts, self._client.count(name, exact=True).count)
 
-    def count(self, profile: EmbeddingProfile, where: Sequence[Condition]) -> int:
+    def count(self, collection: Collection, where: Where) -> int:
         """Return how many points meet the conditions."""
-        name = self._checked(profile)
+        name = self._checked(collection)
         with server_errors("count points"):
-            return self._client.count(name, count_filter=filter_of(where), exact=True).count
+            return self._client.count(name, count_filter=build(where, models), exact=True).count
 
-    def flush(self, profile: EmbeddingProfile) -> None:
-        """Make sure that the server has carried out what it took, and failed at nothing."""
-        name = self._name(profile.id)
+    def flush(self, collection: Collection) -> None:
+        """Check that no write has failed; each write waited until the server had carried it out.
+
+        When the server has it on its disk is not known: no request asks for that.
+        """
+        name = self._name(collection.name)
         with server_errors("describe itself"):
             found = describe(self._client, name)
         if found.status is models.CollectionStatus.RED:
             raise IndexUnavailable(
-                "The index server failed at a write and has not recovered.",
-                advice="Look at its log; then run the same command again.",
+                "The index server failed to carry out a write and has not recovered.",
+                advice="Check its log, then run the same command again.",
             )
 
-    def profiles(self) -> list[str]:
+    def collections(self) -> list[str]:
         """Return the profiles that this library has collections of."""
         prefix = self._options.prefix
         with server_errors("list its collections"):
-            names = [one.name for one in self._client.get_collections().collections]
+            names = [found.name for found in self._client.get_collections().collections]
         own = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
         return sorted(profile for profile in own if _PROFILE.fullmatch(profile))
 
-    def discard(self, profile: str) -> None:
+    def reset(self, collection: Collection) -> None:
+        """Remove the collection with the points of all worlds, and create it empty."""
+        self.discard(collection.name)
+        self.prepare(collection)
+
+    def discard(self, name: str) -> None:
         """Remove a collection; an absent one is no error."""
-        name = self._name(profile)
+        name = self._name(name)
         self._shapes.pop(name, None)
         with server_errors("remove a collection"):
             if self._client.collection_exists(name):
                 self._client.delete_collection(name)
 
-    def vacuum(self, profile: EmbeddingProfile, seconds: float) -> None:
-        """Have the segments that hold deleted points written anew, and wait until that is done.
+    def erase(self, collection: Collection, ticket: int, reserve: int) -> tuple[int, bool]:
+        """Have the server rewrite the segments that hold deleted points, and wait for it.
 
         Raises:
-            IndexUnavailable: it takes longer; the server goes on, and asking again waits on.
+            IndexUnavailable: it takes too long; the server continues, and the next call waits on.
         """
-        name = self._name(profile.id)
+        del reserve
+        name = self._name(collection.name)
+        deadline = self._clock.monotonic() + _REWRITE_SECONDS
         with server_errors("rewrite its segments"):
             if not self._client.collection_exists(name):
-                return
-            chosen = self._client.get_collection(name).config.optimizer_config
-            # A change of these numbers would begin anew what is under way already.
-            if chosen.deleted_threshold != _EAGER.deleted_threshold:
+                return ticket, True
+            found = self._client.get_collection(name).config.optimizer_config
+            # Changing these numbers again would restart a rewrite that is already running.
+            if found.deleted_threshold != _EAGER.deleted_threshold:
                 self._client.update_collection(name, optimizers_config=_EAGER)
-            self._wait_until_green(name, seconds)
+            while self._client.get_collection(name).status is not models.CollectionStatus.GREEN:
+                if self._clock.monotonic() >= deadline:
+                    raise IndexUnavailable(
+                        "The index server is still rewriting its segments.",
+                        advice="Run the same command again later.",
+                    )
+                self._clock.sleep(_LOOK_AGAIN_SECONDS)
             self._client.update_collection(name, optimizers_config=_USUAL)
-
-    def _wait_until_green(self, name: str, seconds: float) -> None:
-        deadline = self._clock.monotonic() + seconds
-        while self._client.get_collection(name).status is not models.CollectionStatus.GREEN:
-            if self._clock.monotonic() >= deadline:
-                raise IndexUnavailable(
-                    "The index server is still rewriting its segments.",
-                    advice="Run the same command again later.",
-                )
-            self._clock.sleep(_LOOK_AGAIN_SECONDS)
+        return ticket, True
 
     def forget(self) -> None:
-        """Look at every collection again before it is used: the server may be another one now."""
+        """Check every collection again before its next use: the server may be another one now."""
         self._shapes.clear()
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._client.close()
 
-    def _checked(self, profile: EmbeddingProfile) -> str:
-        """Return the name of the profile's collection, which has the profile's shape."""
-        name = self._name(profile.id)
+    def _checked(self, collection: Collection) -> str:
+        """Return the collection's name on the server, after a check of its shape."""
+        name = self._name(collection.name)
         if name not in self._shapes:
             with server_errors("describe itself"):
                 self._shapes[name] = describe(self._client, name)
-        check_shape(self._shapes[name], profile)
+        check_shape(self._shapes[name], collection)
         return name
 
     def _name(self, profile: str) -> str:
-        # The name becomes a part of addresses and of paths, so it must be a digest.
+        # The name becomes a part of URLs and paths, so it must be a digest.
         if not _PROFILE.fullmatch(profile):
             raise IndexRefused("A collection must be named by a profile's id.")
         return self._options.prefix + profile
@@ -470,6 +435,6 @@ class Server:
 def _require_done(result: models.UpdateResult) -> None:
     if result.status is not models.UpdateStatus.COMPLETED:
         raise IndexUnavailable(
-            "The index server took a write and has not carried it out yet.",
+            "The index server accepted a write and has not carried it out yet.",
             advice="Run the same command again.",
         )

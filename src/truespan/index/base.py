@@ -1,0 +1,187 @@
+"""A vector index over Qdrant's calls, embedded or on a server."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+
+from truespan.index.calls import Collection, IndexCalls
+from truespan.index.filters import (
+    Equals,
+    Field,
+    HasId,
+    check_vector,
+    conditions,
+    hits_of,
+    slices,
+    tenant,
+    threshold,
+)
+from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.maintenance import FileFate
+from truespan.types.profile import EmbeddingProfile
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
+
+_POINTS_PER_REQUEST = 128
+"""The embedded index answers no other client during a request: about 15 ms for this many points."""
+_IDS_PER_REQUEST = 1000
+_POINTS_PER_PAGE = 256
+_BYTES_PER_PAYLOAD = 512
+
+
+class QdrantIndex(ABC):
+    """Turns scopes into calls, in requests of limited size. Threads may share one object."""
+
+    _reserve = 0
+    _stale_per_request = _IDS_PER_REQUEST
+    _fate_of_erased = FileFate.GONE
+
+    @abstractmethod
+    def _calls(self) -> AbstractContextManager[IndexCalls]:
+        """Return the other side, connected if need be."""
+
+    def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        """Write points in slices; the first slice is written only if there is room for all."""
+        collection = collection_of(scope.profile)
+        for point in points:
+            check_vector(point.vector, collection.size)
+        with self._calls() as calls:
+            for start in range(0, len(points), _POINTS_PER_REQUEST):
+                # Each point is written twice: to the log of writes and to its place.
+                bytes_per_point = 2 * (4 * collection.size + _BYTES_PER_PAYLOAD)
+                room = self._reserve + (len(points) - start) * bytes_per_point
+                part = list(points[start : start + _POINTS_PER_REQUEST])
+                calls.upsert(collection, scope.tenant, part, room)
+
+    def flush(self, scope: Scope) -> None:
+        """Return once everything written so far is durable, as far as the index can tell."""
+        with self._calls() as calls:
+            calls.flush(collection_of(scope.profile))
+
+    def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
+        """Remove points by id, if they belong to the scope's world and generation."""
+        with self._calls() as calls:
+            for part in slices(ids, _IDS_PER_REQUEST):
+                calls.delete(collection_of(scope.profile), (tenant(scope), HasId(part)))
+
+    def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
+        """Remove each point unless it was embedded again, with another hash, in the meantime."""
+        with self._calls() as calls:
+            for part in slices(stale, self._stale_per_request):
+                calls.delete_stale(collection_of(scope.profile), (tenant(scope),), list(part))
+
+    def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
+        """Return the best hits; conditions and floor are part of the request."""
+        return self.search_with(scope, vector, limit=limit, floor=floor, ids=())[0]
+
+    def search_with(
+        self,
+        scope: Scope,
+        vector: Vector,
+        *,
+        limit: int,
+        floor: float | None,
+        ids: Sequence[ChunkId],
+    ) -> tuple[list[Hit], list[Hit]]:
+        """Return the best hits, and the hits among `ids`, in one request."""
+        collection = collection_of(scope.profile)
+        distance = collection.distance
+        check_vector(vector, collection.size)
+        if scope.documents == frozenset() or limit < 1:
+            return [], []
+        with self._calls() as calls:
+            found, named = calls.search(
+                collection,
+                conditions(scope),
+                vector,
+                limit,
+                None if floor is None else threshold(floor, distance),
+                tuple(ids),
+                self.approximate(scope),
+            )
+        return hits_of(found, distance, floor), hits_of(named, distance, floor)
+
+    @abstractmethod
+    def approximate(self, scope: Scope) -> bool:
+        """Return whether searches of this scope may miss points."""
+
+    def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
+        """Yield every point of the world and generation, page by page.
+
+        Vectors of length one come back bit for bit; the index scales others to that length.
+        """
+        start: str | None = None
+        while True:
+            with self._calls() as calls:
+                page, start = calls.scan(
+                    collection_of(scope.profile), (tenant(scope),), start, _POINTS_PER_PAGE
+                )
+            if page:
+                yield page
+            if start is None:
+                return
+
+    def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]:
+        """Return points by id, if they belong to the scope's world and generation."""
+        found: list[IndexedPoint] = []
+        with self._calls() as calls:
+            for part in slices(ids, _POINTS_PER_PAGE):
+                where = (tenant(scope), HasId(part))
+                found += calls.scan(collection_of(scope.profile), where, None, len(part))[0]
+        return found
+
+    def count(self, scope: Scope) -> int:
+        """Return how many points the world and generation have."""
+        with self._calls() as calls:
+            return calls.count(collection_of(scope.profile), (tenant(scope),))
+
+    def drop(self, scope: Scope) -> None:
+        """Remove every point of the world and generation."""
+        self.drop_tenant(scope, scope.tenant)
+
+    def drop_tenant(self, scope: Scope, tenant: str) -> None:
+        """Remove the points of a tenant by its name, even one that no scope can have."""
+        with self._calls() as calls:
+            calls.delete(collection_of(scope.profile), (Equals(Field.TENANT, tenant),))
+
+    def tenants(self, scope: Scope, *, limit: int) -> Holdings:
+        """Return which tenants have points in the profile's collection, and how many."""
+        with self._calls() as calls:
+            return calls.tenants(collection_of(scope.profile), limit)
+
+    def collections(self) -> list[str]:
+        """Return the profiles that this library has collections of, also damaged ones."""
+        with self._calls() as calls:
+            return calls.collections()
+
+    def discard(self, profile: str) -> None:
+        """Remove a profile's collection."""
+        with self._calls() as calls:
+            calls.discard(profile)
+
+    def reset(self, scope: Scope) -> None:
+        """Remove the profile's collection with the points of all worlds, and create it empty.
+
+        For files that cannot be opened any more; the points are written again from the store.
+        """
+        with self._calls() as calls:
+            calls.reset(collection_of(scope.profile))
+
+    def erase(self, profile: EmbeddingProfile) -> FileFate:
+        """Have the profile's files rewritten from their live points, and wait for it.
+
+        The embedded index does this in steps and answers other clients between two of them.
+        """
+        ticket, done = 0, False
+        with self._calls() as calls:
+            while not done:
+                ticket, done = calls.erase(collection_of(profile), ticket, self._reserve)
+        return self._fate_of_erased
+
+
+def collection_of(profile: EmbeddingProfile) -> Collection:
+    """Return the collection of an embedding profile."""
+    return Collection(profile.id, profile.dimensions, profile.distance.value)

@@ -1,0 +1,111 @@
+"""The calls that a Qdrant index answers, embedded or on a server, and the values they exchange.
+
+`IndexCalls` is implemented by the shards in the index process and by the client of a Qdrant server.
+The index process also uses it as its table of remote calls: names, argument types, result types.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from truespan.index.filters import Condition
+from truespan.types.chunk import Holdings, IndexedPoint, Point
+
+RawHit: TypeAlias = tuple[str, float, str]
+"""Point id, raw score and text hash."""
+Where: TypeAlias = tuple[Condition, ...]
+"""Conditions that a point must meet, all of them. They always include world and generation."""
+
+REBUILD = "'truespan doctor --apply' rebuilds the index from the store."
+
+
+class Collection(Struct, frozen=True, array_like=True):
+    """The vectors of one embedding profile; `name` is the profile's id."""
+
+    name: str
+    size: int
+    distance: str
+
+    def __str__(self) -> str:
+        return f"{self.size} dimensions, {self.distance} distance"
+
+
+class IndexCalls(Protocol):
+    """Each call names its collection, and each call that touches points names its tenant.
+
+    So the other side keeps nothing about a caller between two calls.
+    """
+
+    def prepare(self, collection: Collection) -> bool:
+        """Create what is missing of the collection; return whether it has no points."""
+        ...
+
+    def upsert(self, collection: Collection, tenant: str, points: list[Point], room: int) -> None:
+        """Write all points or none; the embedded index requires `room` free bytes on its disk."""
+        ...
+
+    def flush(self, collection: Collection) -> None:
+        """Return once everything written so far is durable."""
+        ...
+
+    def delete(self, collection: Collection, where: Where) -> None:
+        """Remove every point that meets the conditions."""
+        ...
+
+    def delete_stale(
+        self, collection: Collection, where: Where, stale: list[tuple[str, str]]
+    ) -> None:
+        """Remove each point, given by id and text hash, that still has this hash."""
+        ...
+
+    def search(
+        self,
+        collection: Collection,
+        where: Where,
+        vector: bytes,
+        limit: int,
+        threshold: float | None,
+        ids: tuple[str, ...],
+        approximate: bool,
+    ) -> tuple[list[RawHit], list[RawHit]]:
+        """Return the nearest points, and the nearest among `ids`, under the same conditions.
+
+        `threshold` is on Qdrant's own scale. The embedded index is always exact.
+        """
+        ...
+
+    def scan(
+        self, collection: Collection, where: Where, start: str | None, limit: int
+    ) -> tuple[list[IndexedPoint], str | None]:
+        """Return one page of points with their vectors, and the id that starts the next page."""
+        ...
+
+    def count(self, collection: Collection, where: Where) -> int:
+        """Return how many points meet the conditions."""
+        ...
+
+    def tenants(self, collection: Collection, limit: int) -> Holdings:
+        """Return the point counts of all tenants; the only call that no tenant limits."""
+        ...
+
+    def collections(self) -> list[str]:
+        """Return the names of all collections, also of damaged ones."""
+        ...
+
+    def discard(self, name: str) -> None:
+        """Remove a collection, whatever state it is in."""
+        ...
+
+    def reset(self, collection: Collection) -> None:
+        """Remove the collection with the points of every world, and create it empty."""
+        ...
+
+    def erase(self, collection: Collection, ticket: int, reserve: int) -> tuple[int, bool]:
+        """Advance the rewrite of a collection from its live points; return ticket and completion.
+
+        The first call has ticket 0, each further one the ticket that the call before returned.
+        `reserve` bytes must stay free.
+        """
+        ...
