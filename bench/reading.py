@@ -17,7 +17,7 @@ from bench.free import FreeEmbedder, free_library
 from bench.measure import percentile
 from bench.report import Figure, Options, at_most, run, say
 from truespan.engine.library import Library
-from truespan.retrieval.pack import RetrievalLog, assemble, pack
+from truespan.retrieval.pack import BundleAttempt, assemble, pack
 from truespan.retrieval.stages import rank_visible, reveal, verify
 from truespan.types.chunk import Vector
 from truespan.types.scope import Scope
@@ -87,7 +87,9 @@ def assembly(library: Library, scope: Scope, vector: Vector) -> float:
 
     def once() -> None:
         packed = pack(rank_visible(visible), k=TOP_K, budget=4000)
-        assemble(RetrievalLog("standard", TOP_K, None), scope, packed, seconds=0.0)
+        attempt = BundleAttempt(query_type="standard", top_k=TOP_K, floor=None)
+        attempt.scope, attempt.packed = scope, packed
+        assemble(attempt, seconds=0.0)
 
     return p50(once)
 

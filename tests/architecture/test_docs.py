@@ -54,7 +54,7 @@ from truespan.types.decision import AnswerMode, DecisionReason, Refusal
 from truespan.types.document import Derivable, DomainRecord, GenerationRecord
 from truespan.types.job import DocumentState, Job, JobCounts, JobState
 from truespan.types.profile import STANDARD_CHUNKING
-from truespan.types.request import ReadingRequest, RetrievalRequest
+from truespan.types.request import FILTER_ARGUMENTS, ReadingRequest, RetrievalRequest
 from truespan.types.text import Properties
 from truespan.types.token import TokenRecord
 from truespan.types.trust import FlawKind
@@ -293,11 +293,20 @@ def test_the_pages_list_every_argument_with_its_default(
     required = ["query"] if kind is ReadingRequest else []
     listed = {row[0]: row[1] for row in rows if row[0] not in (*others, *required)}
 
-    assert [row[0] for row in rows] == [*(entry.name for entry in fields(kind)), *others]
+    defaults: dict[str, Any] = {}
+    for entry in fields(kind):
+        if entry.name == "filters":
+            given = {
+                name: getattr(entry.default, FILTER_ARGUMENTS[name]) for name in FILTER_ARGUMENTS
+            }
+            defaults |= given
+        else:
+            defaults[entry.name] = entry.default
+    assert [row[0] for row in rows] == [*defaults, *others]
     assert listed == {
-        entry.name: json.dumps(entry.default).replace("null", "None").replace("[]", "()")
-        for entry in fields(kind)
-        if entry.name not in required
+        name: json.dumps(default).replace("null", "None").replace("[]", "()")
+        for name, default in defaults.items()
+        if name not in required
     }
 
 

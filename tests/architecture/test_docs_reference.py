@@ -18,6 +18,7 @@ from truespan.engine.tokens import Tokens
 from truespan.engine.world import World
 from truespan.maintenance.delete import Receipt
 from truespan.settings.embeddings import _MEMBERS
+from truespan.types.request import FILTER_ARGUMENTS
 
 
 @pytest.mark.parametrize("kind", [Library, World, Reader, Generations, Tokens])
@@ -46,7 +47,10 @@ def arguments_of(member: Any) -> list[str]:
     """Return the names of the arguments; a property has none."""
     if not callable(member):
         return []
-    return [name for name in inspect.signature(member).parameters if name != "self"]
+    names = [name for name in inspect.signature(member).parameters if name != "self"]
+    if "filters" in names:
+        names[names.index("filters") :] = FILTER_ARGUMENTS
+    return names
 
 
 def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None:

@@ -37,7 +37,7 @@ from truespan.mcp.context import open_for_owner, open_for_reader
 from truespan.mcp.server import answer
 from truespan.mcp.tools import OWNING, READING
 from truespan.retrieval.positions import ReadingPosition
-from truespan.types.request import RetrievalRequest
+from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"
 
@@ -91,8 +91,8 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
 
     assert set(schemas) == {"search", "retrieve"}
     assert set(schemas["search"]["properties"]) == {"query", "top_k", "floor", "fused"}
-    request = {entry.name for entry in fields(RetrievalRequest)}
-    assert set(schemas["retrieve"]["properties"]) == request
+    request = {entry.name for entry in fields(RetrievalRequest)} - {"filters"}
+    assert set(schemas["retrieve"]["properties"]) == request | set(FILTER_ARGUMENTS)
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
 
 

@@ -30,7 +30,7 @@ from tests.promises import proves
 from truespan.engine.reader import Reader
 from truespan.mcp.resources import DOCUMENT, SENTENCES
 from truespan.mcp.sessions import Told
-from truespan.types.request import RetrievalRequest
+from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"
 FOREIGN = (*UNREAD, "Elsewhere", "gardener", "spade")
@@ -116,8 +116,8 @@ def test_no_tool_takes_a_position_or_a_reader(ann: Session, owner: Session) -> N
         "retrieve_context": {"query", "book", "top_k"},
     }
     assert set(owning["search"]["properties"]) == {"query", "top_k", "floor", "fused"}
-    request = {entry.name for entry in fields(RetrievalRequest)}
-    assert set(owning["retrieve"]["properties"]) == request
+    request = {entry.name for entry in fields(RetrievalRequest)} - {"filters"}
+    assert set(owning["retrieve"]["properties"]) == request | set(FILTER_ARGUMENTS)
     for schema in (*reading.values(), *owning.values()):
         assert schema["additionalProperties"] is False
 

@@ -19,9 +19,10 @@ from truespan.evaluation.compare import (
     gate,
 )
 from truespan.evaluation.evaluate import Evaluation, Found, evaluate
-from truespan.evaluation.golden import Expected, GoldenFilters, GoldenQuery
+from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.evaluation.metrics import randomisation_test, sign_test
 from truespan.evaluation.tables import comparison_table
+from truespan.types.request import Filters
 
 FAILS = -1
 
@@ -94,7 +95,7 @@ def test_queries_that_are_not_in_both_are_named_and_not_compared() -> None:
         {"expected": (Expected("right", 2),)},
         {"phrases": ("one",)},
         {"top_k": 3},
-        {"filters": GoldenFilters(language="en")},
+        {"filters": Filters(language="en")},
     ],
 )
 def test_a_query_that_asks_or_expects_something_else_is_another_query(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place,
 from truespan.engine.world import World
 from truespan.errors import InvalidSettings
 from truespan.retrieval import fused as fused_search
-from truespan.retrieval.fetch import Gathered
-from truespan.retrieval.fused import gather_fused, placed_between
+from truespan.retrieval.fetch import Fetched
+from truespan.retrieval.fused import fetch_fused, scale_between
 from truespan.retrieval.stages import rank
 from truespan.serialize import to_json
 from truespan.types.bundle import SearchResult, WhyNot
@@ -124,10 +125,10 @@ def test_how_many_candidates_there_were_does_not_depend_on_how_many_were_fetched
     world = here.library.world("world")
     here.sql("UPDATE chunks SET text = 'Another tale.' WHERE text LIKE 'Tale 6 %'")
 
-    def gathered(k: int) -> Gathered:
-        found = gather_fused(
-            here.store,
-            here.index,
+    def gathered(k: int) -> Fetched:
+        deps = here.library._parts.retrieval_deps(lambda _: None)
+        found = fetch_fused(
+            replace(deps, fused_weight=weight),
             here.scope(world),
             world._record(),
             here.embedder.embed_query("lamp"),
@@ -135,12 +136,11 @@ def test_how_many_candidates_there_were_does_not_depend_on_how_many_were_fetched
             k=k,
             floor=0.0,
             missing=lambda verified, _: k - len(verified),
-            weight=weight,
         )
         return found.down_to(rank(found.verified, k)[-1].score)
 
-    def told(found: Gathered) -> tuple[list[str], int]:
-        return sorted(one.document.name for one in found.verified), len(found.flaws)
+    def told(found: Fetched) -> tuple[list[str], int]:
+        return sorted(one.document.name for one in found.verified), len(found.failures)
 
     candidates = [f"{number:02}.txt" for number in (*range(4), *range(26, 30))]
     assert all(told(gathered(k)) == (candidates, 0) for k in range(1, 9))
@@ -274,7 +274,7 @@ def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path
 def test_a_similarity_is_measured_between_the_ends_of_the_closest(
     score: float, lowest: float, highest: float, expected: float
 ) -> None:
-    assert placed_between(score, lowest, highest) == pytest.approx(expected)
+    assert scale_between(score, lowest, highest) == pytest.approx(expected)
 
 
 def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
@@ -292,9 +292,8 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
     scope = here.scope(world).for_reader(1, 1, 0)
 
     with pytest.raises(InvalidSettings):
-        gather_fused(
-            here.store,
-            here.index,
+        fetch_fused(
+            here.library._parts.retrieval_deps(lambda _: None),
             scope,
             world._record(),
             vector_of("harbour"),

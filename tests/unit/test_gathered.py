@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truespan.retrieval.fetch import Gathered
+from truespan.retrieval.fetch import Fetched
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.trust import FlawKind, VerificationFailure
 
@@ -12,8 +12,8 @@ def flaw(score: float) -> VerificationFailure:
 
 
 def test_only_what_reaches_the_last_result_counts() -> None:
-    found = Gathered([], [flaw(0.9), flaw(0.5000004), flaw(0.5), flaw(0.4)])
+    found = Fetched([], [flaw(0.9), flaw(0.5000004), flaw(0.5), flaw(0.4)])
 
-    assert [one.score for one in found.down_to(0.5).flaws] == [0.9, 0.5000004, 0.5]
+    assert [one.score for one in found.down_to(0.5).failures] == [0.9, 0.5000004, 0.5]
     assert found.down_to(0.5).funnel(9, 0).fetched == 3
     assert found.down_to(None) == found

@@ -15,13 +15,13 @@ from truespan.evaluation.golden import (
     MOST_GRADE,
     MOST_TOP_K,
     Expected,
-    GoldenFilters,
     GoldenQuery,
     golden_entry,
     golden_line,
     parse_golden,
     question_digest,
 )
+from truespan.types.request import Filters
 
 
 def parse(*lines: str | dict[str, Any]) -> tuple[GoldenQuery, ...]:
@@ -62,7 +62,7 @@ def test_a_line_says_all_there_is_to_say_of_a_query() -> None:
             expected=(Expected("ferry.epub", 2), Expected("3", 1), Expected("other.md", 0)),
             phrases=("the keeper's name",),
             top_k=5,
-            filters=GoldenFilters("en", "2.0", ("boats",), ("3",)),
+            filters=Filters(language="en", version="2.0", tags=("boats",), documents=("3",)),
         ),
     )
 
@@ -231,7 +231,7 @@ queries = st.builds(
     phrases=references.map(tuple),
     top_k=st.integers(1, MOST_TOP_K),
     filters=st.builds(
-        GoldenFilters,
+        Filters,
         language=st.none() | words,
         version=st.none() | words,
         tags=references.map(tuple),

@@ -10,7 +10,13 @@ import pytest
 from tests.promises import proves
 from truespan.errors import InvalidSettings
 from truespan.types.bundle import BundleMetadata, BundleStatus, ContextBundle, RetrievedChunk
-from truespan.types.request import MAX_CONTEXT_TOKENS, ReadingRequest, RetrievalRequest
+from truespan.types.request import (
+    FILTER_ARGUMENTS,
+    MAX_CONTEXT_TOKENS,
+    RETRIEVAL_FILTERS,
+    ReadingRequest,
+    RetrievalRequest,
+)
 
 REFUSED: list[dict[str, Any]] = [
     {},
@@ -62,6 +68,21 @@ ACCEPTED: list[dict[str, Any]] = [
 ]
 
 
+def request_of(settings: dict[str, Any]) -> RetrievalRequest:
+    """Return the request that a library method makes of its arguments."""
+    given = {name: value for name, value in settings.items() if name in FILTER_ARGUMENTS}
+    others = {name: value for name, value in settings.items() if name not in FILTER_ARGUMENTS}
+    filters = RETRIEVAL_FILTERS.with_arguments(given)  # type: ignore[arg-type]
+    return RetrievalRequest(filters=filters, **others)
+
+
+def arguments_of(request: RetrievalRequest) -> dict[str, Any]:
+    """Return the arguments that such a request was made from."""
+    filters = {name: getattr(request.filters, FILTER_ARGUMENTS[name]) for name in FILTER_ARGUMENTS}
+    others = {entry.name: getattr(request, entry.name) for entry in fields(request)}
+    return {name: value for name, value in others.items() if name != "filters"} | filters
+
+
 def spelled(settings: dict[str, Any]) -> str:
     return ", ".join(
         f"{name} of {len(value)}"
@@ -80,7 +101,7 @@ def spelled(settings: dict[str, Any]) -> str:
 @pytest.mark.parametrize("settings", REFUSED, ids=spelled)
 def test_a_request_outside_the_rules_is_refused_when_it_is_made(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings) as refusal:
-        RetrievalRequest(**settings)
+        request_of(settings)
 
     assert refusal.value.code == "invalid_settings"
 
@@ -88,9 +109,9 @@ def test_a_request_outside_the_rules_is_refused_when_it_is_made(settings: dict[s
 @proves("request.query-length", "request.selection-length", "request.top-k-range")
 @pytest.mark.parametrize("settings", ACCEPTED, ids=spelled)
 def test_a_request_within_the_rules_keeps_what_it_was_given(settings: dict[str, Any]) -> None:
-    request = RetrievalRequest(**settings)
+    arguments = arguments_of(request_of(settings))
 
-    assert {name: getattr(request, name) for name in settings} == settings
+    assert {name: arguments[name] for name in settings} == settings
 
 
 @proves(
@@ -103,7 +124,7 @@ def test_a_request_within_the_rules_keeps_what_it_was_given(settings: dict[str, 
 def test_what_a_request_does_not_say_has_the_defaults_of_the_contract() -> None:
     request = RetrievalRequest(query="q")
 
-    assert {entry.name: getattr(request, entry.name) for entry in fields(request)} == {
+    assert arguments_of(request) == {
         "query": "q",
         "selected_text": None,
         "top_k": 5,
@@ -115,6 +136,11 @@ def test_what_a_request_does_not_say_has_the_defaults_of_the_contract() -> None:
         "tags": (),
         "fused": False,
     }
+
+
+def test_an_unknown_filter_is_an_unexpected_keyword_argument() -> None:
+    with pytest.raises(TypeError, match="chapter_fliter"):
+        RETRIEVAL_FILTERS.with_arguments({"chapter_fliter": "One"})  # type: ignore[typeddict-unknown-key]
 
 
 @proves("bundle.query-type")

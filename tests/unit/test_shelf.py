@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truespan.retrieval.filters import defaults_left_nothing, narrowed_scope
+from truespan.retrieval.filters import emptied_by_defaults, narrow_scope
 from truespan.types.document import CatalogEntry, DocumentCatalog
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile
-from truespan.types.request import RetrievalRequest
+from truespan.types.request import RETRIEVAL_FILTERS
 from truespan.types.scope import OWNER, UNLIMITED, Generation, Scope
 
 PROFILE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
@@ -35,7 +36,7 @@ def entry(
 
 def chosen(shelf: DocumentCatalog, **asked: object) -> list[int] | None:
     """Return the documents that a request is narrowed to; None for all."""
-    documents = narrowed_scope(SCOPE, shelf, RetrievalRequest(query="?", **asked)).documents  # type: ignore[arg-type]
+    documents = narrow_scope(SCOPE, shelf, RETRIEVAL_FILTERS.with_arguments(asked)).documents  # type: ignore[arg-type]
     return sorted(documents) if isinstance(documents, frozenset) else None
 
 
@@ -63,9 +64,9 @@ def test_labels_and_names_narrow_together():
 def test_a_default_that_leaves_nothing_is_told_from_a_wish():
     shelf = DocumentCatalog([entry(1, "de")])
 
-    assert defaults_left_nothing(shelf, RetrievalRequest(query="?"))
-    assert not defaults_left_nothing(shelf, RetrievalRequest(query="?", language_constraint="fr"))
-    assert not defaults_left_nothing(shelf, RetrievalRequest(query="?", documents=("doc-9",)))
+    assert emptied_by_defaults(shelf, RETRIEVAL_FILTERS)
+    assert not emptied_by_defaults(shelf, replace(RETRIEVAL_FILTERS, language="fr"))
+    assert not emptied_by_defaults(shelf, replace(RETRIEVAL_FILTERS, documents=("doc-9",)))
 
 
 @pytest.mark.parametrize("numbers", [[], [1], [2, 3], [1, 2, 3], [9]])

@@ -22,10 +22,12 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.evaluation.evaluate import State
-from truespan.evaluation.golden import Expected, GoldenFilters, GoldenQuery, parse_golden
-from truespan.retrieval.candidates import Asked, ExhaustiveSearcher
+from truespan.evaluation.golden import Expected, GoldenQuery, parse_golden
+from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import calibration_of
+from truespan.retrieval.search import search_documents
 from truespan.types.profile import Calibration, shipped
+from truespan.types.request import Filters
 from truespan.types.scope import OWNER, Authority, Verb
 
 LAMP = "The lamp in the saloon went out at a quarter past one."
@@ -132,7 +134,7 @@ def test_filters_of_a_query_decide_where_it_is_asked(here: Place) -> None:
     world.ingest([here.write("keys.txt", KEYS)], tags=["keys"], version="2.0", language="de")
 
     def names(**filters: object) -> list[str]:
-        query = GoldenQuery("q", "key", (Expected("1"),), filters=GoldenFilters(**filters))  # type: ignore[arg-type]
+        query = GoldenQuery("q", "key", (Expected("1"),), filters=Filters(**filters))  # type: ignore[arg-type]
         return [one.name for one in world.evaluate([query]).results[0].documents]
 
     assert sorted(names()) == ["keys.txt", "lamp.txt"]
@@ -220,15 +222,16 @@ def test_who_may_not_read_all_of_a_world_may_not_evaluate_it(here: Place) -> Non
 def test_the_search_behind_it_refuses_a_follower_by_itself(here: Place) -> None:
     world = filled(here)
     follower = OWNER.as_reader(here.scope(world).world, "ann")
-    parts = here.library._parts
-    searcher = ExhaustiveSearcher(
-        parts.store, parts.index, parts.embedder_for, parts.clock, lambda _: None
-    )
+    deps = here.library._parts.retrieval_deps(lambda _: None)
+
+    def search(authority: Authority, query: str) -> None:
+        pipeline = Pipeline(deps, authority, here.scope(world).world)
+        search_documents(pipeline, query, Filters(), passages=1, documents=1)
 
     with pytest.raises(NotAllowed):
-        searcher.search(follower, here.scope(world).world, Asked("key", 1, 1))
+        search(follower, "key")
     with pytest.raises(BlankQuery):
-        searcher.search(OWNER, here.scope(world).world, Asked(" ", 1, 1))
+        search(OWNER, " ")
 
 
 def test_a_generation_that_is_not_in_use_yet_is_asked_and_compared(here: Place) -> None:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from math import inf
 
 from truespan.answers.reply import NO_CONTEXT
-from truespan.retrieval.pack import Shown
+from truespan.retrieval.pack import CoveredText
 from truespan.types.answer import Message, Role
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
@@ -32,7 +32,7 @@ def told_once(sources: Sequence[Visible]) -> list[list[tuple[int, int]]]:
 
     A source that says nothing new keeps all of its words: its number must stand for something.
     """
-    shown, told = Shown(), []
+    shown, told = CoveredText(), []
     for source in sources:
         whole = _trimmed(source.text, 0, len(source.text))
         if source.kind is not ChunkKind.TEXT:

@@ -19,7 +19,7 @@ from truespan.answers.reply import Reply
 from truespan.errors import InternalError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
-from truespan.retrieval.query_vector import shown
+from truespan.retrieval.query_vector import round_score
 from truespan.types.answer import (
     Answer,
     AnswerEvent,
@@ -241,7 +241,7 @@ def _notes(decision: Decision, chunks: dict[ChunkId, Visible]) -> tuple[Retrieve
         notes.append(
             RetrievedNote(
                 chunk_id=chunk.chunk_id,
-                similarity=shown(chunk.score),
+                similarity=round_score(chunk.score),
                 document=chunk.document,
                 source=chunk.source,
                 chapter=chunk.chapter,

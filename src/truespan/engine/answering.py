@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 from truespan.answers.decide import Replayed, count_words, decide, recorded, replayed, search_floor
 from truespan.answers.respond import Question, Responder
@@ -13,14 +14,14 @@ from truespan.engine.parts import Components
 from truespan.errors import InternalError, InvalidSettings, NotAllowed, StorageFull, WorldNotFound
 from truespan.observer import RequestTrace
 from truespan.protocols import ChatModel
-from truespan.retrieval.candidates import Finder
 from truespan.retrieval.query_vector import calibration_of
-from truespan.retrieval.snapshot import existing
+from truespan.retrieval.search import find_candidates
+from truespan.retrieval.snapshot import require_world
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage, UsageRecord
 from truespan.types.bundle import Notice
 from truespan.types.decision import DecisionSettings, Evidence, ModelOutcome
 from truespan.types.document import RevisionRef
-from truespan.types.request import RetrievalRequest
+from truespan.types.request import FilterArguments, Filters, RetrievalRequest
 from truespan.types.scope import Authority, Scope, Verb, World
 from truespan.types.telemetry import Request
 from truespan.types.trust import Visible
@@ -176,79 +177,34 @@ class AnsweringWorld(HeldWorld):
     """Answers, as the holder of a world may ask for them: the part of `World` for that."""
 
     def answer(
-        self,
-        query: str,
-        *,
-        documents: Sequence[str] | None = None,
-        tags: Sequence[str] = (),
-        chapter_filter: str | None = None,
-        section_filter: str | None = None,
-        language_constraint: str | None = None,
-        version_constraint: str | None = None,
-        fused: bool = False,
+        self, query: str, *, fused: bool = False, **filters: Unpack[FilterArguments]
     ) -> Answer:
         """Answer a question from the documents of the world, or say that they do not.
 
+        The filters are `documents`, `tags`, `chapter_filter`, `section_filter`,
+        `language_constraint` and `version_constraint`; without them all documents are used.
+
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
-            ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed, which is
-                never taken for a lack of answers.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed. That is
+                never reported as a lack of answers.
         """
-        return last_of(
-            self.answer_stream(
-                query,
-                documents=documents,
-                tags=tags,
-                chapter_filter=chapter_filter,
-                section_filter=section_filter,
-                language_constraint=language_constraint,
-                version_constraint=version_constraint,
-                fused=fused,
-            )
-        )
+        return last_of(self.answer_stream(query, fused=fused, **filters))
 
     def answer_stream(
-        self,
-        query: str,
-        *,
-        documents: Sequence[str] | None = None,
-        tags: Sequence[str] = (),
-        chapter_filter: str | None = None,
-        section_filter: str | None = None,
-        language_constraint: str | None = None,
-        version_constraint: str | None = None,
-        fused: bool = False,
+        self, query: str, *, fused: bool = False, **filters: Unpack[FilterArguments]
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece: `Started` once the mode is settled, `Piece`s, then `Finished`.
 
-        Whoever stops listening ends the request to the model, and nothing is written down.
+        Closing the iterator ends the request to the model, and nothing is logged.
         """
         if not isinstance(query, str):
             raise InvalidSettings("The query must be a string.")
-        request = RetrievalRequest(
-            query=query,
-            chapter_filter=chapter_filter,
-            section_filter=section_filter,
-            language_constraint=language_constraint,
-            version_constraint=version_constraint,
-            documents=_listed("documents", documents),
-            tags=_listed("tags", tags) or (),
-            fused=fused,
-        )
-        parts = self._parts
-        answerer = Answerer(parts, self._authority, query)
-        finder = Finder(
-            parts.store,
-            parts.index,
-            parts.embedder_for,
-            parts.clock,
-            self._repairs.submit,
-            answerer.rules,
-            self.aim,
-            parts.fused_weight,
-        )
+        narrowed = Filters().with_arguments(filters)
+        request = RetrievalRequest(query=query, filters=narrowed, fused=fused)
+        answerer = Answerer(self._parts, self._authority, query)
         return answerer.events(
-            lambda course: replace(finder, course=course).find(self._authority, self.id, request),
+            lambda trace: find_candidates(self._pipeline(trace), request, answerer.rules),
             reading=False,
         )
 
@@ -272,14 +228,7 @@ class AnsweringWorld(HeldWorld):
         return replayed(self._parts.store.usage_record(self._authority, world.id, record))
 
     def _logged(self) -> World:
-        world = existing(self._parts.store, self._authority, self.id)
+        world = require_world(self._parts.store, self._authority, self.id)
         if not self._authority.may(Verb.READ, world.id):
             raise NotAllowed("read the usage log")
         return world
-
-
-def _listed(name: str, values: Sequence[str] | None) -> tuple[str, ...] | None:
-    if isinstance(values, str):
-        # A string is a sequence of letters to Python, and hardly ever meant so.
-        raise InvalidSettings(f"{name} must be a list of strings.")
-    return None if values is None else tuple(values)

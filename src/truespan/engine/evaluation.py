@@ -28,10 +28,10 @@ from truespan.evaluation.golden import (
     with_golden,
 )
 from truespan.evaluation.metrics import NDCG_CUT
-from truespan.retrieval.candidates import Asked, ExhaustiveSearcher
-from truespan.retrieval.fetch import approximate_notice
-from truespan.retrieval.query_vector import calibration_of, query_vector, shown, similarity_of
-from truespan.retrieval.snapshot import existing
+from truespan.retrieval.pipeline import APPROXIMATE, Pipeline
+from truespan.retrieval.query_vector import calibration_of, round_score, similarity_of
+from truespan.retrieval.search import search_documents
+from truespan.retrieval.snapshot import require_world
 from truespan.types.bundle import Notice
 from truespan.types.chunk import Vector
 from truespan.types.document import Document
@@ -65,15 +65,8 @@ class WorldEvaluation:
         self._authority = authority
         self._world = world
         self._aim: GenerationSelector = aim
-        self._searcher = ExhaustiveSearcher(
-            parts.store,
-            parts.index,
-            parts.embedder_for,
-            parts.clock,
-            on_flaws,
-            aim,
-            parts.fused_weight,
-        )
+        deps = parts.retrieval_deps(on_flaws)
+        self._pipeline = Pipeline(deps, authority, world, aim)
 
     def evaluate(
         self, golden: Golden, name: str | None = None, *, fused: bool = False
@@ -88,7 +81,8 @@ class WorldEvaluation:
             identify=self._names(scope).key_of,
             clock=self._parts.clock.monotonic,
         )
-        return replace(found, warnings=tuple(approximate_notice(self._parts.index, scope)))
+        inexact = self._parts.index.approximate(scope)
+        return replace(found, warnings=(APPROXIMATE,) if inexact else ())
 
     def calibrate(self, golden: Golden, *, keep: bool = False) -> CalibrationReport:
         """Propose a floor and thresholds for the profile of the generation that is asked.
@@ -120,7 +114,7 @@ class WorldEvaluation:
 
     def calibration(self) -> Calibration | None:
         """Return what counts for this caller: kept by the world's holder, or shipped."""
-        record = existing(self._parts.store, self._authority, self._world, self._aim)
+        record = require_world(self._parts.store, self._authority, self._world, self._aim)
         if record.generation is None:
             return None
         scope = Scope(self._authority, record.id, record.generation)
@@ -183,7 +177,7 @@ class WorldEvaluation:
         return golden
 
     def _scope(self) -> Scope:
-        record = existing(self._parts.store, self._authority, self._world, self._aim)
+        record = require_world(self._parts.store, self._authority, self._world, self._aim)
         if not self._authority.may(Verb.READ, record.id):
             raise NotAllowed("evaluate without a reader")
         if record.generation is None:
@@ -191,37 +185,35 @@ class WorldEvaluation:
         return Scope(self._authority, record.id, record.generation)
 
     def _label(self, scope: Scope, fused: bool) -> str:
-        record = existing(self._parts.store, self._authority, self._world, self._aim)
+        record = require_world(self._parts.store, self._authority, self._world, self._aim)
         how = ", fused" if fused else ""
         return f"{record.name}, generation {scope.generation.number}{how}"
 
     def _found(self, query: GoldenQuery, *, fused: bool) -> list[Found]:
-        filters = query.filters
-        asked = Asked(
-            query=query.query,
+        search = partial(
+            search_documents,
+            self._pipeline,
+            query.query,
+            query.filters,
             passages=query.top_k,
             documents=max(query.top_k, NDCG_CUT),
-            language=filters.language,
-            version=filters.version,
-            tags=filters.tags,
-            among=filters.documents,
             fused=fused,
         )
         return [
-            Found(one.document.doc_id, one.document.name, shown(one.score), one.text)
-            for one in self._patient(asked)
+            Found(chunk.document.doc_id, chunk.document.name, round_score(chunk.score), chunk.text)
+            for chunk in self._retry(search)
         ]
 
-    def _patient(self, asked: Asked) -> list[Verified]:
+    def _retry(self, search: Callable[[], list[Verified]]) -> list[Verified]:
         """Search, and try again what may pass: one hiccup should not spoil a long evaluation."""
         for pause in PAUSES:
             try:
-                return self._searcher.search(self._authority, self._world, asked)
+                return search()
             except TruespanError as error:
                 if not error.retryable:
                     raise
                 self._parts.clock.sleep(pause)
-        return self._searcher.search(self._authority, self._world, asked)
+        return search()
 
     def _names(self, scope: Scope) -> DocumentNames:
         return DocumentNames(self._in_force(scope).values())
@@ -248,7 +240,7 @@ class WorldEvaluation:
             others = [
                 vector for number, vector in sampled if documents[number].doc_id not in expected
             ]
-            vector = self._vector(scope, query.query)
+            [vector] = self._pipeline.vectors(scope, query.query.strip())
             distance = scope.profile.distance
             # Where only phrases are expected, most passages are still about something else.
             scores.extend(similarity_of(vector, other, distance) for other in others)
@@ -268,16 +260,6 @@ class WorldEvaluation:
             and chunk.revision == live[chunk.document].active
         )
         return list(islice(embedded, 0, None, step))
-
-    def _vector(self, scope: Scope, query: str) -> Vector:
-        parts = self._parts
-        return query_vector(
-            scope,
-            query.strip(),
-            embedder=parts.embedder_for(scope.profile),
-            cache=parts.store,
-            clock=parts.clock,
-        )
 
 
 def _spread(golden: Sequence[GoldenQuery], most: int) -> Sequence[GoldenQuery]:

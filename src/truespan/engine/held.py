@@ -6,7 +6,9 @@ from typing import Protocol
 
 from truespan.engine.parts import Components
 from truespan.errors import NotAllowed, ProfileMismatch, WorldNotFound
-from truespan.retrieval.snapshot import existing
+from truespan.observer import NULL_OBSERVER, RequestTrace
+from truespan.retrieval.pipeline import Pipeline
+from truespan.retrieval.snapshot import require_world
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb
 from truespan.types.scope import World as WorldRecord
 
@@ -54,8 +56,12 @@ class HeldWorld:
         if not self._authority.may(Verb.WRITE, self._record().id):
             raise WorldNotFound(self.id)
 
+    def _pipeline(self, trace: RequestTrace = NULL_OBSERVER) -> Pipeline:
+        deps = self._parts.retrieval_deps(self._repairs.submit, trace)
+        return Pipeline(deps, self._authority, self.id, self.aim)
+
     def _record(self) -> WorldRecord:
-        return existing(self._parts.store, self._authority, self.id, self.aim)
+        return require_world(self._parts.store, self._authority, self.id, self.aim)
 
     def _scope(self) -> Scope | None:
         """Return the scope of the whole world; None while it has no generation."""

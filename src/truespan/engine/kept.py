@@ -16,7 +16,7 @@ from truespan.ingest.indexing import Indexer
 from truespan.ingest.job_log import Progress
 from truespan.maintenance.repair import RepairReport, watched_repairs
 from truespan.observer import RequestTrace
-from truespan.retrieval.snapshot import existing
+from truespan.retrieval.snapshot import require_world
 from truespan.types.bundle import Notice
 from truespan.types.scope import Scope, Verb
 from truespan.types.telemetry import CounterName, RepairAction, Request
@@ -34,7 +34,7 @@ class KeptWorld(JudgedWorld):
 
     def _kept_scope(self) -> Scope | None:
         """Return the scope of the world's default generation, for whoever may change it."""
-        record = existing(self._parts.store, self._authority, self.id)
+        record = require_world(self._parts.store, self._authority, self.id)
         if not self._authority.may(Verb.ADMINISTER, record.id):
             raise NotAllowed("change generations")
         generation = record.generation

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from truespan.errors import InvalidSettings
 from truespan.ingest.draft import Preparation
 from truespan.jobs.thread import JobThread
-from truespan.observer import NULL_OBSERVER, Observer
+from truespan.observer import NULL_OBSERVER, Observer, RequestTrace
 from truespan.protocols import (
     AssetStore,
     Backups,
@@ -29,9 +29,11 @@ from truespan.protocols import (
     UploadStore,
     VectorIndex,
 )
+from truespan.retrieval.deps import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.job import MOST_CRASHES
 from truespan.types.profile import EmbeddingProfile
+from truespan.types.scope import Scope
 from truespan.types.words import FUSED_WEIGHT
 
 
@@ -96,6 +98,20 @@ class Components:
     def keeper(self) -> str:
         """Return who has jobs that wait: the queue where it outlives us, else this process."""
         return self.queue.holder or self.processes.own()
+
+    def retrieval_deps(
+        self, start_repair: Callable[[Scope], None], trace: RequestTrace = NULL_OBSERVER
+    ) -> RetrievalDeps:
+        """Return what a retrieval needs of these components."""
+        return RetrievalDeps(
+            self.store,
+            self.index,
+            self.embedder_for,
+            self.clock,
+            start_repair,
+            self.fused_weight,
+            trace,
+        )
 
     def embedder_for(self, profile: EmbeddingProfile) -> Embedder:
         """Return the embedder of a generation's profile; the default one when no other has it.

@@ -10,9 +10,10 @@ from truespan.engine.parts import Components
 from truespan.errors import DocumentNotFound, ImageNotFound, NotAllowed, PositionNotFound
 from truespan.observer import RequestTrace
 from truespan.retrieval.pages import read_pages
+from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.positions import ReadingPosition, resolve, whereabouts
-from truespan.retrieval.reading import BookSearcher, ReaderRetriever, ReadingFinder, book_of
-from truespan.retrieval.snapshot import Restart, existing, with_stable_snapshot
+from truespan.retrieval.reading import ReaderRetriever, find_position
+from truespan.retrieval.snapshot import Restart, require_world, with_stable_snapshot
 from truespan.retrieval.tail import TailMaker
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
 from truespan.types.bundle import ContextBundle, Reason
@@ -105,7 +106,7 @@ class Reader:
         return self._at(scope, book)
 
     def _at(self, scope: Scope, book: str | None) -> ReadingPosition:
-        found = book_of(self._parts.store.positions(scope, self.name), book)
+        found = find_position(self._parts.store.positions(scope, self.name), book)
         if found is None:
             raise PositionNotFound
         return whereabouts(self._parts.store, scope, found)
@@ -135,7 +136,7 @@ class Reader:
 
         def attempt() -> SentencePage:
             scope, positions = self._positions()
-            found = book_of(positions, book)
+            found = find_position(positions, book)
             if scope is None or found is None:
                 raise PositionNotFound
             return read_pages(self._parts.store, scope, found).page(wanted)
@@ -173,7 +174,7 @@ class Reader:
         """Return what an attempt gives that no change of the world has cut in two."""
         self._following()
         store, authority = self._parts.store, self._world.authority
-        world = existing(store, authority, self._world.id, self._world.aim)
+        world = require_world(store, authority, self._world.id, self._world.aim)
         return with_stable_snapshot(store, authority, world, lambda _: attempt())
 
     def retrieve(
@@ -187,9 +188,8 @@ class Reader:
                 that is not there merely has no position.
         """
         request = ReadingRequest(query, top_k, book)
-        with self._parts.watch.request(Request.READING) as course:
-            follower = self._follower(course)
-            return follower.retrieve(self._world.authority, self._world.id, self.name, request)
+        with self._parts.watch.request(Request.READING) as trace:
+            return self._retriever(trace).retrieve(request)
 
     def answer(self, query: str, book: str | None = None) -> Answer:
         """Answer a question from what has been read of a book, or say that this does not do it.
@@ -209,33 +209,24 @@ class Reader:
         request = ReadingRequest(query, book=book)
         answerer = Answerer(self._parts, self._world.authority, query)
 
-        def find(course: RequestTrace) -> Retrieved:
-            finder = ReadingFinder(self._books(course), self._on_flaws, answerer.rules)
-            return finder.find(self._world.authority, self._world.id, self.name, request)
+        def find(trace: RequestTrace) -> Retrieved:
+            return self._retriever(trace).find_candidates(request, answerer.rules)
 
         return answerer.events(find, reading=True)
 
-    def _follower(self, course: RequestTrace) -> ReaderRetriever:
-        return ReaderRetriever(self._books(course), self._on_flaws)
-
-    def _books(self, course: RequestTrace) -> BookSearcher:
+    def _retriever(self, trace: RequestTrace) -> ReaderRetriever:
         parts = self._parts
-        return BookSearcher(
+        deps = parts.retrieval_deps(self._on_flaws, trace)
+        pipeline = Pipeline(deps, self._world.authority, self._world.id, self._world.aim)
+        tails = TailMaker(
             parts.store,
-            parts.index,
             parts.embedder_for,
+            parts.counter,
+            parts.limits,
             parts.clock,
-            TailMaker(
-                parts.store,
-                parts.embedder_for,
-                parts.counter,
-                parts.limits,
-                parts.clock,
-                parts.preparation.on_token_limit,
-            ),
-            self._world.aim,
-            course,
+            parts.preparation.on_token_limit,
         )
+        return ReaderRetriever(pipeline, tails, self.name)
 
     def why_not(self, chunk_id: str, query: str, **settings: Any) -> Reason:
         """Say why a chunk is not among what `retrieve` returns for the same arguments.
@@ -243,10 +234,8 @@ class Reader:
         A chunk that was not read yet is answered for as one that does not exist.
         """
         request = ReadingRequest(query, **settings)
-        with self._parts.watch.request(Request.READING_WHY_NOT) as course:
-            return self._follower(course).why_not(
-                self._world.authority, self._world.id, self.name, request, ChunkId(chunk_id)
-            )
+        with self._parts.watch.request(Request.READING_WHY_NOT) as trace:
+            return self._retriever(trace).why_not(request, ChunkId(chunk_id))
 
     def _following(self) -> Scope | None:
         scope = self._world._scope()

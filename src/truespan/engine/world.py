@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Unpack
 
 from truespan.engine.answering import AnsweringWorld
 from truespan.engine.reader import Reader
@@ -15,13 +15,15 @@ from truespan.ingest.job_log import Progress
 from truespan.ingest.sentences import parts as split_parts
 from truespan.observer import Observer, RequestTrace, joined
 from truespan.retrieval.retrieve import Retriever
-from truespan.retrieval.search import Searcher
+from truespan.retrieval.search import search
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.ids import ChunkId
 from truespan.types.request import (
     DEFAULT_FLOOR,
     DEFAULT_TOP_K,
+    RETRIEVAL_FILTERS,
     RETRIEVAL_TOP_K,
+    FilterArguments,
     RetrievalRequest,
     SearchRequest,
 )
@@ -56,19 +58,8 @@ class World(AnsweringWorld, SubmittedWorld, ShelvedWorld):
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
         request = SearchRequest(query, top_k, floor, fused)
-        parts = self._parts
-        with parts.watch.request(Request.SEARCH) as course:
-            searcher = Searcher(
-                parts.store,
-                parts.index,
-                parts.embedder_for,
-                parts.clock,
-                self._repairs.submit,
-                self.aim,
-                parts.fused_weight,
-                course,
-            )
-            return searcher.search(self._authority, self.id, request)
+        with self._parts.watch.request(Request.SEARCH) as trace:
+            return search(self._pipeline(trace), request)
 
     def retrieve(
         self,
@@ -76,47 +67,42 @@ class World(AnsweringWorld, SubmittedWorld, ShelvedWorld):
         *,
         selected_text: str | None = None,
         top_k: int = RETRIEVAL_TOP_K,
-        chapter_filter: str | None = None,
-        section_filter: str | None = None,
-        language_constraint: str | None = "en",
-        version_constraint: str | None = "1.0",
-        documents: Sequence[str] | None = None,
-        tags: Sequence[str] = (),
         near_misses: bool = False,
         fused: bool = False,
+        **filters: Unpack[FilterArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
 
-        With `fused`, the words of the query count for the order as well.
+        With `fused`, the words of the query count for the order as well. The filters are
+        `documents`, `tags`, `chapter_filter`, `section_filter`, `language_constraint` ("en" unless
+        given) and `version_constraint` ("1.0" unless given); None stands for any.
 
-        A failure of provider, index or store is a bundle with the status `error`.
+        If the provider, the index or the store fails, the bundle has the status `error`.
 
         Raises:
             InvalidSettings: before anything is read.
             BlankQuery, QueryTooLong: before the provider is asked.
         """
-        request = RetrievalRequest(
-            query=query,
-            selected_text=selected_text,
-            top_k=top_k,
-            chapter_filter=chapter_filter,
-            section_filter=section_filter,
-            language_constraint=language_constraint,
-            version_constraint=version_constraint,
-            documents=_listed("documents", documents),
-            tags=_listed("tags", tags) or (),
-            fused=fused,
-        )
-        with self._parts.watch.request(Request.RETRIEVE) as course:
-            retriever = self._retriever(course)
-            return retriever.retrieve(self._authority, self.id, request, near_misses=near_misses)
+        narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
+        request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
+        with self._parts.watch.request(Request.RETRIEVE) as trace:
+            return self._retriever(trace).retrieve(request, near_misses=near_misses)
 
-    def why_not(self, chunk_id: str, query: str, **settings: Any) -> Reason:
-        """Say why a chunk is not among what `retrieve` returns for the same arguments."""
-        request = RetrievalRequest(query=query, **settings)
-        with self._parts.watch.request(Request.WHY_NOT) as course:
-            retriever = self._retriever(course)
-            return retriever.why_not(self._authority, self.id, request, ChunkId(chunk_id))
+    def why_not(
+        self,
+        chunk_id: str,
+        query: str | None = None,
+        *,
+        selected_text: str | None = None,
+        top_k: int = RETRIEVAL_TOP_K,
+        fused: bool = False,
+        **filters: Unpack[FilterArguments],
+    ) -> Reason:
+        """Return why a chunk is not among what `retrieve` returns for the same arguments."""
+        narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
+        request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
+        with self._parts.watch.request(Request.WHY_NOT) as trace:
+            return self._retriever(trace).why_not(request, ChunkId(chunk_id))
 
     def reader(self, name: str) -> Reader:
         """Return the reader of this name; whoever has no position yet can read nothing."""
@@ -132,23 +118,9 @@ class World(AnsweringWorld, SubmittedWorld, ShelvedWorld):
         parts = replace(self._parts, watch=joined(self._parts.watch, watch))
         return World(parts, self._authority, self._repairs, self.id, self.aim)
 
-    def _retriever(self, course: RequestTrace) -> Retriever:
-        parts = self._parts
+    def _retriever(self, trace: RequestTrace) -> Retriever:
+        counter = self._parts.counter
         return Retriever(
-            parts.store,
-            parts.index,
-            parts.embedder_for,
-            parts.clock,
-            self._repairs.submit,
-            lambda text, limit: split_parts(text, parts.counter, limit - INSTRUCTION_ROOM),
-            self.aim,
-            parts.fused_weight,
-            course,
+            self._pipeline(trace),
+            lambda text, limit: split_parts(text, counter, limit - INSTRUCTION_ROOM),
         )
-
-
-def _listed(name: str, values: Sequence[str] | None) -> tuple[str, ...] | None:
-    if isinstance(values, str):
-        # A string is a sequence of letters to Python, and hardly ever meant so.
-        raise InvalidSettings(f"{name} must be a list of strings.")
-    return None if values is None else tuple(values)

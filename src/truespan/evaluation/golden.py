@@ -23,7 +23,7 @@ from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, read_items
 from truespan.evaluation.metrics import same_text
 from truespan.types.document import Document
-from truespan.types.request import LONGEST_QUERY
+from truespan.types.request import LONGEST_QUERY, Filters
 
 GOLDEN_TOP_K = 10
 MOST_TOP_K = 1000
@@ -52,16 +52,6 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class GoldenFilters:
-    """Where a query is asked; None and nothing stand for anywhere."""
-
-    language: str | None = None
-    version: str | None = None
-    tags: tuple[str, ...] = ()
-    documents: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class GoldenQuery:
     """A query with what a good search returns for it among its first `top_k`."""
 
@@ -70,7 +60,7 @@ class GoldenQuery:
     expected: tuple[Expected, ...] = ()
     phrases: tuple[str, ...] = ()
     top_k: int = GOLDEN_TOP_K
-    filters: GoldenFilters = field(default_factory=GoldenFilters)
+    filters: Filters = field(default_factory=Filters)
 
 
 def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
@@ -202,7 +192,7 @@ def _query(right: Mapping[str, Any]) -> GoldenQuery:
         expected=tuple(Expected(document, grade) for document, grade in grades.items()),
         phrases=right.get("phrases", ()),
         top_k=right.get("top_k", GOLDEN_TOP_K),
-        filters=right.get("filters", GoldenFilters()),
+        filters=right.get("filters", Filters()),
     )
     return named(query)
 
@@ -328,7 +318,7 @@ def _relevance(value: Any) -> dict[str, int]:
     return grades
 
 
-def _filters(value: Any) -> GoldenFilters:
+def _filters(value: Any) -> Filters:
     right = {}
     for name, given in _typed(dict, value).items():
         if name not in _FILTER_CHECKS:
@@ -337,7 +327,7 @@ def _filters(value: Any) -> GoldenFilters:
             right[name] = _FILTER_CHECKS[name](given)
         except _Wrong as wrong:
             raise _Wrong(f"have a {name} that {wrong}") from None
-    return GoldenFilters(**right)
+    return Filters(**right)
 
 
 def _nearest(name: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from truespan.errors import InvalidSettings
 from truespan.serialize import failure_of
 from truespan.types.bundle import ContextBundle, Passage, RetrievedChunk, SearchResult, SourceNote
+from truespan.types.request import FILTER_ARGUMENTS
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
@@ -62,6 +63,8 @@ class Asking:
     def _check(self, given: Mapping[str, Any]) -> None:
         """Refuse a name that the engine does not know: a filter must not be lost in silence."""
         known = [name for name in signature(self.call).parameters if name != "query"]
+        if "filters" in known:
+            known[known.index("filters") :] = FILTER_ARGUMENTS
         for name in given:
             if name not in known:
                 raise InvalidSettings(

@@ -1,19 +1,18 @@
-"""Hits that hold: fetched past whatever has to be skipped, until there are enough."""
+"""Fetch hits from the index and verify them against the store, until there are enough."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from truespan.errors import StorageFull, StoreBusy
-from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.protocols import TrustedStore, VectorIndex
+from truespan.protocols import VectorIndex
+from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.stages import complete_until, verify
-from truespan.types.bundle import Funnel, Notice, Skipped
+from truespan.types.bundle import Funnel, Skipped
 from truespan.types.chunk import ChunkRecord, Vector
-from truespan.types.document import DocumentCatalog
 from truespan.types.ids import ChunkId
 from truespan.types.profile import float32
 from truespan.types.scope import Scope
@@ -21,106 +20,47 @@ from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, VerificationFailure, Verified
 
 SLACK = 8
-"""Hits asked for beyond k: enough to see the score fall in nearly every search."""
+"""Hits requested beyond k: enough to see the score fall in nearly every search."""
 
-NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
-NOT_RECORDED = Notice(
-    "repair_not_recorded",
-    "Damage was found and skipped, but could not be recorded for repair just now.",
-)
-
-APPROXIMATE = Notice(
-    "approximate_search",
-    "This world is searched approximately, as its operator chose: something close may be missing, "
-    "and what other worlds hold may decide what.",
-)
+CountMissing: TypeAlias = Callable[[list[Verified], float], int]
+"""Returns how many more chunks are needed at least, given all that were verified so far and the
+score at or above which every hit has been seen."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """What was found and believed, and what was not."""
+class Fetched:
+    """The hits that were verified, and those that could not be."""
 
     verified: list[Verified] = field(default_factory=list)
-    flaws: list[VerificationFailure] = field(default_factory=list)
+    failures: list[VerificationFailure] = field(default_factory=list)
 
-    def down_to(self, last: float | None) -> Gathered:
-        """Return what lies at or above the score of the last result; all of it when None.
+    def down_to(self, last: float | None) -> Fetched:
+        """Return what scores at least as much as the last result; everything when None.
 
-        How far beyond that was fetched depends on what had to be passed over on the way, also on
-        hits of revisions that are not in force: work that this caller may not know of.
+        How many hits were fetched beyond it depends on what had to be skipped on the way, including
+        hits of revisions that are not active. This caller may not learn about those.
         """
         if last is None:
             return self
         least = round(last, SCORE_DECIMALS)
-        return Gathered(
-            [one for one in self.verified if round(one.score, SCORE_DECIMALS) >= least],
-            [flaw for flaw in self.flaws if round(flaw.score, SCORE_DECIMALS) >= least],
+        return Fetched(
+            [found for found in self.verified if round(found.score, SCORE_DECIMALS) >= least],
+            [failed for failed in self.failures if round(failed.score, SCORE_DECIMALS) >= least],
         )
 
     def funnel(self, in_scope: int, returned: int) -> Funnel:
-        """Return the counts of each stage."""
-        fetched = len(self.verified) + len(self.flaws)
+        """Return how many candidates each stage left."""
+        fetched = len(self.verified) + len(self.failures)
         return Funnel(in_scope, fetched, len(self.verified), returned)
 
     def skipped(self) -> tuple[Skipped, ...]:
-        """Return how many hits were left out, by reason."""
-        counts = Counter(flaw.kind.value for flaw in self.flaws)
+        """Return how many hits were skipped, by reason."""
+        counts = Counter(failed.kind.value for failed in self.failures)
         return tuple(Skipped(code, count) for code, count in sorted(counts.items()))
 
 
-def gather(
-    store: TrustedStore,
-    index: VectorIndex,
-    scope: Scope,
-    vector: Vector,
-    *,
-    k: int,
-    floor: float | None,
-    missing: Callable[[list[Verified], float], int],
-    course: RequestTrace = NULL_OBSERVER,
-) -> Gathered:
-    """Fetch and verify until `missing` says that nothing is missing, ties at the end included.
-
-    Each row is read once. `missing` is given all that was verified so far and the score above which
-    nothing is unseen, and answers how many more are needed at least.
-    """
-    with course.stage(Stage.HITS):
-        supply = HitPager(index, scope, vector, floor, limit=k + SLACK)
-    return gather_from(store, scope, supply, k=k, missing=missing, records={}, course=course)
-
-
-def gather_from(
-    store: TrustedStore,
-    scope: Scope,
-    supply: HitPager,
-    *,
-    k: int,
-    missing: Callable[[list[Verified], float], int],
-    records: dict[ChunkId, ChunkRecord],
-    course: RequestTrace = NULL_OBSERVER,
-) -> Gathered:
-    """Gather from a supply that was asked already; `records` are rows that were read already."""
-    wanted = k
-    while True:
-        hits = supply.hits
-        length = complete_until(hits, wanted, exhausted=supply.exhausted)
-        if length is None:
-            with course.stage(Stage.HITS):
-                supply.extend(wanted)
-            continue
-        with course.stage(Stage.VERIFIED):
-            fresh = [hit.chunk_id for hit in hits[:length] if hit.chunk_id not in records]
-            records.update(store.read_chunks(scope, fresh) if fresh else {})
-            verdict = verify(hits[:length], records)
-        with course.stage(Stage.ENOUGH):
-            still = missing(verdict.verified, hits[length - 1].score if length else -1.0)
-        if still <= 0 or (supply.exhausted and length == len(hits)):
-            return Gathered(verdict.verified, verdict.flaws)
-        wanted = length + still
-
-
 class HitPager:
-    """The best hits of one request to the index, as many as were needed so far."""
+    """The best hits of one index query, as many as were needed so far."""
 
     def __init__(
         self,
@@ -132,31 +72,29 @@ class HitPager:
         limit: int,
         first: Callable[[int], list[Hit]] | None = None,
     ) -> None:
-        """Ask for the first hits; `first` asks in its own way, and for more than these."""
-        self._ask = lambda most: index.search(scope, vector, limit=most, floor=floor)
+        """Query the index; `first` replaces the first query, not the following ones."""
+        self._query = lambda limit: index.search(scope, vector, limit=limit, floor=floor)
         self._floor = floor
         self._limit = limit
-        self.hits: list[Hit] = []
-        self.exhausted = False
-        self._take((first or self._ask)(limit))
+        self._take((first or self._query)(limit))
 
     def extend(self, wanted: int) -> None:
-        """Fetch at least twice as many as before."""
+        """Query again for at least twice as many hits as before."""
         self._limit = max(self._limit * 2, wanted + SLACK)
         before = len(self.hits)
-        self._take(self._ask(self._limit))
-        # An index that pads its answers must not keep us asking: no new hit, no more to come.
+        self._take(self._query(self._limit))
+        # An index that pads its replies must not keep us querying: no new hit means no more hits.
         self.exhausted = self.exhausted or len(self.hits) == before
 
     def _take(self, found: Sequence[Hit]) -> None:
-        self.hits = admissible(found, self._floor)
+        self.hits = drop_invalid_hits(found, self._floor)
         self.exhausted = len(found) < self._limit
 
 
-def admissible(found: Sequence[Hit], floor: float | None) -> list[Hit]:
-    """Drop what an index that is wrong could add: scores below the floor, NaN, repeated ids.
+def drop_invalid_hits(found: Sequence[Hit], floor: float | None) -> list[Hit]:
+    """Drop hits below the floor, with a NaN score or a repeated id; return the others by score.
 
-    The index was asked for exactly this; asking is not a guarantee.
+    The index was asked for exactly this. Asking is not a guarantee.
     """
     least = -1.0 if floor is None else float32(floor)
     unique: dict[ChunkId, Hit] = {}
@@ -166,30 +104,48 @@ def admissible(found: Sequence[Hit], floor: float | None) -> list[Hit]:
     return sorted(unique.values(), key=lambda hit: -hit.score)
 
 
-def signal(
-    store: TrustedStore,
+def fetch_by_similarity(
+    deps: RetrievalDeps,
     scope: Scope,
-    flaws: Sequence[VerificationFailure],
-    on_flaws: Callable[[Scope], None],
-) -> list[Notice]:
-    """Commit the marks that a later repair goes by; the answer does not depend on it."""
-    try:
-        store.record_flaws(scope, flaws)
-    except (StorageFull, StoreBusy):
-        return [NOT_RECORDED]
-    on_flaws(scope)
-    return []
+    vector: Vector,
+    *,
+    k: int,
+    floor: float | None,
+    missing: CountMissing,
+) -> Fetched:
+    """Fetch and verify the hits closest to a vector until `missing` returns nothing."""
+    with deps.trace.stage(Stage.HITS):
+        pager = HitPager(deps.index, scope, vector, floor, limit=k + SLACK)
+    return fetch_pages(deps, scope, pager, k=k, missing=missing, records={})
 
 
-def approximate_notice(index: VectorIndex, scope: Scope) -> list[Notice]:
-    """Say so when the search that follows is not exact: the operator waived that for this world."""
-    return [APPROXIMATE] if index.approximate(scope) else []
+def fetch_pages(
+    deps: RetrievalDeps,
+    scope: Scope,
+    pager: HitPager,
+    *,
+    k: int,
+    missing: CountMissing,
+    records: dict[ChunkId, ChunkRecord],
+) -> Fetched:
+    """Verify hits of a pager, ties at the end included, until `missing` returns nothing.
 
-
-def pending_notice(scope: Scope, shelf: DocumentCatalog) -> list[Notice]:
-    """Say so when chunks in scope wait to be embedded: the answer is not from all of them."""
-    waiting = shelf.pending(scope.documents)
-    if not waiting:
-        return []
-    text = f"{waiting} chunks in scope are not embedded; 'truespan repair' sees to them."
-    return [Notice("chunks_pending", text)]
+    Each row is read once; `records` holds those that were read already.
+    """
+    wanted = k
+    while True:
+        hits = pager.hits
+        length = complete_until(hits, wanted, exhausted=pager.exhausted)
+        if length is None:
+            with deps.trace.stage(Stage.HITS):
+                pager.extend(wanted)
+            continue
+        with deps.trace.stage(Stage.VERIFIED):
+            unread = [hit.chunk_id for hit in hits[:length] if hit.chunk_id not in records]
+            records.update(deps.store.read_chunks(scope, unread) if unread else {})
+            outcome = verify(hits[:length], records)
+        with deps.trace.stage(Stage.ENOUGH):
+            still = missing(outcome.verified, hits[length - 1].score if length else -1.0)
+        if still <= 0 or (pager.exhausted and length == len(hits)):
+            return Fetched(outcome.verified, outcome.failures)
+        wanted = length + still

@@ -1,7 +1,9 @@
-"""Where a reader is: told by sentence, by chapter, or by the words that were read last."""
+"""Reading positions, given by sentence, by chapter or by the passage read last."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -13,13 +15,33 @@ from truespan.errors import (
     StoreDamaged,
 )
 from truespan.protocols import TrustedStore
-from truespan.retrieval.filters import occurrences
 from truespan.types.document import Document, OutlineEntry, RevisionRef
 from truespan.types.reading import NOTHING_READ, Position
 from truespan.types.scope import Scope
 
-_FAR = 2**62
-"""Beyond any text."""
+_END_OF_TEXT = 2**62
+"""An offset beyond any text."""
+_SAME_CHARACTERS = ('"“”„‟«»″', "'‘’‚‛′`", "-‐‑‒–—―−")
+_PATTERNS = {char: f"[{re.escape(group)}]" for group in _SAME_CHARACTERS for char in group}
+_PATTERNS["…"] = r"(?:…|\.\.\.)"
+
+
+def find_passage(passage: str, text: str, *, stop: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield where `passage` occurs in `text[:stop]`, in order; occurrences may overlap.
+
+    Any run of white space matches any other, and so do the usual forms of quotes and dashes.
+    """
+    words = passage.replace("...", "…").split()
+    if not words:
+        return
+    pattern = re.compile(
+        r"\s+".join("".join(_PATTERNS.get(c) or re.escape(c) for c in word) for word in words)
+    )
+    start, end = 0, len(text) if stop is None else stop
+    while found := pattern.search(text, start, end):
+        yield found.span()
+        # From the next character on: occurrences may overlap.
+        start = found.start() + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +95,14 @@ def resolve(
 
 def _last_sentence(store: TrustedStore, scope: Scope, document: Document) -> int:
     """Return the last sentence of the revision in force; a newer one may be waiting beside it."""
-    return store.sentence_at(scope, RevisionRef(document.number, document.active or 0), _FAR)
+    return store.sentence_at(
+        scope, RevisionRef(document.number, document.active or 0), _END_OF_TEXT
+    )
 
 
 def _by_passage(store: TrustedStore, scope: Scope, document: Document, passage: str) -> int:
     text = store.canonical_text(scope, document.number)
-    found = list(occurrences(passage, text))
+    found = list(find_passage(passage, text))
     if not found:
         raise PassageNotFound
     if len(found) > 1:

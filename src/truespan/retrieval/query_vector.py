@@ -1,4 +1,4 @@
-"""The query's vector: from the cache if it is young enough, else from the provider, checked."""
+"""The vector of a query, from the cache or the provider; similarities, and what a floor means."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from math import fsum, isfinite, sqrt
 from operator import mul
 
 from truespan.errors import ProfileMismatch, ProviderBadReply, QueryTooLong, StorageFull, StoreBusy
-from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.protocols import CalibrationStore, Clock, Embedder, QueryCache
+from truespan.protocols import CalibrationStore
+from truespan.retrieval.deps import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId
@@ -22,20 +22,20 @@ from truespan.types.telemetry import CacheOutcome, CounterName
 SCORE_DECIMALS = 6
 
 
-def similarity_of(one: Vector, other: Vector, distance: Distance) -> float:
+def similarity_of(a: Vector, b: Vector, distance: Distance) -> float:
     """Return the similarity of two unit vectors, as a function of these two alone.
 
     Summed in double precision, one pair at a time: a faster product of many at once may round
     differently depending on how many there are.
     """
-    raw = sum(map(mul, array("f", one), array("f", other)))
+    raw = sum(map(mul, array("f", a), array("f", b)))
     return raw if distance is Distance.COSINE else (raw + 1) / 2
 
 
-def shown(score: float) -> float:
-    """Return a score as results show and rank it: within [0, 1], at six decimals.
+def round_score(score: float) -> float:
+    """Return a score as results show it: within [0, 1], at six decimals.
 
-    Rounding error can put a cosine a little outside the range; comparing happens before this.
+    Rounding errors can put a cosine slightly outside the range; compare scores before this.
     """
     return min(max(round(score, SCORE_DECIMALS), 0.0), 1.0)
 
@@ -44,9 +44,9 @@ TTL_SECONDS = 24 * 3600.0
 
 
 def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: str) -> str:
-    """Return a digest of everything that decides a query vector.
+    """Return a digest of everything that determines a query vector.
 
-    Each part is preceded by its length, so that no two lists of parts can spell the same bytes.
+    Each part is preceded by its length, so that no two lists of parts produce the same bytes.
     """
     parts = (
         world,
@@ -67,34 +67,26 @@ def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: st
     return digest.hexdigest()
 
 
-def query_vector(
-    scope: Scope,
-    text: str,
-    *,
-    embedder: Embedder,
-    cache: QueryCache,
-    clock: Clock,
-    course: RequestTrace = NULL_OBSERVER,
-) -> Vector:
+def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
     """Return the vector of a stripped query under the scope's locked profile.
 
     A cached vector saves the provider call and nothing else: the profile is compared first.
 
     Raises:
         ProfileMismatch: the configured embedder is not the one the world was built with.
-        QueryTooLong: the model would read less than the whole query.
-        ProviderUnavailable, ProviderRefused: as the embedder says.
+        QueryTooLong: the model would not read the whole query.
+        ProviderUnavailable, ProviderRefused: the embedder failed.
         ProviderBadReply: the vector has the wrong length, is zero or not finite.
     """
-    profile = scope.profile
+    profile, embedder = scope.profile, deps.embedder_for(scope.profile)
     if embedder.profile.id != profile.id:
         raise ProfileMismatch(str(profile), str(embedder.profile))
     key = cache_key(scope.world, embedder.endpoint, profile, text)
-    cached = cache.cached_query(scope, key, now=clock.now(), ttl=TTL_SECONDS)
+    cached = deps.store.cached_query(scope, key, now=deps.clock.now(), ttl=TTL_SECONDS)
     if cached is not None and is_sound(cached, profile.dimensions):
-        course.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
+        deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
         return cached
-    course.count(CounterName.QUERY_CACHE, 1, CacheOutcome.MISS)
+    deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.MISS)
     tokens = embedder.count_query(text)
     if tokens > profile.input_limit:
         raise QueryTooLong(tokens, profile.input_limit)
@@ -103,23 +95,25 @@ def query_vector(
         raise ProviderBadReply(
             f"The query vector is not one of {profile.dimensions} finite numbers."
         )
-    # A cache that cannot be written just now costs the next caller a request, and nothing else.
+    # If the cache cannot be written, the next caller pays for one more request, and that is all.
     with suppress(StorageFull, StoreBusy):
-        cache.cache_query(scope, key, vector, now=clock.now())
+        deps.store.cache_query(scope, key, vector, now=deps.clock.now())
     return vector
 
 
 def mean_of(vectors: Sequence[Vector]) -> Vector:
-    """Return the normalised mean of unit vectors; of one, that one itself."""
+    """Return the normalised mean of unit vectors; a single vector is returned unchanged."""
     if len(vectors) == 1:
         return vectors[0]
-    sums = [fsum(numbers) for numbers in zip(*(array("f", one) for one in vectors), strict=True)]
+    sums = [
+        fsum(numbers) for numbers in zip(*(array("f", vector) for vector in vectors), strict=True)
+    ]
     norm = sqrt(fsum(number * number for number in sums)) or 1.0
     return Vector(array("f", [number / norm for number in sums]).tobytes())
 
 
 def is_sound(vector: Vector, dimensions: int) -> bool:
-    """Say whether a vector has the right length, is finite and is not zero."""
+    """Return whether a vector has the right length, is finite and is not zero."""
     if len(vector) != dimensions * 4:
         return False
     numbers = array("f", vector)
@@ -136,16 +130,16 @@ LOW_FLOOR = Notice(
 
 
 def calibration_of(store: CalibrationStore, scope: Scope) -> Calibration | None:
-    """Return what the world's holder measured, else what is shipped with the profile.
+    """Return the calibration measured in this world, or the one shipped with the profile.
 
-    Readers get what is shipped: what was measured on whole documents tells of unread text.
+    Readers get the shipped one: a calibration measured on whole documents reveals unread text.
     """
-    whole = scope.position is None and scope.authority.may(Verb.READ, scope.world)
-    kept = store.kept_calibration(scope) if whole else None
-    return kept or shipped(scope.profile)
+    unbounded = scope.position is None and scope.authority.may(Verb.READ, scope.world)
+    measured = store.kept_calibration(scope) if unbounded else None
+    return measured or shipped(scope.profile)
 
 
 def floor_discriminates(store: CalibrationStore, scope: Scope, floor: float | None) -> bool | None:
-    """Say whether a floor keeps unrelated text out; None where there is none, or none measured."""
+    """Return whether a floor keeps unrelated text out; None without a floor or a calibration."""
     measured = None if floor is None else calibration_of(store, scope)
     return None if measured is None or floor is None else measured.discriminates(floor)

@@ -1,166 +1,178 @@
-"""Search: one query over one world's embedded chunks, verified and explained."""
+"""Search a whole world: for a caller, for the candidates of an answer, and for an evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from truespan.errors import BlankQuery, NotAllowed
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.protocols import Clock, Embedders, TrustedStore, VectorIndex
-from truespan.retrieval.fetch import (
-    NOTHING_EMBEDDED,
-    Gathered,
-    approximate_notice,
-    pending_notice,
-    signal,
-)
-from truespan.retrieval.fused import fetch_verified
-from truespan.retrieval.metrics import tell_search
 from truespan.retrieval.pack import render
-from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, query_vector, shown
-from truespan.retrieval.snapshot import existing, with_stable_snapshot
-from truespan.retrieval.stages import parent_id, rank
-from truespan.types.bundle import Notice, Passage, Receipt, SearchResult
+from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel
+from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
+from truespan.retrieval.stages import parent_id, rank, rank_visible, reveal
+from truespan.types.answer import ANSWER_TOP_K, Retrieved, Shortlist, shortlist
+from truespan.types.bundle import Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
-from truespan.types.ids import WorldId
-from truespan.types.request import SearchRequest
-from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
-from truespan.types.telemetry import Stage
+from truespan.types.decision import DecisionSettings
+from truespan.types.request import Filters, RetrievalRequest, SearchRequest
+from truespan.types.scope import Scope, World
+from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Verified
-from truespan.types.words import FUSED_WEIGHT
+
+Rules: TypeAlias = Callable[[Scope], tuple[DecisionSettings, float]]
+"""Returns, for a scope, the settings of the decision and the floor to search with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Searcher:
-    """What a search needs. `on_flaws` is told when there is something to repair."""
+def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
+    """Find the chunks closest to a query, each verified as it is read.
 
-    store: TrustedStore
-    index: VectorIndex
-    embedders: Embedders
-    clock: Clock
-    on_flaws: Callable[[Scope], None]
-    aim: GenerationSelector = None
-    fused_weight: float = FUSED_WEIGHT
-    course: RequestTrace = NULL_OBSERVER
+    Checks come in the order of their cost: world, k, query, what is in scope, then the provider and
+    the index.
+    """
+    clock, trace = pipeline.deps.clock, pipeline.trace
+    began, query = clock.monotonic(), request.query.strip()
+    world = pipeline.admit("search without a reader", query if request.top_k else None)
+    attempt = Attempt()
 
-    def search(self, authority: Authority, world_ref: str, request: SearchRequest) -> SearchResult:
-        """Answer a request whose settings were checked when it was made.
-
-        Each check stands before anything dearer: world, then k, then the query, then what there
-        is to find, and only then the provider and the index.
-        """
-        began = self.clock.monotonic()
-        with self.course.stage(Stage.ADMITTED):
-            world = existing(self.store, authority, world_ref, self.aim)
-            if not authority.may(Verb.READ, world.id):
-                raise NotAllowed("search without a reader")
-        if request.top_k == 0:
-            return self._finished(_Answer(request, world.id), began)
-        query = request.query.strip()
-        if not query:
-            raise BlankQuery
-        answer = with_stable_snapshot(
-            self.store,
-            authority,
-            world,
-            lambda latest: self._answer(authority, latest, request, query),
-        )
-        if answer.found.flaws and answer.scope is not None:
-            answer.warnings += signal(self.store, answer.scope, answer.found.flaws, self.on_flaws)
-        return self._finished(answer, began)
-
-    def _finished(self, answer: _Answer, began: float) -> SearchResult:
-        with self.course.stage(Stage.RANKED):
-            ranked = rank(answer.found.verified, answer.effective_k)
-        with self.course.stage(Stage.BUNDLE):
-            result = answer.finished(ranked, self.clock.monotonic() - began)
-        tell_search(self.course, result)
-        return result
-
-    def _answer(
-        self, authority: Authority, world: World, request: SearchRequest, query: str
-    ) -> _Answer:
-        answer = _Answer(request, world.id)
-        self._fill(answer, authority, world, query)
-        return answer
-
-    def _fill(self, answer: _Answer, authority: Authority, world: World, query: str) -> None:
-        if world.generation is None:
-            answer.warnings.append(NOTHING_EMBEDDED)
+    def fill(latest: World) -> None:
+        scope = pipeline.scope(attempt, latest, Filters())
+        if scope is None:
             return
-        scope = Scope(authority, world.id, world.generation)
-        with self.course.stage(Stage.SCOPED):
-            answer.in_scope = self.store.embedded_count(scope, world)
-            answer.warnings += pending_notice(scope, self.store.shelf(scope, world))
-        if answer.in_scope == 0:
-            answer.warnings.append(NOTHING_EMBEDDED)
-            return
-        answer.scope = scope
-        answer.warnings += approximate_notice(self.index, scope)
-        answer.effective_k = min(answer.request.top_k, answer.in_scope)
-        answer.discriminates = floor_discriminates(self.store, scope, answer.request.floor)
-        with self.course.stage(Stage.VECTOR):
-            vector = query_vector(
-                scope,
-                query,
-                embedder=self.embedders(scope.profile),
-                cache=self.store,
-                clock=self.clock,
-                course=self.course,
-            )
-        k, floor = answer.effective_k, answer.request.floor
-
-        def missing(verified: list[Verified], _: float) -> int:
-            return k - len(verified)
-
-        answer.found = fetch_verified(
-            self.store,
-            self.index,
+        k = min(request.top_k, attempt.in_scope)
+        attempt.discriminates = floor_discriminates(pipeline.store, scope, request.floor)
+        [vector] = pipeline.vectors(scope, query)
+        attempt.fetched = pipeline.fetch(
             scope,
-            world,
+            latest,
             vector,
-            query,
             k=k,
-            floor=floor,
-            missing=missing,
-            weight=self.fused_weight if answer.request.fused else None,
-            course=self.course,
+            floor=request.floor,
+            missing=lambda verified, _: k - len(verified),
+            words=query if request.fused else None,
         )
 
-
-@dataclass(slots=True)
-class _Answer:
-    """A result while it is being put together; an empty one has the same members as a full one."""
-
-    request: SearchRequest
-    world: WorldId
-    scope: Scope | None = None
-    in_scope: int = 0
-    effective_k: int = 0
-    found: Gathered = field(default_factory=Gathered)
-    warnings: list[Notice] = field(default_factory=list)
-    discriminates: bool | None = None
-
-    def finished(self, ranked: list[Verified], seconds: float) -> SearchResult:
-        if not ranked and self.discriminates is False:
-            self.warnings.append(LOW_FLOOR)
-        full = len(ranked) == self.effective_k > 0
-        counted = self.found.down_to(ranked[-1].score if full else None)
-        passages = tuple(_passage(found, self.scope) for found in ranked if self.scope)
-        return SearchResult(
-            world=self.world,
+    if request.top_k:
+        pipeline.run(world, attempt, fill)
+    k = min(request.top_k, attempt.in_scope)
+    with trace.stage(Stage.RANKED):
+        ranked = rank(attempt.fetched.verified, k)
+    with trace.stage(Stage.BUNDLE):
+        if not ranked and attempt.discriminates is False:
+            attempt.warnings.append(LOW_FLOOR)
+        counted = attempt.fetched.down_to(ranked[-1].score if len(ranked) == k > 0 else None)
+        scope = attempt.scope
+        passages = tuple(_passage(found, scope) for found in ranked if scope)
+        result = SearchResult(
+            world=world.id,
             results=passages,
-            context=render(one for one in passages if one.kind is not ChunkKind.FIGURE),
-            requested_k=self.request.top_k,
-            effective_k=self.effective_k,
-            floor=self.request.floor,
-            funnel=counted.funnel(self.in_scope, len(ranked)),
+            context=render(part for part in passages if part.kind is not ChunkKind.FIGURE),
+            requested_k=request.top_k,
+            effective_k=k,
+            floor=request.floor,
+            funnel=counted.funnel(attempt.in_scope, len(ranked)),
             skipped=counted.skipped(),
-            warnings=tuple(self.warnings),
-            processing_time_ms=int(seconds * 1000),
-            floor_discriminates=self.discriminates,
+            warnings=tuple(attempt.warnings),
+            processing_time_ms=int((clock.monotonic() - began) * 1000),
+            floor_discriminates=attempt.discriminates,
         )
+    count_funnel(trace, result.funnel, result.skipped)
+    return result
+
+
+def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules) -> Retrieved:
+    """Return the best chunks for an answer at or above the floor, from one state of the world.
+
+    Raises:
+        WorldNotFound, NotAllowed, BlankQuery: before anything that costs more.
+        QueryTooLong: before the provider is asked.
+        ProfileMismatch, InvalidConfiguration: the settings do not fit the world.
+        ProviderUnavailable, IndexUnavailable, ...: a service failed.
+    """
+    query = (request.query or "").strip()
+    world = pipeline.admit("answer without a reader", query)
+    attempt = Attempt()
+
+    def fill(latest: World) -> None:
+        scope = pipeline.scope(attempt, latest, request.filters)
+        if scope is None:
+            return
+        settings, floor = rules(scope)
+
+        def select(verified: list[Verified], trace: RequestTrace) -> Shortlist:
+            with trace.stage(Stage.VISIBLE):
+                visible = [part for found in verified if (part := reveal(found, scope))]
+            with trace.stage(Stage.RANKED):
+                excluded = settings.exclude_chunk_types_from_llm
+                return shortlist(rank_visible(visible), ANSWER_TOP_K, excluded)
+
+        [vector] = pipeline.vectors(scope, query)
+        attempt.fetched = pipeline.fetch(
+            scope,
+            latest,
+            vector,
+            k=min(ANSWER_TOP_K, attempt.in_scope),
+            floor=floor,
+            missing=lambda verified, _: select(verified, NULL_OBSERVER).missing,
+            words=query if request.fused else None,
+        )
+        attempt.chunks = select(attempt.fetched.verified, pipeline.trace).chunks
+
+    pipeline.run(world, attempt, fill)
+    return candidates_of(pipeline, world, attempt)
+
+
+def candidates_of(pipeline: Pipeline, world: World, attempt: Attempt) -> Retrieved:
+    """Return the chunks that an attempt selected for an answer, and count them."""
+    failures = tuple(attempt.fetched.failures)
+    pipeline.trace.count(CounterName.RETURNED, len(attempt.chunks))
+    for failed in failures:
+        pipeline.trace.count(CounterName.SKIPPED, 1, failed.kind)
+    warnings = tuple(attempt.warnings)
+    return Retrieved(attempt.world or world, attempt.scope, attempt.chunks, warnings, failures)
+
+
+def search_documents(
+    pipeline: Pipeline,
+    query: str,
+    filters: Filters,
+    *,
+    passages: int,
+    documents: int,
+    fused: bool = False,
+) -> list[Verified]:
+    """Return verified chunks, best first, until there are enough chunks and different documents.
+
+    No floor applies: this is for evaluations.
+
+    Raises:
+        NotAllowed, BlankQuery, QueryTooLong: before the provider is asked.
+        ProfileMismatch, ServiceError: as for `search`.
+    """
+    query = query.strip()
+    world = pipeline.admit("evaluate without a reader", query)
+    attempt = Attempt()
+
+    def missing(verified: list[Verified], _: float) -> int:
+        found = {chunk.document.number for chunk in verified}
+        return max(passages - len(verified), documents - len(found))
+
+    def fill(latest: World) -> None:
+        scope = pipeline.scope(attempt, latest, filters)
+        if scope is None:
+            return
+        [vector] = pipeline.vectors(scope, query)
+        attempt.fetched = pipeline.fetch(
+            scope,
+            latest,
+            vector,
+            k=max(passages, documents),
+            floor=None,
+            missing=missing,
+            words=query if fused else None,
+        )
+
+    pipeline.run(world, attempt, fill)
+    return rank(attempt.fetched.verified, len(attempt.fetched.verified))
 
 
 def _passage(found: Verified, scope: Scope) -> Passage:
@@ -168,7 +180,7 @@ def _passage(found: Verified, scope: Scope) -> Passage:
     chapter = chunk.chapter or document.title
     return Passage(
         chunk_id=chunk.chunk_id,
-        score=shown(found.score),
+        score=round_score(found.score),
         document=document.number,
         doc_id=document.doc_id,
         source=document.name,

@@ -3,51 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
-from truespan.errors import (
-    DomainNotFound,
-    GenerationNotFound,
-    StoreBusy,
-    TruespanError,
-    WorldNotFound,
-)
-from truespan.protocols import TrustedStore, WorldStore
-from truespan.retrieval.fetch import signal
-from truespan.retrieval.pack import RetrievalAttempt, RetrievalLog
-from truespan.types.scope import Authority, GenerationSelector, Scope, World
+from truespan.errors import DomainNotFound, GenerationNotFound, StoreBusy, WorldNotFound
+from truespan.protocols import WorldStore
+from truespan.types.scope import Authority, GenerationSelector, World
 
 ATTEMPTS = 40
-"""How often a request is carried out again because the world changed under it."""
+"""How often a request is repeated because the world changed meanwhile."""
 
 T = TypeVar("T")
 
 
 class Restart(Exception):
-    """What an attempt needs is gone: the world changed under it."""
+    """Something that a request needs is gone: the world changed meanwhile."""
 
 
-def existing(
-    store: WorldStore, authority: Authority, reference: str, aim: GenerationSelector = None
+def require_world(
+    store: WorldStore, authority: Authority, reference: str, generation: GenerationSelector = None
 ) -> World:
-    """Return the world a request names.
+    """Return the world that a request names.
 
     Raises:
-        WorldNotFound: it is absent, or does not exist for this authority: the same answer.
-        DomainNotFound, GenerationNotFound: it has no such generation, as above.
+        WorldNotFound: it does not exist, or not for this authority. The two look the same.
+        DomainNotFound, GenerationNotFound: the same for its generation.
     """
-    world = store.find_world(authority, reference, aim)
-    if world is None:
-        raise not_found(reference, aim)
-    return world
-
-
-def not_found(reference: str, aim: GenerationSelector) -> TruespanError:
-    """Return the error for what is absent or foreign; nobody can tell which."""
-    if aim is None:
-        return WorldNotFound(reference)
-    return DomainNotFound(aim) if isinstance(aim, str) else GenerationNotFound(aim)
+    world = store.find_world(authority, reference, generation)
+    if world is not None:
+        return world
+    if generation is None:
+        raise WorldNotFound(reference)
+    if isinstance(generation, str):
+        raise DomainNotFound(generation)
+    raise GenerationNotFound(generation)
 
 
 def with_stable_snapshot(
@@ -55,53 +43,24 @@ def with_stable_snapshot(
 ) -> T:
     """Return what `attempt` makes of a world that did not change meanwhile.
 
-    Index and store are two reads. A document that is replaced between them would be seen half or
-    not at all; the world's count of changes tells, and the request is carried out again.
+    Index and store are read separately. A document that is replaced in between would be seen half
+    or not at all. The world's change count shows that, and the attempt is repeated.
 
     Raises:
-        StoreBusy: what was needed was gone each time; trying again may help.
+        StoreBusy: every attempt ended in `Restart`; trying again may help.
     """
     outcomes: list[T] = []
     for _ in range(ATTEMPTS):
         try:
             outcomes = [attempt(world)]
         except Restart:
-            world = existing(store, authority, world.id, world.aim)
+            world = require_world(store, authority, world.id, world.aim)
             continue
-        latest = existing(store, authority, world.id, world.aim)
+        latest = require_world(store, authority, world.id, world.aim)
         if latest.changes == world.changes:
             break
         world = latest
     if not outcomes:
         raise StoreBusy
-    # A world that never stands still gets the latest answer: all of it was true when it was read.
+    # If the world never stops changing, the latest outcome counts: all of it was true when read.
     return outcomes[0]
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievalState:
-    """What trying a request needs: where it looks, for whom, and who hears of what is broken."""
-
-    store: TrustedStore
-    authority: Authority
-    on_flaws: Callable[[Scope], None]
-
-    def run(
-        self,
-        attempt: RetrievalAttempt,
-        world: World,
-        *,
-        account: Callable[[], RetrievalLog],
-        fill: Callable[[World], None],
-    ) -> None:
-        """Fill an attempt from one state of the world; begin anew when that changes meanwhile."""
-
-        def once(latest: World) -> None:
-            attempt.begin(account())
-            fill(latest)
-
-        with_stable_snapshot(self.store, self.authority, world, once)
-        # Only now: marking what is broken changes the world that was looked at.
-        if attempt.flaws and attempt.scope is not None:
-            notices = signal(self.store, attempt.scope, attempt.flaws, self.on_flaws)
-            attempt.account.warnings += notices

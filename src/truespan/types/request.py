@@ -1,9 +1,11 @@
-"""What a caller asks for, checked before anything is read."""
+"""Requests, checked before anything is read."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict
 
 from truespan.errors import InvalidSettings
 
@@ -17,6 +19,31 @@ LONGEST_SELECTION = 5000
 RELEVANCE_FLOOR = 0.3
 MAX_CONTEXT_TOKENS = 4000
 READING_TOP_K = 20
+DEFAULT_LANGUAGE = "en"
+DEFAULT_VERSION = "1.0"
+
+
+def _check_top_k(top_k: object) -> None:
+    if isinstance(top_k, bool) or not isinstance(top_k, int):
+        raise InvalidSettings("top_k must be a whole number.")
+    if not 1 <= top_k <= MOST_TOP_K:
+        raise InvalidSettings(f"top_k must lie between 1 and {MOST_TOP_K}.")
+
+
+def _check_length(name: str, value: object, longest: int) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise InvalidSettings(f"{name} must be a string.")
+    if not 1 <= len(value) <= longest:
+        raise InvalidSettings(f"{name} must have between 1 and {longest} characters.")
+
+
+def _check_fused(fused: object, query: str | None) -> None:
+    if not isinstance(fused, bool):
+        raise InvalidSettings("fused must be true or false.")
+    if fused and query is None:
+        raise InvalidSettings("Fused search counts the words of a query; give one.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +74,81 @@ class SearchRequest:
         _check_fused(self.fused, self.query)
 
 
+class FilterArguments(TypedDict, total=False):
+    """Filters as the keyword arguments of library methods, under the names of the interfaces."""
+
+    chapter_filter: str | None
+    section_filter: str | None
+    language_constraint: str | None
+    version_constraint: str | None
+    documents: Sequence[str] | None
+    tags: Sequence[str]
+
+
+FILTER_ARGUMENTS = {
+    "chapter_filter": "chapter",
+    "section_filter": "section",
+    "language_constraint": "language",
+    "version_constraint": "version",
+    "documents": "documents",
+    "tags": "tags",
+}
+"""The member of `Filters` behind each argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which documents and which part of them a request covers. All conditions hold together.
+
+    None and no tags restrict nothing. `documents` are numbers, doc ids or names; an empty tuple of
+    them matches nothing.
+    """
+
+    chapter: str | None = None
+    section: str | None = None
+    language: str | None = None
+    version: str | None = None
+    documents: tuple[str, ...] | None = None
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, member in FILTER_ARGUMENTS.items():
+            value = getattr(self, member)
+            if member not in ("documents", "tags"):
+                _check_length(name, value, LONGEST_QUERY)
+            # A string is a sequence of letters to Python, and hardly ever meant that way.
+            elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
+                raise InvalidSettings(f"{name} must be a list of strings.")
+
+    def with_arguments(self, arguments: FilterArguments) -> Filters:
+        """Return these filters with those that a caller gave as keyword arguments.
+
+        Raises:
+            TypeError: there is no such filter.
+            InvalidSettings: a value has the wrong type or length.
+        """
+        given: dict[str, Any] = {}
+        values: dict[str, Any] = {**arguments}
+        for name, value in values.items():
+            if name not in FILTER_ARGUMENTS:
+                raise TypeError(f"got an unexpected keyword argument {name!r}")
+            listed = name in ("documents", "tags") and not isinstance(value, str)
+            given[FILTER_ARGUMENTS[name]] = tuple(value) if listed and value is not None else value
+        return replace(self, **given)
+
+
+RETRIEVAL_FILTERS = Filters(language=DEFAULT_LANGUAGE, version=DEFAULT_VERSION)
+"""What a request for context is restricted to unless it says otherwise; answers have no default."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetrievalRequest:
-    """A request for context: a query, a selection, or a query within a selection.
-
-    Language and version have defaults here and nowhere else; None stands for any.
-    """
+    """A request for context: a query, a selection, or a query within a selection."""
 
     query: str | None = None
     selected_text: str | None = None
     top_k: int = RETRIEVAL_TOP_K
-    chapter_filter: str | None = None
-    section_filter: str | None = None
-    language_constraint: str | None = "en"
-    version_constraint: str | None = "1.0"
-    documents: tuple[str, ...] | None = None
-    tags: tuple[str, ...] = ()
+    filters: Filters = RETRIEVAL_FILTERS
     fused: bool = False
 
     def __post_init__(self) -> None:
@@ -71,27 +157,17 @@ class RetrievalRequest:
         _check_length("query", self.query, LONGEST_QUERY)
         _check_length("selected_text", self.selected_text, LONGEST_SELECTION)
         _check_top_k(self.top_k)
-        for name in (
-            "chapter_filter",
-            "section_filter",
-            "language_constraint",
-            "version_constraint",
-        ):
-            _check_length(name, getattr(self, name), LONGEST_QUERY)
-        for name, values in (("documents", self.documents or ()), ("tags", self.tags)):
-            if isinstance(values, str) or not all(isinstance(value, str) for value in values):
-                raise InvalidSettings(f"{name} must be a list of strings.")
         _check_fused(self.fused, self.query)
 
     @property
     def query_type(self) -> str:
-        """Return which of the two kinds of request this is."""
+        """Return the kind of request, as the bundle names it."""
         return "standard" if self.selected_text is None else "selected_text"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingRequest:
-    """What a reader asks of a book. Who reads, and how far, is not for the request to say."""
+    """A reader's request. It names neither the reader nor the position."""
 
     query: str
     top_k: int = READING_TOP_K
@@ -103,26 +179,3 @@ class ReadingRequest:
         _check_length("query", self.query, LONGEST_QUERY)
         _check_top_k(self.top_k)
         _check_length("book", self.book, LONGEST_QUERY)
-
-
-def _check_top_k(top_k: object) -> None:
-    if isinstance(top_k, bool) or not isinstance(top_k, int):
-        raise InvalidSettings("top_k must be a whole number.")
-    if not 1 <= top_k <= MOST_TOP_K:
-        raise InvalidSettings(f"top_k must lie between 1 and {MOST_TOP_K}.")
-
-
-def _check_length(name: str, value: object, longest: int) -> None:
-    if value is None:
-        return
-    if not isinstance(value, str):
-        raise InvalidSettings(f"{name} must be a string.")
-    if not 1 <= len(value) <= longest:
-        raise InvalidSettings(f"{name} must have between 1 and {longest} characters.")
-
-
-def _check_fused(fused: object, query: str | None) -> None:
-    if not isinstance(fused, bool):
-        raise InvalidSettings("fused must be true or false.")
-    if fused and query is None:
-        raise InvalidSettings("Fused search counts the words of a query; give one.")

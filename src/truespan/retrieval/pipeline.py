@@ -1,0 +1,183 @@
+"""The stages that every retrieval goes through, whatever is made of the result.
+
+    request ──admit──> world ──scope──> in scope ──vector, fetch──> Verified ──reveal──> Visible
+                         ▲                                                                  │
+                         └──────── again, if the world changed meanwhile <──run── rank, pack ┘
+
+Search, retrieve, candidates for answers, evaluation and readers are functions over a `Pipeline`.
+They differ in what they count as enough and in what they build from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+
+from truespan.errors import BlankQuery, NotAllowed, StorageFull, StoreBusy
+from truespan.observer import RequestTrace
+from truespan.protocols import TrustedStore
+from truespan.retrieval.deps import RetrievalDeps
+from truespan.retrieval.fetch import CountMissing, Fetched, fetch_by_similarity
+from truespan.retrieval.filters import DEFAULT_FILTER, emptied_by_defaults, narrow_scope
+from truespan.retrieval.fused import fetch_fused
+from truespan.retrieval.query_vector import query_vector
+from truespan.retrieval.snapshot import require_world, with_stable_snapshot
+from truespan.types.bundle import Funnel, Notice, Skipped
+from truespan.types.chunk import Vector
+from truespan.types.document import DocumentCatalog
+from truespan.types.request import Filters
+from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
+from truespan.types.telemetry import CounterName, Stage
+from truespan.types.trust import Visible
+
+NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
+APPROXIMATE = Notice(
+    "approximate_search",
+    "This world is searched approximately, as its operator chose: something close may be missing, "
+    "and what other worlds hold may decide what.",
+)
+REPAIR_NOT_RECORDED = Notice(
+    "repair_not_recorded",
+    "Damage was found and skipped, but could not be recorded for repair just now.",
+)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One pass through the stages, as far as it got."""
+
+    world: World | None = None
+    """The state of the world that was read."""
+    scope: Scope | None = None
+    catalog: DocumentCatalog | None = None
+    in_scope: int = 0
+    fetched: Fetched = field(default_factory=Fetched)
+    chunks: tuple[Visible, ...] = ()
+    """What was selected of the fetched chunks."""
+    discriminates: bool | None = None
+    warnings: list[Notice] = field(default_factory=list)
+
+    def restart(self) -> None:
+        """Forget what an earlier pass found, since the world has changed."""
+        for member in fields(self):
+            if member.default_factory is not MISSING:
+                setattr(self, member.name, member.default_factory())
+            elif member.default is not MISSING:
+                setattr(self, member.name, member.default)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The stages of retrieval for one caller and one world."""
+
+    deps: RetrievalDeps
+    authority: Authority
+    world: str
+    generation: GenerationSelector = None
+
+    @property
+    def store(self) -> TrustedStore:
+        """Return the store that text comes from."""
+        return self.deps.store
+
+    @property
+    def trace(self) -> RequestTrace:
+        """Return the trace of this request."""
+        return self.deps.trace
+
+    def admit(self, action: str, *texts: str | None, reader: str | None = None) -> World:
+        """Return the world, if the caller may read all of it or may read as `reader`.
+
+        Raises:
+            WorldNotFound, NotAllowed, BlankQuery: before anything that costs more.
+        """
+        with self.trace.stage(Stage.ADMITTED):
+            world = require_world(self.store, self.authority, self.world, self.generation)
+            if reader is None:
+                allowed = self.authority.may(Verb.READ, world.id)
+            else:
+                allowed = self.authority.may_follow(reader, world.id)
+            if not allowed:
+                raise NotAllowed(action)
+            if any(text is not None and not text.strip() for text in texts):
+                raise BlankQuery
+            return world
+
+    def run(self, world: World, attempt: Attempt, fill: Callable[[World], None]) -> None:
+        """Fill an attempt from one state of the world, then record what needs repair.
+
+        An answer does not depend on whether the damage it skipped could be recorded.
+        """
+
+        def fill_again(latest: World) -> None:
+            attempt.restart()
+            attempt.world = latest
+            fill(latest)
+
+        with_stable_snapshot(self.store, self.authority, world, fill_again)
+        # Only now: recording damage changes the world that was read.
+        failures, scope = attempt.fetched.failures, attempt.scope
+        if failures and scope is not None:
+            try:
+                self.store.record_flaws(scope, failures)
+            except (StorageFull, StoreBusy):
+                attempt.warnings.append(REPAIR_NOT_RECORDED)
+            else:
+                self.deps.start_repair(scope)
+
+    def scope(self, attempt: Attempt, world: World, filters: Filters) -> Scope | None:
+        """Return what the filters leave of a world; None, with a warning, if that is nothing."""
+        if world.generation is None:
+            attempt.warnings.append(NOTHING_EMBEDDED)
+            return None
+        whole = Scope(self.authority, world.id, world.generation)
+        with self.trace.stage(Stage.SCOPED):
+            catalog = attempt.catalog = self.store.shelf(whole, world)
+            scope = attempt.scope = narrow_scope(whole, catalog, filters)
+            attempt.in_scope = self.store.embedded_count(scope, world)
+            if pending := catalog.pending(scope.documents):
+                text = f"{pending} chunks in scope are not embedded; run 'truespan repair'."
+                attempt.warnings.append(Notice("chunks_pending", text))
+        if attempt.in_scope == 0:
+            emptied = emptied_by_defaults(catalog, filters)
+            attempt.warnings.append(DEFAULT_FILTER if emptied else NOTHING_EMBEDDED)
+            return None
+        if self.deps.index.approximate(scope):
+            attempt.warnings.append(APPROXIMATE)
+        return scope
+
+    def vectors(self, scope: Scope, *texts: str) -> list[Vector]:
+        """Return the vectors of query texts, in order.
+
+        Raises:
+            ProfileMismatch, QueryTooLong, ProviderUnavailable, ProviderRefused, ProviderBadReply
+        """
+        with self.trace.stage(Stage.VECTOR):
+            return [query_vector(self.deps, scope, text) for text in texts]
+
+    def fetch(
+        self,
+        scope: Scope,
+        world: World,
+        vector: Vector,
+        *,
+        k: int,
+        floor: float | None,
+        missing: CountMissing,
+        words: str | None = None,
+    ) -> Fetched:
+        """Fetch and verify hits by similarity or, given `words`, by these as well."""
+        if words is None:
+            return fetch_by_similarity(self.deps, scope, vector, k=k, floor=floor, missing=missing)
+        return fetch_fused(
+            self.deps, scope, world, vector, words, k=k, floor=floor, missing=missing
+        )
+
+
+def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ...]) -> None:
+    """Count the numbers that a result reports about itself, and no others."""
+    trace.count(CounterName.FETCHED, funnel.fetched)
+    trace.count(CounterName.VERIFIED, funnel.verified)
+    trace.count(CounterName.RETURNED, funnel.returned)
+    for reason in skipped:
+        trace.count(CounterName.SKIPPED, reason.count, reason.code)
