@@ -15,7 +15,9 @@ from msgspec import Meta, Struct
 from truespan.errors import InvalidSettings
 from truespan.types.request import (
     DEFAULT_FLOOR,
+    DEFAULT_LANGUAGE,
     DEFAULT_TOP_K,
+    DEFAULT_VERSION,
     LONGEST_QUERY,
     LONGEST_SELECTION,
     MOST_TOP_K,
@@ -60,6 +62,8 @@ class ReadingArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fiel
     top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K, description="Most passages.")] = READING_TOP_K
 
 
+Language = Annotated[str, _text("Only this language; null for any.")]
+Version = Annotated[str, _text("Only this version; null for any.")]
 Fused = Annotated[bool, Meta(description="Let the words of the query count as well.")]
 
 
@@ -72,7 +76,27 @@ class SearchArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_field
     fused: Fused = False
 
 
-class RetrievalArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FilterFields(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters as HTTP and MCP take them. All conditions hold together; null stands for any."""
+
+    chapter_filter: Annotated[str, _text("Only this chapter, by its whole title.")] | None = None
+    section_filter: Annotated[str, _text("Only this section, by its whole title.")] | None = None
+    language_constraint: Language | None = None
+    version_constraint: Version | None = None
+    documents: Annotated[list[str], Meta(description="Only these documents.")] | None = None
+    tags: Annotated[list[str], Meta(description="Only documents with all of these tags.")] = []
+
+
+class DefaultFilterFields(FilterFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same filters with the defaults of retrieval."""
+
+    language_constraint: Language | None = DEFAULT_LANGUAGE
+    version_constraint: Version | None = DEFAULT_VERSION
+
+
+class RetrievalArguments(
+    DefaultFilterFields, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     """A query, a selected text, or a query within a selected text; and filters."""
 
     query: Query | None = None
@@ -84,12 +108,6 @@ class RetrievalArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fi
         | None
     ) = None
     top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K, description="Most chunks.")] = RETRIEVAL_TOP_K
-    chapter_filter: Annotated[str, _text("Only this chapter, by its whole title.")] | None = None
-    section_filter: Annotated[str, _text("Only this section, by its whole title.")] | None = None
-    language_constraint: Annotated[str, _text("Only this language; null for any.")] | None = "en"
-    version_constraint: Annotated[str, _text("Only this version; null for any.")] | None = "1.0"
-    documents: Annotated[list[str], Meta(description="Only these documents.")] | None = None
-    tags: Annotated[list[str], Meta(description="Only documents with all of these tags.")] = []
     fused: Fused = False
 
 

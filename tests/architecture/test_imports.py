@@ -85,6 +85,7 @@ THIRD_PARTY = {
     "pypdfium2": "parsing/pdf/",
     "py3langid": "ingest/language.py",
     "snowballstemmer": "retrieval/terms.py",
+    "yaml": "evaluation/golden_yaml.py",
     "stdnum": "sanitize/",
     "phonenumbers": "sanitize/",
     "fastembed": "providers/fastembed.py",

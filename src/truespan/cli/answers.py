@@ -12,12 +12,17 @@ import typer
 
 from truespan.cli.app import (
     AsJson,
+    Chapter,
+    Documents,
     Domain,
     Fused,
     LibraryPath,
     MaybeWorld,
+    Section,
+    Tags,
     WorldName,
     app,
+    filters_from,
     named_world,
     open_at,
     require_target,
@@ -45,12 +50,10 @@ def ask(
     book: Annotated[
         str | None, typer.Option(help="The reader's book; the current one if left out.")
     ] = None,
-    document: Annotated[
-        list[str] | None, typer.Option(help="Only this document; may be given several times.")
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only with this tag; several: all.")] = None,
-    chapter: Annotated[str | None, typer.Option(help="Only this chapter.")] = None,
-    section: Annotated[str | None, typer.Option(help="Only this section.")] = None,
+    documents: Documents = None,
+    tags: Tags = None,
+    chapter: Chapter = None,
+    section: Section = None,
     language: Annotated[str | None, typer.Option(help="Only this language.")] = None,
     version: Annotated[str | None, typer.Option(help="Only this version label.")] = None,
     fused: Fused = False,
@@ -60,24 +63,16 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from the documents, with citations and checked quotes."""
-    filters = {
-        "documents": document or None,
-        "tags": tag or (),
-        "chapter_filter": chapter,
-        "section_filter": section,
-        "language_constraint": language,
-        "version_constraint": version,
-        "fused": fused,
-    }
+    filters = filters_from(chapter, section, language, version, documents, tags)
     require_target(world, domain)
     with open_at(library) as opened:
         chosen = named_world(opened, world, domain)
         if reader is None:
             if book is not None:
                 raise InvalidSettings("A book is a reader's.", advice="Give '--reader NAME' too.")
-            events = chosen.answer_stream(question, **filters)
+            events = chosen.answer_stream(question, fused=fused, **filters)
         else:
-            if any(filters.values()):
+            if fused or any(filters.values()):
                 raise InvalidSettings("A reader asks one book, without filters.")
             events = chosen.reader(reader).answer_stream(question, book)
         _show(events, as_json=as_json, stream=stream)

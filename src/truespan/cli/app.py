@@ -13,6 +13,7 @@ from truespan.serialize import chunk_data, to_json
 if TYPE_CHECKING:
     from truespan.engine.library import Library
     from truespan.engine.world import World
+    from truespan.types.request import FilterArguments
 
 app = typer.Typer(
     name="truespan",
@@ -44,6 +45,13 @@ Domain = Annotated[
     str | None, typer.Option("--domain", "-d", help="Ask this domain; it chooses the world.")
 ]
 Fused = Annotated[bool, typer.Option("--fused", help="Let the words of the query count as well.")]
+Chapter = Annotated[str | None, typer.Option("--chapter", help="Only this chapter.")]
+Section = Annotated[str | None, typer.Option("--section", help="Only this section.")]
+Documents = Annotated[
+    list[str] | None,
+    typer.Option("--document", help="Only this document; may be given several times."),
+]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag; several: all.")]
 Here = Annotated[
     bool, typer.Option("--here", help="Do it in this process even where there are workers.")
 ]
@@ -185,6 +193,25 @@ def named_world(opened: Library, world: str | None, domain: str | None = None) -
         return opened.domain(domain, world=world)
     require_target(world, domain)
     return opened.world(world or "")
+
+
+def filters_from(
+    chapter: str | None,
+    section: str | None,
+    language: str | None,
+    version: str | None,
+    documents: list[str] | None,
+    tags: list[str] | None,
+) -> FilterArguments:
+    """Return the filters that options give, as the library takes them; 'any' restricts nothing."""
+    return {
+        "chapter_filter": chapter,
+        "section_filter": section,
+        "language_constraint": None if language == "any" else language,
+        "version_constraint": None if version == "any" else version,
+        "documents": documents or None,
+        "tags": tags or (),
+    }
 
 
 def require_target(world: str | None, domain: str | None = None) -> None:

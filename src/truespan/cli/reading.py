@@ -8,12 +8,17 @@ import typer
 
 from truespan.cli.app import (
     AsJson,
+    Chapter,
+    Documents,
     Domain,
     Fused,
     LibraryPath,
     MaybeWorld,
+    Section,
+    Tags,
     WorldName,
     app,
+    filters_from,
     named_world,
     open_at,
     require_target,
@@ -42,14 +47,12 @@ def retrieve(
         str | None, typer.Option("--selected", help="A selected text: it ranks, or scopes a query.")
     ] = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Most chunks, 1 to 20.")] = 5,
-    chapter: Annotated[str | None, typer.Option(help="Only this chapter.")] = None,
-    section: Annotated[str | None, typer.Option(help="Only this section.")] = None,
+    chapter: Chapter = None,
+    section: Section = None,
     language: Annotated[str, typer.Option(help="Only this language; 'any' for all.")] = "en",
     version: Annotated[str, typer.Option(help="Only this version label; 'any' for all.")] = "1.0",
-    document: Annotated[
-        list[str] | None, typer.Option(help="Only this document; may be given several times.")
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only with this tag; several: all.")] = None,
+    documents: Documents = None,
+    tags: Tags = None,
     near_misses: Annotated[
         bool, typer.Option("--near-misses", help="Show what lay just below the floor.")
     ] = False,
@@ -66,14 +69,9 @@ def retrieve(
             query,
             selected_text=selected,
             top_k=top_k,
-            chapter_filter=chapter,
-            section_filter=section,
-            language_constraint=None if language == "any" else language,
-            version_constraint=None if version == "any" else version,
-            documents=document or None,
-            tags=tag or (),
             near_misses=near_misses,
             fused=fused,
+            **filters_from(chapter, section, language, version, documents, tags),
         )
     _show(bundle, context=context, as_json=as_json)
     return exit_code_of_bundle(bundle)

@@ -1,199 +1,207 @@
-"""YAML as golden queries need it: a list of mappings, and nothing that two readers read apart.
+"""The YAML of golden queries: a list of mappings, without anything that readers read differently.
 
-Read are words, quoted texts and whole numbers of one line, lists in both styles, mappings within
-mappings in block style, and comments. All else is refused with its line: anchors, tags, blocks of
-text, several documents, tabs, repeated keys, and words that some readers take for something else.
+Accepted are words, quoted texts and whole numbers on one line, lists in both styles, mappings in
+block style, and comments. Everything else is refused with its line: anchors, tags, blocks of text,
+several documents, tabs, repeated keys, and words that some readers take for something else.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 
-_QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'"""
-_ENTRY = re.compile(r"-(?: +|$)")
-_KEY = re.compile(rf"({_QUOTED}|(?!- )[^\s\"'\[\]{{}},#](?:(?! #|: ).)*?) *:(?: +|$)")
-_ALONE = re.compile(rf"({_QUOTED})(?: *$| +#)")
-_FLOW_PART = re.compile(rf" *({_QUOTED}|(?![ \"':])(?:(?! #)[^,\[\]{{}}?])+) *(,|\](?: *$| +#))")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-_DOUBTFUL = re.compile(
-    r"y|n|yes|no|on|off|true|false|null|~|=|<<|[-+]?\.(?:inf|nan)|[-+]?0[xob][0-9a-f_]+"
-    r"|[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9_]+)(?:e[-+]?[0-9]+)?"
-    r"|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[t ].*)?",
+_AMBIGUOUS = re.compile(
+    r"y|n|[-+]?0[xob][0-9a-f_]+|[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9_]+)(?:e[-+]?[0-9]+)?"
+    r"|[-+]?\.(?:inf|nan)|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[t ].*)?",
     re.IGNORECASE,
 )
-"""Plain scalars that are a word to some readers of YAML and something else to others."""
+"""Words beyond those that PyYAML resolves which other readers take for something else."""
 _ODD = re.compile("[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-_MEANINGS = {
-    **dict(zip("&*!", ("an anchor", "an alias", "a tag"), strict=True)),
-    **dict.fromkeys("|>", "a block of text"),
-    **dict.fromkeys("%@`#,]{}", "a character that YAML keeps for itself; put it in quotes"),
-    **dict.fromkeys("[\"'", "a list or quoted text that does not end well on its line"),
-}
+_DEPTH = 2
+"""A field may hold a mapping, whose values hold none."""
 
 
 class Refused(Exception):
-    """What is wrong: the number of a line, and what it holds that is not read here."""
+    """What is wrong: the number of a line, and what it holds that is not accepted here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One mapping of the list: where it begins, what it says, and the line of each of its keys."""
+    """One mapping of the list: its first line, its fields, and the line of each of its keys."""
 
     line: int
     fields: dict[str, Any]
     lines: dict[str, int]
 
 
-class _Line(NamedTuple):
-    number: int
-    indent: int
-    text: str
-
-
-Lines = deque[_Line]
-
-
 def read_items(text: str) -> tuple[list[Item], list[tuple[int, str]]]:
-    """Return the mappings of the list that `text` holds, and what is wrong with which lines.
+    """Return the mappings of the list in `text`, and what is wrong with which lines.
 
-    A fault spoils the entry it stands in and no other, so that all of them are told at once.
+    A fault spoils its own entry and no other, so that all faults are reported at once.
     """
-    items, faults = [], []
-    for part in _entries(text):
+    items: list[Item] = []
+    faults: list[tuple[int, str]] = []
+    lines = [line.removesuffix("\r").rstrip(" ") for line in text.split("\n")]
+    starts: list[int] = []
+    for place, line in enumerate(lines):
+        plain = line.lstrip(" ")
+        comment = plain.startswith("#") and not _ODD.search(plain)
+        # An entry begins at the left margin. Whatever else stands there is reported as one.
+        begins = plain == line or not starts
+        if plain and not comment and begins and (line != "---" or starts):
+            starts.append(place)
+    for start, end in pairwise([*starts, len(lines)]):
         try:
-            items.append(_item(part))
+            items.append(_EntryReader(lines[start:end], start + 1).read())
         except Refused as refused:
             faults.append((refused.args[0], refused.args[1]))
     return items, faults
 
 
-def _entries(text: str) -> list[Lines]:
-    """Cut the text where an entry of the outermost list begins; a stray line is cut off alone."""
-    parts: list[Lines] = []
-    for number, raw in enumerate(text.split("\n"), start=1):
-        content = raw.removesuffix("\r").rstrip(" ")
-        plain = content.lstrip(" ")
-        comment = plain.startswith("#") and not _ODD.search(plain)
-        if not plain or comment or (content == "---" and not parts):
-            continue
-        line = _Line(number, len(content) - len(plain), plain)
-        if not parts or line.indent == 0:
-            parts.append(deque())
-        parts[-1].append(line)
-    return parts
+class _EntryReader:
+    """Reads one entry of the list from the events of PyYAML's safe loader."""
 
+    def __init__(self, lines: list[str], first: int) -> None:
+        # Imported here because few programs read golden queries.
+        import yaml
 
-def _item(lines: Lines) -> Item:
-    for line in lines:
-        _check_characters(line)
-    first = lines.popleft()
-    dash = _ENTRY.match(first.text)
-    if dash is None or first.indent:
-        raise Refused(first.number, "one list is read, its entries begin with '- ' at the left")
-    rest = first.text[dash.end() :]
-    if rest and not rest.startswith("#"):
-        lines.appendleft(_Line(first.number, first.indent + dash.end(), rest))
-    if not lines or not _KEY.match(lines[0].text):
-        raise Refused(first.number, "not a mapping of fields")
-    places: dict[str, int] = {}
-    fields = _mapping(lines, 2, places)
-    if lines:
-        raise Refused(lines[0].number, "is indented unlike the lines above")
-    return Item(first.number, fields, places)
+        self._yaml = yaml
+        self._first = first
+        self._lines = lines
+        self._text = "\n".join(lines)
+        self._places: dict[str, int] = {}
 
+    def read(self) -> Item:
+        for place, line in enumerate(self._lines):
+            if "\t" in line:
+                raise Refused(self._first + place, "holds a tab; write spaces")
+            if _ODD.search(line):
+                reason = "holds a control character; write it as an escape, in quotes"
+                raise Refused(self._first + place, reason)
+        self._loader = self._yaml.SafeLoader(self._text)
+        try:
+            return self._item()
+        except self._yaml.MarkedYAMLError as error:
+            # An unclosed quote, list or key is reported where it begins, anything else where it is.
+            opened = re.search("quoted|flow|simple key", error.context or "")
+            mark = error.context_mark if opened else error.problem_mark
+            line = self._first + (mark.line if mark else 0)
+            reason = f"not valid YAML here: {error.problem}; a text may need quotes"
+            raise Refused(line, reason) from None
+        finally:
+            self._loader.dispose()
 
-def _check_characters(line: _Line) -> None:
-    if "\t" in line.text:
-        raise Refused(line.number, "holds a tab; write spaces")
-    if _ODD.search(line.text):
-        raise Refused(line.number, "holds a control character; write it as an escape, in quotes")
+    def _item(self) -> Item:
+        events = self._yaml.events
+        shape = "the file must be one list whose entries begin with '- ' at the left"
+        self._take(events.StreamStartEvent, shape)
+        self._take(events.DocumentStartEvent, shape)
+        start = self._take(events.SequenceStartEvent, shape)
+        if start.flow_style or start.start_mark.column:
+            self._refuse(start, shape)
+        mapping = self._take(events.MappingStartEvent, "not a mapping of fields")
+        item = Item(self._first, self._mapping(mapping, _DEPTH), self._places)
+        self._take(events.SequenceEndEvent, "is indented unlike the lines above")
+        self._take(events.DocumentEndEvent, "is not part of the list")
+        return item
 
+    def _take(self, kind: type, otherwise: str) -> Any:
+        event = self._next()
+        if not isinstance(event, kind):
+            self._refuse(event, otherwise)
+        return event
 
-def _mapping(lines: Lines, levels: int, places: dict[str, int]) -> dict[str, Any]:
-    """Take the fields with which `lines` begin; they may hold mappings `levels` - 1 deep."""
-    found: dict[str, Any] = {}
-    indent = lines[0].indent
-    while lines and lines[0].indent >= indent:
-        line = lines.popleft()
-        match = _KEY.match(line.text)
-        if line.indent > indent or match is None:
-            raise Refused(line.number, "is neither a field nor part of the one above")
-        key = str(_scalar(match[1], line.number))
-        if key in found:
-            raise Refused(line.number, f"{key!r} is there twice")
-        places[key] = line.number
-        found[key] = _value(lines, line, line.text[match.end() :], levels - 1)
-    return found
+    def _next(self) -> Any:
+        event = self._loader.get_event()
+        if isinstance(event, self._yaml.AliasEvent):
+            self._refuse(event, "holds an alias; repeat the text")
+        for extra, name in (("anchor", "an anchor"), ("tag", "a tag")):
+            if getattr(event, extra, None) is not None:
+                self._refuse(event, f"holds {name}; quote the text if it is meant literally")
+        return event
 
+    def _refuse(self, event: Any, reason: str) -> None:
+        raise Refused(self._first + event.start_mark.line, reason)
 
-def _value(lines: Lines, line: _Line, rest: str, levels: int) -> Any:
-    """Take what a key has: the `rest` of its line, or what stands on the lines below.
+    def _mapping(self, start: Any, depth: int) -> dict[str, Any]:
+        if start.flow_style or not depth:
+            self._refuse(start, "holds a mapping that is not accepted here; quote it")
+        found: dict[str, Any] = {}
+        while not isinstance(event := self._next(), self._yaml.MappingEndEvent):
+            if not isinstance(event, self._yaml.ScalarEvent):
+                self._refuse(event, "is neither a field nor part of the one above")
+            mark = event.start_mark
+            if self._lines[mark.line][: mark.column].strip(" ") not in ("", "-"):
+                self._refuse(event, "is neither a field nor part of the one above")
+            key = str(self._scalar(event))
+            if key in found:
+                self._refuse(event, f"{key!r} is there twice")
+            if depth == _DEPTH:
+                self._places[key] = self._first + mark.line
+            value = self._next()
+            if isinstance(value, self._yaml.MappingStartEvent):
+                found[key] = self._mapping(value, depth - 1)
+            elif isinstance(value, self._yaml.SequenceStartEvent) and not value.flow_style:
+                found[key] = self._list(value)
+            elif value.start_mark.line != mark.line:
+                self._refuse(value, "is neither a field nor an entry of a list")
+            elif isinstance(value, self._yaml.SequenceStartEvent):
+                found[key] = self._list(value)
+            else:
+                found[key] = self._scalar(value)
+        return found
 
-    Below it a list may begin at the key's own indentation; a mapping stands deeper.
-    """
-    if rest.startswith("["):
-        return [] if _uncommented(rest) == "[]" else _flow_list(rest, line.number)
-    if plain := _uncommented(rest):
-        return _scalar(plain, line.number)
-    if lines and lines[0].indent >= line.indent and _ENTRY.match(lines[0].text):
-        return _block_list(lines)
-    if not lines or lines[0].indent <= line.indent:
-        raise Refused(line.number, "has no value")
-    if not levels or not _KEY.match(lines[0].text):
-        raise Refused(lines[0].number, "is neither a field nor an entry of a list")
-    return _mapping(lines, levels, {})
+    def _list(self, start: Any) -> list[Any]:
+        found: list[Any] = []
+        while not isinstance(event := self._next(), self._yaml.SequenceEndEvent):
+            if not isinstance(event, self._yaml.ScalarEvent):
+                self._refuse(event, "lists hold texts and numbers only; put it in quotes")
+            before = self._lines[event.start_mark.line][: event.start_mark.column].strip(" ")
+            if not start.flow_style and before != "-":
+                self._refuse(event, "is not on the line of its dash")
+            found.append(self._scalar(event))
+        if start.flow_style:
+            inside = self._text[start.end_mark.index : event.start_mark.index]
+            self._require_end(event)
+            if "\n" in inside or inside.rstrip(" ").endswith(","):
+                self._refuse(
+                    start, "holds a list that does not end on its line, or ends with a comma"
+                )
+        return found
 
+    def _require_end(self, event: Any) -> None:
+        """Refuse a comment without a space before it, which not all readers take for one."""
+        if self._text[event.end_mark.index :][:1] == "#":
+            self._refuse(event, "holds a '#' without a space before it")
 
-def _block_list(lines: Lines) -> list[Any]:
-    found: list[Any] = []
-    indent = lines[0].indent
-    while lines and lines[0].indent == indent and (dash := _ENTRY.match(lines[0].text)):
-        line = lines.popleft()
-        found.append(_scalar(_uncommented(line.text[dash.end() :]), line.number))
-    return found
-
-
-def _uncommented(text: str) -> str:
-    """Return a value without the comment after it; a mark within quotes begins none."""
-    if alone := _ALONE.match(text):
-        return alone[1]
-    return "" if text.startswith("#") else text.partition(" #")[0].rstrip(" ")
-
-
-def _flow_list(text: str, line: int) -> list[Any]:
-    found: list[Any] = []
-    at = 1
-    while part := _FLOW_PART.match(text, at):
-        found.append(_scalar(part[1].strip(" "), line))
-        at = part.end()
-        if part[2] != ",":
-            return found
-    raise Refused(line, f"begins with {_MEANINGS['[']}")
-
-
-def _scalar(text: str, line: int) -> str | int:
-    """Return what one word, text or number means, if all readers agree on that."""
-    if re.fullmatch(_QUOTED, text):
-        return _unquoted(text, line)
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    if not text or _DOUBTFUL.fullmatch(text):
-        raise Refused(line, f"{text!r} is not read alike everywhere; put it in quotes")
-    if text[0] in _MEANINGS:
-        raise Refused(line, f"begins with {_MEANINGS[text[0]]}")
-    if re.match(r"[-?:](?: |$)", text) or ": " in text or text.endswith(":"):
-        raise Refused(line, "holds a dash, colon or question mark with a meaning; put it in quotes")
-    return text
-
-
-def _unquoted(spelled: str, line: int) -> str:
-    if spelled[0] == "'":
-        return spelled[1:-1].replace("''", "'")
-    try:
-        return json.loads(spelled)
-    except json.JSONDecodeError:
-        raise Refused(line, "holds an escape that JSON does not have") from None
+    def _scalar(self, event: Any) -> str | int:
+        """Return what one word, text or number means, if all readers agree on that."""
+        start, end = event.start_mark, event.end_mark
+        if event.style in ("|", ">"):
+            self._refuse(event, "holds a block of text; write it on one line, in quotes")
+        if start.line != end.line and event.style is None:
+            raise Refused(self._first + start.line + 1, "is neither a field nor an entry of a list")
+        if start.line != end.line:
+            self._refuse(event, "holds a quoted text that does not end on its line")
+        if event.style is not None:
+            self._require_end(event)
+        if event.style == '"':
+            try:
+                return json.loads(self._text[start.index : end.index])
+            except json.JSONDecodeError:
+                self._refuse(event, "holds an escape that JSON does not have")
+        if event.style == "'":
+            return event.value
+        if not event.value:
+            self._refuse(event, "has no value")
+        if _INTEGER.fullmatch(event.value):
+            return int(event.value)
+        tag = self._loader.resolve(self._yaml.ScalarNode, event.value, (True, False))
+        ambiguous = tag != "tag:yaml.org,2002:str" or _AMBIGUOUS.fullmatch(event.value)
+        if ambiguous or event.value == "-" or event.value.endswith(":"):
+            self._refuse(event, f"{event.value!r} is not read alike everywhere; put it in quotes")
+        return event.value

@@ -6,7 +6,15 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from truespan.arguments import Arguments, Book, Query, ReadingArguments, RetrievalArguments
+from truespan.arguments import (
+    Arguments,
+    Book,
+    DefaultFilterFields,
+    FilterFields,
+    Query,
+    ReadingArguments,
+    RetrievalArguments,
+)
 from truespan.maintenance.delete import PointsRemoved
 from truespan.retrieval.positions import ReadingPosition
 from truespan.types.answer import UsageRecord
@@ -72,28 +80,18 @@ class Retrieving(RetrievalArguments, frozen=True, kw_only=True, forbid_unknown_f
     near_misses: Annotated[bool, Meta(description="Tell what lay just below the floor.")] = False
 
 
-class Missing(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Missing(DefaultFilterFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A chunk, and the request that did not bring it."""
 
     chunk_id: ChunkName
     query: Query
     top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K)] = RETRIEVAL_TOP_K
-    chapter_filter: Label | None = None
-    section_filter: Label | None = None
-    language_constraint: Label | None = "en"
-    version_constraint: Label | None = "1.0"
 
 
-class Question(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Question(FilterFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A question, and in which documents its answer may be looked for."""
 
     query: Query
-    documents: list[str] | None = None
-    tags: tuple[str, ...] = ()
-    chapter_filter: Label | None = None
-    section_filter: Label | None = None
-    language_constraint: Label | None = None
-    version_constraint: Label | None = None
     fused: bool = False
     stream: Annotated[bool, Meta(description="Send the answer piece by piece.")] = False
 
