@@ -269,7 +269,7 @@ class Asked:
 
         def call() -> None:
             records = parts.store.read_chunks(scope, [hit.chunk_id for hit in hits])
-            if verify(hits, records).flaws:
+            if verify(hits, records).failures:
                 raise SystemExit("a chunk was not what it should be")
 
         return call
