@@ -155,7 +155,7 @@ class NotFound(CallerError):
     kind = "object"
     """What was looked for, with where: "document in this world"."""
 
-    def __init__(self, reference: object) -> None:
+    def __init__(self, reference: str) -> None:
         thing, _, place = self.kind.partition(" in ")
         where = f" in {place}" if place else " here"
         super().__init__(f"There is no {thing} {reference!r}{where}.")
@@ -192,8 +192,10 @@ class DomainNotFound(NotFound):
 
 class GenerationNotFound(NotFound):
     code = "generation_not_found"
-    kind = "generation in this world"
     advice = "'truespan generations' lists them."
+
+    def __init__(self, number: int) -> None:
+        TruespanError.__init__(self, f"This world has no generation {number}.")
 
 
 class RecordNotFound(NotFound):
