@@ -26,12 +26,12 @@ from bench.scifact import (
     write_files,
 )
 from bench.scifact_files import golden_claims
-from truespan.engine.world import World
 from truespan.evaluation.calibrate import Proposal, best_hits, calibrate, settled, unrelated
 from truespan.evaluation.evaluate import ScoredHit, scored_hits
 from truespan.evaluation.golden import GoldenQuery
 from truespan.evaluation.tables import calibration_lines
 from truespan.types.profile import Calibration
+from truespan.world import World
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SPREAD = 50
@@ -79,7 +79,7 @@ def scifact(world: World, data: Path, folder: Path, options: Options) -> Library
 def novella(world: World) -> Library:
     """Return the novella of the examples with its questions."""
     world.ingest(EXAMPLES / "the-glass-ferry.md")
-    return Library("novella", world, world.golden_queries(EXAMPLES / "golden.yaml"))
+    return Library("novella", world, world.evaluation.queries(EXAMPLES / "golden.yaml"))
 
 
 def both(claims: Library, questions: Library) -> Calibration:

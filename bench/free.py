@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import truespan
-from truespan.engine.library import Library
 from truespan.index.edge.client import EdgeIndex
+from truespan.library import Library
 from truespan.parsing.child.parser import ChildParser
 from truespan.protocols import EmbeddingLimits
 from truespan.types.chunk import Vector
@@ -101,7 +101,7 @@ def free_library(folder: Path, embedder: FreeEmbedder) -> Iterator[Library]:
 
 def index_of(library: Library) -> EdgeIndex:
     """Return the index of a library: what is measured apart lies behind its front."""
-    index = library._parts.index
+    index = library._components.index
     assert isinstance(index, EdgeIndex)
     return index
 
@@ -113,7 +113,7 @@ def index_process(library: Library) -> int:
 
 def parser_processes(library: Library) -> list[int]:
     """Return the numbers of the processes that parse documents and have nothing to do just now."""
-    parser = library._parts.parser
+    parser = library._components.parser
     assert isinstance(parser, ChildParser)
     return parser.idle_pids
 

@@ -28,11 +28,11 @@ from bench.scifact import (
     read_queries,
     write_files,
 )
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.evaluation.metrics import randomisation_test
+from truespan.library import Library
 from truespan.types.bundle import Passage
 from truespan.types.words import FUSED_WEIGHT
+from truespan.world import World
 
 WEIGHTS = tuple(step / 20 for step in range(2, 19))
 TOP_K = 100
@@ -158,7 +158,7 @@ def timed(world: World, text: str, *, fused: bool) -> float:
 
 def forget_words(library: Library) -> int:
     """Remove all counted words, so that they are counted anew; return what the store takes then."""
-    connections = library._parts.store._connections  # type: ignore[attr-defined]
+    connections = library._components.store._connections  # type: ignore[attr-defined]
     with connections.writing() as connection:
         connection.execute("DELETE FROM words")
         connection.execute("DELETE FROM word_counts")
@@ -168,7 +168,7 @@ def forget_words(library: Library) -> int:
 
 def used_bytes(library: Library) -> int:
     """Return the size of the store without its free pages."""
-    query = library._parts.store._connections.query  # type: ignore[attr-defined]
+    query = library._components.store._connections.query  # type: ignore[attr-defined]
     pages, free, size = (
         query(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
     )
@@ -182,8 +182,8 @@ def similar(world: World) -> Ask:
 
 def weighted(library: Library, world: World, weight: float) -> Ask:
     """Return what ranks by a blend in which words have this weight; 1 is BM25 alone."""
-    parts = replace(library._parts, fused_weight=weight)
-    aimed = World(parts, world.authority, library._repairs, world.id)
+    components = replace(library._components, fused_weight=weight)
+    aimed = World(replace(world.access, components=components))
 
     def ask(text: str) -> list[Passage]:
         found = aimed.search(text, top_k=TOP_K, floor=0.0, fused=True).results

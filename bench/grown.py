@@ -24,7 +24,7 @@ from bench.measure import apart, cpu_of, percentile
 from bench.postgres import Server, named, started
 from bench.search import tenant_of
 from bench.synthetic import Corpus, SyntheticEmbedder
-from truespan.engine.library import Library
+from truespan.library import Library
 from truespan.retrieval.fetch import SLACK
 from truespan.retrieval.stages import verify
 from truespan.types.chunk import Vector
@@ -241,7 +241,7 @@ class Asked:
         self.retrieve()
         seconds = time.perf_counter() - began
         for world, reader in zip(self._worlds, self._readers, strict=True):
-            document = world.document(1)
+            document = world.documents.get(1)
             reader.set(document.doc_id, sid=document.sentences // 2)
         return seconds
 
@@ -260,8 +260,8 @@ class Asked:
     @property
     def verify(self) -> Callable[[], None]:
         """Return a call that reads twenty chunks from the store and checks them."""
-        world, parts = self._worlds[0], self._library._parts
-        scope = world._scope()
+        world, parts = self._worlds[0], self._library._components
+        scope = world.access.scope()
         if scope is None:
             raise SystemExit("there is nothing to read")
         vector = Vector(parts.embedder.embed_query("any"))

@@ -26,7 +26,7 @@ from bench.free import (
 from bench.material import Prose
 from bench.measure import apart, cpu_of
 from bench.report import Figure, Options, at_most, run, say
-from truespan.engine.library import Library
+from truespan.library import Library
 
 CHUNKS = 20_000
 FILES, PARAGRAPHS = 100, 242

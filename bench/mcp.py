@@ -101,7 +101,7 @@ def prepare(folder: Path) -> None:
     with truespan.open(folder / "library", create=True) as library:
         world = library.create_world("bench")
         world.ingest(str(book), kind="book")
-        (document,) = world.documents()
+        (document,) = world.documents.list()
         world.reader("reader").set("book.txt", sid=document.sentences - 1)
 
 

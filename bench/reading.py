@@ -16,7 +16,7 @@ from time import perf_counter
 from bench.free import FreeEmbedder, free_library
 from bench.measure import percentile
 from bench.report import Figure, Options, at_most, run, say
-from truespan.engine.library import Library
+from truespan.library import Library
 from truespan.retrieval.pack import BundleAttempt, assemble, pack
 from truespan.retrieval.stages import rank_visible, reveal, verify
 from truespan.types.chunk import Vector
@@ -51,7 +51,7 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
     """Ask as a reader in the middle of the book."""
     world = library.create_world("world")
     world.ingest(book, kind="book")
-    document = world.documents()[0]
+    document = world.documents.list()[0]
     middle = document.sentences // 2
     reader = world.reader("reader")
     reader.set(book.name, sid=middle)
@@ -61,12 +61,12 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
     tail = len(embedder.texts) - before
     whole = p50(lambda: reader.retrieve(query, top_k=TOP_K))
     again = len(embedder.texts) - before - tail
-    scope = world._scope()
+    scope = world.access.scope()
     if scope is None or not first.retrieved_chunks:
         raise SystemExit("the measured request found nothing")
     read = scope.for_reader(document.number, document.active or 1, middle)
     vector = embedder.embed_query(query)
-    index = library._parts.index
+    index = library._components.index
     engine = p50(lambda: index.search(read, vector, limit=TOP_K + 8, floor=None))
     say(f"{document.chunks} chunks, read to the middle; p50 of {ROUNDS}")
     say(f"whole {whole:.2f} ms, index request {engine:.2f} ms")
@@ -80,8 +80,8 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
 
 def assembly(library: Library, scope: Scope, vector: Vector) -> float:
     """Return what ranking, packing and assembling twenty visible chunks take."""
-    hits = library._parts.index.search(scope, vector, limit=TOP_K, floor=None)
-    records = library._parts.store.read_chunks(scope, [hit.chunk_id for hit in hits])
+    hits = library._components.index.search(scope, vector, limit=TOP_K, floor=None)
+    records = library._components.store.read_chunks(scope, [hit.chunk_id for hit in hits])
     verified = verify(hits, records).verified
     visible = [part for one in verified if (part := reveal(one, scope))]
 

@@ -23,9 +23,9 @@ from bench.material import Prose
 from bench.measure import cpu_of, percentile
 from bench.raw_edge import QUERIES
 from bench.report import Figure, Options, at_most, run, say
-from truespan.engine.library import Library
-from truespan.engine.world import World
+from truespan.library import Library
 from truespan.retrieval.fetch import SLACK
+from truespan.world import World
 
 CHUNKS = 20_000
 FILES, PARAGRAPHS = 100, 246
@@ -87,7 +87,7 @@ def figures(ours: float, raw: float) -> list[Figure]:
 
 def tenant_of(world: World) -> str:
     """Return what the filter of every request of this world compares with."""
-    scope = world._scope()
+    scope = world.access.scope()
     assert scope is not None
     return scope.tenant
 

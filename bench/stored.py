@@ -27,7 +27,7 @@ from bench.synthetic import Corpus, SyntheticEmbedder
 from truespan.adapters.postgres_store import chunks as postgres
 from truespan.adapters.postgres_store.connection import WORLD_ROLE
 from truespan.adapters.sqlite_store import chunks as sqlite
-from truespan.engine.library import Library
+from truespan.library import Library
 from truespan.retrieval.stages import verify
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
@@ -81,11 +81,11 @@ def filled(folder: Path, files: Path) -> Iterator[tuple[Library, Scope, Hits]]:
     with free_library(folder, embedder) as library:
         world = library.create_world("bench")
         chunks = world.ingest(files).chunks
-        scope = world._scope()
+        scope = world.access.scope()
         if scope is None:
             raise SystemExit("nothing was taken in")
         queries = [embedder.embed_query(f"query {number}") for number in range(SETS)]
-        search = library._parts.index.search
+        search = library._components.index.search
         hits = [search(scope, query, limit=TWENTY, floor=None) for query in queries]
         say(f"{chunks} chunks, {SETS} different sets of {TWENTY}, {ROUNDS} rounds in turn")
         yield library, scope, hits
@@ -109,7 +109,7 @@ def compared(
 
 def verified(library: Library, scope: Scope, hits: Hits) -> Work:
     """Return a call that reads and checks the next set."""
-    turns, store = cycle(hits), library._parts.store
+    turns, store = cycle(hits), library._components.store
 
     def call() -> None:
         asked = next(turns)

@@ -28,11 +28,11 @@ from truespan.cli.generations import show_generations, show_promotion, show_rein
 from truespan.cli.output import print_bundle, print_search, show_repairs, show_worlds
 from truespan.cli.output_answer import show_account
 from truespan.cli.output_ingest import show_dry_run, show_ingest
-from truespan.engine.library import Library
-from truespan.engine.world import World
+from truespan.library import Library
 from truespan.types.bundle import Passage
 from truespan.types.chunk import Point
 from truespan.types.ids import hash_text
+from truespan.world import World
 
 BOOK = Path(__file__).with_name("the-glass-ferry.md")
 PAPERS = Path(__file__).with_name("papers") / "library.jsonl"
@@ -120,10 +120,10 @@ def choose_two(passages: list[Passage]) -> tuple[Passage, Passage]:
 
 def restore_old_point(library: Library, world: World, passage: Passage) -> None:
     """Damage the index as a lost deletion would: a point of older text under a current id."""
-    parts = library._parts
+    parts = library._components
     older = f"{passage.text} So it said in an earlier draft."
     parts.index.upsert(
-        world._scope(),  # type: ignore[arg-type]
+        world.access.scope(),  # type: ignore[arg-type]
         [
             Point(
                 chunk_id=passage.chunk_id,

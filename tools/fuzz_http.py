@@ -101,7 +101,7 @@ def run(folder: Path, server: Served, course: Course) -> Found:
 def library_of(folder: Path) -> Iterator[Path]:
     """Give a library with two worlds, a book half read, and something to ask."""
     yield (library := prepare(folder))
-    open_library(library)._parts.index.retire()  # type: ignore[attr-defined]
+    open_library(library)._components.index.retire()  # type: ignore[attr-defined]
 
 
 def token_of(library: Path, caller: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Truespan: retrieval that can be trusted.
+"""Truespan: retrieval of verified text.
 
     import truespan
 
@@ -8,8 +8,8 @@
         for passage in world.search("Who held the spare key?", top_k=3).results:
             print(passage.score, passage.chapter, passage.text)
 
-Every passage shown was read from the trusted store and checked, in that very read, against the hash
-it was embedded with.
+Every passage was read from the store and checked, in the same read, against the hash of the text
+that was embedded.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from truespan.engine.library import Library
-    from truespan.engine.world import World
+    from truespan.library import Library
     from truespan.observer import Observer, StageListener
     from truespan.protocols import ChatModels, Embedder, TokenCounter
     from truespan.types.maintenance import Manifest, MigrationReport, RestoreReport
     from truespan.types.scope import Authority
+    from truespan.world import World
 
 __version__ = "0.1.0"
 __all__ = [
@@ -58,14 +58,14 @@ def open(
     metrics: bool | None = None,
     logs: bool = False,
 ) -> Library:
-    """Open the library in a folder; with `create`, make it if it is not there.
+    """Open the library in a folder; with `create`, create it if it is absent.
 
-    With an `authority`, what is opened can do what that allows, and no more; without, everything.
-    A `watch` hears of requests and their stages. `metrics` says, instead of the setting, whether
-    they are counted; with `logs`, this process writes its log to standard error.
+    With an `authority`, the library is restricted to it. `watch` observes requests and their
+    stages. `metrics` overrides the setting of that name; with `logs`, this process writes its log
+    to standard error.
 
     Raises:
-        LibraryNotFound: there is none, and it was not to be made.
+        LibraryNotFound: there is no library, and `create` is not given.
         InvalidConfiguration: a setting is wrong.
     """
     from truespan.types.scope import OWNER
@@ -86,15 +86,15 @@ def open(
 
 
 def prepare_store(path: str | Path) -> tuple[int, int]:
-    """Make or update the tables of a library's PostgreSQL store, as the role that owns them.
+    """Create or update the tables of a library's PostgreSQL store, as the role that owns them.
 
-    The settings of the library's folder and the environment say where it is. Returns the schema
-    before and after; both are the same where nothing was to be done.
+    The address is in the settings of the library's folder or the environment. Returns the schema
+    version before and after, which are equal if nothing was changed.
 
     Raises:
-        InvalidConfiguration: they do not, or the role may not do it.
-        LibraryTooNew: the tables are those of a newer version.
-        StoreUnsafe: worlds would not be kept apart in that database.
+        InvalidConfiguration: there is no address, or the role lacks permissions.
+        LibraryTooNew: the tables are of a newer version.
+        StoreUnsafe: that database would not separate worlds.
     """
     from pathlib import Path
 
@@ -104,16 +104,16 @@ def prepare_store(path: str | Path) -> tuple[int, int]:
 
 
 def migrate(source: str | Path, path: str | Path) -> MigrationReport:
-    """Move the library of one folder into that of another: from one machine to many, or back.
+    """Copy the library of one folder into that of another: from a file to servers, or back.
 
-    The folder of the source alone says where its store is; for the other one the environment counts
-    as well, as it does for every command. The source is only read. Every row is read back and
-    compared, and every point. A call that was stopped goes on when it is made again.
+    The store of the source is taken from the settings in its folder only; for the target the
+    environment counts too, as for every command. The source is only read. Every row and every
+    point is read back and compared. A call that was stopped continues when it is repeated.
 
     Raises:
-        LibraryNotFound: there is nothing to be moved.
-        InvalidSettings: both are one library.
-        MigrationRefused: the target holds something else, or what arrived is not what was sent.
+        LibraryNotFound: the source does not exist.
+        InvalidSettings: both are the same library.
+        MigrationRefused: the target is not empty, or the copy differs from the source.
     """
     from pathlib import Path
 
@@ -123,16 +123,15 @@ def migrate(source: str | Path, path: str | Path) -> MigrationReport:
 
 
 def restore(backup: str | Path, path: str | Path) -> RestoreReport:
-    """Make a library of a backup, in a folder that is new or empty, and fill its index.
+    """Restore a backup into a folder that is new or empty, and fill its index.
 
-    Where the settings of the folder or the environment name a store on a server, it goes there: the
-    store has to be prepared and without worlds. All of it is put in place, or nothing. What the
-    backup has vectors of is written to the index; the rest waits for `World.repair`, which embeds
-    it.
+    If the settings of the folder or the environment have a store_url, it is restored there; that
+    store must be prepared and have no worlds. Either everything is restored or nothing. Stored
+    vectors are written to the index; `World.repair` embeds the rest.
 
     Raises:
-        BackupInvalid: it is not a backup, or not as it was written; then nothing was done.
-        InvalidSettings: the folder or the store holds something.
+        BackupInvalid: the file is not a backup, or was changed; then nothing was done.
+        InvalidSettings: the folder or the store is not empty.
         StoreOutdated: the store on the server is not prepared.
     """
     from pathlib import Path
@@ -150,10 +149,10 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
 
 
 def verify_backup(backup: str | Path) -> Manifest:
-    """Read a whole backup and return what it says of itself, if all of it is as it was written.
+    """Read a whole backup, check every digest, and return its manifest.
 
     Raises:
-        BackupInvalid: it is not.
+        BackupInvalid: the file is not a backup, or was changed.
     """
     from pathlib import Path
 
@@ -163,9 +162,9 @@ def verify_backup(backup: str | Path) -> Manifest:
 
 
 def __getattr__(name: str) -> object:
-    """Import the engine only when somebody needs it: start-up time counts."""
+    """Import public names when they are first used, to keep start-up fast."""
     if name in ("Library", "World"):
-        from truespan.engine import library
+        from truespan import library
 
         return getattr(library, name)
     if name in ("StageListener", "Observer"):

@@ -713,7 +713,7 @@ class JobQueue(Protocol):
     """Has jobs done, in this process or in others, in the order in which they are submitted."""
 
     @property
-    def holder(self) -> str | None:
+    def queue_id(self) -> str | None:
         """Who has jobs that wait, where orders outlive the process that gave them; else None.
 
         Then whoever carries out an order has the job for itself, whatever its record says of
@@ -751,11 +751,11 @@ class JobQueue(Protocol):
         concurrency: int,
         once: bool,
         stopping: Callable[[], bool],
-        now_and_then: Callable[[], None],
+        on_tick: Callable[[], None],
     ) -> int:
         """Carry out orders in this process until told to stop; return how many were carried out.
 
-        With `once`, return when none is left that could be begun with. `now_and_then` is called
+        With `once`, return when none is left that could be begun with. `on_tick` is called
         every few minutes.
 
         Raises:

@@ -31,7 +31,7 @@ from tests.support.docs_reader import (
 from truespan import errors
 from truespan.cli import run
 from truespan.cli.app import app
-from truespan.engine.generations import Promotion
+from truespan.generations import Promotion
 from truespan.ingest import draft, figures
 from truespan.ingest.indexing import ReindexReport
 from truespan.ingest.job_log import IngestReport
@@ -341,7 +341,7 @@ def test_every_warning_of_a_bundle_is_explained() -> None:
 
 
 def test_every_warning_reason_and_refusal_of_an_answer_is_explained() -> None:
-    engine = ROOT / "src/truespan/engine/answering.py"
+    engine = ROOT / "src/truespan/answering.py"
     stages = [*(ROOT / "src/truespan/answers").glob("*.py"), engine]
     source = "".join(path.read_text("utf-8") for path in stages)
     given = set(re.findall(r'Notice\(\s*"(\w+)"', source))

@@ -11,17 +11,21 @@ import pytest
 
 import truespan
 from tests.support.docs_reader import DOCS, sections_of, table_rows
-from truespan.engine.generations import Generations
-from truespan.engine.library import Library
-from truespan.engine.reader import Reader
-from truespan.engine.tokens import Tokens
-from truespan.engine.world import World
+from truespan.access_tokens import AccessTokens
+from truespan.documents import Documents
+from truespan.generations import Generations
+from truespan.library import Library
 from truespan.maintenance.delete import Receipt
+from truespan.reader import Reader
 from truespan.settings.embeddings import _MEMBERS
 from truespan.types.request import FILTER_ARGUMENTS
+from truespan.world import World
+from truespan.world_evaluation import WorldEvaluation
 
 
-@pytest.mark.parametrize("kind", [Library, World, Reader, Generations, Tokens])
+@pytest.mark.parametrize(
+    "kind", [Library, World, Documents, WorldEvaluation, Reader, Generations, AccessTokens]
+)
 def test_the_library_page_lists_everything_that_can_be_called(kind: Any) -> None:
     rows = table_rows(sections_of(DOCS / "library.md")[kind.__name__])
 

@@ -149,10 +149,10 @@ class StoreContract:
         with pytest.raises(WorldNotFound):
             guest.library.world("world").ingest(here.write("b.txt", "More."))
         with pytest.raises(WorldNotFound):
-            guest.library.world("world").delete("1")
+            guest.library.world("world").documents.delete("1")
         with pytest.raises(WorldNotFound):
             guest.library.create_world("mine")
-        assert len(world.documents()) == 1
+        assert len(world.documents.list()) == 1
 
     @proves("search.embedded-count")
     def test_tallies_equal_a_fresh_count_after_every_kind_of_change(self, here: Place) -> None:
@@ -179,7 +179,7 @@ class StoreContract:
         check()
         world.ingest(here.write("world/a.txt", story(10)))
         check()
-        world.delete("b.txt")
+        world.documents.delete("b.txt")
         check()
 
     @proves("store.second-process")

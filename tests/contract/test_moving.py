@@ -73,7 +73,7 @@ def lived(tmp_path: Path) -> Iterator[Place]:
     made.library.create_world("empty")
     made.library.tokens.create("app", worlds=["mysteries"], verbs=["read"])
     gone = made.world("gone", old__txt="Something that was deleted.")
-    gone.delete("old.txt")
+    gone.documents.delete("old.txt")
     for statement in RARE:
         made.sql(statement)
     yield made

@@ -20,7 +20,6 @@ from tests.contract.ollama_parts import (
 from tests.promises import proves
 from tests.support.providers import Answer, Asked, Model, Ollama, Raw, Reaction, drops
 from tests.support.worlds import HandClock, Place, place, similarity, vector_of
-from truespan.engine.world import World
 from truespan.errors import (
     ModelUnavailable,
     ProfileMismatch,
@@ -35,6 +34,7 @@ from truespan.ingest.embed import CANARY
 from truespan.providers.http import Bounds
 from truespan.providers.ollama import PROBE, RECHECK_SECONDS
 from truespan.wiring import open_library
+from truespan.world import World
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_failure_while_ingesting_leaves_nothing_half_visible(
     else:
         failure_of(lambda: world.ingest(path), fault.error)
 
-    assert [document.name for document in world.documents() if document.active] == ["tide.txt"]
+    assert [document.name for document in world.documents.list() if document.active] == ["tide.txt"]
     assert len(here.points(world)) == 1
     server.fault = None
     assert world.ingest(path).failures == []
@@ -254,7 +254,7 @@ def test_batches_under_way_together_give_each_text_its_own_vector(
     assert [texts.count(CANARY) for texts in batches] == [2, 2, 2, 2]
     assert len(points) == 100
     for chunk_id, point in points.items():
-        chunk = world.chunk(chunk_id).chunk
+        chunk = world.documents.chunk(chunk_id).chunk
         assert chunk is not None
         assert similarity(point.vector, vector_of(chunk.data.decode())) > 0.999999
 
@@ -467,8 +467,8 @@ def test_model_address_and_dimensions_of_the_settings_reach_ollama(
         world = library.create_world("world")
         world.ingest(str(tmp_path / "tide.txt"))
         found = world.search("twice a day")
-        limits = library._parts.embedder.limits
-        library._parts.index.retire()  # type: ignore[attr-defined]
+        limits = library._components.embedder.limits
+        library._components.index.retire()  # type: ignore[attr-defined]
 
     assert [passage.text for passage in found.results] == ["The tide comes in twice a day."]
     assert limits.in_flight == 3

@@ -146,8 +146,10 @@ def test_a_library_of_an_earlier_schema_keeps_its_texts_readers_and_vectors(tmp_
     world = here.library.world("old")
 
     assert here.sql("PRAGMA user_version") == [(len(_steps()),)]
-    assert world.text("1") == text
-    assert [(one.name, one.title, one.origin) for one in world.documents()] == [("a.txt", "A", "")]
+    assert world.documents.text("1") == text
+    assert [(one.name, one.title, one.origin) for one in world.documents.list()] == [
+        ("a.txt", "A", "")
+    ]
     [position] = here.store.positions(here.scope(world), "ann")
     assert position.chunking == STANDARD_CHUNKING["sentences"]
 

@@ -19,7 +19,6 @@ from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
 from truespan.adapters.sqlite_store.connection import Connections, _steps, migrate
 from truespan.adapters.sqlite_store.snapshot import make_ready, take_snapshot
-from truespan.engine.library import Library
 from truespan.errors import (
     InvalidSettings,
     NotAllowed,
@@ -28,6 +27,7 @@ from truespan.errors import (
     Unauthorized,
     WorldNotFound,
 )
+from truespan.library import Library
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import TokenSecret, TokenState
@@ -43,7 +43,7 @@ def here(tmp_path: Path) -> Place:
 
 def opened_by(here: Place, text: str) -> Library:
     """Return the library as a door gives it to whoever holds a token."""
-    return Library(here.library._parts, here.library.authenticate(text))
+    return Library(here.library._components, here.library.authenticate(text))
 
 
 def test_a_token_is_kept_as_it_was_made(here: Place) -> None:
@@ -72,7 +72,7 @@ def test_whoever_holds_a_token_can_do_what_it_allows_and_no_more(here: Place) ->
     for attempt in (
         lambda: held.world("two"),
         lambda: held.world(here.library.world("two").id),
-        lambda: held.world("one").delete("1"),
+        lambda: held.world("one").documents.delete("1"),
         lambda: held.delete_world("one"),
         lambda: held.create_world("three"),
     ):
@@ -105,7 +105,7 @@ def test_a_token_of_readers_follows_them_and_nobody_else(here: Place) -> None:
 )
 def test_tokens_are_for_the_owner_alone(here: Place, authority: Authority) -> None:
     record, _ = here.library.tokens.create("first", worlds=["one"])
-    held = Library(here.library._parts, authority).tokens
+    held = Library(here.library._components, authority).tokens
 
     for attempt in (
         lambda: held.create("second", worlds=UNLIMITED),
@@ -124,7 +124,7 @@ def test_a_library_that_is_narrower_than_its_token_stays_so(here: Place) -> None
     narrow = OWNER.narrow(worlds=[one], verbs=[Verb.READ])
 
     assert here.library.authenticate(secret.reveal()) == OWNER
-    assert Library(here.library._parts, narrow).authenticate(secret.reveal()) == narrow
+    assert Library(here.library._components, narrow).authenticate(secret.reveal()) == narrow
 
 
 def wrong(here: Place) -> dict[str, Any]:

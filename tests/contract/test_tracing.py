@@ -17,8 +17,8 @@ from opentelemetry.trace import StatusCode, Tracer
 
 from tests.support.answer_worlds import Scripted, study
 from tests.support.observers import watched
-from truespan.engine.library import Library
 from truespan.errors import BlankQuery, ProviderUnavailable
+from truespan.library import Library
 from truespan.observability.tracing import TracingWatch
 from truespan.types.answer import Finished
 
@@ -121,7 +121,7 @@ def test_an_answer_is_one_trace_in_whatever_threads_its_pieces_are_asked_for(
 ) -> None:
     here = study(tmp_path, primary=Scripted(["The ", "keeper ", "[1]."]))
     here.scores(0.9)
-    library = Library(replace(here.library._parts, watch=TracingWatch(tracer)))
+    library = Library(replace(here.library._components, watch=TracingWatch(tracer)))
     events = library.world("world").answer_stream("Who held the spare key to the hut?")
 
     # As a server does it: each step in a thread of a pool, under a context of its own.

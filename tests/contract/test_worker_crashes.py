@@ -15,9 +15,9 @@ import pytest
 
 from tests.support.postgres import Database, fresh_database
 from tests.support.worker_process import library
-from truespan.engine.library import Library
-from truespan.engine.world import World
+from truespan.library import Library
 from truespan.types.job import JobState
+from truespan.world import World
 
 WORKERS, KILLS, WORLDS = 3, 8, 3
 DOCUMENTS = 42
@@ -116,7 +116,7 @@ def database() -> Database:
 def opened(tmp_path: Path, database: Database) -> Iterator[Library]:
     with library(tmp_path / "library", database.url) as made:
         yield made
-        made._parts.index.retire()  # type: ignore[attr-defined]
+        made._components.index.retire()  # type: ignore[attr-defined]
 
 
 def written(folder: Path, name: str, sentences: int = 60) -> Path:
@@ -164,7 +164,7 @@ def test_every_document_is_embedded_once_whoever_is_killed(
 
     assert codes == [0] * WORKERS
     for world in worlds:
-        documents = world.documents()
+        documents = world.documents.list()
         assert sorted(one.name for one in documents) == [f"{n}.txt" for n in range(KILLS)]
         assert all(one.embedded == one.chunks > 0 for one in documents)
         assert points_of(opened, world) == sum(one.chunks for one in documents)
@@ -195,7 +195,7 @@ def test_a_folder_is_spread_over_workers_and_nothing_is_lost_or_done_twice(
     codes = [one.end(signal.SIGTERM) for one in alive]
 
     assert codes == [0] * WORKERS
-    done, documents = world.jobs.get(job), world.documents()
+    done, documents = world.jobs.get(job), world.documents.list()
     assert (done.counts.documents, done.counts.documents_total) == (DOCUMENTS, DOCUMENTS)
     assert (done.counts.failed, done.shares) == (0, 0)
     names = [f"{number:02}.txt" for number in range(DOCUMENTS)]
@@ -216,9 +216,9 @@ def is_done(world: World, job: str) -> bool:
 
 
 def points_of(opened: Library, world: World) -> int:
-    scope = world._scope()
+    scope = world.access.scope()
     assert scope is not None
-    ids = [one.chunk_id for page in opened._parts.index.scan(scope) for one in page]
+    ids = [one.chunk_id for page in opened._components.index.scan(scope) for one in page]
     assert len(ids) == len(set(ids))
     return len(ids)
 
@@ -248,12 +248,12 @@ def test_a_worker_that_is_told_to_stop_leaves_its_job_to_the_next(
     after.end(signal.SIGTERM)
     # What the first one embedded was kept.
     assert 0 < after.said.count("batch") <= batches(world) - before + 1
-    assert [one.embedded == one.chunks for one in world.documents()] == [True]
+    assert [one.embedded == one.chunks for one in world.documents.list()] == [True]
 
 
 def batches(world: World) -> int:
     """Return how many batches of two the world's texts make."""
-    return -(-world.documents()[0].chunks // 2)
+    return -(-world.documents.list()[0].chunks // 2)
 
 
 def test_a_running_job_is_cancelled_from_another_process(

@@ -16,7 +16,7 @@ from tests.support.postgres import Database, another_server, begun_again, crashe
 from tests.support.worker_process import FEW, library
 from tests.support.worlds import WordEmbedder
 from tests.unit.test_workers import Works, submitted
-from truespan.engine.library import Library
+from truespan.library import Library
 from truespan.types.job import JobState
 
 WAIT = 60.0
@@ -57,12 +57,12 @@ def test_workers_go_on_when_their_database_comes_back(
         until(lambda: all(is_done(world, job) for job in jobs))
         assert [one.process.poll() for one in workers] == [None, None]
         assert [one.end(signal.SIGTERM) for one in workers] == [0, 0]
-        documents = world.documents()
+        documents = world.documents.list()
         assert sorted(one.name for one in documents) == ["0.txt", "1.txt", "2.txt"]
         assert all(one.embedded == one.chunks > 0 for one in documents)
         assert list(opened.doctor().all_items()) == []
         assert orders(back) == 0
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]
 
 
 def test_a_worker_waits_for_a_database_that_is_away_and_is_told_to_stop_meanwhile(
@@ -96,7 +96,7 @@ def test_a_visit_of_the_doctor_whose_worker_is_killed_is_ended_by_the_next(
         assert last.end(signal.SIGTERM) == 0
         assert list(opened.doctor().all_items()) == []
         assert orders(database) == 0
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]
 
 
 def signs_of_life(database: Database) -> int:
@@ -128,7 +128,7 @@ def test_one_worker_does_as_many_jobs_at_a_time_as_it_is_told_to(tmp_path: Path)
         assert all(
             document.embedded == document.chunks > 0
             for world in worlds
-            for document in world.documents()
+            for document in world.documents.list()
         )
     finally:
         opened.close()
@@ -144,7 +144,7 @@ def test_several_jobs_of_one_world_at_a_time_do_not_disturb_each_other(tmp_path:
         assert opened.work(concurrency=4, once=True) >= 6
 
         assert {world.jobs.get(job.id).state for job in jobs} == {JobState.DONE}
-        assert len(world.documents()) == 6
+        assert len(world.documents.list()) == 6
         assert list(opened.doctor().all_items()) == []
         assert works.orders() == []
     finally:
@@ -255,7 +255,7 @@ def test_a_worker_that_others_took_to_be_gone_goes_on_when_it_comes_back(
         until(lambda: signs_of_life(database) == 1)
         assert asleep.end(signal.SIGTERM) == 0
         assert orders(database) == 0
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]
 
 
 def test_a_worker_that_is_struck_off_while_it_works_registers_again(tmp_path: Path) -> None:
@@ -315,6 +315,6 @@ def test_several_at_a_time_leave_no_share_of_a_folder_behind(tmp_path: Path) -> 
         opened.work(concurrency=4, once=True)
 
         assert world.jobs.get(job.id).state is JobState.DONE
-        assert (len(world.documents()), works.orders()) == (12, [])
+        assert (len(world.documents.list()), works.orders()) == (12, [])
     finally:
         opened.close()

@@ -102,12 +102,12 @@ def _chunk(record: Any) -> Any:
 
 
 def _document(world: Any, reference: str) -> Any:
-    found = world.document(reference)
+    found = world.documents.get(reference)
     return _told_document(
         {
             "document": settled(found),
-            "outline": settled(world.outline(reference)),
-            "metadata": world.metadata(reference),
+            "outline": settled(world.documents.outline(reference)),
+            "metadata": world.documents.metadata(reference),
         }
     )
 

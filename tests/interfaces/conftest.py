@@ -16,4 +16,4 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A library on the real store, index and model; whoever changes it changes it back."""
     folder = prepare(tmp_path_factory.mktemp("doors"))
     yield folder
-    open_library(folder)._parts.index.retire()  # type: ignore[attr-defined]
+    open_library(folder)._components.index.retire()  # type: ignore[attr-defined]

@@ -14,11 +14,11 @@ import msgspec
 from tests.interfaces.http_client import Client, Told
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
 from tests.support.worlds import Place, place
-from truespan.engine.world import World
 from truespan.http.call import Call
 from truespan.http.routes.table import CALLS
 from truespan.ingest.draft import Preparation
 from truespan.types.scope import UNLIMITED, Verb
+from truespan.world import World
 
 OWN, FOREIGN = "zvown", "qvstrange"
 """Canaries: each stands in every text, title, file name and figure of its world."""
@@ -103,11 +103,13 @@ def filled(here: Place, canary: str) -> World:
 
 def names_of(world: World, canary: str, generation: str) -> Names:
     """Return what stands in a world under which name."""
-    (picture,) = (one.image_ref for one in world.sentences(f"{canary}-report.docx").figures)
+    (picture,) = (
+        one.image_ref for one in world.documents.sentences(f"{canary}-report.docx").figures
+    )
     assert picture
     return Names(
         world=world.name,
-        document=world.document(f"{canary}.md").doc_id,
+        document=world.documents.get(f"{canary}.md").doc_id,
         chunk=world.search(QUESTION, floor=0.0).results[0].chunk_id,
         image_ref=picture,
         job=world.jobs.list()[0].id,

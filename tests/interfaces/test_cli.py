@@ -54,7 +54,7 @@ def terminal(
     yield Terminal(tmp_path, capsys)
     monkeypatch.undo()
     if (tmp_path / "library" / "store.db").exists():
-        open_library(tmp_path / "library")._parts.index.retire()  # type: ignore[attr-defined]
+        open_library(tmp_path / "library")._components.index.retire()  # type: ignore[attr-defined]
 
 
 def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:

@@ -32,7 +32,7 @@ def test_a_library_is_backed_up_verified_and_restored(terminal: Terminal, tmp_pa
     code, told = terminal.json("restore", file)
     assert (code, told["pending"], told["written"] > 0) == (0, 0, True)
     assert terminal("restore", file)[0] == 2
-    open_library(tmp_path / "again" / "library")._parts.index.retire()  # type: ignore[attr-defined]
+    open_library(tmp_path / "again" / "library")._components.index.retire()  # type: ignore[attr-defined]
     Path(file).write_bytes(b"nothing of the kind")
     terminal.folder = tmp_path / "other"
     code, problem = terminal.json("restore", file)

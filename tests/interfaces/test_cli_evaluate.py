@@ -32,7 +32,7 @@ def terminal(
     made("ingest", str(made.files), "-w", "w")
     yield made
     monkeypatch.undo()
-    open_library(tmp_path / "library")._parts.index.retire()  # type: ignore[attr-defined]
+    open_library(tmp_path / "library")._components.index.retire()  # type: ignore[attr-defined]
 
 
 def test_a_world_is_evaluated_for_people_scripts_and_trec_eval(terminal: Terminal) -> None:
@@ -84,7 +84,7 @@ def test_a_failed_query_and_bad_arguments_are_told_by_the_code(terminal: Termina
         ((broken,), "line 3"),
         ((golden, "-g", "7"), "generation"),
         ((golden, "--domain", "none"), "domain"),
-        ((golden, "-g", "1", "--domain", "d"), "one of the two"),
+        ((golden, "-g", "1", "--domain", "d"), "not both"),
         ((str(terminal.files / "none.yaml"),), "no such file"),
         ((str(terminal.files / "night.txt"),), ".yaml"),
         ((golden, "--html", str(terminal.folder / "no" / "page.html")), "Check the folder"),

@@ -89,7 +89,7 @@ def machines(
         for folder in (made.one, made.back):
             if (folder / "store.db").exists():
                 with open_library(folder) as library:
-                    library._parts.index.retire()  # type: ignore[attr-defined]
+                    library._components.index.retire()  # type: ignore[attr-defined]
 
 
 def filled(machines: Machines) -> Machines:
@@ -185,7 +185,7 @@ def test_the_environment_says_where_to_and_never_where_from(
     assert told["points"] > 0
     assert not (target / "store.db").exists()
     with open_library(target) as library:
-        library._parts.index.retire()  # type: ignore[attr-defined]
+        library._components.index.retire()  # type: ignore[attr-defined]
     code, told = machines(machines.many, "migrate", str(machines.many / "absent"))
     assert (code, told["error"]["code"]) == (3, "library_not_found")
 

@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         opened.create_world("w").ingest(tmp_path / "night.txt")
     yield tmp_path
     with open_library(tmp_path / "library") as opened:
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]
 
 
 def doctor(folder: Path, *arguments: str) -> int:

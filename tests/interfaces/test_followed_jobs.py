@@ -58,7 +58,7 @@ def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Ter
     assert made("init", "--world", "w")[0] == 0
     yield made
     with open_library(folder) as library:
-        library._parts.index.retire()  # type: ignore[attr-defined]
+        library._components.index.retire()  # type: ignore[attr-defined]
 
 
 def raising(error: Exception) -> Callable[[], None]:

@@ -18,10 +18,10 @@ from tests.support.answer_worlds import QUESTION, Scripted, Study, scored, study
 from tests.support.providers.chat import KEY, OpenAiChatServer, openai_chat
 from tests.support.providers.loopback import Loopback
 from tests.support.worlds import place
-from truespan.engine.library import Library
 from truespan.errors import ProviderUnavailable
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
+from truespan.library import Library
 from truespan.protocols import ChatModels
 from truespan.types.scope import UNLIMITED, Verb
 
@@ -247,7 +247,7 @@ def test_no_token_and_no_header_of_a_caller_reaches_a_provider(tmp_path: Path) -
         made = study(tmp_path)
         made.scores(0.9)
         chat = openai_chat(model)
-        parts = replace(made.library._parts, chat=ChatModels(chat, chat))
+        parts = replace(made.library._components, chat=ChatModels(chat, chat))
         library = Library(parts)
         key = library.tokens.create("all", worlds=UNLIMITED, verbs=list(Verb))[1].reveal()
         headers = [

@@ -16,10 +16,10 @@ from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.unit.test_watch_metrics import number, samples
 from truespan.cancel import CancelToken, use_cancel_token
-from truespan.engine.library import Library
 from truespan.errors import Interrupted
 from truespan.http.app import ServerOptions
 from truespan.http.endpoint import Limits
+from truespan.library import Library
 from truespan.observability.metrics import MetricsWatch
 from truespan.protocols import ChatModels
 from truespan.providers.http import Bounds
@@ -42,7 +42,7 @@ class Silent:
         made.scores(0.9)
         self.metrics = MetricsWatch()
         chat = ChatModels(openai_chat(self.model, bounds=PATIENT), None)
-        self.library = Library(replace(made.library._parts, chat=chat, watch=self.metrics))
+        self.library = Library(replace(made.library._components, chat=chat, watch=self.metrics))
 
     def _before_its_head(self, _: Any) -> Any:
         self.told.set()

@@ -17,10 +17,10 @@ from tests.interfaces.tenants import BOUNDARY, form
 from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.support.worlds import Place, place
-from truespan.engine.library import Library
 from truespan.http.app import THREADS, ServerOptions
 from truespan.http.auth import AuthPolicy
 from truespan.http.endpoint import Limits
+from truespan.library import Library
 from truespan.protocols import ChatModels
 
 SEARCH, DOCUMENTS = "/v1/worlds/w/search", "/v1/worlds/w/documents"
@@ -207,7 +207,7 @@ class Speaking:
         self.model.fault = lambda _: self.model.saying(self._words())
         made = study(folder)
         made.scores(0.9)
-        parts = replace(made.library._parts, chat=ChatModels(openai_chat(self.model), None))
+        parts = replace(made.library._components, chat=ChatModels(openai_chat(self.model), None))
         self.library = Library(parts)
         self.silent = threading.Event()
 

@@ -12,8 +12,8 @@ from tests.interfaces.http_client import Client, answering
 from tests.promises import proves
 from tests.support.worlds import place
 from tests.unit.test_watch_metrics import number, samples
-from truespan.engine.library import Library
 from truespan.errors import InternalError, MethodNotAllowed, TruespanError, error_types
+from truespan.library import Library
 from truespan.observability.metrics import MetricsWatch
 from truespan.serialize import STATUS, status_of
 from truespan.types.token import ID_BYTES, SECRET_BYTES, TokenSecret
@@ -53,7 +53,7 @@ class Door:
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     here = place(tmp_path_factory.mktemp("problems"))
     here.world("w", a__txt="The lamp went out at midnight.")
-    parts, metrics = here.library._parts, MetricsWatch()
+    parts, metrics = here.library._components, MetricsWatch()
     store = Failing(parts.store)
     library = Library(
         replace(parts, store=store, watch=metrics, metrics=metrics.exposition)  # type: ignore[arg-type]

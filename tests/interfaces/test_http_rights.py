@@ -86,8 +86,8 @@ def test_whoever_may_only_write_can_follow_what_they_brought(here: Place, client
 
 
 def test_a_token_that_is_revoked_loses_the_stream_of_a_job(here: Place, client: Client) -> None:
-    store, scope = here.library._parts.store, here.library.world("w")._writing_scope()
-    job = store.begin_job(scope, "ingest", "{}", here.library._parts.processes.own())
+    store, scope = here.library._components.store, here.library.world("w").access.writable_scope()
+    job = store.begin_job(scope, "ingest", "{}", here.library._components.processes.own())
     record, secret = here.library.tokens.create("t", worlds="w")
     with client.connect() as link:
         link.sendall(

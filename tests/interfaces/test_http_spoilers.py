@@ -16,10 +16,10 @@ from tests.interfaces.test_tenants import CHANGING
 from tests.promises import proves
 from tests.support.sample_books import canaries, canary, plain_book
 from tests.support.worlds import Place, place
-from truespan.engine.world import World
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
 from truespan.http.routes.table import CALLS
+from truespan.world import World
 
 LENGTH, READ = 120, 40
 CLOSED = ServerOptions(keeping=AuthPolicy(needs_token=True), sessions=False)
@@ -43,7 +43,7 @@ class Shelf:
 
     def names(self) -> Iterator[Names]:
         """Give the names of things that have been read and of things that have not."""
-        document, job = self.world.document("1"), self.world.jobs.list()[0].id
+        document, job = self.world.documents.get("1"), self.world.jobs.list()[0].id
         chunks = [row[0] for row in self.here.sql("SELECT chunk_id FROM states ORDER BY reach")]
         for chunk, named in ((chunks[0], "book.md"), (chunks[-1], document.doc_id)):
             yield Names("world", named, chunk, f"{document.doc_id}/img_001.png", job,

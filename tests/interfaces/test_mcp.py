@@ -389,7 +389,7 @@ def test_what_serves_a_reader_can_do_nothing_else(library: Path) -> None:
         with pytest.raises((NotAllowed, WorldNotFound)):
             world.search(QUESTION)
         with pytest.raises((NotAllowed, WorldNotFound)):
-            world.documents()
+            world.documents.list()
         with pytest.raises((NotAllowed, WorldNotFound)):
             world.reader("bob").retrieve(QUESTION)
         with pytest.raises((NotAllowed, WorldNotFound)):
@@ -409,6 +409,6 @@ def test_what_serves_the_owner_sees_one_world_and_changes_nothing(library: Path)
         with pytest.raises(WorldNotFound):
             narrow.world("beside")
         with pytest.raises((NotAllowed, WorldNotFound)):
-            world.delete("lamp.md")
+            world.documents.delete("lamp.md")
         with pytest.raises((NotAllowed, WorldNotFound)):
             world.reader("ann").where()

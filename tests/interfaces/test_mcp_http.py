@@ -27,9 +27,9 @@ from tests.interfaces.mcp_clients import (
 )
 from tests.interfaces.mcp_http import Address, connected, message_of, serving
 from tests.promises import proves
-from truespan.engine.reader import Reader
 from truespan.mcp.resources import DOCUMENT, SENTENCES
 from truespan.mcp.sessions import Told
+from truespan.reader import Reader
 from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"
@@ -180,7 +180,7 @@ def test_what_the_owner_sets_counts_for_the_next_request_of_an_open_session(
 def test_what_is_listed_is_named_by_doc_id_and_file_name_alone(
     ann: Session, owner: Session, opened: truespan.Library
 ) -> None:
-    lamp, other = opened.world("w").documents()
+    lamp, other = opened.world("w").documents.list()
 
     (book,) = ann.resources().values()
     documents = owner.resources()
@@ -199,7 +199,7 @@ def test_a_reader_gets_any_sentences_that_were_read_and_no_others(
     ann: Session, opened: truespan.Library
 ) -> None:
     (uri,) = ann.resources()
-    texts = [one.text for one in opened.world("w").sentences("lamp.md").sentences]
+    texts = [one.text for one in opened.world("w").documents.sentences("lamp.md").sentences]
     absent = refusal_of(ann, "truespan://documents/nowhere/sentences/0-0")
 
     for first in range(LAST + 3):
@@ -271,7 +271,7 @@ def test_the_owner_reads_whole_documents_with_their_outlines(
 def test_only_books_with_a_position_complete_an_argument(
     ann: Session, owner: Session, opened: truespan.Library
 ) -> None:
-    lamp, other = (one.doc_id for one in opened.world("w").documents())
+    lamp, other = (one.doc_id for one in opened.world("w").documents.list())
     template = ResourceTemplateReference(type="ref/resource", uri=SENTENCES)
     prompt = PromptReference(type="ref/prompt", name="recap")
 

@@ -236,7 +236,7 @@ def test_an_upload_that_a_signal_cuts_short_leaves_nothing(
 ) -> None:
     with truespan.open(library) as opened:
         jobs = [job.id for job in opened.world("w").jobs.list()]
-        before = [document.name for document in opened.world("w").documents()]
+        before = [document.name for document in opened.world("w").documents.list()]
     body = form({}, text=b"Half a note. " * 100_000)
     with served(library, errors=tmp_path / "serve.log", quiet=False) as server:
         client = client_of(server)
@@ -256,7 +256,7 @@ def test_an_upload_that_a_signal_cuts_short_leaves_nothing(
     with truespan.open(library) as opened:
         world = opened.world("w")
         assert [job.id for job in world.jobs.list()] == jobs
-        assert [document.name for document in world.documents()] == before
+        assert [document.name for document in world.documents.list()] == before
     left = [path for path in (library / "uploads").rglob("*") if path.is_file()]
     assert left == []
 

@@ -60,4 +60,4 @@ def test_an_upload_is_done_by_a_worker_and_its_events_tell_of_it(terminal: Termi
         found = server.post("v1/worlds/w/search", {"query": "Where is the spare key?"}).json()
         assert found["results"][0]["source"] == "keys.md"
     with open_library(folder) as library:
-        library._parts.index.retire()  # type: ignore[attr-defined]
+        library._components.index.retire()  # type: ignore[attr-defined]

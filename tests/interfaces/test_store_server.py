@@ -40,7 +40,7 @@ def terminal(
     )
     yield Terminal(tmp_path, capsys)
     with open_library(tmp_path / "library") as library:
-        library._parts.index.retire()  # type: ignore[attr-defined]
+        library._components.index.retire()  # type: ignore[attr-defined]
 
 
 def test_the_whole_way_through_the_command_line_with_the_store_on_a_server(

@@ -35,7 +35,7 @@ def terminal(
     assert made("ingest", str(made.files), "-w", "w", "--here")[0] == 0
     yield made
     with open_library(tmp_path / "library") as library:
-        library._parts.index.retire()  # type: ignore[attr-defined]
+        library._components.index.retire()  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def test_the_doctor_looks_and_mends_in_the_background(
     job = told["jobs"][0]["job"]["id"]
     assert "damaged_text" in terminal("jobs", "show", job, "-w", "w")[1]
     code, out, _ = terminal("doctor", "--no-self-test")
-    assert (code, "jobs without an order" in out) == (0, True)
+    assert (code, "jobs missing from the queue" in out) == (0, True)
 
 
 def test_a_job_of_upkeep_that_was_cancelled_is_resumed_by_a_worker(terminal: Terminal) -> None:

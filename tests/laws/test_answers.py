@@ -15,11 +15,11 @@ from tests.support.answer_worlds import Scripted, scored, study
 from tests.unit.sources import source
 from truespan.answers.decide import replayed_from
 from truespan.answers.quotes import check_quotes
-from truespan.engine.world import World
 from truespan.errors import InvalidConfiguration
 from truespan.serialize import to_json
 from truespan.types.decision import AnswerMode
 from truespan.types.trust import Visible
+from truespan.world import World
 
 REPLIES = ["It hung there [1].", "", "NO_CONTEXT", " \n", "“Passage 3.” [2, 7]", "no_context."]
 QUERIES = ["keys", "who held it", "who held it now", "Who held the spare key to the hut?"]

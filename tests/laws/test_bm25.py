@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from tests.support.worlds import Place, place
-from truespan.engine.world import World
 from truespan.retrieval.bm25 import word_scores
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
+from truespan.world import World
 
 LEXICON = ("lamp", "lamps", "harbour", "night", "key", "keys", "oar", "die", "Haus", "Häuser")
 STEMS = {
@@ -71,7 +71,7 @@ def test_bm25_is_the_formula_over_the_chunks_in_scope(
     with TemporaryDirectory() as folder:
         here = place(Path(folder))
         world = filled(here, documents)
-        record, whole = world._record(), here.scope(world)
+        record, whole = world.access.record(), here.scope(world)
         for scope in (whole, whole.narrow(documents=wanted)):
             numbers = range(1, len(documents) + 1) if scope is whole else sorted(wanted)
             ids = {
@@ -92,4 +92,4 @@ def test_bm25_is_the_formula_over_the_chunks_in_scope(
 
 
 def _ref(world: World, number: int) -> RevisionRef:
-    return RevisionRef(number, world.document(number).active or 0)
+    return RevisionRef(number, world.documents.get(number).active or 0)

@@ -187,7 +187,7 @@ def test_every_bundle_of_every_book_is_what_a_recount_says(
         here = place(Path(folder), embedder=WordEmbedder(profile=profile))
         world = here.library.create_world("world")
         world.ingest(here.write(f"book.{form}", book(seed, form, 60)), chunking=chunking)
-        last = world.document("1").sentences - 1
+        last = world.documents.get("1").sentences - 1
         reader = world.reader("ann")
         reader.set("1", sid=data.draw(st.integers(-1, last)))
         for top_k in (1, 5, 20):
@@ -244,7 +244,7 @@ def test_a_full_bundle_gives_up_soon_and_says_why(tmp_path: Path) -> None:
     world = here.library.create_world("world")
     world.ingest(here.write("long.txt", " ".join(sentences)), chunking="sentences")
     read: list[str] = []
-    store = here.library._parts.store
+    store = here.library._components.store
     original = store.read_chunks
 
     def reading(scope, ids):  # type: ignore[no-untyped-def]

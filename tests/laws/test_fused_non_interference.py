@@ -13,10 +13,10 @@ from tests.promises import proves
 from tests.support.reading_worlds import Stopped, frozen, stopped_at
 from tests.support.sample_books import book
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.engine.world import World
 from truespan.retrieval import fused
 from truespan.serialize import to_json
 from truespan.types.scope import Scope
+from truespan.world import World
 
 QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra", "the the the")
 
@@ -77,8 +77,8 @@ def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimension
     other.ingest([here.write(f"{seed}.txt", book(seed, "txt", 20)) for seed in range(2, 9)])
     other.search("the lamp", fused=True)
     added = [*searches(world), *retrievals(world)]
-    for document in other.documents():
-        other.delete(document.doc_id)
+    for document in other.documents.list():
+        other.documents.delete(document.doc_id)
 
     assert before == added == [*searches(world), *retrievals(world)]
     assert any('"returned": 4' in answer for answer in before)
@@ -147,5 +147,5 @@ def test_a_replacement_that_stopped_anywhere_changes_no_byte_of_a_fused_answer(
     # Whoever opens the library now has nothing in memory of how it was.
     after = place(tmp_path, index=here.index, embedder=embedder).library.world("mine")
 
-    assert after.document("a.txt").active == 1
+    assert after.documents.get("a.txt").active == 1
     assert [*searches(after), *retrievals(after)] == before

@@ -25,11 +25,11 @@ from tests.support.reading_worlds import (
 )
 from tests.support.sample_books import FORMS, book, plain_book
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.engine.library import Library
-from truespan.engine.reader import Reader
-from truespan.engine.world import World
+from truespan.library import Library
+from truespan.reader import Reader
 from truespan.serialize import to_json
 from truespan.types.scope import Scope
+from truespan.world import World
 
 QUERIES = (("who lit the lamp?", 2), ("zq00009x of the harbour", 5), ("the night", 20))
 
@@ -134,7 +134,7 @@ def test_a_reader_does_not_notice_when_all_that_lies_ahead_is_torn_out(
     world = here.library.create_world("world")
     path = here.write(f"book.{form}", book(21, form, 24))
     world.ingest(path, kind="book", chunking=chunking)
-    last = world.document("1").sentences - 1
+    last = world.documents.get("1").sentences - 1
     readers = readers_at(world, range(0, last, 3), "1")
     before = {sid: answers(reader) for sid, reader in readers.items()}
 
@@ -222,7 +222,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, 
     folder = tmp_path_factory.mktemp("worlds")
     with library(folder) as made:
         yield made, folder
-        made._parts.index.retire()  # type: ignore[attr-defined]
+        made._components.index.retire()  # type: ignore[attr-defined]
 
 
 def retrievals(world: World) -> list[str]:
@@ -262,8 +262,8 @@ def test_other_worlds_change_no_byte_of_a_retrieval_or_a_reading(
     (tmp_path / "book.txt").write_text(book(6, "txt", 30))
     other.ingest(str(tmp_path), kind="book")
     changed = told()
-    for document in other.documents():
-        other.delete(str(document.number))
+    for document in other.documents.list():
+        other.documents.delete(str(document.number))
     deleted = told()
 
     assert before == added == changed == deleted

@@ -36,7 +36,6 @@ from tests.support.reading_worlds import (
 )
 from tests.support.sample_books import FORMS, book
 from tests.support.worlds import HandClock, Place, WordEmbedder, other_profile, place
-from truespan.engine.world import World
 from truespan.ingest.draft import chunks_of, measured
 from truespan.protocols import TokenCounter
 from truespan.providers.local_model import LocalModel
@@ -47,6 +46,7 @@ from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentKind
 from truespan.types.text import TokenMap
+from truespan.world import World
 
 _NUMBERS = count(1)
 
@@ -88,7 +88,7 @@ def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -
 
 
 def tail_maker(here: Place, scope: Scope, counter: TokenCounter) -> TailMaker:
-    parts = here.library._parts
+    parts = here.library._components
     embedder = WordEmbedder(profile=scope.profile)
     return TailMaker(here.store, lambda _: embedder, counter, parts.limits, HandClock())
 
@@ -165,7 +165,7 @@ def test_the_chunks_of_a_reader_are_those_of_the_read_part_at_every_position_of_
     profile = other_profile(input_limit=120)
     here = place(tmp_path, embedder=WordEmbedder(profile=profile))
     counter = WordPieceCounter(LocalModel())
-    parts = replace(here.library._parts, counter=counter)
+    parts = replace(here.library._components, counter=counter)
     library = type(here.library)(parts)
     made = library.create_world("world")
     made.ingest(here.write(f"book.{form}", book(7, form, 24)), chunking=chunking)

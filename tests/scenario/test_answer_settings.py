@@ -76,7 +76,7 @@ def test_equal_thresholds_start(tmp_path: Path) -> None:
     with opened(
         tmp_path, answer_threshold_low=0.55, answer_short_query_threshold_low=0.58
     ) as open_:
-        assert open_._parts.answers.decision.low == 0.55
+        assert open_._components.answers.decision.low == 0.55
 
 
 @proves("settings.raw-bounds")
@@ -112,7 +112,7 @@ def test_raw_scores_with_raw_thresholds_start(tmp_path: Path, distance: str) -> 
     others = {"answer_min_similarity_for_hybrid": 0.3, "answer_short_query_max_tokens": 0}
 
     with opened(tmp_path, answer_score_mode="raw", **bounds, **others) as library:
-        decision = library._parts.answers.decision
+        decision = library._components.answers.decision
 
     assert (decision.distance, decision.low, decision.high) == (distance, 0.1, 0.6)
 

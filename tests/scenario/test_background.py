@@ -17,15 +17,15 @@ from tests.support.crash_process import library
 from tests.support.forked_process import forked
 from tests.support.leftover_search import rare_text, traces
 from tests.support.worlds import WordCounter, WordEmbedder
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import JobNotResumable, ProviderRefused
 from truespan.files.leftovers import FolderRemains
 from truespan.ingest.command import IngestRequest
+from truespan.library import Library
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
 from truespan.types.source import Upload
 from truespan.wiring import open_library
+from truespan.world import World
 
 STEPS = (*range(1, 5), *range(6, 60, 3))
 """The first ones, in which an upload becomes a job, and some of those that every job has."""
@@ -38,18 +38,18 @@ def home(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "tale.txt").write_text(TALE)
     yield tmp_path / "library"
     with opened(tmp_path / "library") as left:
-        left._parts.index.retire()  # type: ignore[attr-defined]
+        left._components.index.retire()  # type: ignore[attr-defined]
 
 
 def opened(folder: Path, **changes: object) -> Library:
     folder.mkdir(exist_ok=True)
     places = ("store.db", "index", "assets", "uploads")
     remains = FolderRemains(*(folder / place for place in places))
-    return Library(replace(library(folder)._parts, remains=remains, **changes))
+    return Library(replace(library(folder)._components, remains=remains, **changes))
 
 
 def waited(made: Library) -> None:
-    made._parts.queue.wait()  # type: ignore[attr-defined]
+    made._components.queue.wait()  # type: ignore[attr-defined]
 
 
 def uploads(folder: Path) -> list[Path]:
@@ -77,13 +77,13 @@ def test_an_upload_killed_at_any_step_is_carried_in_by_the_next_server(home: Pat
             assert uploads(home) == []
             if not jobs:
                 # It was killed before anybody was told that the upload is there.
-                assert world.documents() == []
+                assert world.documents.list() == []
                 continue
             told += 1
-            [document] = world.documents()
+            [document] = world.documents.list()
             assert (document.embedded, document.active) == (document.chunks, 1)
-            assert world.text("tale.txt") == TALE
-            assert made._parts.index.count(world._scope()) == document.chunks  # type: ignore[arg-type]
+            assert world.documents.text("tale.txt") == TALE
+            assert made._components.index.count(world.access.scope()) == document.chunks  # type: ignore[arg-type]
             if done.returncode == 0:
                 assert taken == []
                 ended = True
@@ -94,7 +94,7 @@ def test_an_upload_killed_at_any_step_is_carried_in_by_the_next_server(home: Pat
 
 def left_behind(made: Library, world: World, name: str, text: str = TALE) -> str:
     """Make the job of an upload whose process went away before it began."""
-    parts, scope = made._parts, world._scope()
+    parts, scope = made._components, world.access.scope()
     assert parts.uploads is not None
     assert scope is not None
     gone = parts.processes.own().rpartition("/")[0] + "/999999999:1"
@@ -128,13 +128,13 @@ def test_of_several_servers_that_start_at_once_one_takes_each_job(home: Path) ->
         assert [server.returncode for server in servers] == [0, 0, 0]
         assert sorted(job for jobs in taken for job in jobs) == sorted(left)
         assert {world.jobs.get(job).state for job in left} == {JobState.DONE}
-        assert len(world.documents()) == 13
-        assert all(one.active == 1 for one in world.documents())
+        assert len(world.documents.list()) == 13
+        assert all(one.active == 1 for one in world.documents.list())
         assert uploads(home) == []
 
 
 def vectors(made: Library) -> list[Vector]:
-    rows = made._parts.store._connections.query("SELECT vector FROM vectors")  # type: ignore[attr-defined]
+    rows = made._components.store._connections.query("SELECT vector FROM vectors")  # type: ignore[attr-defined]
     return [Vector(row[0]) for row in rows]
 
 
@@ -144,7 +144,7 @@ def uploaded_twice(made: Library) -> tuple[World, str]:
     world = made.create_world("world")
     world.submit_uploads([Upload("secret.txt", first.encode())])
     waited(made)
-    embedder = made._parts.embedder
+    embedder = made._components.embedder
     assert isinstance(embedder, WordEmbedder)
     embedder.before = refuse
     both = [Upload("secret.txt", second.encode()), Upload("other.txt", b"Another. One more.")]
@@ -166,7 +166,7 @@ def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
         own = vectors(made)
         assert any("uploads" in place for place in traces(home, text, own))
 
-        receipt = world.delete("secret.txt")
+        receipt = world.documents.delete("secret.txt")
 
         assert (receipt.uploads.files, receipt.erased) == (1, True)
         assert traces(home, text, own) == []
@@ -175,7 +175,7 @@ def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
         job = world.submit_resume(world.jobs.list()[0].id)
         waited(made)
         assert world.jobs.get(job.id).state is JobState.DONE
-        assert [one.name for one in world.documents()] == ["other.txt"]
+        assert [one.name for one in world.documents.list()] == ["other.txt"]
     assert traces(home, text, own) == []
     assert uploads(home) == []
 
@@ -188,7 +188,7 @@ def test_a_look_through_the_files_finds_an_upload_that_is_still_kept(home: Path)
         # The very same text waits under another name, and is not in the store yet.
         left_behind(made, world, "copy.txt", first)
 
-        receipt = world.delete("secret.txt")
+        receipt = world.documents.delete("secret.txt")
 
         assert receipt.check is not None
         assert receipt.check.found > 0
@@ -216,18 +216,18 @@ def test_uploads_are_not_in_a_backup_and_their_jobs_are_interrupted_there(
     text = rare_text("not in a backup")
     with open_library(home, create=True, embedder=WordEmbedder(), counter=WordCounter()) as made:
         world = made.create_world("world")
-        embedder = made._parts.embedder
+        embedder = made._components.embedder
         assert isinstance(embedder, WordEmbedder)
         embedder.before = refuse
         failed = world.submit_uploads([Upload("failed.txt", text.encode())])
         waited(made)
         assert uploads(home)
         left_behind(made, world, "queued.txt")
-        scope = world._scope()
+        scope = world.access.scope()
         assert scope is not None
         request = IngestRequest((str(home.parent / "tale.txt"),)).spelled()
-        made._parts.store.queue_job(scope, "ingest", request, "another-machine/1:1")
-        made._parts.store.begin_job(scope, "ingest", "{}", "another-machine/1:1")
+        made._components.store.queue_job(scope, "ingest", request, "another-machine/1:1")
+        made._components.store.begin_job(scope, "ingest", "{}", "another-machine/1:1")
         made.backup(tmp_path / "library.backup")
 
     truespan.restore(tmp_path / "library.backup", tmp_path / "again")
@@ -241,4 +241,4 @@ def test_uploads_are_not_in_a_backup_and_their_jobs_are_interrupted_there(
             with pytest.raises(JobNotResumable):
                 world.submit_resume(job.id)
         assert not (tmp_path / "again" / "uploads").exists()
-        made._parts.index.retire()  # type: ignore[attr-defined]
+        made._components.index.retire()  # type: ignore[attr-defined]

@@ -191,9 +191,9 @@ def test_a_backup_taken_while_others_write_is_one_state_of_the_library(
 ) -> None:
     (tmp_path / "more.txt").write_text("A text that is on its way. It is not there yet.")
     with opened(source) as library, opened(source) as other:
-        scope = other.world("other")._scope()
+        scope = other.world("other").access.scope()
         assert scope is not None
-        with other._parts.store._connections.writing() as connection:  # type: ignore[attr-defined]
+        with other._components.store._connections.writing() as connection:  # type: ignore[attr-defined]
             connection.execute("UPDATE worlds SET name = 'changing' WHERE name = 'other'")
             report = library.backup(tmp_path / "b")
             connection.execute("UPDATE worlds SET name = 'other' WHERE name = 'changing'")

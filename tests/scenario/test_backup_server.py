@@ -23,10 +23,10 @@ from tests.support.postgres import Database, fresh_database
 from tests.support.worlds import HandClock
 from truespan.adapters.postgres_store import PostgresStore
 from truespan.adapters.postgres_store.connection import Address
-from truespan.engine.library import Library
 from truespan.errors import BackupInvalid, InvalidSettings, StoreBusy, StoreOutdated
 from truespan.files.backup.archive import write_archive
 from truespan.files.backup.write import LibraryBackups, RowsSource
+from truespan.library import Library
 from truespan.protocols import MovableRows, MovedTable, NeutralRow
 from truespan.types.maintenance import Member
 from truespan.wiring.backup import restore_library
@@ -135,7 +135,7 @@ class Meanwhile:
 
 def meanwhile(library: Library, change: Callable[[], None]) -> LibraryBackups:
     """Return who backs a library up while it is changed."""
-    backups = cast("LibraryBackups", library._parts.backups)
+    backups = cast("LibraryBackups", library._components.backups)
     store = cast("RowsSource", backups.store)
     first = store.rows()
     return replace(
@@ -154,7 +154,7 @@ def test_what_is_written_during_a_backup_is_in_the_next_one_and_not_in_this(
     def change() -> None:
         with opened(many) as other:
             other.world("world").ingest(tmp_path / "more.txt")
-            other.world("other").delete("story.txt", erase=False)
+            other.world("other").documents.delete("story.txt", erase=False)
             other.create_world("third")
 
     with opened(many) as library:

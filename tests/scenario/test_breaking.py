@@ -32,8 +32,8 @@ from tests.support.epub_maker import page as epub_page
 from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
 from tests.support.reading_worlds import Stop, Stopped, common, stored
 from tests.support.worlds import Place, place
-from truespan.engine.library import Library
 from truespan.ingest.draft import Preparation
+from truespan.library import Library
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
 
@@ -43,7 +43,7 @@ MOST_STEPS = 40
 
 def stopped_at(here: Place, step: int) -> Library:
     """Return the same library, whose next run ends before its n-th durable step, images too."""
-    countdown, parts = Stop(step), here.library._parts
+    countdown, parts = Stop(step), here.library._components
     mortal: dict[str, Any] = {
         name: Mortal(getattr(parts, name), countdown) for name in ("store", "index", "assets")
     }
@@ -93,11 +93,11 @@ def test_a_deletion_stopped_anywhere_leaves_no_image(tmp_path: Path) -> None:
         world = filled(here)
         ended = False
         with suppress(Stopped):
-            stopped_at(here, step).world("world").delete("1")
+            stopped_at(here, step).world("world").documents.delete("1")
             ended = True
 
-        if world.documents():
-            world.delete("1")
+        if world.documents.list():
+            world.documents.delete("1")
         world.repair()
 
         assert kept_files(here) == {}, step
@@ -127,7 +127,7 @@ def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> Non
     world = here.library.create_world("world")
     path = here.folder / "report.docx"
     path.write_bytes(REPORT)
-    parts = here.library._parts
+    parts = here.library._components
     store: Any = BeforeStaging(parts.store, lambda: world.ingest(path))
 
     Library(replace(parts, store=store)).world("world").ingest(path)
@@ -139,8 +139,8 @@ def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> Non
 @proves("figures.images-behind-flag")
 def test_a_run_that_ends_first_leaves_the_images_of_a_later_revision_alone(tmp_path: Path) -> None:
     here = library(tmp_path, ALL)
-    assets, world = here.library._parts.assets, here.library.create_world("world")
-    images = here.library._parts.parser.parse("a.docx", REPORT, images=True).images
+    assets, world = here.library._components.assets, here.library.create_world("world")
+    images = here.library._components.parser.parse("a.docx", REPORT, images=True).images
     assets.put_aside(world.id, "a", "earlier", images[:1])  # type: ignore[arg-type]
     later = tmp_path / "assets" / "a" / ".aside-later"
     assets.put_aside(world.id, "a", "later", images[1:])  # type: ignore[arg-type]
@@ -233,8 +233,8 @@ def test_no_value_stays_in_dates_codes_or_addresses_of_pictures(tmp_path: Path) 
     assert any("DOCX_IMAGE number=1" in line for line in lines(world))
     held = [
         *lines(world),
-        str(world.metadata(1)),
+        str(world.documents.metadata(1)),
         *(row[0] for row in here.sql("SELECT properties FROM revisions")),
     ]
     assert "@example.com" not in " ".join(held)
-    assert sum(entry.count for entry in world.audit(1)) == 4
+    assert sum(entry.count for entry in world.documents.audit(1)) == 4

@@ -9,9 +9,9 @@ import pytest
 from tests.promises import proves
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.worlds import Place, place
-from truespan.engine.world import World
 from truespan.ingest.draft import Preparation, dedupe_hash
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
+from truespan.world import World
 
 ONCE = ChunkingProfile("once", Strategy.SENTENCES, size=1, overlap=0, dedupe=True)
 EVERY = ChunkingProfile("every", Strategy.SENTENCES, size=1, overlap=0)
@@ -30,7 +30,7 @@ def here(tmp_path: Path) -> Place:
 
 def chunks(world: World) -> list:
     found = world.search("harbour boat", top_k=50, floor=0.0).results
-    records = [world.chunk(one.chunk_id) for one in found]
+    records = [world.documents.chunk(one.chunk_id) for one in found]
     return sorted(records, key=lambda record: record.chunk.index)  # type: ignore[union-attr]
 
 
@@ -43,7 +43,7 @@ def test_a_chunk_knows_its_source_its_labels_and_its_language(here: Place) -> No
 
     label = record.document
     assert label.name == "a.txt"
-    assert label.doc_id == world.document(1).doc_id
+    assert label.doc_id == world.documents.get(1).doc_id
     assert label.tags == ("quiet", "sea")
     assert (label.language, label.version) == ("en", "2.0")
     assert record.chunk.chunk_id
@@ -90,7 +90,7 @@ def test_a_language_that_nobody_declares_is_detected_and_filtered_on(here: Place
     world = here.library.create_world("world")
     world.ingest([here.write("a.txt", TEXT * 3), here.write("b.txt", GERMAN)])
 
-    documents = {document.name: document for document in world.documents()}
+    documents = {document.name: document for document in world.documents.list()}
     assert {name: one.language for name, one in documents.items()} == {"a.txt": "en", "b.txt": "de"}
     assert not any(one.language_declared for one in documents.values())
     for language, name in (("en", "a.txt"), ("de", "b.txt")):
@@ -106,7 +106,7 @@ def test_every_chunk_of_a_pdf_knows_its_page(here: Place) -> None:
     path.write_bytes(make_pdf([Page(column([text])) for text in pages]))
     world = here.library.create_world("world")
     world.ingest(path, chunking="every")
-    text = world.text("1")
+    text = world.documents.text("1")
 
     for record in chunks(world):
         chunk = record.chunk

@@ -12,10 +12,10 @@ from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.forked_process import forked
 from tests.support.worlds import vector_of
-from truespan.engine.library import Library
-from truespan.engine.world import World
+from truespan.library import Library
 from truespan.types.chunk import ChunkKind, Point
 from truespan.types.ids import ChunkId, hash_text
+from truespan.world import World
 
 MOST_STEPS = 40
 
@@ -30,7 +30,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     with library(folder) as made:
         made.folder = folder  # type: ignore[attr-defined]
         yield made
-        made._parts.index.retire()  # type: ignore[attr-defined]
+        made._components.index.retire()  # type: ignore[attr-defined]
 
 
 def killed_at(opened: Library, world: World, action: str, step: int, path: Path) -> bool:
@@ -61,9 +61,9 @@ def assert_sound(opened: Library, world: World, documents: int) -> None:
     assert opened.doctor([world.id])[world.id].counts() == {}
     status = world.status()
     assert (status.documents, status.pending, status.repairs) == (documents, 0, 0)
-    scope = world._scope()
+    scope = world.access.scope()
     assert scope is not None
-    assert opened._parts.index.count(scope) == status.embedded == status.chunks
+    assert opened._components.index.count(scope) == status.embedded == status.chunks
 
 
 @proves("ingest.durability-order", "ingest.no-leftover-points", "ingest.no-duplicates")
@@ -97,12 +97,12 @@ def test_a_deletion_killed_at_any_step_never_brings_the_document_back(
     for step in range(1, MOST_STEPS):
         world, path = prepared(opened, f"delete-{step}", tmp_path)
         killed = killed_at(opened, world, "delete", step, path)
-        gone = world.documents() == []
+        gone = world.documents.list() == []
         assert gone == (shown(world) == "")
         if gone:
             world.repair()
         else:
-            world.delete("1")
+            world.documents.delete("1")
         assert_sound(opened, world, 0)
         if not killed:
             break
@@ -133,15 +133,15 @@ def test_mending_killed_at_any_step_is_finished_by_the_next_one(
 
 def break_it(opened: Library, world: World) -> None:
     """Put an old point back under a current id, and flip a byte of a stored text."""
-    scope = world._scope()
+    scope = world.access.scope()
     assert scope is not None
     first, second = (passage.chunk_id for passage in by_position(world)[:2])
     old = "harbour by night, as it once was"
-    opened._parts.index.upsert(
+    opened._components.index.upsert(
         scope,
         [Point(ChunkId(first), vector_of(old), hash_text(old), 1, 0, 1, 1, ChunkKind.TEXT, "", "")],
     )
-    opened._parts.store._connections.query(  # type: ignore[attr-defined]
+    opened._components.store._connections.query(  # type: ignore[attr-defined]
         """UPDATE chunks SET text = 'x' || substr(text, 2) WHERE (revision, position) =
            (SELECT revision, position FROM states WHERE chunk_id = ?)""",
         (second,),

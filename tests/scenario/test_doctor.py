@@ -16,13 +16,13 @@ from tests.support.crash_process import library
 from tests.support.index_process import wait_for_end
 from tests.support.sample_texts import assert_settled, story
 from tests.support.worlds import MemoryIndex, Place, place
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import IndexRefused
+from truespan.library import Library
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.chunk import IndexedPoint, Point, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import Scope
+from truespan.world import World
 
 
 def flipped(vector: Vector, bit: int) -> Vector:
@@ -150,7 +150,7 @@ def real(tmp_path: Path) -> Iterator[Library]:
     (tmp_path / "library").mkdir()
     with library(tmp_path / "library") as opened:
         yield opened
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]
 
 
 def filled(real: Library, tmp_path: Path) -> list[World]:
@@ -184,7 +184,7 @@ def test_index_files_that_were_destroyed_are_rebuilt_for_every_world_of_the_prof
 
 def end_index(real: Library) -> None:
     """End the index process and wait until it has let go of its files."""
-    index: Any = real._parts.index
+    index: Any = real._components.index
     index.retire()
     wait_for_end(index._link._folder)
 
@@ -214,10 +214,10 @@ def test_searching_the_rebuilt_index_gives_the_same_bytes_as_before(
         return [replace(result, processing_time_ms=0) for result in found]
 
     before = bytes_of()
-    other.delete("1")
-    scope = world._scope()
+    other.documents.delete("1")
+    scope = world.access.scope()
     assert scope is not None
-    real._parts.index.reset(scope)
+    real._components.index.reset(scope)
     real.doctor(apply=True)
 
     assert bytes_of() == before

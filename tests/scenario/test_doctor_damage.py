@@ -12,8 +12,8 @@ from tests.promises import proves
 from tests.support.damage import KINDS
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
-from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding, Plan
+from truespan.world import World
 
 FILES = {"a__txt": story(60), "b__txt": story(40, "garden"), "c__txt": "The lamp was out."}
 QUERIES = ("harbour by night", "the garden", "lamp")
@@ -47,7 +47,7 @@ def test_damage_is_found_and_mended_or_stays_told(tmp_path: Path, kind: str, see
     damage.plant(here, world, random.Random(f"{kind} {seed}"))
 
     plan = here.library.doctor()
-    treatment = here.library.treat(plan)
+    treatment = here.library.apply_plan(plan)
 
     assert damage.found in counts(plan)
     assert plan["other"].healthy
@@ -87,7 +87,7 @@ def test_mixed_damage_is_found_whole_and_retrieval_is_that_of_a_fresh_library(
 
     # Where a kept vector and its point are both wrong, only the model can tell.
     plan = here.library.doctor(embed_sample=1000)
-    treatment = here.library.treat(plan)
+    treatment = here.library.apply_plan(plan)
 
     assert counts(plan)
     assert counts(treatment.left) == {}, chosen

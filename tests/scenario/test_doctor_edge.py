@@ -17,13 +17,13 @@ from tests.support.damage import NAN, SHORT, flipped, packed
 from tests.support.forked_process import forked
 from tests.support.sample_texts import story
 from tests.support.worlds import other_profile
-from truespan.engine.library import Library
-from truespan.engine.world import World
-from truespan.maintenance.doctor.plan import Finding, spelled
+from truespan.library import Library
+from truespan.maintenance.doctor.plan import Finding, plan_to_json
 from truespan.types.chunk import ChunkKind, IndexedPoint, Point
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.maintenance import Verdict
 from truespan.types.scope import Generation, Scope
+from truespan.world import World
 
 MOST_STEPS = 60
 
@@ -38,7 +38,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         for name in ("one", "two"):
             filled(opened, name)
         yield opened
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]
 
 
 def filled(real: Library, name: str) -> World:
@@ -49,7 +49,7 @@ def filled(real: Library, name: str) -> World:
 
 
 def scope_of(world: World) -> Scope:
-    scope = world._scope()
+    scope = world.access.scope()
     assert scope is not None
     return scope
 
@@ -76,7 +76,7 @@ def changed(**changes: Any) -> Callable:
     def plant(real: Library, world: World, rng: random.Random) -> None:
         scope = scope_of(world)
         points = sorted(
-            (point for page in real._parts.index.scan(scope) for point in page),
+            (point for page in real._components.index.scan(scope) for point in page),
             key=lambda point: point.chunk_id,
         )
         point = point_of(rng.choice(points))
@@ -84,36 +84,36 @@ def changed(**changes: Any) -> Callable:
             name: change(point, rng) if callable(change) else change
             for name, change in changes.items()
         }
-        real._parts.index.upsert(scope, [replace(point, **given)])
+        real._components.index.upsert(scope, [replace(point, **given)])
 
     return plant
 
 
 def gone(real: Library, world: World, rng: random.Random) -> None:
     scope = scope_of(world)
-    ids = sorted(point.chunk_id for page in real._parts.index.scan(scope) for point in page)
-    real._parts.index.delete(scope, [rng.choice(ids)])
+    ids = sorted(point.chunk_id for page in real._components.index.scan(scope) for point in page)
+    real._components.index.delete(scope, [rng.choice(ids)])
 
 
 def moved(real: Library, world: World, rng: random.Random) -> None:
     """Give a point of this world to another one: it is missed here, and a stranger there."""
     scope = scope_of(world)
-    points = [point for page in real._parts.index.scan(scope) for point in page]
+    points = [point for page in real._components.index.scan(scope) for point in page]
     other = replace(scope, world=WorldId(real.world("two").id))
-    real._parts.index.upsert(other, [point_of(rng.choice(points))])
+    real._components.index.upsert(other, [point_of(rng.choice(points))])
 
 
 def unknown(real: Library, world: World, rng: random.Random) -> None:
     scope = scope_of(world)
-    point = point_of(next(point for page in real._parts.index.scan(scope) for point in page))
+    point = point_of(next(point for page in real._components.index.scan(scope) for point in page))
     stranger = replace(scope, world=WorldId(f"{rng.getrandbits(32):08x}-1-1-1-1"))
     ghost = ChunkId(f"{rng.getrandbits(32):08x}-0000-5000-8000-000000000000")
-    real._parts.index.upsert(stranger, [replace(point, chunk_id=ghost)])
+    real._components.index.upsert(stranger, [replace(point, chunk_id=ghost)])
 
 
 def unused(real: Library, world: World, rng: random.Random) -> None:
     profile = other_profile(revision=str(rng.random()))
-    real._parts.index.prepare(replace(scope_of(world), generation=Generation(1, profile)))
+    real._components.index.prepare(replace(scope_of(world), generation=Generation(1, profile)))
 
 
 def _largest(point: Point, rng: random.Random) -> bytes:
@@ -164,7 +164,7 @@ def test_damage_in_the_real_index_is_found_as_what_it_is_and_mended(
     plant(real, world, random.Random(f"{kind} {seed}"))
 
     plan = real.doctor()
-    treatment = real.treat(plan)
+    treatment = real.apply_plan(plan)
 
     assert {item.finding for item in plan.all_items()} == expected
     assert treatment.left.healthy
@@ -176,12 +176,12 @@ def test_the_walls_between_worlds_hold_in_the_real_index_and_nothing_is_left(
     real: Library,
 ) -> None:
     scope = scope_of(real.world("one"))
-    before = real._parts.index.tenants(scope, limit=100)
+    before = real._components.index.tenants(scope, limit=100)
 
     plan = real.doctor(self_test=True)
 
     assert [check.verdict for check in plan.self_test] == [Verdict.OK, Verdict.OK]
-    assert real._parts.index.tenants(scope, limit=100) == before
+    assert real._components.index.tenants(scope, limit=100) == before
     assert plan.healthy
 
 
@@ -190,7 +190,7 @@ def break_much(real: Library, world: World, seed: int) -> None:
     rng = random.Random(seed)
     for kind in ("gone", "stale", "orphan", "document", "unknown world", "unused collection"):
         DAMAGE[kind][0](real, world, rng)
-    query = real._parts.store._connections.query  # type: ignore[attr-defined]
+    query = real._components.store._connections.query  # type: ignore[attr-defined]
     own = "(SELECT key FROM worlds WHERE id = ?)"
     query(
         f"""UPDATE chunks SET text = 'x' WHERE (revision, position) IN
@@ -218,15 +218,15 @@ def test_a_plan_killed_at_any_step_is_finished_by_the_same_plan_and_a_new_one(
         before = shown(world)
         break_much(real, world, step)
         path = tmp_path / f"{step}.json"
-        path.write_text(spelled(real.doctor()))
+        path.write_text(plan_to_json(real.doctor()))
 
         killed = killed_at(real, world, step, path)
         right = {one.text for result in before for one in result.results}  # type: ignore[attr-defined]
         between = {one.text for result in shown(world) for one in result.results}  # type: ignore[attr-defined]
-        again = real.treat(real.doctor())
+        again = real.apply_plan(real.doctor())
         if not again.left.healthy:
             # Repairs that the reading set off may have come in between: what changed was skipped.
-            again = real.treat(real.doctor())
+            again = real.apply_plan(real.doctor())
 
         assert between <= right
         assert again.left.healthy

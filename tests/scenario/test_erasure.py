@@ -17,14 +17,14 @@ from tests.support.crash_process import library
 from tests.support.forked_process import forked
 from tests.support.leftover_search import contents, rare_text, traces
 from truespan.adapters.sqlite_store import erasure
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
 from truespan.files.leftovers import FolderRemains
 from truespan.ingest.draft import Preparation
+from truespan.library import Library
 from truespan.maintenance.delete import digest_of
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
+from truespan.world import World
 
 MOST_STEPS = 60
 
@@ -35,14 +35,14 @@ def home(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "files").mkdir()
     yield tmp_path / "library"
     with opened(tmp_path / "library") as left:
-        left._parts.index.retire()  # type: ignore[attr-defined]
+        left._components.index.retire()  # type: ignore[attr-defined]
 
 
 def opened(folder: Path, **changes: object) -> Library:
     folder.mkdir(exist_ok=True)
     plain = library(folder)
     remains = FolderRemains(folder / "store.db", folder / "index", folder / "assets")
-    return Library(replace(plain._parts, remains=remains, **changes))
+    return Library(replace(plain._components, remains=remains, **changes))
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -53,7 +53,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 def vectors(world: World) -> list[Vector]:
     """Return every vector that is kept for the library, as it was given."""
-    rows = world._parts.store._connections.query("SELECT vector FROM vectors")  # type: ignore[attr-defined]
+    rows = world.access.components.store._connections.query("SELECT vector FROM vectors")  # type: ignore[attr-defined]
     return [Vector(row[0]) for row in rows]
 
 
@@ -75,7 +75,7 @@ def test_no_byte_of_a_deleted_document_is_left_in_any_file(home: Path) -> None:
         before = to_compare(world)
         assert traces(home, text, own)
 
-        receipt = world.delete("gone.txt")
+        receipt = world.documents.delete("gone.txt")
 
         assert traces(home, text, own) == []
         assert to_compare(world) == [one for one in before if one[0] != "gone.txt"]
@@ -97,13 +97,13 @@ def test_a_deletion_killed_at_any_step_is_erased_by_the_next_repair(home: Path) 
         with opened(home) as made:
             world, text, own = two_documents(home, made, str(step))
             killed = killed_at(home, "delete", step)
-            numbers = [document.name for document in world.documents()]
+            numbers = [document.name for document in world.documents.list()]
             if "gone.txt" in numbers:
-                world.delete("gone.txt")
+                world.documents.delete("gone.txt")
             else:
                 world.repair()
             assert traces(home, text, own) == [], step
-            assert made._parts.store.erasures() == []
+            assert made._components.store.erasures() == []
             assert made.doctor("world").healthy
             made.delete_world("world")
         if not killed:
@@ -126,7 +126,7 @@ def test_a_deleted_world_leaves_no_row_no_point_no_image_and_no_byte(home: Path)
         world.ingest(report)
         kept = made.create_world("kept")
         kept.ingest(written(home, "kept.txt", rare_text("kept")))
-        before, scope = to_compare(kept), world._scope()
+        before, scope = to_compare(kept), world.access.scope()
         assert scope is not None
 
         receipt = made.delete_world("world")
@@ -134,7 +134,7 @@ def test_a_deleted_world_leaves_no_row_no_point_no_image_and_no_byte(home: Path)
         assert receipt.erased
         assert receipt.assets.files == 2
         assert sum(one.points for one in receipt.points) == receipt.rows["states"]
-        assert made._parts.index.count(scope) == 0
+        assert made._components.index.count(scope) == 0
         assert traces(home, text, own) == []
         assert not any(path.name.startswith("img_") for path in contents(home))
         with pytest.raises(WorldNotFound):
@@ -146,7 +146,7 @@ def test_a_deleted_world_leaves_no_row_no_point_no_image_and_no_byte(home: Path)
 
 def rows_of(made: Library, world: str) -> dict[str, int]:
     """Return how many rows of each table, by the catalogue, belong to no world that is left."""
-    query = made._parts.store._connections.query  # type: ignore[attr-defined]
+    query = made._components.store._connections.query  # type: ignore[attr-defined]
     tables = [
         name
         for (name,) in query("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -189,7 +189,7 @@ def test_every_table_of_the_catalogue_is_free_of_the_only_document_once_it_is_de
         reader.set("zyxwvut.docx", sid=1)
         reader.retrieve("lamp")
         world.search("lamp", floor=0.0, fused=True)
-        query = made._parts.store._connections.query  # type: ignore[attr-defined]
+        query = made._components.store._connections.query  # type: ignore[attr-defined]
         tables = [
             name
             for (name,) in query("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -197,7 +197,7 @@ def test_every_table_of_the_catalogue_is_free_of_the_only_document_once_it_is_de
         ]
         counted = {name: query(f"SELECT count(*) FROM {name}")[0][0] for name in tables}
 
-        receipt = world.delete("1")
+        receipt = world.documents.delete("1")
 
         left = {name: query(f"SELECT count(*) FROM {name}")[0][0] for name in tables}
         assert {name for name, count in left.items() if count} <= STAYING
@@ -222,15 +222,15 @@ def test_while_somebody_reads_the_erasure_waits_and_is_caught_up_by_the_next_wri
         reading.execute("BEGIN")
         reading.execute("SELECT count(*) FROM chunks").fetchall()
 
-        receipt = world.delete("gone.txt")
+        receipt = world.documents.delete("gone.txt")
 
         assert not receipt.erased
         assert receipt.waiting == {"store": "store_busy"}
         with pytest.raises(DocumentNotFound):
-            world.document("gone.txt")
+            world.documents.get("gone.txt")
         reading.close()
         world.ingest(written(home, "new.txt", "Something new."))
-        assert made._parts.store.erasures(urgent=True) == []
+        assert made._components.store.erasures(urgent=True) == []
         assert traces(home, text, own) == []
 
 
@@ -239,7 +239,7 @@ def test_what_was_replaced_is_erased_by_a_repair_and_not_before(home: Path) -> N
     with opened(home) as made:
         world, text, own = two_documents(home, made)
         world.ingest(written(home, "gone.txt", rare_text("another")))
-        assert "gone.txt" in {document.name for document in world.documents()}
+        assert "gone.txt" in {document.name for document in world.documents.list()}
         assert traces(home, text, own)
 
         report = world.repair()
@@ -253,7 +253,7 @@ def test_what_was_replaced_is_erased_by_a_repair_and_not_before(home: Path) -> N
 def test_a_deletion_that_is_not_to_erase_says_so_and_leaves_it_to_repair(home: Path) -> None:
     with opened(home) as made:
         world, text, own = two_documents(home, made)
-        receipt = world.delete("gone.txt", erase=False)
+        receipt = world.documents.delete("gone.txt", erase=False)
         assert (receipt.erased, list(receipt.waiting)) == (False, ["files"])
         made.erase()
         assert traces(home, text, own) == []
@@ -263,11 +263,11 @@ def test_a_deletion_that_is_not_to_erase_says_so_and_leaves_it_to_repair(home: P
 def test_a_receipt_says_what_went_and_holds_nothing_of_the_text(home: Path) -> None:
     with opened(home) as made:
         world, text, _ = two_documents(home, made)
-        number = world.document("gone.txt").number
+        number = world.documents.get("gone.txt").number
 
-        receipt = world.delete("gone.txt")
+        receipt = world.documents.delete("gone.txt")
 
-        told = json.loads(json.dumps(receipt.told()))
+        told = json.loads(json.dumps(receipt.to_json()))
         assert (told["number"], told["name"], told["world"]) == (number, "gone.txt", "world")
         assert told["rows"]["documents"] == told["rows"]["revisions"] == told["rows"]["texts"] == 1
         chunks = told["rows"]["chunks"]
@@ -287,14 +287,14 @@ def test_a_receipt_says_what_went_and_holds_nothing_of_the_text(home: Path) -> N
 def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
     with opened(home) as made:
         world, _, _ = two_documents(home, made)
-        scope, parts = world._scope(), made._parts
+        scope, parts = world.access.scope(), made._components
         assert scope is not None
         job = parts.store.begin_job(scope, "ingest", "{}", parts.processes.own())
 
         with pytest.raises(WorldBusy):
             made.delete_world("world")
 
-        assert len(world.documents()) == 2
+        assert len(world.documents.list()) == 2
         assert world.jobs.get(job.id).state is JobState.RUNNING
 
 
@@ -309,7 +309,7 @@ def test_a_world_deleted_by_a_process_that_was_killed_is_erased_without_it(home:
                 made.delete_world("world")
             made.erase()
             assert traces(home, text, own) == [], step
-            assert made._parts.store.erasures() == []
+            assert made._components.store.erasures() == []
         if not killed:
             break
     assert 4 < step < MOST_STEPS - 1

@@ -12,13 +12,13 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
-from truespan.engine.world import World
 from truespan.errors import AssetsTaken
 from truespan.ingest.draft import Preparation
 from truespan.types.chunk import ChunkKind
 from truespan.types.document import assets_token
 from truespan.types.figure import FigureFlags
 from truespan.types.ids import hash_text
+from truespan.world import World
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 GIF = b"GIF89a" + bytes(range(32))
@@ -123,9 +123,9 @@ def figures(world: World) -> list:
 @proves("figures.placeholder-in-place")
 def test_a_marker_stands_where_the_picture_stands(tmp_path: Path) -> None:
     world = filled(library(tmp_path, FigureFlags(placeholders=True)))
-    doc_id = world.document(1).doc_id
+    doc_id = world.documents.get(1).doc_id
 
-    assert world.text("1") == (
+    assert world.documents.text("1") == (
         "The harbour was quiet on the first morning.\n\n"
         f"Here the boats [FIGURE:{doc_id}-fig-001] came in at dusk.\n\n"
         f"[FIGURE:{doc_id}-fig-002]\n\n"
@@ -138,7 +138,7 @@ def test_a_marker_that_an_author_wrote_is_none(tmp_path: Path) -> None:
     here = library(tmp_path, ALL)
     world = filled(here, docx(paragraph("Look at [FIGURE:fake] here."), media={}))
 
-    assert world.text("1") == "Look at [ FIGURE:fake] here."
+    assert world.documents.text("1") == "Look at [ FIGURE:fake] here."
     assert figures(world) == []
 
 
@@ -146,7 +146,7 @@ def test_a_marker_that_an_author_wrote_is_none(tmp_path: Path) -> None:
 def test_figure_chunks_name_their_figure_image_and_parent(tmp_path: Path) -> None:
     here = library(tmp_path, ALL)
     world = filled(here)
-    doc_id = world.document(1).doc_id
+    doc_id = world.documents.get(1).doc_id
 
     first, second = figures(world)
 
@@ -157,7 +157,7 @@ def test_figure_chunks_name_their_figure_image_and_parent(tmp_path: Path) -> Non
     ]
     for one in (first, second):
         assert one.parent_chunk_id is not None
-        parent = world.chunk(one.parent_chunk_id).chunk
+        parent = world.documents.chunk(one.parent_chunk_id).chunk
         assert parent is not None
         assert parent.index == one.parent_chunk_local_index
         assert parent.kind is ChunkKind.TEXT
@@ -182,7 +182,7 @@ def test_what_is_embedded_of_a_figure_is_the_same_text_every_time(tmp_path: Path
 def test_images_are_files_below_the_folder_for_assets(tmp_path: Path) -> None:
     here = library(tmp_path, FigureFlags(extract_images=True))
     world = filled(here)
-    doc_id = world.document(1).doc_id
+    doc_id = world.documents.get(1).doc_id
     folder = tmp_path / "assets" / doc_id
 
     assert (folder / "img_001.png").read_bytes() == PNG
@@ -205,11 +205,11 @@ def test_nothing_is_written_unless_images_are_wanted(tmp_path: Path) -> None:
 def test_images_change_with_their_document_and_go_with_it(tmp_path: Path) -> None:
     here = library(tmp_path, ALL)
     world = filled(here)
-    folder = tmp_path / "assets" / world.document(1).doc_id
+    folder = tmp_path / "assets" / world.documents.get(1).doc_id
     filled(here, docx(paragraph("Only one ", drawing("rId1", "new")), media={"other.gif": GIF}))
     assert sorted(one.name for one in folder.iterdir()) == [".world", "img_001.gif"]
 
-    world.delete("1")
+    world.documents.delete("1")
 
     assert not folder.exists()
 
@@ -218,7 +218,7 @@ def test_images_change_with_their_document_and_go_with_it(tmp_path: Path) -> Non
 def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: Path) -> None:
     here = library(tmp_path, ALL)
     world = filled(here)
-    folder = tmp_path / "assets" / world.document(1).doc_id
+    folder = tmp_path / "assets" / world.documents.get(1).doc_id
     other = here.library.create_world("other")
     (here.folder / "files" / "report.docx").write_bytes(
         docx(paragraph("Foreign ", drawing("rId1", "x")), media={"image1.png": GIF})
@@ -227,7 +227,7 @@ def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: P
     for _ in range(2):
         report = other.ingest(here.folder / "files" / "report.docx")
         assert [one.code for one in report.failures] == [AssetsTaken.code]
-        assert other.documents() == []
+        assert other.documents.list() == []
 
     assert (folder / "img_001.png").read_bytes() == PNG
 
@@ -235,7 +235,7 @@ def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: P
 @proves("figures.images-behind-flag")
 def test_images_go_when_they_are_no_longer_wanted(tmp_path: Path) -> None:
     here = library(tmp_path, ALL)
-    doc_id = filled(here).document(1).doc_id
+    doc_id = filled(here).documents.get(1).doc_id
     assert (tmp_path / "assets" / doc_id).exists()
 
     filled(library(tmp_path, FigureFlags(chunks=True)))
@@ -247,7 +247,7 @@ def test_images_go_when_they_are_no_longer_wanted(tmp_path: Path) -> None:
 def test_images_that_wait_are_published_by_the_next_run(tmp_path: Path) -> None:
     here = library(tmp_path, ALL)
     world = filled(here)
-    document = world.document(1)
+    document = world.documents.get(1)
     home = tmp_path / "assets" / document.doc_id
     # As if the run had ended after the document was flipped, and one image was moved.
     aside = home / f".aside-{assets_token(document.source_hash, document.recipe)}"
@@ -268,7 +268,7 @@ def test_both_summaries_are_emitted_with_their_counts(
 ) -> None:
     caplog.set_level(logging.INFO, "truespan")
     world = filled(library(tmp_path, ALL))
-    doc_id = world.document(1).doc_id
+    doc_id = world.documents.get(1).doc_id
     expected = [
         f"{doc_id} DOCX_IMAGES_SUMMARY blips_found=2 rels_total=2 rels_mapped=2 "
         "zip_member_miss=0 images_written=2 image_emit_skip_reason=none",
@@ -313,7 +313,7 @@ def test_debugging_adds_lines_and_nothing_else(tmp_path: Path) -> None:
     loud = filled(library(tmp_path / "loud", replace(ALL, debug=True)))
 
     def normal(world: World, line: str) -> str:
-        return line.replace(world.document(1).doc_id, "ID")
+        return line.replace(world.documents.get(1).doc_id, "ID")
 
     added = [normal(loud, one) for one in lines(loud)]
     for line in lines(quiet):
@@ -322,7 +322,7 @@ def test_debugging_adds_lines_and_nothing_else(tmp_path: Path) -> None:
         ["ID", "DOCX_IMAGE", "number=1"],
         ["ID", "DOCX_IMAGE", "number=2"],
     ]
-    assert normal(loud, loud.text("1")) == normal(quiet, quiet.text("1"))
+    assert normal(loud, loud.documents.text("1")) == normal(quiet, quiet.documents.text("1"))
 
 
 @proves("figures.flags-off-identical")
@@ -331,7 +331,7 @@ def test_with_all_flags_off_pictures_leave_no_trace(tmp_path: Path) -> None:
     without = library(tmp_path / "b", FigureFlags())
     one, other = filled(with_pictures), filled(without, PLAIN)
 
-    assert one.text("1") == other.text("1")
+    assert one.documents.text("1") == other.documents.text("1")
     assert with_pictures.embedder.documents == without.embedder.documents
     assert vectors(with_pictures, one) == vectors(without, other)
 
@@ -355,7 +355,9 @@ def test_figures_are_told_to_people_and_not_to_models(tmp_path: Path) -> None:
     for note in bundle.metadata.figures:
         assert note.chunk_type is ChunkKind.FIGURE
         assert note.image_ref
-        assert note.parent_chunk_id == world.chunk(note.parent_chunk_id or "").chunk.chunk_id  # type: ignore[union-attr]
+        assert (
+            note.parent_chunk_id == world.documents.chunk(note.parent_chunk_id or "").chunk.chunk_id
+        )  # type: ignore[union-attr]
         assert note.description.startswith("Figure ")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +14,6 @@ from tests.promises import proves
 from tests.support import docx_maker
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
 from truespan.adapters.sqlite_store import SqliteStore
-from truespan.engine.world import World
 from truespan.errors import (
     GenerationNotFound,
     GoldenInvalid,
@@ -30,7 +30,7 @@ from truespan.types.chunk import ChunkKind, Vector
 from truespan.types.figure import FigureFlags
 from truespan.types.ids import hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING
-from truespan.types.scope import OWNER
+from truespan.world import World
 
 FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of glass. " * 12
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
@@ -48,7 +48,7 @@ def here(tmp_path: Path) -> Place:
 @proves("generation.never-half-filled")
 def test_a_build_ends_when_its_generation_is_removed_meanwhile(here: Place) -> None:
     world = here.world(a__md=FERRY, b__md=FERRY + "B.")
-    embedder = here.library._parts.others["wide"].embedder()
+    embedder = here.library._components.others["wide"].embedder()
     assert isinstance(embedder, WordEmbedder)
     embedder.before = lambda: here.store.retire_generation(world.generations._scope_of(2))
 
@@ -80,7 +80,7 @@ def test_moving_an_alias_keeps_the_model_and_chunking_of_what_it_named(here: Pla
 @proves("generation.never-half-filled")
 def test_a_build_that_was_stopped_is_gone_on_with_by_the_same_call(here: Place) -> None:
     world = here.world(a__md=FERRY, b__md=FERRY + "B.")
-    embedder = here.library._parts.others["wide"].embedder()
+    embedder = here.library._components.others["wide"].embedder()
     assert isinstance(embedder, WordEmbedder)
     embedder.before = _stop
     with pytest.raises(Interrupted):
@@ -155,7 +155,7 @@ def test_what_is_wrong_with_a_rotation_is_told_before_anything_is_done(
     with pytest.raises((GoldenInvalid, InvalidSettings, SourceMissing)):
         world.ingest(here.write("world/b.md", FERRY), update_alias=True, **wrong)
 
-    assert len(world.documents()) == 1
+    assert len(world.documents.list()) == 1
     assert [one.generation.number for one in world.generations.list()] == [1]
 
 
@@ -212,7 +212,7 @@ def test_a_full_disk_keeps_nobody_from_asking_anew(here: Place, tmp_path: Path) 
     here.store.close()
 
     full = SqliteStore(tmp_path / "store.db", here.clock, reserve=1 << 60)
-    object.__setattr__(here.library._parts, "store", full)
+    object.__setattr__(here.library._components, "store", full)
 
     again = here.library.world("world")
     assert [again.search(query).results for query in asked] == before
@@ -270,7 +270,7 @@ def test_figures_cut_anew_stand_where_a_fresh_ingest_puts_them(
         fresh = here.library.create_world(f"fresh{seed}")
         fresh.ingest(source, chunking=chunking)
 
-        anew = World(first._parts, OWNER, first._repairs, first.id, 2)
+        anew = World(replace(first.access, target=2))
 
         assert figures(fresh)
         assert figures(anew) == figures(fresh)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
-from truespan.engine.world import World
 from truespan.errors import (
     DomainNotFound,
     GenerationIncomplete,
@@ -20,7 +20,8 @@ from truespan.errors import (
     ProviderUnavailable,
 )
 from truespan.types.profile import SENTENCES
-from truespan.types.scope import OWNER, Authority, Verb
+from truespan.types.scope import Authority, Verb
+from truespan.world import World
 
 FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of glass. " * 12
 TOWER = "The tower burned in winter. Ash fell on the market. The bell was never found. " * 12
@@ -111,7 +112,7 @@ def test_a_document_that_comes_in_or_changes_meanwhile_is_in_both(here: Place) -
 
 
 def aimed(world: World, generation: int) -> World:
-    return World(world._parts, OWNER, world._repairs, world.id, generation)
+    return World(replace(world.access, target=generation))
 
 
 @proves("generation.never-half-filled")
@@ -131,7 +132,7 @@ def test_an_incomplete_generation_is_not_promoted(here: Place) -> None:
 def test_a_generation_whose_points_are_not_what_the_store_says_is_not_promoted(here: Place) -> None:
     world = here.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
-    built = here.library._parts.store.kept_generations(here.scope(world))[1].generation
+    built = here.library._components.store.kept_generations(here.scope(world))[1].generation
     lost = here.index.points[(built.profile.id, f"{world.id}.2")]
     lost.pop(next(iter(lost)))
 
@@ -172,7 +173,7 @@ def test_golden_queries_are_asked_of_both_before_the_alias_moves(here: Place) ->
 
     assert done.verdict is not None
     assert done.verdict.passed
-    wide = here.library._parts.others["wide"].embedder()
+    wide = here.library._components.others["wide"].embedder()
     assert here.embedder.queries[-1] == "the ferry and the river"
     assert isinstance(wide, WordEmbedder)
     assert wide.queries == ["the ferry and the river"]
@@ -218,7 +219,7 @@ def test_an_alias_is_not_moved_by_an_ingest_whose_golden_queries_fail(here: Plac
         world.ingest(source, domain_key="towers", update_alias=True, golden=asked)
 
     assert here.library.domains() == []
-    assert len(world.documents()) == 2
+    assert len(world.documents.list()) == 2
 
 
 @proves("generation.target-index")
@@ -226,7 +227,7 @@ def test_unknown_and_foreign_domains_are_refused_alike(here: Place) -> None:
     mine, other = here.world("mine", a__md=FERRY), here.world("other", b__md=TOWER)
     other.generations.promote(1, domain="theirs")
     bound = Authority(worlds=frozenset({here.scope(mine).world}), verbs=frozenset(Verb))
-    library = type(here.library)(here.library._parts, bound)
+    library = type(here.library)(here.library._components, bound)
 
     messages = []
     for key in ("theirs", "nobodys"):
@@ -299,7 +300,7 @@ def test_promoting_what_is_named_already_is_no_move(here: Place) -> None:
 @proves("generation.never-half-filled")
 def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(here: Place) -> None:
     world = here.world(ferry__md=FERRY)
-    wide = here.library._parts.others["wide"].embedder()
+    wide = here.library._components.others["wide"].embedder()
     assert isinstance(wide, WordEmbedder)
     wide.before = _broken
     with pytest.raises(ProviderUnavailable):

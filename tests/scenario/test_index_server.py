@@ -11,16 +11,16 @@ from tests.promises import proves
 from tests.support.providers.loopback import Answer
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import MemoryIndex, WordCounter, WordEmbedder, place
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import IndexKeyRefused, IndexUnavailable
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.index.edge.client import EdgeIndex
+from truespan.library import Library
 from truespan.maintenance.delete import digest_of
 from truespan.types.bundle import BundleStatus, Notice
 from truespan.types.maintenance import Verdict
 from truespan.types.scope import Scope
 from truespan.wiring import open_library
+from truespan.world import World
 
 BOOK = "The otter swims by night. The harbour is dark. A lamp burns at the pier. Nobody sees it."
 APPROXIMATE = "approximate_search"
@@ -92,8 +92,8 @@ def test_a_server_answers_as_the_embedded_index_does(
                 for query in ("lantern", "otter by night", "ferry harbour")
                 for k in (1, 2, 10)
             ]
-            if isinstance(library._parts.index, EdgeIndex):
-                library._parts.index.retire()
+            if isinstance(library._components.index, EdgeIndex):
+                library._components.index.retire()
         return [[(one.source, one.index, one.score) for one in results] for results in found]
 
     on_server = answers(tmp_path / "server")
@@ -115,7 +115,7 @@ def ask_everything(world: World) -> dict[str, tuple[Notice, ...]]:
         "absent": world.why_not("none", "otter", language_constraint=None).warnings,
         "unrelated": world.why_not(found[0].chunk_id, "otter", **selected).warnings,
         "evaluate": world.evaluate(golden).warnings,
-        "calibrate": world.calibrate(golden).notes,
+        "calibrate": world.evaluation.calibrate(golden).notes,
         "search": world.search("otter by night", floor=0.0).warnings,
         "retrieve": world.retrieve("otter by night", language_constraint=None).metadata.warnings,
         "answer": world.answer("otter by night").warnings,
@@ -169,14 +169,14 @@ def test_a_receipt_says_that_a_server_was_asked_and_not_that_its_files_are_clean
 ) -> None:
     with opened(tmp_path) as library:
         world = filled(library, tmp_path)
-        document, whole = world.delete("0.txt"), library.delete_world("harbour")
+        document, whole = world.documents.delete("0.txt"), library.delete_world("harbour")
 
     for receipt in (document, whole):
         assert (receipt.erased, receipt.waiting) == (False, {})
         assert receipt.outside == {"index": "requested"}
         assert receipt.check is not None
         assert receipt.check.found == 0
-        assert digest_of(receipt.told()) == receipt.digest
+        assert digest_of(receipt.to_json()) == receipt.digest
 
 
 @proves("errors.provider-or-index")
@@ -229,7 +229,7 @@ def test_the_doctor_says_whether_the_server_answers_and_tries_its_boundaries(
         filled(library, tmp_path)
         well = library.doctor(machine=True, self_test=True)
         server.fault = lambda _: Answer(401, {"status": {"error": "no"}})
-        ill = library._parts.environment
+        ill = library._components.environment
         assert ill is not None
         checks = {check.name: check for check in ill.checks()}
 

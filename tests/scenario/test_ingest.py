@@ -100,12 +100,12 @@ def test_a_deleted_document_is_invisible_first_and_gone_last(tmp_path: Path) -> 
     world = here.world(a__txt=story(30), b__txt=story(5, "garden"))
     here.journal.clear()
 
-    world.delete("a.txt")
+    world.documents.delete("a.txt")
 
     order = [call for call in here.journal if call.split(".")[1] in
              ("tombstone", "delete", "flush", "purge")]  # fmt: skip
     assert order == ["store.tombstone", "index.delete", "index.flush", "store.purge"]
-    assert [document.name for document in world.documents()] == ["b.txt"]
+    assert [document.name for document in world.documents.list()] == ["b.txt"]
     assert here.sql("SELECT count(*) FROM sentences s WHERE s.revision NOT IN "
                     "(SELECT key FROM revisions)") == [(0,)]  # fmt: skip
     assert_settled(here, world)
@@ -124,7 +124,7 @@ def test_a_tombstoned_document_is_out_of_sight_even_while_its_points_remain(
     assert len(here.points(world)) == 2
     assert [passage.document for passage in result.results] == [2]
     assert result.skipped == ()
-    assert [document.number for document in world.documents()] == [2]
+    assert [document.number for document in world.documents.list()] == [2]
 
 
 @proves("ingest.durability-order")

@@ -9,8 +9,8 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
-from truespan.engine.world import World
 from truespan.ingest.job_log import Progress
+from truespan.world import World
 
 PAGE = """<html lang="en-GB"><head><title>The harbour book</title>
 <meta name="author" content="Ada Lind"><meta name="keywords" content="boats, tides">
@@ -29,12 +29,16 @@ def here(tmp_path: Path) -> Place:
 
 
 def derived(world: World) -> dict:
-    return world.metadata(1)
+    return world.documents.metadata(1)
 
 
 def kept(here: Place, world: World) -> tuple:
     points = sorted((p.chunk_id, p.vector) for p in here.points(world).values())
-    return world.text("1"), points, here.sql("SELECT text, text_hash FROM chunks ORDER BY 1")
+    return (
+        world.documents.text("1"),
+        points,
+        here.sql("SELECT text, text_hash FROM chunks ORDER BY 1"),
+    )
 
 
 @proves("ingest.metadata-after-embedding")
@@ -74,7 +78,7 @@ def test_metadata_come_after_vectors_and_change_neither_them_nor_text(tmp_path: 
     assert steps.index("store.keep_derived") > max(
         place for place, step in enumerate(steps) if step in ("index.upsert", "store.flip")
     )
-    assert derived(world)["sentences"] == world.document(1).sentences
+    assert derived(world)["sentences"] == world.documents.get(1).sentences
 
 
 @proves("ingest.metadata-after-embedding")
@@ -93,7 +97,7 @@ def test_a_failure_there_leaves_text_and_vectors_as_they_are(tmp_path: Path) -> 
     assert report.ingested == ["a.txt"]
     assert report.failures == []
     assert len(report.warnings) == 1
-    assert world.metadata(1) == {}
+    assert world.documents.metadata(1) == {}
     text, points, rows = kept(here, world)
     assert (text, rows) == (kept(whole, expected)[0], kept(whole, expected)[2])
     assert [vector for _, vector in points] == [v for _, v in kept(whole, expected)[1]] or len(
@@ -119,7 +123,7 @@ def test_what_the_caller_gives_wins_and_is_kept(here: Place) -> None:
 
     assert derived(world)["authors"] == ["B"]
     assert derived(world)["shelf"] == 7
-    assert world.document(1).source_url == "https://a.example/x"
+    assert world.documents.get(1).source_url == "https://a.example/x"
 
 
 @proves("reading.every-surface")

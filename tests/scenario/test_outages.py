@@ -16,10 +16,10 @@ import pytest
 from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.sample_texts import story
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, StorageFull
 from truespan.index.edge import channel
+from truespan.library import Library
+from truespan.world import World
 
 MEBIBYTE = 1 << 20
 
@@ -29,11 +29,11 @@ def real(tmp_path: Path) -> Iterator[Library]:
     (tmp_path / "library").mkdir()
     with library(tmp_path / "library") as opened:
         yield opened
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]
 
 
 def server(opened: Library) -> int:
-    return opened._parts.index._link.server  # type: ignore[attr-defined]
+    return opened._components.index._link.server  # type: ignore[attr-defined]
 
 
 def assert_sound(opened: Library, world: World) -> None:
@@ -57,12 +57,12 @@ def test_an_ingest_outlives_the_index_process(real: Library, tmp_path: Path, bat
         if asked[0] == batch:
             os.kill(first, signal.SIGKILL)
 
-    real._parts.embedder.before = kill_once  # type: ignore[attr-defined]
+    real._components.embedder.before = kill_once  # type: ignore[attr-defined]
     report = world.ingest(str(tmp_path / "long.txt"))
 
     assert report.ingested == ["long.txt"]
     assert server(real) != first
-    documents = real._parts.embedder.documents  # type: ignore[attr-defined]
+    documents = real._components.embedder.documents  # type: ignore[attr-defined]
     assert len(documents) == len(set(documents))
     assert_sound(real, world)
 
@@ -133,4 +133,4 @@ def test_a_disk_that_fills_up_stops_the_ingest_and_loses_nothing(
         report = world.ingest(str(tmp_path / "big.txt"))
         assert report.ingested == ["big.txt"]
         assert_sound(opened, world)
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]

@@ -15,9 +15,9 @@ from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, li
 from tests.support.reading_worlds import stored
 from tests.support.sample_books import FORMS, book
 from tests.support.worlds import Place, place
-from truespan.engine.library import Library
-from truespan.engine.reader import Reader
 from truespan.errors import ImageNotFound
+from truespan.library import Library
+from truespan.reader import Reader
 from truespan.serialize import to_json
 from truespan.types.figure import FigureFlags
 
@@ -62,7 +62,7 @@ def told(here: Place, content: bytes, sid: int) -> list[str]:
     pages = [
         reader.sentences("1", first=first, count=count) for first in range(7) for count in (1, 2, 9)
     ]
-    return [*map(to_json, pages), *pictures(reader, world.document(1).doc_id)]
+    return [*map(to_json, pages), *pictures(reader, world.documents.get(1).doc_id)]
 
 
 @proves("reading.non-interference", "reading.every-surface")
@@ -87,7 +87,7 @@ def test_the_pages_of_a_reader_are_the_beginning_of_the_book_and_end_at_the_posi
     here = place(tmp_path)
     world = here.library.create_world("world")
     world.ingest(here.write(f"book.{form}", book(31, form, 20)), kind="book", title="A Book")
-    whole, texts = world.sentences(1, count=1000), stored(here, world, 1).texts
+    whole, texts = world.documents.sentences(1, count=1000), stored(here, world, 1).texts
     assert [one.text for one in whole.sentences] == texts
     reader = world.reader("ann")
     for sid in range(-1, len(texts), 3):
@@ -107,7 +107,7 @@ def test_a_picture_is_seen_once_the_text_around_it_is_read(
     tmp_path: Path, flags: FigureFlags
 ) -> None:
     world = filled(library(tmp_path, flags), docx(*OPENING, *ENDINGS[1], media=MEDIA))
-    doc_id, last = world.document(1).doc_id, world.document(1).sentences - 1
+    doc_id, last = world.documents.get(1).doc_id, world.documents.get(1).sentences - 1
     reader = world.reader("ann")
     for sid in range(-1, last + 1):
         reader.set("1", sid=sid)
@@ -128,7 +128,7 @@ def test_without_a_position_no_picture_is_seen(tmp_path: Path) -> None:
     world = filled(library(tmp_path, ALL), docx(*OPENING, media=MEDIA))
 
     with pytest.raises(ImageNotFound):
-        world.reader("ann").image(f"{world.document(1).doc_id}/img_001.png")
+        world.reader("ann").image(f"{world.documents.get(1).doc_id}/img_001.png")
 
 
 class Meddled:
@@ -157,15 +157,18 @@ def test_a_book_replaced_during_a_request_gives_no_picture_of_the_new_one_ahead_
     reader.set("1", sid=3)
     # The new book has another picture under the same name, and the first sentence differs.
     secret = docx(paragraph("It was dark."), *OPENING, media={"image1.png": b"\x89PNG secret"})
-    parts = here.library._parts
+    parts = here.library._components
     happening = Meddled(getattr(parts, part), verb, lambda: filled(here, secret))
     late = Library(replace(parts, **{part: happening})).world("world").reader("ann")
 
     with pytest.raises(ImageNotFound):
-        late.image(f"{world.document(1).doc_id}/img_001.png")
+        late.image(f"{world.documents.get(1).doc_id}/img_001.png")
     assert reader.where().sid == -1
     assert reader.sentences().sentences == ()
-    assert world.image(f"{world.document(1).doc_id}/img_001.png").data == b"\x89PNG secret"
+    assert (
+        world.documents.image(f"{world.documents.get(1).doc_id}/img_001.png").data
+        == b"\x89PNG secret"
+    )
 
 
 @proves("reading.never-past-position", "reading.re-anchored")
@@ -178,7 +181,7 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
     reader = world.reader("ann")
     reader.set("1", sid=3)
     changed = docx(OPENING[0], paragraph("A shot rang. It was over."), media={})
-    parts = here.library._parts
+    parts = here.library._components
     happening: Any = Meddled(parts.store, verb, lambda: filled(here, changed))
     late = Library(replace(parts, store=happening)).world("world").reader("ann")
 

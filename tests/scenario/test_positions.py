@@ -10,9 +10,6 @@ import pytest
 from tests.promises import proves
 from tests.support.reading_worlds import stored
 from tests.support.worlds import Place, place
-from truespan.engine.library import Library
-from truespan.engine.reader import Reader
-from truespan.engine.world import World
 from truespan.errors import (
     CallerError,
     DocumentNotFound,
@@ -23,7 +20,10 @@ from truespan.errors import (
     PositionNotFound,
     WorldNotFound,
 )
+from truespan.library import Library
+from truespan.reader import Reader
 from truespan.types.scope import OWNER
+from truespan.world import World
 
 BOOK = """# The Lamp
 
@@ -316,7 +316,7 @@ def test_whoever_is_bound_to_a_reader_cannot_move_or_leave_the_position(tmp_path
     here, world = shelf(tmp_path)
     ann(world).set("book.md", sid=2)
     world.reader("bea").set("book.md", sid=9)
-    bound = Library(here.library._parts, OWNER.as_reader(here.scope(world).world, "ann"))
+    bound = Library(here.library._components, OWNER.as_reader(here.scope(world).world, "ann"))
     mine = bound.world("world")
 
     assert mine.reader("ann").where().sid == 2
@@ -327,10 +327,10 @@ def test_whoever_is_bound_to_a_reader_cannot_move_or_leave_the_position(tmp_path
         lambda: mine.reader("bea").retrieve("late"),
         lambda: mine.search("late"),
         lambda: mine.retrieve("late"),
-        lambda: mine.text("book.md"),
-        lambda: mine.outline("book.md"),
-        lambda: mine.chunk(chunk),
-        lambda: mine.documents(),
+        lambda: mine.documents.text("book.md"),
+        lambda: mine.documents.outline("book.md"),
+        lambda: mine.documents.chunk(chunk),
+        lambda: mine.documents.list(),
         lambda: mine.status(),
     ):
         with pytest.raises(NotAllowed):
@@ -338,7 +338,7 @@ def test_whoever_is_bound_to_a_reader_cannot_move_or_leave_the_position(tmp_path
     for change in (
         lambda: mine.reader("ann").set("book.md", sid=9),
         lambda: mine.ingest(here.write("book.md", "Other.")),
-        lambda: mine.delete("book.md"),
+        lambda: mine.documents.delete("book.md"),
     ):
         with pytest.raises((NotAllowed, WorldNotFound)):
             change()

@@ -12,7 +12,7 @@ from tests.scenario.test_crashes import (
 )
 from tests.support.crash_process import STORE_URL, library
 from tests.support.postgres import fresh_database
-from truespan.engine.library import Library
+from truespan.library import Library
 
 __all__ = [
     "test_a_deletion_killed_at_any_step_never_brings_the_document_back",
@@ -27,4 +27,4 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     with library(folder) as made:
         made.folder = folder  # type: ignore[attr-defined]
         yield made
-        made._parts.index.retire()  # type: ignore[attr-defined]
+        made._components.index.retire()  # type: ignore[attr-defined]

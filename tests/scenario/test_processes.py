@@ -60,4 +60,4 @@ def test_processes_ingest_and_search_one_world_together(tmp_path: Path, processe
         assert plan.counts() == {}
         assert world.status().documents == processes + 1
         assert world.status().pending == 0
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]

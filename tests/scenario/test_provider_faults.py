@@ -25,9 +25,9 @@ from tests.promises import proves
 from tests.support.providers.bench import KEY, SPEAKERS, Bench, Speaker
 from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.worlds import MemoryIndex, Place, similarity, vector_of
-from truespan.engine.world import World
 from truespan.errors import TruespanError
 from truespan.ingest.embed import ATTEMPTS, CANARY
+from truespan.world import World
 
 SECRET = "butlersecret"
 MARK = "marked"
@@ -286,13 +286,13 @@ def late(here: Place) -> list[str]:
 
 
 def names(world: World) -> set[str]:
-    return {document.name for document in world.documents() if document.active}
+    return {document.name for document in world.documents.list() if document.active}
 
 
 def assert_true(here: Place, world: World) -> None:
     """Every vector, in the store and in the index, is that of its own text."""
     for chunk_id, point in here.points(world).items():
-        chunk = world.chunk(chunk_id).chunk
+        chunk = world.documents.chunk(chunk_id).chunk
         assert chunk is not None
         assert similarity(point.vector, vector_of(chunk.data.decode())) > 0.9999
     kept = here.sql("SELECT text_hash, vector FROM vectors")

@@ -151,7 +151,7 @@ def test_a_provider_that_takes_less_than_it_says_gets_smaller_portions(tmp_path:
 
         assert (len(report.ingested), report.failures) == (40, [])
         for chunk_id, point in here.points(world).items():
-            chunk = world.chunk(chunk_id).chunk
+            chunk = world.documents.chunk(chunk_id).chunk
             assert chunk is not None
             assert similarity(point.vector, vector_of(chunk.data.decode())) > 0.9999
 
@@ -169,7 +169,7 @@ def test_a_chunk_that_the_model_cannot_read_whole_keeps_its_bounds_and_can_be_fo
 
         assert found[0].text == text
         assert max(len(one.split()) for asked in server.embeds for one in asked["input"]) > 60
-        assert {document.name for document in world.documents() if document.active} == {
+        assert {document.name for document in world.documents.list() if document.active} == {
             "tide.txt",
             "long.txt",
         }

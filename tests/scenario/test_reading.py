@@ -22,14 +22,14 @@ from tests.support.worlds import (
     similarity,
     vector_of,
 )
-from truespan.engine.reader import Reader
-from truespan.engine.world import World
 from truespan.errors import BlankQuery, InvalidSettings, QueryTooLong
 from truespan.index.filters import AnyOf, AtMost, Field, conditions
+from truespan.reader import Reader
 from truespan.serialize import to_json
 from truespan.types.bundle import BundleStatus
 from truespan.types.ids import hash_text
 from truespan.types.scope import Scope
+from truespan.world import World
 
 QUERY = "the lamp by the harbour"
 
@@ -306,7 +306,7 @@ def test_a_title_that_the_book_itself_gives_is_not_told_and_a_declared_one_is(
     world.ingest(path, kind="book", title="A Lamp")
 
     assert not [answer for answer in silent if "Butler" in answer or "Secret" in answer]
-    assert world.document("1").title == "A Lamp"
+    assert world.documents.get("1").title == "A Lamp"
     bundle = reader.retrieve("the lamp")
     assert len(bundle.retrieved_chunks) == 3
     assert {note.title for note in bundle.metadata.sources} == {"A Lamp"}

@@ -14,8 +14,8 @@ from tests.support.answer_worlds import LONG, QUESTION, Echo, Scripted, Study, s
 from tests.support.reading_worlds import CHUNKINGS, Stored, Trial
 from tests.support.sample_books import canaries
 from tests.support.worlds import WordEmbedder
-from truespan.engine.library import Library
 from truespan.errors import DocumentNotFound, NotAllowed
+from truespan.library import Library
 from truespan.protocols import ChatModels
 from truespan.serialize import to_json
 from truespan.types.answer import Answer, AnswerRules
@@ -44,7 +44,7 @@ class AnsweringTrial(Trial):
         for name, rules in (("easy", EASY), ("usual", DecisionSettings())):
             models = ChatModels(Echo(), Echo()) if name == "easy" else ChatModels()
             parts = replace(
-                self.here.library._parts, chat=models, answers=AnswerRules(decision=rules)
+                self.here.library._components, chat=models, answers=AnswerRules(decision=rules)
             )
             reader = Library(parts).world("world").reader(f"at {sid}")
             for question in self.questions:
@@ -135,7 +135,9 @@ def test_a_book_that_is_not_there_is_not_found(tmp_path: Path) -> None:
 @proves("reading.every-surface")
 def test_whoever_is_bound_to_a_reader_has_no_answers_beyond_it_and_no_log(tmp_path: Path) -> None:
     room = shelf(tmp_path, primary=Scripted("So [1]."))
-    bound = Library(room.library._parts, OWNER.as_reader(room.here.scope(room.world).world, "ada"))
+    bound = Library(
+        room.library._components, OWNER.as_reader(room.here.scope(room.world).world, "ada")
+    )
     world = bound.world("world")
 
     assert world.reader("ada").answer(QUESTION).record is not None

@@ -13,10 +13,10 @@ from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import canary, plain_book
 from tests.support.sample_texts import once
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.engine.reader import Reader
-from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
+from truespan.reader import Reader
 from truespan.types.bundle import BundleStatus, ContextBundle
+from truespan.world import World
 
 QUERY = "the lamp by the harbour"
 
@@ -112,7 +112,7 @@ def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
     world, reader = reading(here, 40, chunking=chunking)
     path = here.write("book.md", f"New. {plain_book(90)}")
     replacing = once(lambda: world.ingest(path, kind="book") and None)
-    store = here.library._parts.store
+    store = here.library._components.store
     original = getattr(store, call)
 
     def interrupted(*args: Any, **options: Any) -> Any:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.promises import proves
 from tests.support.reading_worlds import Stopped, common, stopped_at, stored
 from tests.support.worlds import Place, place
-from truespan.engine.reader import Reader
-from truespan.engine.world import World
 from truespan.errors import InvalidSettings
+from truespan.reader import Reader
+from truespan.world import World
 
 
 def shelf(folder: Path, text: str) -> tuple[Place, World]:
@@ -113,7 +113,7 @@ def test_a_book_that_was_deleted_comes_back_unread(tmp_path: Path) -> None:
     here, world = shelf(tmp_path, " ".join(OLD))
     ann(world).set("book.md", sid=9)
 
-    world.delete("book.md")
+    world.documents.delete("book.md")
     assert ann(world).books() == []
     assert nothing(ann(world)) == ["no_reading_position"]
     world.ingest(here.write("book.md", " ".join(OLD)), kind="book")

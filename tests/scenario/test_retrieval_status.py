@@ -11,7 +11,6 @@ import pytest
 from tests.promises import proves
 from tests.support.sample_texts import once
 from tests.support.worlds import Lying, MemoryIndex, Place, place
-from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
     IndexUnavailable,
@@ -25,6 +24,7 @@ from truespan.retrieval.pack import status_of
 from truespan.types.bundle import BundleStatus, ContextBundle
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
+from truespan.world import World
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."
@@ -221,7 +221,7 @@ def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Pa
     with pytest.raises(BlankQuery):
         world.retrieve("harbour", selected_text=" \t ")
     assert set(here.journal) == {"store.find_world"}
-    here.library._parts.store.find_world = lambda *_: None  # type: ignore[method-assign]
+    here.library._components.store.find_world = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(WorldNotFound):
         world.retrieve("harbour")
 

@@ -19,10 +19,10 @@ from tests.support.worlds import (
     other_profile,
     place,
 )
-from truespan.engine.world import World
 from truespan.types.bundle import BundleStatus, ContextBundle, RetrievedChunk
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
+from truespan.world import World
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."
@@ -142,7 +142,7 @@ def test_every_field_of_a_chunk_is_filled_from_the_document(tmp_path: Path) -> N
         values = {entry.name: getattr(chunk, entry.name) for entry in fields(RetrievedChunk)}
         assert all(value for name, value in values.items() if name != "relevance_score")
         assert chunk.token_count == WordCounter().count(chunk.content)
-        assert chunk.content in world.text(chunk.source_url.rpartition("/")[2])
+        assert chunk.content in world.documents.text(chunk.source_url.rpartition("/")[2])
     places = {(chunk.chapter, chunk.section) for chunk in bundle.retrieved_chunks}
     assert places == {("The Lamp", "The Lamp"), ("One", "One"), ("plain.txt", "plain.txt")}
     assert {chunk.source_url for chunk in bundle.retrieved_chunks} == {
@@ -160,7 +160,7 @@ def test_a_chunk_id_leads_back_to_the_record_and_the_point(tmp_path: Path) -> No
     assert bundle.retrieved_chunks
     points = here.points(world)
     for chunk, note in zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True):
-        record = world.chunk(chunk.chunk_id)
+        record = world.documents.chunk(chunk.chunk_id)
         assert record.chunk is not None
         assert record.chunk.data.decode() == chunk.content
         assert points[chunk.chunk_id].text_hash == note.text_hash == record.chunk.text_hash

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ import pytest
 from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.forked_process import forked
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import GenerationIncomplete, GenerationInUse, GenerationNotFound
+from truespan.library import Library
+from truespan.world import World
 
 MOST_STEPS = 40
 ROTATIONS = 12
@@ -30,7 +31,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     with library(folder) as made:
         made.folder = folder  # type: ignore[attr-defined]
         yield made
-        made._parts.index.retire()  # type: ignore[attr-defined]
+        made._components.index.retire()  # type: ignore[attr-defined]
 
 
 def killed_at(opened: Library, world: World, action: str, step: int, *rest: str) -> bool:
@@ -104,7 +105,7 @@ def test_a_promotion_killed_at_any_step_shows_the_old_or_the_new_one_whole(
 
 
 def aimed(world: World, generation: int) -> World:
-    return World(world._parts, world._authority, world._repairs, world.id, generation)
+    return World(replace(world.access, target=generation))
 
 
 @proves("generation.never-half-filled")
@@ -128,7 +129,7 @@ def test_removing_a_generation_killed_at_any_step_leaves_the_other_whole(
             world.generations._clear_retired()
             break
     assert steps > 1
-    assert opened._parts.index.count(scope) == 0
+    assert opened._components.index.count(scope) == 0
     assert [one.generation.number for one in world.generations.list()] == [1]
     with pytest.raises(GenerationInUse):
         world.generations.remove(1)

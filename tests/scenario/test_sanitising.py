@@ -10,10 +10,10 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
-from truespan.engine.world import World
 from truespan.ingest.draft import Preparation
 from truespan.sanitize.findings import Mode, Style
 from truespan.sanitize.sanitizer import Sanitizer
+from truespan.world import World
 
 SECRETS = ("ada.lind@harbour.example", "DE89370400440532013000", "4111 1111 1111 1111")
 TEXT = (
@@ -65,15 +65,15 @@ def test_redacted_values_reach_nothing(
             repr(world.jobs.lines(world.jobs.list()[0].id)),
         ):
             assert secret not in place_
-    assert "[EMAIL" in world.text("note.txt")
-    assert "Nobody else knew." in world.text("note.txt")
+    assert "[EMAIL" in world.documents.text("note.txt")
+    assert "Nobody else knew." in world.documents.text("note.txt")
 
 
 @proves("sanitise.before-chunking")
 def test_equal_values_have_equal_pseudonyms_and_keys_change_them(tmp_path: Path) -> None:
     def words(name: str, key: bytes) -> str:
         here = library(tmp_path / name, Mode.ON, style=Style.PSEUDONYM, key=key)
-        return filled(here).text("note.txt")
+        return filled(here).documents.text("note.txt")
 
     one, same, other = words("a", b"k" * 32), words("b", b"k" * 32), words("c", b"x" * 32)
 
@@ -86,9 +86,9 @@ def test_shadow_counts_and_changes_nothing(tmp_path: Path) -> None:
     plain, shadow = library(tmp_path / "off", Mode.OFF), library(tmp_path / "shadow", Mode.SHADOW)
     untouched, counted = filled(plain), filled(shadow)
 
-    assert counted.text("note.txt") == untouched.text("note.txt")
+    assert counted.documents.text("note.txt") == untouched.documents.text("note.txt")
     assert shadow.embedder.documents == plain.embedder.documents
-    found = {entry.label: entry for entry in counted.audit("note.txt")}
+    found = {entry.label: entry for entry in counted.documents.audit("note.txt")}
     assert {label: entry.count for label, entry in found.items()} == {
         "CREDIT_CARD": 1,
         "EMAIL": 1,
@@ -105,7 +105,7 @@ def test_off_records_nothing(tmp_path: Path) -> None:
     here = library(tmp_path, Mode.OFF)
     world = filled(here)
 
-    assert world.audit("note.txt") == []
+    assert world.documents.audit("note.txt") == []
     assert here.sql("SELECT count(*) FROM audits") == [(0,)]
     assert not any("SANITIZE" in line.line for line in world.jobs.lines(world.jobs.list()[0].id))
 

@@ -152,7 +152,7 @@ def test_a_world_without_embedded_chunks_is_empty_with_a_warning_and_costs_nothi
     here = place(tmp_path, watched=True)
     never = here.library.create_world("never")
     emptied = here.world("emptied", a__txt=TEXT)
-    emptied.delete("1")
+    emptied.documents.delete("1")
     here.embedder.queries.clear()
     here.journal.clear()
 

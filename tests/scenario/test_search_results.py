@@ -11,11 +11,11 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Lying, MemoryIndex, Place, place, similarity, vector_of
-from truespan.engine.world import World
 from truespan.serialize import to_json
 from truespan.types.bundle import Passage, SearchResult
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
+from truespan.world import World
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."
@@ -72,7 +72,7 @@ def test_other_worlds_do_not_change_a_single_byte_of_a_response(tmp_path: Path) 
 
     other = here.world("other", a__txt=HARBOUR * 3, b__txt="The harbour light. " * 40)
     during = [frozen(world.search(query, floor=0.0)) for query in queries]
-    other.delete("1")
+    other.documents.delete("1")
     after = [frozen(world.search(query, floor=0.0)) for query in queries]
 
     assert before == during == after
@@ -157,7 +157,7 @@ def test_only_rows_of_returned_points_are_read_and_each_once(tmp_path: Path) -> 
     world = here.world(**{f"d{number}__txt": f"{HARBOUR} {number}" for number in range(40)})
     read: list[str] = []
     returned: list[str] = []
-    store, index = here.library._parts.store, here.index
+    store, index = here.library._components.store, here.index
     original_read, original_search = store.read_chunks, index.search
 
     def reading(scope: Scope, ids: Any) -> Any:

@@ -12,9 +12,9 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import WordEmbedder, other_profile, place, similarity, vector_of
-from truespan.engine.world import World
 from truespan.serialize import to_json
 from truespan.types.bundle import BundleStatus, Located
+from truespan.world import World
 
 HARBOUR = "The harbour light burned all night. The harbour master slept."
 GARDEN = "The garden was full of roses. A gardener cut the roses."
@@ -132,7 +132,7 @@ def test_a_selection_is_found_although_white_space_quotes_and_dashes_differ(
 
     assert len(found) == 1
     world = place(tmp_path).library.world("world")
-    text = world.text("lamps.md")
+    text = world.documents.text("lamps.md")
     words = " ".join(text[found[0].start : found[0].end].split())
     assert words == "“Who’s there?” she said — and the lamp went out..."
     assert (found[0].document, found[0].source) == (1, "lamps.md")
@@ -145,7 +145,7 @@ def test_the_place_of_a_selection_names_its_section_and_its_sentences(tmp_path: 
 
     assert (found.chapter, found.section) == ("One", "Below")
     world = place(tmp_path).library.world("world")
-    text = world.text("lamps.md")
+    text = world.documents.text("lamps.md")
     assert text[found.start : found.end] == "Nobody answered. It was"
     sentences = place(tmp_path).sql(
         "SELECT sid, start, finish FROM sentences WHERE revision = 1 ORDER BY sid"

@@ -13,12 +13,12 @@ from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import FORMS, book, canaries, canary, first_seen, plain_book
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.engine.reader import Reader
-from truespan.engine.world import World
+from truespan.reader import Reader
 from truespan.serialize import to_json
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
+from truespan.world import World
 
 LENGTH = 300
 

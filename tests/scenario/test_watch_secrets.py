@@ -17,13 +17,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.promises import proves
 from tests.support.answer_worlds import ScoreEmbedder, Scripted, scored, study
 from tests.support.worlds import other_profile
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProviderRefused, ProviderUnavailable
+from truespan.library import Library
 from truespan.observability.logs import LogWatch, write_logs
 from truespan.observability.metrics import MetricsWatch
 from truespan.observability.tracing import TracingWatch
 from truespan.observer import Observer, joined
+from truespan.world import World
 
 QUERY = "zqqueryx who held the key to the hut"
 TEXT = scored(0.9, "The zqtextx keeper held it.")
@@ -112,7 +112,7 @@ def test_no_span_metric_or_line_quotes_what_was_asked_found_or_raised(
         embedder=embedder,
         primary=Scripted([*reply, failure] if failure else reply),
     )
-    library = Library(replace(here.library._parts, watch=sinks.watch))
+    library = Library(replace(here.library._components, watch=sinks.watch))
     world = library.create_world("zqworldx")
     path = here.here.write("a.txt", TEXT)
     world.ingest(path)

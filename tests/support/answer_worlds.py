@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
-from truespan.engine.library import Library
-from truespan.engine.world import World
+from truespan.library import Library
 from truespan.protocols import ChatModels
 from truespan.types.answer import (
     Answer,
@@ -24,6 +23,7 @@ from truespan.types.answer import (
     Started,
 )
 from truespan.types.chunk import Vector
+from truespan.world import World
 
 QUESTION = "Who held the spare key to the hut?"
 """Eight words, so that it is no short query."""
@@ -138,7 +138,7 @@ class Study:
         return self.library_with(**changes).world("world")
 
     def library_with(self, **changes: Any) -> Library:
-        parts = self.library._parts
+        parts = self.library._components
         decision = {name: changes.pop(name) for name in list(changes) if name not in _RULES}
         rules = replace(
             parts.answers, decision=replace(parts.answers.decision, **decision), **changes
@@ -169,7 +169,7 @@ def study(
     models = ChatModels(primary, fallback)
     library = Library(
         replace(
-            here.library._parts,
+            here.library._components,
             chat=models,
             answers=rules or AnswerRules(),
             mark_query=lambda world, query: f"marked:{len(world)}:{len(query)}",

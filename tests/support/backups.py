@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.scenario.test_figures import REPORT
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import STORES, WordCounter, WordEmbedder
-from truespan.engine.library import Library
+from truespan.library import Library
 from truespan.serialize import to_json
 from truespan.wiring import open_library
 
@@ -62,7 +62,7 @@ def filled(folder: Path) -> Path:
 
 def retire(folder: Path) -> None:
     with opened(folder) as library:
-        library._parts.index.retire()  # type: ignore[attr-defined]
+        library._components.index.retire()  # type: ignore[attr-defined]
 
 
 def told(library: Library) -> list[str]:
@@ -73,8 +73,8 @@ def told(library: Library) -> list[str]:
         found = world.search("lamp by night", top_k=30, floor=0.0)
         answers += [to_json(found.results), found.context]
         answers += [frozen(world.retrieve("lamp", language_constraint=None))]
-        answers += [to_json(world.documents()), to_json(replace(world.status(), vectors=0))]
-        answers += [world.text(document.doc_id) for document in world.documents()]
+        answers += [to_json(world.documents.list()), to_json(replace(world.status(), vectors=0))]
+        answers += [world.documents.text(document.doc_id) for document in world.documents.list()]
     world = library.world("world")
     for sid in READERS:
         reader = world.reader(f"at {sid}")

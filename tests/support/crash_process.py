@@ -14,14 +14,14 @@ from typing import Any
 
 from tests.support.worlds import DirectParser, HandClock, WordCounter, WordEmbedder
 from truespan.adapters.sqlite_store import SqliteStore
-from truespan.engine.library import Library
-from truespan.engine.parts import Components
+from truespan.components import Components
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
-from truespan.maintenance.doctor.plan import read_plan
+from truespan.library import Library
+from truespan.maintenance.doctor.plan import plan_from_json
 from truespan.parsing import supported
 from truespan.system import SystemProcesses
 from truespan.types.source import Upload
@@ -114,12 +114,12 @@ def main(arguments: list[str]) -> None:
                 chosen.ingest(arguments[4])
             case "upload":
                 chosen.submit_uploads([Upload("tale.txt", Path(arguments[4]))])
-                opened._parts.queue.wait()  # type: ignore[attr-defined]
+                opened._components.queue.wait()  # type: ignore[attr-defined]
             case "serve":
                 print(*(job.id for job in opened.resume_waiting()))
-                opened._parts.queue.wait()  # type: ignore[attr-defined]
+                opened._components.queue.wait()  # type: ignore[attr-defined]
             case "delete":
-                chosen.delete("1")
+                chosen.documents.delete("1")
             case "delete world":
                 opened.delete_world(chosen.name)
             case "repair":
@@ -139,7 +139,7 @@ def main(arguments: list[str]) -> None:
             case "doctor":
                 opened.doctor([chosen.name], apply=True)
             case "treat":
-                opened.treat(read_plan(Path(arguments[4]).read_bytes()))
+                opened.apply_plan(plan_from_json(Path(arguments[4]).read_bytes()))
 
 
 if __name__ == "__main__":

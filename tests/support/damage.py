@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.support.worlds import Place, other_profile, vector_of
-from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.chunk import ChunkKind, Point, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import OWNER, Generation, Scope
+from truespan.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def retired(here: Place, world: World, rng: random.Random) -> None:
     """Leave a deletion half done: hidden from readers, with points and rows still there."""
     path = here.write(f"{world.name}/doomed.txt", f"Doomed words {rng.random()}.")
     world.ingest(path)
-    here.store.tombstone(here.scope(world), world.document("doomed.txt").number)
+    here.store.tombstone(here.scope(world), world.documents.get("doomed.txt").number)
 
 
 def _scaled(vector: Vector, rng: random.Random) -> Vector:

@@ -257,7 +257,7 @@ def close(shown: list[str], real: tuple[str, ...]) -> bool:
 def end_index_process(place: Path) -> None:
     for store in place.glob("*/store.db"):
         library = open_library(store.parent)
-        library._parts.index.retire()  # type: ignore[attr-defined]
+        library._components.index.retire()  # type: ignore[attr-defined]
         library.close()
         # It answers before it has put its files away; the lock is let go once it has.
         if (index := store.parent / "index").exists():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.worlds import Place, place
-from truespan.engine.library import Library
+from truespan.library import Library
 from truespan.observer import Observer
 from truespan.types.telemetry import CounterName, Request, Stage
 
@@ -86,5 +86,5 @@ class Broken:
 def watched(folder: Path, watch: Observer, **parts: Any) -> Place:
     """Make a library that is watched, in memory where the index is concerned."""
     here = place(folder, **parts)
-    here.library = Library(replace(here.library._parts, watch=watch))
+    here.library = Library(replace(here.library._components, watch=watch))
     return here

@@ -19,12 +19,11 @@ from typing import Any
 from tests.support.crash_process import Countdown, Mortal
 from tests.support.sample_books import FORMS, Writer, canaries, joined
 from tests.support.worlds import Place, WordCounter, WordEmbedder, other_profile, place
-from truespan.engine.library import Library
-from truespan.engine.reader import Reader
-from truespan.engine.world import World
 from truespan.ingest.chunking import cut
 from truespan.ingest.draft import chunks_of
+from truespan.library import Library
 from truespan.protocols import TokenCounter
+from truespan.reader import Reader
 from truespan.serialize import to_json
 from truespan.types.bundle import ContextBundle
 from truespan.types.document import RevisionRef
@@ -33,6 +32,7 @@ from truespan.types.reading import TailChunk
 from truespan.types.request import MAX_CONTEXT_TOKENS
 from truespan.types.text import CanonicalText, Sentence
 from truespan.types.text import Place as Label
+from truespan.world import World
 
 CHUNKINGS = tuple(STANDARD_CHUNKING)
 
@@ -57,7 +57,7 @@ class Stop(Countdown):
 
 def stopped_at(here: Place, step: int) -> Library:
     """Return the same library, whose next run ends before its n-th durable step."""
-    countdown, parts = Stop(step), here.library._parts
+    countdown, parts = Stop(step), here.library._components
     store: Any = Mortal(parts.store, countdown)
     index: Any = Mortal(parts.index, countdown)
     return Library(replace(parts, store=store, index=index))
@@ -345,7 +345,7 @@ class Trial:
             yield "replaced", partial(self._ingest, self.here.library, text)
         yield "another document", lambda: self._add_document(self._with_end(beginning))
         other = self.here.library.world("other")
-        yield "the other world emptied", lambda: other.delete("1") and None
+        yield "the other world emptied", lambda: other.documents.delete("1") and None
 
     def _add_world(self, text: str) -> None:
         other = self.here.library.create_world("other")

@@ -6,11 +6,11 @@ import threading
 from pathlib import Path
 
 from tests.unit.test_workers import Works
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.ingest.command import LEAST_SHARES
+from truespan.library import Library
 from truespan.types.job import Job
 from truespan.types.scope import Scope
+from truespan.world import World
 
 DOCUMENTS = 24
 PER_SHARE = DOCUMENTS // LEAST_SHARES
@@ -23,27 +23,27 @@ def written(folder: Path, number: int) -> Path:
 
 
 def scope_of(world: World) -> Scope:
-    scope = world._scope()
+    scope = world.access.scope()
     assert scope is not None
     return scope
 
 
 def shares_of(world: World, job: Job) -> list[Job]:
-    return world._parts.store.shares(scope_of(world), job.id)
+    return world.access.components.store.shares(scope_of(world), job.id)
 
 
 def spread(works: Works, opened: Library, world: World, job: Job) -> list[Job]:
     """Carry out the first order alone, which cuts the job into shares."""
     stop = threading.Event()
-    order = opened._parts.store.spread_job
+    order = opened._components.store.spread_job
 
     def and_stop(*args: object, **named: object) -> list[Job]:
         stop.set()
         return order(*args, **named)  # type: ignore[arg-type]
 
-    opened._parts.store.spread_job = and_stop  # type: ignore[method-assign]
+    opened._components.store.spread_job = and_stop  # type: ignore[method-assign]
     assert opened.work(stopping=stop.is_set) == 1
-    del opened._parts.store.spread_job
+    del opened._components.store.spread_job
     assert len(works.orders()) == LEAST_SHARES
     return shares_of(world, job)
 
@@ -58,6 +58,6 @@ def embedded_once(works: Works) -> bool:
 
 
 def is_whole(world: World) -> bool:
-    documents = world.documents()
+    documents = world.documents.list()
     assert all(one.embedded == one.chunks > 0 for one in documents)
     return len(documents) == DOCUMENTS

@@ -14,14 +14,14 @@ from tests.support.worlds import DirectParser, WordCounter, WordEmbedder
 from truespan.adapters.postgres_store import PostgresStore
 from truespan.adapters.postgres_store.connection import Address
 from truespan.cli.serve import told_to_stop
-from truespan.engine.library import Library
-from truespan.engine.parts import Components
+from truespan.components import Components
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
 from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
+from truespan.library import Library
 from truespan.parsing import supported
 from truespan.protocols import EmbeddingLimits, VectorIndex
 from truespan.system import SystemClock, SystemProcesses

@@ -14,14 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from truespan.adapters.sqlite_store import SqliteStore
-from truespan.engine.library import Library
-from truespan.engine.parts import Components, OtherEmbedder
-from truespan.engine.world import World
+from truespan.components import Components, OtherEmbedder
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
+from truespan.library import Library
 from truespan.parsing import load, supported
 from truespan.protocols import EmbeddingLimits, TrustedStore, VectorIndex
 from truespan.system import SystemProcesses, SystemRandomness
@@ -32,6 +31,7 @@ from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.scope import OWNER, Authority, Scope, admits
 from truespan.types.text import Loaded, TokenMap
 from truespan.types.trust import Hit
+from truespan.world import World
 
 WORDS = EmbeddingProfile(
     provider="test",
@@ -334,7 +334,7 @@ class Place:
         return world
 
     def scope(self, world: World) -> Scope:
-        scope = world._scope()
+        scope = world.access.scope()
         assert scope is not None
         return scope
 

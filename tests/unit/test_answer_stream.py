@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.answer_worlds import LONG, QUESTION, Scripted, Study, scored, study, told
 from tests.support.worlds import MemoryIndex
-from truespan.engine.library import Library
 from truespan.errors import (
     BlankQuery,
     InvalidSettings,
@@ -21,6 +20,7 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.ingest.draft import Preparation
+from truespan.library import Library
 from truespan.types.answer import Piece, Started
 from truespan.types.figure import FigureFlags
 from truespan.types.scope import OWNER, Verb
@@ -162,9 +162,9 @@ def test_whoever_may_only_write_gets_no_answers(tmp_path: Path) -> None:
     stranger = OWNER.narrow(worlds=[], verbs=[Verb.READ])
 
     with pytest.raises(NotAllowed):
-        Library(room.library._parts, writer).world("world").answer(QUESTION)
+        Library(room.library._components, writer).world("world").answer(QUESTION)
     with pytest.raises(WorldNotFound):
-        Library(room.library._parts, stranger).world("world")
+        Library(room.library._components, stranger).world("world")
 
 
 def test_filters_narrow_what_an_answer_is_made_from(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path, trouble: E
     from dataclasses import replace
 
     busy: Any = Busy()
-    answer = Library(replace(room.library._parts, store=busy)).world("world").answer(QUESTION)
+    answer = Library(replace(room.library._components, store=busy)).world("world").answer(QUESTION)
 
     assert (answer.answer, answer.record) == ("So [1].", None)
     assert [notice.code for notice in answer.warnings] == ["usage_not_recorded"]

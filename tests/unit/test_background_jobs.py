@@ -12,10 +12,6 @@ from typing import Any
 import pytest
 
 from tests.support.worlds import Place, WordEmbedder, place
-from truespan.engine import worker
-from truespan.engine.jobs import Jobs
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import (
     Interrupted,
     InvalidSettings,
@@ -28,11 +24,16 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
+from truespan.ingestion import IngestJobs
+from truespan.jobs import worker
 from truespan.jobs.thread import JobThread
+from truespan.jobs.world_jobs import Jobs
+from truespan.library import Library
 from truespan.types.ids import WorldId
 from truespan.types.job import MOST_CRASHES, Job, JobState
 from truespan.types.scope import Authority, Verb
 from truespan.types.source import Declared, Upload
+from truespan.world import World
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
 WAIT = 30.0
@@ -61,7 +62,7 @@ def here(tmp_path: Path) -> Iterator[Place]:
 
 
 def queue_of(here: Place) -> JobThread:
-    queue = here.library._parts.queue
+    queue = here.library._components.queue
     assert isinstance(queue, JobThread)
     return queue
 
@@ -95,11 +96,11 @@ def test_a_submitted_ingest_is_queued_and_then_done(here: Place) -> None:
         job = world.submit_ingest(path, kind="book", title="A", tags=["x"], version="2.0")
         assert (job.state, job.background) == (JobState.QUEUED, True)
         assert world.jobs.get(job.id) == job
-        assert world.documents() == []
+        assert world.documents.list() == []
 
     done = settled(here, world, job)
     assert (done.state, done.counts.documents, done.counts.fraction) == (JobState.DONE, 1, 1.0)
-    [document] = world.documents()
+    [document] = world.documents.list()
     assert (document.kind, document.title, document.tags, document.version) == (
         "book", "A", ("x",), "2.0",
     )  # fmt: skip
@@ -112,7 +113,7 @@ def test_an_upload_becomes_a_document_and_no_file_stays(here: Place) -> None:
     job = world.submit_uploads([Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")])
 
     assert settled(here, world, job).state is JobState.DONE
-    [document] = world.documents()
+    [document] = world.documents.list()
     assert (document.name, document.path) == ("tale.txt", "upload:tale.txt")
     states = {one.name: one.state for one in world.jobs.documents(job.id)}
     assert states == {"tale.txt": "embedded", "bad.pdf": "failed"}
@@ -129,9 +130,9 @@ def test_the_same_name_is_the_same_document(here: Place) -> None:
         ]
 
     assert [settled(here, world, job).state for job in jobs] == [JobState.DONE, JobState.DONE]
-    [document] = world.documents()
+    [document] = world.documents.list()
     assert document.active == 2
-    assert world.text("a.txt") == "The second."
+    assert world.documents.text("a.txt") == "The second."
 
 
 def test_what_is_wrong_is_told_at_once_and_makes_no_job(here: Place) -> None:
@@ -213,7 +214,7 @@ def test_a_queued_job_is_cancelled_at_once_and_never_done(here: Place) -> None:
 
     assert settled(here, world, job).state is JobState.CANCELLED
     assert settled(here, world, kept).state is JobState.DONE
-    assert [one.name for one in world.documents()] == ["kept.txt"]
+    assert [one.name for one in world.documents.list()] == ["kept.txt"]
 
 
 def test_a_running_upload_that_is_cancelled_leaves_no_file(here: Place) -> None:
@@ -314,14 +315,14 @@ def test_closing_interrupts_what_runs_and_the_next_one_goes_on(tmp_path: Path) -
 
         assert [job.id for job in taken] == [job.id for job in jobs]
         assert {settled(after, world, job).state for job in jobs} == {JobState.DONE}
-        assert len(world.documents()) == 3
+        assert len(world.documents.list()) == 3
         assert files(after) == []
 
 
 def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
     here = place(tmp_path)
     queue = JobThread(closing_seconds=0.0)
-    library = Library(replace(here.library._parts, queue=queue))
+    library = Library(replace(here.library._components, queue=queue))
     gate = here.embedder.before = Gate()
     world = library.create_world("world")
     job = world.submit_uploads([Upload("a.txt", STORY.encode())])
@@ -345,12 +346,12 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 def left_by(here: Place, world: World, process: str = "gone", **columns: Any) -> Job:
     """Make a job that a process left which is gone."""
-    parts = here.library._parts
+    parts = here.library._components
     machine = parts.processes.own().rpartition("/")[0]
     job = parts.store.queue_job(
         here.scope(world),
         "ingest",
-        world._intake(here.scope(world))
+        IngestJobs(parts, here.scope(world))
         .request([here.write("left.txt", STORY)], None, Declared(), prune=False, allow_empty=False)
         .spelled(),
         f"{machine}/999999999:{process}",
@@ -410,7 +411,7 @@ def test_one_that_takes_its_process_with_it_is_not_taken_up_for_ever(here: Place
 def test_of_two_that_looked_at_it_only_one_takes_a_job(here: Place) -> None:
     world = here.world(a__txt=STORY)
     left_by(here, world, state="running")
-    parts, scope = here.library._parts, here.scope(world)
+    parts, scope = here.library._components, here.scope(world)
     with held_up(here):
         [seen, *_] = Jobs(parts, scope).list()
 
@@ -442,7 +443,7 @@ def test_a_job_that_is_ordered_twice_is_done_once(here: Place) -> None:
         world._submitted(job)
 
     assert settled(here, world, job).state is JobState.DONE
-    assert world.documents()[0].active == 1
+    assert world.documents.list()[0].active == 1
 
 
 def test_the_jobs_of_a_world_that_is_gone_are_forgotten(here: Place) -> None:

@@ -99,6 +99,6 @@ def test_a_plan_says_that_a_document_waits_to_be_shown(tmp_path: Path) -> None:
         fates.add(planned)
         report = world.ingest(path)
         assert (planned is DocumentOutcome.UNCHANGED) == (report.unchanged == 1), step
-        world.delete("a.txt")
+        world.documents.delete("a.txt")
 
     assert {DocumentOutcome.NEW, DocumentOutcome.RESUMED, DocumentOutcome.UNCHANGED} <= fates

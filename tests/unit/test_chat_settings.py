@@ -38,7 +38,7 @@ def chat_of(folder: Path, **settings: object) -> ChatModels:
     ]
     (folder / "truespan.toml").write_text("\n".join(lines), encoding="utf-8")
     with open_library(folder, create=True) as library:
-        return library._parts.chat
+        return library._components.chat
 
 
 def replied(model: ChatModel | None) -> list[str]:
@@ -150,7 +150,7 @@ def test_chat_models_of_one_s_own_replace_the_configured_ones(tmp_path: Path) ->
     own = ChatModels(primary=Parrot())
 
     with open_library(tmp_path / "library", create=True, chat=own) as library:
-        assert replied(library._parts.chat.primary) == ["Is water wet?"]
+        assert replied(library._components.chat.primary) == ["Is water wet?"]
 
 
 def test_a_library_is_opened_without_the_clients_of_chat_models(tmp_path: Path) -> None:

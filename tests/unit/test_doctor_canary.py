@@ -214,7 +214,7 @@ def test_a_store_that_ignores_the_world_fails_the_check(tmp_path: Path) -> None:
 
     failed = [check.name for check in tried(here) if check.verdict is Verdict.PROBLEM]
 
-    assert failed == ["worlds apart in the store"]
+    assert failed == ["separation of worlds in the store"]
 
 
 @pytest.mark.parametrize("reason", [StorageFull(0, 1), IndexUnavailable("No answer.")])

@@ -100,12 +100,12 @@ def test_a_database_with_broken_pages_is_a_problem_and_no_traceback(tmp_path: Pa
 
 def environment(tmp_path: Path, settings: str) -> dict[str, Check]:
     with open_library(tmp_path / "library", create=True) as opened:
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        opened._components.index.retire()  # type: ignore[attr-defined]
     (tmp_path / "library" / "truespan.toml").write_text(settings)
     with open_library(tmp_path / "library") as opened:
-        assert opened._parts.environment is not None
-        found = {check.name: check for check in opened._parts.environment.checks()}
-        opened._parts.index.retire()  # type: ignore[attr-defined]
+        assert opened._components.environment is not None
+        found = {check.name: check for check in opened._components.environment.checks()}
+        opened._components.index.retire()  # type: ignore[attr-defined]
     return found
 
 

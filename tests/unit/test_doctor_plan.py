@@ -12,14 +12,14 @@ import pytest
 from tests.support.damage import KINDS, any_point
 from tests.support.sample_texts import story
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
-from truespan.engine.checkup import Checkup
-from truespan.engine.world import World
+from truespan.doctor import Doctor
 from truespan.errors import InvalidSettings, ProviderUnavailable
 from truespan.maintenance.doctor.examine import examine
-from truespan.maintenance.doctor.plan import Action, Finding, Plan, read_plan, spelled
+from truespan.maintenance.doctor.plan import Action, Finding, Plan, plan_from_json, plan_to_json
 from truespan.types.chunk import Holdings
 from truespan.types.ids import TextHash
 from truespan.types.scope import OWNER, Authority, Scope, Verb
+from truespan.world import World
 
 UUID = "0a1b2c3d-0000-5000-8000-000000000000"
 MENDABLE = [name for name, damage in KINDS.items() if not damage.lost]
@@ -41,8 +41,8 @@ def test_a_plan_that_was_written_to_a_file_does_what_it_would_have_done(
     here, _ = damaged(tmp_path, kind)
     plan = here.library.doctor()
 
-    read = read_plan(spelled(plan))
-    treatment = here.library.treat(read)
+    read = plan_from_json(plan_to_json(plan))
+    treatment = here.library.apply_plan(read)
 
     assert list(read.all_items()) == list(plan.all_items())
     assert treatment.skipped == []
@@ -55,10 +55,10 @@ def test_a_plan_that_was_carried_out_already_does_nothing_the_second_time(
 ) -> None:
     here, world = damaged(tmp_path, kind)
     plan = here.library.doctor()
-    here.library.treat(plan)
+    here.library.apply_plan(plan)
     before = here.sql("SELECT * FROM states ORDER BY chunk_id"), here.points(world)
 
-    here.library.treat(plan)
+    here.library.apply_plan(plan)
 
     assert (here.sql("SELECT * FROM states ORDER BY chunk_id"), here.points(world)) == before
     assert here.library.doctor().healthy
@@ -70,7 +70,7 @@ def test_a_plan_of_another_library_is_refused_and_nothing_is_done(tmp_path: Path
     before = other.points(world)
 
     with pytest.raises(InvalidSettings, match="another library"):
-        other.library.treat(here.library.doctor())
+        other.library.apply_plan(here.library.doctor())
 
     assert other.points(world) == before
 
@@ -80,7 +80,7 @@ def test_a_plan_of_another_library_is_refused_and_nothing_is_done(tmp_path: Path
 )
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(InvalidSettings):
-        read_plan(text.encode("latin-1"))
+        plan_from_json(text.encode("latin-1"))
 
 
 def planned(finding: str, action: str, subject: str) -> str:
@@ -107,10 +107,10 @@ def planned(finding: str, action: str, subject: str) -> str:
 def test_a_plan_with_an_item_that_nobody_could_have_planned_is_refused(
     finding: str, action: str, subject: str
 ) -> None:
-    assert read_plan(planned("orphan_point", "delete_point", UUID)).actionable
+    assert plan_from_json(planned("orphan_point", "delete_point", UUID)).actionable
 
     with pytest.raises(InvalidSettings, match="does not hold a plan"):
-        read_plan(planned(finding, action, subject))
+        plan_from_json(planned(finding, action, subject))
 
 
 def test_a_generation_in_use_whose_model_nobody_has_is_a_problem(tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ def test_what_changed_since_the_plan_was_made_is_left_alone_and_told(tmp_path: P
     plan = here.library.doctor()
     points[point.chunk_id] = replace(point, text_hash=TextHash("d" * 64))
 
-    other_damage = here.library.treat(plan)
+    other_damage = here.library.apply_plan(plan)
     points[point.chunk_id] = whole
-    mended = here.library.treat(plan)
+    mended = here.library.apply_plan(plan)
 
     assert [item.subject for item in other_damage.skipped] == [point.chunk_id]
     assert other_damage.done == {}
@@ -158,7 +158,7 @@ def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -
         number,
     )
 
-    treatment = here.library.treat(plan)
+    treatment = here.library.apply_plan(plan)
 
     assert treatment.skipped == [item]
     tenant = item.subject.partition(" ")[2]
@@ -176,7 +176,7 @@ def test_a_document_that_comes_while_the_doctor_looks_is_not_taken_for_damage(
         pages = list(original(scope))
         if paths:
             world.ingest(paths.pop())
-            world.delete("a.txt") if not paths else None
+            world.documents.delete("a.txt") if not paths else None
         yield from pages
 
     here.index.scan = busy
@@ -192,8 +192,12 @@ def second_generation(here: Place, world: World) -> Scope:
     generation = here.store.add_generation(scope, other_profile(revision="2"), None)
     own = replace(scope, generation=generation)
     from truespan.ingest.indexing import Indexer
+    from truespan.ingestion import IngestJobs
 
-    tools = replace(world._intake(own).tools, embedder=WordEmbedder(profile=generation.profile))
+    tools = replace(
+        IngestJobs(world.access.components, own).tools,
+        embedder=WordEmbedder(profile=generation.profile),
+    )
     Indexer(tools, own).fill(here.store.uncut(own))
     return own
 
@@ -208,7 +212,7 @@ def test_each_generation_is_looked_at_and_mended_on_its_own(tmp_path: Path) -> N
 
     plan = here.library.doctor()
     by_number = {one.number: one.counts() for one in plan["world"].generations}
-    treatment = here.library.treat(plan)
+    treatment = here.library.apply_plan(plan)
 
     assert by_number == {1: {}, 2: {Finding.MISSING_POINT: 1}}
     assert examine(here.store, here.index, own).counts() == {}
@@ -228,7 +232,7 @@ def test_without_its_model_a_generation_gets_all_that_needs_no_new_vector(tmp_pa
     )
     asked = len(here.embedder.documents)
 
-    treatment = here.library.treat(here.library.doctor())
+    treatment = here.library.apply_plan(here.library.doctor())
 
     assert len(lost) == 1
     assert len(treatment.failures) == 1
@@ -250,7 +254,7 @@ def test_vectors_of_another_model_are_found_by_embedding_a_sample(tmp_path: Path
 
     few = here.library.doctor(embed_sample=None)
     everything = here.library.doctor(embed_sample=1000)
-    here.library.treat(everything)
+    here.library.apply_plan(everything)
 
     assert few["world"].counts()[Finding.MIXED_MODEL] >= 1
     assert here.library.doctor(embed_sample=1000).healthy
@@ -315,7 +319,7 @@ def test_points_that_no_filter_can_reach_make_the_index_be_rebuilt(tmp_path: Pat
     count = index.count(here.scope(world))
     index.litter = 3
 
-    treatment = here.library.treat(here.library.doctor())
+    treatment = here.library.apply_plan(here.library.doctor())
 
     assert treatment.done[Action.REBUILD] == 1
     assert treatment.left.healthy
@@ -328,10 +332,10 @@ def test_whoever_does_not_see_every_world_does_not_judge_what_is_unclaimed(
     here, world = damaged(tmp_path, "unknown world")
     narrow = Authority(frozenset([here.scope(world).world]), frozenset(Verb))
 
-    plan = Checkup(here.library._parts, narrow).examine()
+    plan = Doctor(here.library._components, narrow).examine()
 
     assert plan.leftovers == []
-    assert Checkup(here.library._parts, OWNER).examine().leftovers != []
+    assert Doctor(here.library._components, OWNER).examine().leftovers != []
 
 
 def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -> None:
@@ -358,7 +362,7 @@ def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -
     for kind in ("stale", "text other", "zero", "orphan", "kept zero"):
         KINDS[kind].plant(here, world, rng)
 
-    treatment = here.library.treat(here.library.doctor())
+    treatment = here.library.apply_plan(here.library.doctor())
 
     assert wrong == []
     assert len(looked) > 4
@@ -373,4 +377,4 @@ def test_an_empty_library_has_a_plan_that_says_so(tmp_path: Path) -> None:
 
     assert plan.healthy
     assert not plan.actionable
-    assert isinstance(here.library.treat(plan).left, Plan)
+    assert isinstance(here.library.apply_plan(plan).left, Plan)

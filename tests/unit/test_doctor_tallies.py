@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, WordEmbedder, other_profile, place
-from truespan.engine.world import World
 from truespan.errors import GenerationIncomplete
-from truespan.maintenance.doctor.plan import Action, Finding, read_plan, spelled
+from truespan.maintenance.doctor.plan import Action, Finding, plan_from_json, plan_to_json
+from truespan.world import World
 
 TALLIES = "SELECT * FROM tallies ORDER BY 1, 2"
 
@@ -45,7 +45,7 @@ def test_a_wrong_missing_or_surplus_tally_is_found_as_nothing_else_and_counted_a
     here.sql(statement)
 
     plan = here.library.doctor()
-    treatment = here.library.treat(read_plan(spelled(plan)))
+    treatment = here.library.apply_plan(plan_from_json(plan_to_json(plan)))
 
     assert plan["world"].counts() == {Finding.WRONG_TALLY: 1}
     assert treatment.done == {Action.COUNT_AGAIN: 1}
@@ -61,7 +61,7 @@ def test_a_generation_is_refused_for_a_wrong_tally_and_promoted_once_it_is_mende
     with pytest.raises(GenerationIncomplete):
         the_world(here).generations.promote(2)
 
-    here.library.treat(here.library.doctor())
+    here.library.apply_plan(here.library.doctor())
 
     assert the_world(here).generations.promote(2).generation == 2
 
@@ -71,7 +71,7 @@ def test_pending_chunks_are_counted_whatever_the_tally_says_and_written(here: Pl
     lost = here.sql("UPDATE states SET state = 'pending' WHERE position = 1 RETURNING chunk_id")
 
     plan = here.library.doctor()
-    treatment = here.library.treat(plan)
+    treatment = here.library.apply_plan(plan)
 
     assert plan["world"].counts() == {Finding.WRONG_TALLY: 4, Finding.PENDING: len(lost)}
     assert treatment.left.healthy
@@ -84,7 +84,7 @@ def test_a_tally_that_was_counted_meanwhile_is_left_alone(here: Place) -> None:
     plan = here.library.doctor()
     here.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
 
-    treatment = here.library.treat(plan)
+    treatment = here.library.apply_plan(plan)
 
     assert [item.finding for item in treatment.skipped] == [Finding.WRONG_TALLY]
     assert treatment.left["world"].counts() == {Finding.WRONG_TALLY: 1}
@@ -98,7 +98,7 @@ def test_a_document_that_lost_chunks_is_taken_anew_when_its_source_is_ingested(
     here.sql("DELETE FROM states WHERE revision = 1 AND generation = 1 AND position = 1")
     assert Finding.WRONG_TALLY in here.library.doctor()["world"].counts()
 
-    here.library.treat(here.library.doctor())
+    here.library.apply_plan(here.library.doctor())
     assert here.sql(chunks) != whole
     the_world(here).ingest(str(here.folder / "files" / "world"))
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.answer_worlds import QUESTION, study
-from truespan.engine.library import Library
 from truespan.errors import StorageFull
 from truespan.files.usage_key import UsageKey
+from truespan.library import Library
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")
 
@@ -60,7 +60,7 @@ def test_an_answer_that_cannot_be_written_down_is_given_and_says_so(
     made = study(tmp_path / "library")
     made.scores(0.9)
     mark = UsageKey(full_disk / "usage.key").mark
-    world = Library(replace(made.library._parts, mark_query=mark)).world("world")
+    world = Library(replace(made.library._components, mark_query=mark)).world("world")
 
     answer = world.answer(QUESTION)
 

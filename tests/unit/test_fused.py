@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
-from truespan.engine.world import World
 from truespan.errors import InvalidSettings
 from truespan.retrieval import fused as fused_search
 from truespan.retrieval.fetch import Fetched
@@ -23,6 +22,7 @@ from truespan.types.bundle import SearchResult, WhyNot
 from truespan.types.chunk import Vector
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
+from truespan.world import World
 
 TALES = {
     "a__txt": "The lamp of the harbour was lit by night.",
@@ -126,11 +126,11 @@ def test_how_many_candidates_there_were_does_not_depend_on_how_many_were_fetched
     here.sql("UPDATE chunks SET text = 'Another tale.' WHERE text LIKE 'Tale 6 %'")
 
     def gathered(k: int) -> Fetched:
-        deps = here.library._parts.retrieval_deps(lambda _: None)
+        deps = here.library._components.retrieval_deps(lambda _: None)
         found = fetch_fused(
             replace(deps, fused_weight=weight),
             here.scope(world),
-            world._record(),
+            world.access.record(),
             here.embedder.embed_query("lamp"),
             "lamp",
             k=k,
@@ -293,9 +293,9 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidSettings):
         fetch_fused(
-            here.library._parts.retrieval_deps(lambda _: None),
+            here.library._components.retrieval_deps(lambda _: None),
             scope,
-            world._record(),
+            world.access.record(),
             vector_of("harbour"),
             "harbour",
             k=1,

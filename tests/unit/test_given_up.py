@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.worlds import MemoryIndex, Place, place
-from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProviderRefused
 from truespan.jobs.thread import JobThread
 from truespan.types.ids import ChunkId
 from truespan.types.job import Job, JobState
 from truespan.types.scope import Scope
 from truespan.types.source import Upload
+from truespan.world import World
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
 NEWER = STORY.replace("harbour", "mountain")
@@ -40,7 +40,7 @@ def here(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 def settled(here: Place, world: World, job: Job) -> Job:
-    queue = here.library._parts.queue
+    queue = here.library._components.queue
     assert isinstance(queue, JobThread)
     queue.wait()
     return world.jobs.get(job.id)
@@ -89,7 +89,7 @@ def test_an_upload_that_is_cancelled_while_it_is_embedded_leaves_no_row_and_no_p
 
     cancelled_while_embedded(here, world, STORY)
 
-    assert world.documents() == []
+    assert world.documents.list() == []
     assert (rows(here, world), files(here)) == (0, [])
     assert settled(here, world, upload(world, STORY)).state is JobState.DONE
     assert world.search("the harbour", floor=0.0).results
@@ -98,11 +98,11 @@ def test_an_upload_that_is_cancelled_while_it_is_embedded_leaves_no_row_and_no_p
 def test_a_document_in_force_stays_as_it_is_when_its_replacement_is_cancelled(here: Place) -> None:
     world = here.library.create_world("world")
     assert settled(here, world, upload(world, STORY)).state is JobState.DONE
-    before, counted = world.documents(), rows(here, world)
+    before, counted = world.documents.list(), rows(here, world)
 
     cancelled_while_embedded(here, world, NEWER)
 
-    assert world.documents() == before
+    assert world.documents.list() == before
     assert before[0].staged is None
     assert rows(here, world) == counted
     assert world.search("the harbour", floor=0.0).results
@@ -113,11 +113,11 @@ def test_an_upload_that_failed_half_way_is_given_up_when_somebody_cancels_it(her
     here.embedder.before = refuse
     job = settled(here, world, upload(world, STORY))
     assert job.state is JobState.FAILED
-    assert len(world.documents()) == 1
+    assert len(world.documents.list()) == 1
 
     world.jobs.cancel(job.id)
 
-    assert (world.documents(), rows(here, world), files(here)) == ([], 0, [])
+    assert (world.documents.list(), rows(here, world), files(here)) == ([], 0, [])
 
 
 def test_what_another_job_may_go_on_with_is_kept(here: Place) -> None:
@@ -128,9 +128,9 @@ def test_what_another_job_may_go_on_with_is_kept(here: Place) -> None:
 
     world.jobs.cancel(second.id)
 
-    assert len(world.documents()) == 1
+    assert len(world.documents.list()) == 1
     world.jobs.cancel(first.id)
-    assert (world.documents(), rows(here, world)) == ([], 0)
+    assert (world.documents.list(), rows(here, world)) == ([], 0)
 
 
 def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(here: Place) -> None:
@@ -138,11 +138,11 @@ def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(here: P
     done = settled(here, world, upload(world, STORY))
     here.embedder.before = refuse
     failed = settled(here, world, upload(world, NEWER))
-    staged = world.documents()
+    staged = world.documents.list()
 
     world.jobs.cancel(done.id)
 
-    assert world.documents() == staged
+    assert world.documents.list() == staged
     here.embedder.before = None
     world.submit_resume(failed.id)
     assert settled(here, world, failed).state is JobState.DONE
@@ -154,10 +154,10 @@ def test_an_index_that_is_away_keeps_nobody_from_giving_up(here: Place) -> None:
 
     cancelled_while_embedded(here, world, STORY)
 
-    assert (world.documents(), files(here)) == ([], [])
+    assert (world.documents.list(), files(here)) == ([], [])
     here.index.away = False
     settled(here, world, upload(world, NEWER, "b.txt"))
-    assert [one.name for one in world.documents()] == ["b.txt"]
+    assert [one.name for one in world.documents.list()] == ["b.txt"]
     assert here.sql("SELECT count(*) FROM documents") == [(1,)]
     assert here.sql("SELECT count(*) FROM revisions") == [(1,)]
 
@@ -176,4 +176,4 @@ def test_what_a_process_left_that_was_killed_while_giving_up_is_caught_up_with(
 
     here.library.resume_waiting()
 
-    assert (world.documents(), rows(here, world), files(here)) == ([], 0, [])
+    assert (world.documents.list(), rows(here, world), files(here)) == ([], 0, [])

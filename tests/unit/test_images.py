@@ -9,14 +9,14 @@ import pytest
 
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
 from tests.support.worlds import Place
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import ImageNotFound, InvalidSettings, NotAllowed, StoreDamaged
 from truespan.files.assets import AssetFolder
+from truespan.library import Library
 from truespan.types.figure import FigureFlags
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER
 from truespan.types.text import Image
+from truespan.world import World
 
 HERE, THERE = WorldId("00000000-0000-4000-8000-000000000001"), WorldId("other")
 
@@ -32,16 +32,22 @@ def world(here: Place) -> World:
 
 
 def doc_id(world: World) -> str:
-    return world.document(1).doc_id
+    return world.documents.get(1).doc_id
 
 
 def test_an_image_is_given_with_its_bytes_and_type(world: World) -> None:
-    first, second = (figure.image_ref for figure in world.sentences(1).figures)
+    first, second = (figure.image_ref for figure in world.documents.sentences(1).figures)
     assert first
     assert second
 
-    assert (world.image(first).data, world.image(first).media_type) == (PNG, "image/png")
-    assert (world.image(second).data, world.image(second).media_type) == (GIF, "image/gif")
+    assert (world.documents.image(first).data, world.documents.image(first).media_type) == (
+        PNG,
+        "image/png",
+    )
+    assert (world.documents.image(second).data, world.documents.image(second).media_type) == (
+        GIF,
+        "image/gif",
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +71,7 @@ def test_only_pictures_that_cannot_act_are_called_pictures(
     )
     world = filled(here, content)
 
-    assert world.image(f"{doc_id(world)}/img_001.{ending}").media_type == media_type
+    assert world.documents.image(f"{doc_id(world)}/img_001.{ending}").media_type == media_type
 
 
 @pytest.mark.parametrize(
@@ -109,17 +115,17 @@ def test_nothing_but_the_reference_of_an_image_leads_to_it(world: World, attack:
     reader.set("1", sid=3)
     asked = attack.replace("{id}", doc_id(world))
 
-    for holder in (world, reader):
+    for source in (world.documents, reader):
         with pytest.raises(ImageNotFound) as caught:
-            holder.image(asked)
+            source.image(asked)
         assert str(caught.value) == str(ImageNotFound())
 
 
 @pytest.mark.parametrize("wrong", [None, 1, b"a/img_001.png", Path("a/img_001.png")])
 def test_what_is_no_string_is_refused(world: World, wrong: object) -> None:
-    for holder in (world, world.reader("ann")):
+    for source in (world.documents, world.reader("ann")):
         with pytest.raises(InvalidSettings):
-            holder.image(wrong)  # type: ignore[arg-type]
+            source.image(wrong)  # type: ignore[arg-type]
 
 
 def test_an_image_of_another_world_is_like_one_that_does_not_exist(
@@ -127,10 +133,10 @@ def test_an_image_of_another_world_is_like_one_that_does_not_exist(
 ) -> None:
     other = here.world("other", note__md="One. Two.")
     other.reader("ann").set("1", sid=1)
-    for holder in (other, other.reader("ann"), other.reader("nobody")):
+    for source in (other.documents, other.reader("ann"), other.reader("nobody")):
         for reference in (f"{doc_id(world)}/img_001.png", "nothing/img_001.png"):
             with pytest.raises(ImageNotFound) as caught:
-                holder.image(reference)
+                source.image(reference)
             assert str(caught.value) == str(ImageNotFound())
 
 
@@ -139,22 +145,22 @@ def test_a_document_of_the_same_id_in_another_world_gives_none_of_the_images(
 ) -> None:
     other = here.library.create_world("other")
     # The same file has the same id there; without its images, since the folder is taken.
-    plain = Library(here.library._parts).world(other.id)
+    plain = Library(here.library._components).world(other.id)
     path = here.folder / "files" / "report.docx"
     path.write_bytes(docx(paragraph("Nothing to see."), media={}))
     plain.ingest(path)
-    assert plain.document(1).doc_id == doc_id(world)
+    assert plain.documents.get(1).doc_id == doc_id(world)
 
     with pytest.raises(ImageNotFound):
-        plain.image(f"{doc_id(world)}/img_001.png")
+        plain.documents.image(f"{doc_id(world)}/img_001.png")
 
 
 def test_deleted_images_are_gone(world: World) -> None:
     reference = f"{doc_id(world)}/img_001.png"
-    world.delete(1)
+    world.documents.delete(1)
 
     with pytest.raises(ImageNotFound):
-        world.image(reference)
+        world.documents.image(reference)
 
 
 def test_images_of_an_earlier_revision_are_gone(here: Place, world: World) -> None:
@@ -162,21 +168,23 @@ def test_images_of_an_earlier_revision_are_gone(here: Place, world: World) -> No
     filled(here, docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF}))
 
     with pytest.raises(ImageNotFound):
-        world.image(reference)
-    assert world.image(f"{doc_id(world)}/img_001.gif").data == GIF
+        world.documents.image(reference)
+    assert world.documents.image(f"{doc_id(world)}/img_001.gif").data == GIF
 
 
 def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
     here: Place, world: World
 ) -> None:
     world.reader("ann").set("1", sid=3)
-    own = Library(here.library._parts, OWNER.as_reader(WorldId(world.id), "ann")).world("world")
+    own = Library(here.library._components, OWNER.as_reader(WorldId(world.id), "ann")).world(
+        "world"
+    )
     reference = f"{doc_id(world)}/img_001.png"
 
     assert own.reader("ann").image(reference).data == PNG
     for asked in (reference, "no reference"):
         with pytest.raises(NotAllowed):
-            own.image(asked)
+            own.documents.image(asked)
         with pytest.raises(NotAllowed):
             own.reader("ben").image(asked)
 
@@ -184,19 +192,24 @@ def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
 def test_a_figure_that_has_no_chunk_is_shown_without_a_description(tmp_path: Path) -> None:
     world = filled(library(tmp_path, FigureFlags(extract_images=True)))
 
-    assert [(one.sid, one.description) for one in world.sentences(1).figures] == [(1, None)] * 2
-    assert world.image(f"{doc_id(world)}/img_001.png").data == PNG
+    assert [(one.sid, one.description) for one in world.documents.sentences(1).figures] == [
+        (1, None)
+    ] * 2
+    assert world.documents.image(f"{doc_id(world)}/img_001.png").data == PNG
 
 
 def test_a_forged_description_is_damage(here: Place, world: World) -> None:
     here.sql("UPDATE figures SET description = 'Figure 1. Forged.' WHERE number = 1")
 
     with pytest.raises(StoreDamaged):
-        world.sentences(1)
+        world.documents.sentences(1)
 
 
 def test_figures_stand_on_the_page_of_their_sentence_and_on_no_other(world: World) -> None:
-    on = [[one.sid for one in world.sentences(1, first=n, count=1).figures] for n in range(5)]
+    on = [
+        [one.sid for one in world.documents.sentences(1, first=n, count=1).figures]
+        for n in range(5)
+    ]
 
     assert on == [[], [1, 1], [], [], []]
 
@@ -207,7 +220,7 @@ def test_a_figure_before_all_text_stands_at_the_first_sentence(here: Place) -> N
     )
     world = filled(library(here.folder / "bare", FigureFlags(chunks=True)), content)
 
-    assert [one.sid for one in world.sentences(1).figures] == [0]
+    assert [one.sid for one in world.documents.sentences(1).figures] == [0]
 
 
 # The files

@@ -34,7 +34,7 @@ def test_the_index_is_embedded_unless_a_server_is_named(
         with open_library(
             folder, create=True, embedder=WordEmbedder(), counter=WordCounter()
         ) as library:
-            return library._parts.index
+            return library._components.index
 
     embedded = index_of(tmp_path / "one")
     monkeypatch.setenv("TRUESPAN_INDEX_URL", "http://127.0.0.1:1")

@@ -28,11 +28,11 @@ def test_one_edited_sentence_costs_only_the_chunks_it_touches(tmp_path: Path) ->
 def test_numbers_of_deleted_documents_are_not_given_again(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt=story(3))
-    world.delete("1")
+    world.documents.delete("1")
 
     world.ingest(str(here.folder / "files"))
 
-    assert [document.number for document in world.documents()] == [2]
+    assert [document.number for document in world.documents.list()] == [2]
     assert_settled(here, world)
 
 
@@ -89,7 +89,7 @@ def test_one_bad_file_is_one_reported_failure(tmp_path: Path) -> None:
     assert {(failure.name, failure.code) for failure in report.failures} == {
         ("empty.txt", "source_empty"), ("binary.txt", "source_not_text"),
     }  # fmt: skip
-    assert [document.name for document in world.documents()] == ["good.txt"]
+    assert [document.name for document in world.documents.list()] == ["good.txt"]
 
 
 def test_a_missing_path_changes_nothing(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_wrong_arguments_are_refused_before_anything_is_written(
     with pytest.raises(error):
         world.ingest(here.write("a.txt", story(3)), **argument)
 
-    assert world.documents() == []
+    assert world.documents.list() == []
     assert here.embedder.calls == 0
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.worlds import Place, WordEmbedder, place
-from truespan.engine.world import World
 from truespan.errors import (
     Cancelled,
     Interrupted,
@@ -22,6 +21,7 @@ from truespan.errors import (
 )
 from truespan.ingest.job_log import Progress
 from truespan.types.job import DocumentState, JobState, Phase
+from truespan.world import World
 
 STORY = "The harbour was quiet. A light moved on the water. Nobody had seen the boat come in."
 
@@ -120,8 +120,8 @@ def test_a_cancelled_job_keeps_what_it_did_and_can_be_resumed(here: Place) -> No
     [after] = world.jobs.list()
     assert (after.id, after.state) == (job.id, JobState.DONE)
     assert report.job == job.id
-    assert len(world.documents()) == 8
-    assert all(document.embedded == document.chunks for document in world.documents())
+    assert len(world.documents.list()) == 8
+    assert all(document.embedded == document.chunks for document in world.documents.list())
 
 
 def test_a_failed_job_says_why_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_job_whose_process_is_gone_is_interrupted_and_can_be_resumed(here: Pla
     job = world.ingest(files(here, 2)).job
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    machine = here.library._parts.processes.own().rpartition("/")[0]
+    machine = here.library._components.processes.own().rpartition("/")[0]
     here.sql(
         "UPDATE jobs SET state = 'running', process = ? WHERE id = ?",
         f"{machine}/{ended.pid}:1",
@@ -190,7 +190,7 @@ def test_a_job_whose_process_is_gone_is_interrupted_and_can_be_resumed(here: Pla
 
 
 def test_a_number_that_another_process_has_now_is_not_taken_for_the_old_one(here: Place) -> None:
-    processes = here.library._parts.processes
+    processes = here.library._components.processes
     machine, _, _ = processes.own().rpartition("/")
 
     assert processes.is_alive(processes.own())

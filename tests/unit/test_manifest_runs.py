@@ -13,14 +13,14 @@ import pytest
 from tests.promises import proves
 from tests.support.sample_texts import assert_settled, story
 from tests.support.worlds import Place, place
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import InvalidSettings, ManifestInvalid, SourceMissing
 from truespan.files.sources import FileSources
 from truespan.ingest.plan import DocumentOutcome
+from truespan.library import Library
 from truespan.parsing import supported
 from truespan.types.document import Document
 from truespan.types.source import Source
+from truespan.world import World
 
 WRITES = {"stage", "keep_vectors", "mark_embedded", "flip", "purge", "tombstone", "begin_job"}
 
@@ -37,7 +37,7 @@ def manifest(here: Place, *lines: str | dict[str, Any], name: str = "library.jso
 
 
 def names(world: World) -> list[str]:
-    return sorted(document.name for document in world.documents())
+    return sorted(document.name for document in world.documents.list())
 
 
 def new_world(here: Place, **files: str) -> World:
@@ -73,7 +73,7 @@ def test_each_line_becomes_a_document_as_the_line_declares_it(here: Place) -> No
 
     assert (sorted(report.ingested), report.failures) == (["a.txt", "b.txt"], [])
     assert report.unmatched == ("line 3: gone/*.txt",)
-    harbour, garden = world.document("harbour"), world.document("b.txt")
+    harbour, garden = world.documents.get("harbour"), world.documents.get("b.txt")
     assert (harbour.title, harbour.tags) == ("The Harbour", ("night", "sea"))
     assert (harbour.language, harbour.version) == ("de", "2.0")
     assert (harbour.metadata, harbour.source_url) == (
@@ -94,7 +94,7 @@ def test_one_bad_line_and_nothing_of_the_manifest_is_ingested(here: Place) -> No
     with pytest.raises(ManifestInvalid, match="line 3: profile"):
         world.ingest(manifest=path)
 
-    assert world.documents() == []
+    assert world.documents.list() == []
     assert here.embedder.calls == 0
     assert not [call for call in here.journal if call.split(".")[1] in WRITES]
 
@@ -109,7 +109,7 @@ def test_a_line_that_leads_outside_ingests_nothing_at_all(here: Place, tmp_path:
         with pytest.raises(ManifestInvalid, match="line 2"):
             world.ingest(manifest=manifest(here, "a.txt", line))
 
-    assert world.documents() == []
+    assert world.documents.list() == []
     assert here.embedder.calls == 0
 
 
@@ -129,7 +129,7 @@ def test_a_file_swapped_for_a_link_while_others_are_embedded_does_not_get_in(
                 victim.symlink_to(tmp_path / "secret.txt")
             return super().read(source)
 
-    parts = replace(here.library._parts, sources=Raced(supported))
+    parts = replace(here.library._components, sources=Raced(supported))
     report = Library(parts).world("world").ingest(manifest=path)
 
     assert report.ingested == ["a.txt"]
@@ -144,7 +144,7 @@ def test_what_has_the_highest_priority_is_embedded_first(here: Place) -> None:
 
     world.ingest(manifest=manifest(here, "a.txt", "b.txt", {"path": "c.txt", "priority": 9}))
 
-    order = sorted(world.documents(), key=lambda document: document.number)
+    order = sorted(world.documents.list(), key=lambda document: document.number)
     assert [document.name for document in order] == ["c.txt", "a.txt", "b.txt"]
 
 
@@ -239,7 +239,7 @@ def test_a_bad_manifest_removes_nothing(here: Place) -> None:
 def test_a_dry_run_says_what_would_happen_and_does_nothing(here: Place) -> None:
     world = new_world(here, a__txt=story(60), b__txt=story(3, "garden"), c__txt=story(3, "tower"))
     world.ingest(manifest=manifest(here, "a.txt", "b.txt", "c.txt"))
-    asked, documents = here.embedder.calls, world.documents()
+    asked, documents = here.embedder.calls, world.documents.list()
     here.write("b.txt", story(3, "orchard"))
     here.write("new.txt", f"{story(60)} {story(40, 'cellar')}")
     here.write("empty.txt", " ")
@@ -257,7 +257,7 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(here: Place) -> None:
     assert [document.name for document in plan.removed] == ["c.txt"]
     assert plan.unmatched == ("line 5: gone.txt",)
     assert here.embedder.calls == asked
-    assert world.documents() == documents
+    assert world.documents.list() == documents
     assert not [call for call in here.journal if call.split(".")[1] in WRITES]
 
 
@@ -292,7 +292,7 @@ def test_documents_know_which_manifest_named_them_last(here: Place) -> None:
     origins: list[str] = []
 
     def origin() -> str:
-        [document] = world.documents()
+        [document] = world.documents.list()
         assert isinstance(document, Document)
         return document.origin
 

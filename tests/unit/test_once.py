@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from tests.support.worlds import Place, place
-from truespan.engine import once
+from truespan import idempotency as once
 from truespan.errors import BlankQuery, KeyBusy, StorageFull, StoreBusy
 from truespan.types.token import ReplayKey
 
@@ -51,7 +51,7 @@ troubled = pytest.mark.parametrize(
 
 
 def ask(here: Place, work: Callable[[], bytes], key: str = "k") -> bytes:
-    return here.library.once(ReplayKey("", key), PRINT, work)
+    return here.library.run_idempotent(ReplayKey("", key), PRINT, work)
 
 
 @troubled
@@ -104,7 +104,7 @@ def test_a_key_that_is_at_work_is_busy_all_the_same(here: Place) -> None:
 def test_no_more_is_remembered_than_there_is_room_for(
     here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(once, "MOST_UNWRITTEN", 1)
+    monkeypatch.setattr(once, "MAX_UNWRITTEN", 1)
     with ExitStack() as later:
 
         def inner() -> bytes:

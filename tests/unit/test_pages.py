@@ -11,8 +11,6 @@ import pytest
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.reading_worlds import Stopped, stopped_at, stored
 from tests.support.worlds import Place, place
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import (
     DocumentNotFound,
     InvalidSettings,
@@ -20,8 +18,10 @@ from truespan.errors import (
     PositionNotFound,
     StoreDamaged,
 )
+from truespan.library import Library
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER
+from truespan.world import World
 
 TEXT = (
     "# The Ferry\n\n## One\n\nIt left. It was four.\n\n## Two\n\nA man came. He asked. He went.\n"
@@ -48,19 +48,19 @@ def texts(page: Any) -> list[str]:
 
 
 def test_a_page_holds_the_sentences_in_order_with_their_spans(world: World) -> None:
-    page = world.sentences("ferry.md")
-    text = world.text("ferry.md")
+    page = world.documents.sentences("ferry.md")
+    text = world.documents.text("ferry.md")
 
     assert texts(page)[:7] == SENTENCES
     assert [one.sid for one in page.sentences] == list(range(8))
     assert all(text[one.start : one.end] == one.text for one in page.sentences)
     assert (page.first, page.last, page.more, page.figures) == (0, 7, False, ())
     assert (page.document, page.title, page.source) == (1, "The Ferry", "ferry.md")
-    assert page.doc_id == world.document(1).doc_id
+    assert page.doc_id == world.documents.get(1).doc_id
 
 
 def test_each_sentence_names_the_place_it_begins_in(world: World) -> None:
-    places = [(one.chapter, one.section) for one in world.sentences(1).sentences]
+    places = [(one.chapter, one.section) for one in world.documents.sentences(1).sentences]
 
     assert places[0] == ("The Ferry", "The Ferry")
     assert places[2:4] == [("One", "One")] * 2
@@ -71,7 +71,7 @@ def test_without_chapters_the_title_stands_for_them(here: Place) -> None:
     world = here.world("plain", note__txt="The key hangs there. Nobody takes it.")
     world.ingest(str(here.folder / "files" / "plain" / "note.txt"), title="Keys")
 
-    assert {(one.chapter, one.section) for one in world.sentences(1).sentences} == {
+    assert {(one.chapter, one.section) for one in world.documents.sentences(1).sentences} == {
         ("Keys", "Keys")
     }
 
@@ -82,7 +82,7 @@ def test_sentences_name_the_page_they_begin_on(here: Place, tmp_path: Path) -> N
     world = here.library.create_world("paged")
     world.ingest(path)
 
-    assert [one.page for one in world.sentences(1).sentences] == [1, 2]
+    assert [one.page for one in world.documents.sentences(1).sentences] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,17 @@ def test_sentences_name_the_page_they_begin_on(here: Place, tmp_path: Path) -> N
 def test_pages_end_with_the_document(
     world: World, first: int, count: int, sids: list[int], more: bool
 ) -> None:
-    page = world.sentences(1, first=first, count=count)
+    page = world.documents.sentences(1, first=first, count=count)
 
     assert [one.sid for one in page.sentences] == sids
     assert (page.first, page.last, page.more) == (first, sids[-1] if sids else -1, more)
 
 
 def test_all_pages_together_are_the_whole_page(world: World) -> None:
-    whole = world.sentences(1).sentences
-    pages = [world.sentences(1, first=first, count=3).sentences for first in range(0, 9, 3)]
+    whole = world.documents.sentences(1).sentences
+    pages = [
+        world.documents.sentences(1, first=first, count=3).sentences for first in range(0, 9, 3)
+    ]
 
     assert sum(pages, ()) == whole
 
@@ -137,16 +139,16 @@ def test_a_page_that_cannot_be_is_refused_before_anything_is_read(
     world: World, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidSettings):
-        world.sentences("no such document", **wrong)
+        world.documents.sentences("no such document", **wrong)
     with pytest.raises(InvalidSettings):
         world.reader("ann").sentences("no such book", **wrong)
 
 
 def test_an_unknown_document_has_no_pages(here: Place, world: World) -> None:
     with pytest.raises(DocumentNotFound):
-        world.sentences("nothing.md")
+        world.documents.sentences("nothing.md")
     with pytest.raises(DocumentNotFound):
-        here.library.create_world("empty").sentences(1)
+        here.library.create_world("empty").documents.sentences(1)
 
 
 def test_a_document_of_another_world_is_like_one_that_does_not_exist(
@@ -154,9 +156,9 @@ def test_a_document_of_another_world_is_like_one_that_does_not_exist(
 ) -> None:
     other = here.world("other", note__md="One. Two.")
     told = []
-    for asked in (world.document(1).doc_id, "nothing"):
+    for asked in (world.documents.get(1).doc_id, "nothing"):
         with pytest.raises(DocumentNotFound) as caught:
-            other.sentences(asked)
+            other.documents.sentences(asked)
         told.append(str(caught.value).replace(asked, "?"))
 
     assert told[0] == told[1]
@@ -167,30 +169,39 @@ def test_documents_of_the_same_number_in_two_worlds_keep_their_own_names(
 ) -> None:
     other = here.world("other", note__md="# A Note\n\nOne. Two.")
 
-    assert (other.sentences(1).title, other.sentences(1).source) == ("A Note", "note.md")
-    assert (world.sentences(1).title, world.sentences(1).source) == ("The Ferry", "ferry.md")
+    assert (other.documents.sentences(1).title, other.documents.sentences(1).source) == (
+        "A Note",
+        "note.md",
+    )
+    assert (world.documents.sentences(1).title, world.documents.sentences(1).source) == (
+        "The Ferry",
+        "ferry.md",
+    )
 
 
 def test_a_deleted_document_has_no_pages(world: World) -> None:
-    world.delete(1)
+    world.documents.delete(1)
 
     with pytest.raises(DocumentNotFound):
-        world.sentences(1)
+        world.documents.sentences(1)
 
 
 @pytest.mark.parametrize("step", range(2, 12))
 def test_the_pages_are_those_of_the_revision_in_force(here: Place, world: World, step: int) -> None:
-    before = world.sentences(1)
+    before = world.documents.sentences(1)
     path = here.write("world/ferry.md", "# Late\n\n" + TEXT)
     with suppress(Stopped):
         stopped_at(here, step).world("world").ingest(path, title="Another Title")
 
-    told, shown = world.sentences(1), stored(here, world, 1).texts
+    told, shown = world.documents.sentences(1), stored(here, world, 1).texts
     world.ingest(path, title="Another Title")
 
     assert texts(told) == shown
-    assert told in (before, world.sentences(1))
-    assert (world.sentences(1).title, texts(world.sentences(1))[0]) == ("Another Title", "Late")
+    assert told in (before, world.documents.sentences(1))
+    assert (world.documents.sentences(1).title, texts(world.documents.sentences(1))[0]) == (
+        "Another Title",
+        "Late",
+    )
 
 
 # What was read, and what is damaged
@@ -199,7 +210,7 @@ def test_the_pages_are_those_of_the_revision_in_force(here: Place, world: World,
 def test_a_reader_gets_the_pages_as_far_as_the_position(world: World) -> None:
     reader = world.reader("ann")
     reader.set("ferry.md", sid=5)
-    whole = world.sentences(1).sentences
+    whole = world.documents.sentences(1).sentences
 
     assert reader.sentences(count=1000).sentences == whole[:6]
     assert reader.sentences("ferry.md", first=3, count=2).sentences == whole[3:5]
@@ -247,10 +258,10 @@ def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(here: Place, worl
     here.sql("UPDATE texts SET text = replace(text, 'It was four', 'It was nine')")
 
     with pytest.raises(StoreDamaged):
-        world.sentences(1)
+        world.documents.sentences(1)
     with pytest.raises(StoreDamaged):
         reader.sentences()
-    assert texts(world.sentences(1, first=4))[0] == "Two"
+    assert texts(world.documents.sentences(1, first=4))[0] == "Two"
     assert texts(reader.sentences(count=3)) == SENTENCES[:3]
 
 
@@ -267,14 +278,14 @@ def test_bytes_that_are_no_text_are_damage(here: Place, world: World) -> None:
     here.sql("UPDATE texts SET text = CAST(x'54686520fffe79' || substr(text, 8) AS TEXT)")
 
     with pytest.raises(StoreDamaged):
-        world.sentences(1)
+        world.documents.sentences(1)
 
 
 def test_a_sentence_that_is_missing_is_damage(here: Place, world: World) -> None:
     here.sql("DELETE FROM sentences WHERE sid = 3")
 
     with pytest.raises(StoreDamaged):
-        world.sentences(1)
+        world.documents.sentences(1)
 
 
 # Who may
@@ -284,11 +295,11 @@ def test_whoever_may_only_follow_a_reader_has_no_pages_of_the_world(
     here: Place, world: World
 ) -> None:
     world.reader("ann").set("ferry.md", sid=2)
-    bound = Library(here.library._parts, OWNER.as_reader(WorldId(world.id), "ann"))
+    bound = Library(here.library._components, OWNER.as_reader(WorldId(world.id), "ann"))
     own = bound.world("world")
 
     assert len(own.reader("ann").sentences().sentences) == 3
     with pytest.raises(NotAllowed):
-        own.sentences(1)
+        own.documents.sentences(1)
     with pytest.raises(NotAllowed):
         own.reader("ben").sentences()

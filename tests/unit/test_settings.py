@@ -68,7 +68,7 @@ def test_the_limits_of_the_environment_reach_the_engine(
     monkeypatch.setenv("EMBEDDING_MAX_TOKENS_PER_BATCH", "1234")
 
     with open_library(tmp_path / "library", create=True) as library:
-        limits = library._parts.limits
+        limits = library._components.limits
 
     assert (limits.in_flight, limits.tokens) == (5, 1234)
 

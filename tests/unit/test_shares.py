@@ -20,14 +20,14 @@ from tests.support.share_fixtures import (
     written,
 )
 from tests.unit.test_workers import Elsewhere, Works
-from truespan.engine.queue_check import queue_checks
-from truespan.engine.world import World
+from truespan.doctor import check_queue
 from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
 from truespan.ingest.command import LEAST_SHARES
 from truespan.ingest.drift import PROBES
 from truespan.protocols import EmbeddingLimits
 from truespan.types.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
 from truespan.types.source import Upload
+from truespan.world import World
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_one_bad_document_is_one_failure_of_the_job(works: Works, folder: Path) 
     [failed] = [one for one in world.jobs.documents(job.id) if one.state is DocumentState.FAILED]
     assert failed.name == "07.txt"
     assert any("07.txt" in line.line for line in world.jobs.lines(job.id))
-    assert len(world.documents()) == DOCUMENTS - 1
+    assert len(world.documents.list()) == DOCUMENTS - 1
 
 
 def test_a_job_that_is_cancelled_while_its_shares_wait_is_over_at_once(works: Works) -> None:
@@ -172,7 +172,7 @@ def test_a_job_that_is_cancelled_while_its_shares_wait_is_over_at_once(works: Wo
 
     assert uploads_kept(works) == 0
     opened.work(once=True)
-    assert (works.orders(), works.embedder.documents, world.documents()) == ([], [], [])
+    assert (works.orders(), works.embedder.documents, world.documents.list()) == ([], [], [])
     assert world.jobs.get(job.id).state is JobState.CANCELLED
 
 
@@ -286,13 +286,13 @@ def test_a_share_that_takes_its_workers_with_it_interrupts_the_job(
     first, *_ = spread(works, opened, world, job)
     with works.admin() as admin:
         admin.execute("UPDATE truespan.jobs SET crashes = 2 WHERE id = %s", (first.id,))
-    assert world._parts.store.start_job(scope_of(world), first.id, "elsewhere/1:1")
+    assert world.access.components.store.start_job(scope_of(world), first.id, "elsewhere/1:1")
 
     opened.work(once=True)
 
     left = world.jobs.get(job.id)
     assert (left.state, left.crashes, works.orders()) == (JobState.INTERRUPTED, 3, [])
-    assert len(world.documents()) <= DOCUMENTS - PER_SHARE
+    assert len(world.documents.list()) <= DOCUMENTS - PER_SHARE
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
     world.submit_resume(job.id)
@@ -305,7 +305,7 @@ def test_a_share_of_a_dead_worker_is_taken_up_and_counted(works: Works, folder: 
     world = opened.create_world("world")
     job = world.submit_ingest(folder)
     *_, last = spread(works, opened, world, job)
-    assert world._parts.store.start_job(scope_of(world), last.id, "elsewhere/1:1")
+    assert world.access.components.store.start_job(scope_of(world), last.id, "elsewhere/1:1")
 
     opened.work(once=True)
 
@@ -336,8 +336,8 @@ def test_a_job_that_waits_for_its_shares_is_not_told_to_lack_an_order(
     spread(works, opened, world, job)
 
     def lost() -> str:
-        checks = queue_checks(opened._parts, [scope_of(world)])
-        return {one.name: one.says for one in checks}["jobs without an order"]
+        checks = check_queue(opened._components, [scope_of(world)])
+        return {one.name: one.says for one in checks}["jobs missing from the queue"]
 
     assert lost() == "none"
     with works.admin() as admin:
@@ -349,7 +349,7 @@ def test_a_job_that_waits_for_its_shares_is_not_told_to_lack_an_order(
 
 def ended(world: World, share: Job, state: JobState) -> None:
     """Let somebody end a share who is gone before anything could follow from it."""
-    store, scope = world._parts.store, scope_of(world)
+    store, scope = world.access.components.store, scope_of(world)
     assert store.start_job(scope, share.id, "elsewhere/1:1")
     store.record_job(
         scope, share.id, state=state, phase=Phase.FINISHED, counts=JobCounts(), news=JobNews(),
@@ -385,7 +385,7 @@ def test_a_job_whose_worker_died_while_closing_it_is_closed_by_another(
     job = world.submit_ingest(folder)
     for share in spread(works, opened, world, job):
         ended(world, share, JobState.DONE)
-    store = world._parts.store
+    store = world.access.components.store
     assert store.gather_job(scope_of(world), job.id, "elsewhere/1:1", keeper="queue")
     assert not store.gather_job(scope_of(world), job.id, "elsewhere/2:2", keeper="queue")
 
@@ -405,7 +405,7 @@ def test_what_is_gone_is_removed_once_all_the_rest_is_in(works: Works, folder: P
     (folder / "03.txt").unlink()
     written(folder, DOCUMENTS)
     during: list[int] = []
-    works.embedder.before = lambda: during.append(len(world.documents()))
+    works.embedder.before = lambda: during.append(len(world.documents.list()))
 
     job = world.submit_ingest(folder, prune=True)
     opened.work(once=True)
@@ -415,7 +415,7 @@ def test_what_is_gone_is_removed_once_all_the_rest_is_in(works: Works, folder: P
     told = {one.name: one.state for one in world.jobs.documents(job.id)}
     assert (told["03.txt"], told["24.txt"]) == (DocumentState.REMOVED, DocumentState.EMBEDDED)
     assert done.counts.unchanged == DOCUMENTS - 1
-    assert "03.txt" not in [one.name for one in world.documents()]
+    assert "03.txt" not in [one.name for one in world.documents.list()]
     assert is_whole(world)
 
 
@@ -450,7 +450,7 @@ def test_two_jobs_that_name_the_same_files_do_not_carry_them_in_at_once(
     first = world.submit_ingest(folder)
     spread(works, one, world, first)
     second = world.submit_ingest(folder)
-    object.__setattr__(two._parts, "processes", Elsewhere())
+    object.__setattr__(two._components, "processes", Elsewhere())
     seen: list[JobState] = []
 
     def meanwhile() -> None:

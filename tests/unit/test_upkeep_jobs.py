@@ -11,9 +11,6 @@ import pytest
 
 from tests.support.worlds import place, vector_of
 from tests.unit.test_workers import Works, died_under, submitted
-from truespan.engine.library import Library
-from truespan.engine.upkeep_orders import DOCTOR, FORGOTTEN_SECONDS, REPAIR
-from truespan.engine.world import World
 from truespan.errors import (
     IndexUnavailable,
     InvalidSettings,
@@ -23,11 +20,14 @@ from truespan.errors import (
     StoreBusy,
     WorldNotFound,
 )
+from truespan.jobs.world_jobs import DOCTOR, REPAIR, REPAIR_RETRY_SECONDS
+from truespan.library import Library
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.ids import hash_text
 from truespan.types.job import Job, JobState, Urgency
 from truespan.types.maintenance import Verdict
 from truespan.types.scope import OWNER, Scope, Verb
+from truespan.world import World
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def filled(works: Works, opened: Library, name: str = "world") -> World:
 
 
 def scope_of(world: World) -> Scope:
-    scope = world._scope()
+    scope = world.access.scope()
     assert scope is not None
     return scope
 
@@ -86,7 +86,7 @@ def test_what_a_search_finds_is_repaired_by_a_worker_and_not_by_who_searched(wor
 
     assert "delete_stale" not in works.index.calls
     [job] = of_kind(world, REPAIR)
-    assert works.orders() == [(job.id, "todo", Urgency.UPKEEP, 0)]
+    assert works.orders() == [(job.id, "todo", Urgency.MAINTENANCE, 0)]
     assert works.open().work(once=True) == 1
     assert world.jobs.get(job.id).state is JobState.DONE
     assert works.index.calls.count("delete_stale") == 1
@@ -121,7 +121,7 @@ def test_however_often_something_is_found_one_repair_waits(works: Works) -> None
     assert world.submit_repair().id == job.id
     # One that has begun may have looked already, so the next finding has one of its own.
     scope = scope_of(world)
-    assert world._parts.store.start_job(scope, job.id, "elsewhere/1:1")
+    assert world.access.components.store.start_job(scope, job.id, "elsewhere/1:1")
     assert world.submit_repair().id != job.id
 
 
@@ -134,7 +134,7 @@ def test_a_search_is_answered_though_no_order_can_be_given(
     def refuse(_: object) -> None:
         raise StoreBusy("The queue is away.")
 
-    queue = opened._parts.queue
+    queue = opened._components.queue
     queue.submit, submit = refuse, queue.submit  # type: ignore[method-assign]
     searched(works, world)
     settle(opened)
@@ -179,7 +179,7 @@ def test_a_repair_that_fails_for_good_is_not_begun_with_again_and_again(works: W
     with works.admin() as admin:
         admin.execute(
             "UPDATE truespan.jobs SET created_at = created_at - %s WHERE kind = 'repair'",
-            (FORGOTTEN_SECONDS + 1,),
+            (REPAIR_RETRY_SECONDS + 1,),
         )
     assert opened.work(once=True) == 1
     assert world.status().repairs == 0
@@ -204,7 +204,7 @@ def test_in_a_file_upkeep_can_be_submitted_as_well(tmp_path: Path) -> None:
     world = here.world(tale__txt="The harbour light burned all night.")
 
     jobs = [world.submit_repair(), world.submit_doctor(apply=True)]
-    here.library._parts.queue.wait()  # type: ignore[attr-defined]
+    here.library._components.queue.wait()  # type: ignore[attr-defined]
 
     assert [world.jobs.get(job.id).state for job in jobs] == [JobState.DONE] * 2
 
@@ -294,7 +294,7 @@ def test_upkeep_that_fails_for_a_reason_that_may_pass_is_tried_again(
         monkeypatch.setattr(works.index, call, refuse)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.QUEUED
-    assert works.orders() == [(job.id, "todo", Urgency.UPKEEP, 1)]
+    assert works.orders() == [(job.id, "todo", Urgency.MAINTENANCE, 1)]
     works.hurry()
     opened.work(once=True)
     failed = world.jobs.get(job.id)
@@ -393,10 +393,10 @@ def test_the_doctor_looks_at_the_queue_of_a_library_with_workers(works: Works) -
     world = filled(works, opened)
     works.die()
     assert checks(opened) == {
-        "workers": (Verdict.WARNING, "none gave a sign of life of late"),
-        "orders": (Verdict.OK, "0 wait, of 4 that may"),
-        "orders of workers that are gone": (Verdict.OK, "none"),
-        "jobs without an order": (Verdict.OK, "none"),
+        "workers": (Verdict.WARNING, "none is running"),
+        "queued jobs": (Verdict.OK, "0 of at most 4"),
+        "jobs of workers that are gone": (Verdict.OK, "none"),
+        "jobs missing from the queue": (Verdict.OK, "none"),
     }
 
     jobs = [submitted(world, f"{number}.txt") for number in range(3)]
@@ -409,17 +409,17 @@ def test_the_doctor_looks_at_the_queue_of_a_library_with_workers(works: Works) -
             "DELETE FROM truespan_queue.procrastinate_jobs WHERE lock = %s", (jobs[1].id,)
         )
     assert checks(opened) == {
-        "workers": (Verdict.PROBLEM, "none gave a sign of life of late"),
-        "orders": (Verdict.OK, "1 wait, of 4 that may"),
-        "orders of workers that are gone": (Verdict.WARNING, "1"),
-        "jobs without an order": (Verdict.WARNING, "1"),
+        "workers": (Verdict.PROBLEM, "none is running"),
+        "queued jobs": (Verdict.OK, "1 of at most 4"),
+        "jobs of workers that are gone": (Verdict.WARNING, "1"),
+        "jobs missing from the queue": (Verdict.WARNING, "1"),
     }
 
     seen: list[dict[str, tuple[Verdict, str]]] = []
     works.embedder.before = lambda: seen.append(checks(works.open(waiting=3)))
     opened.work(once=True)
-    assert seen[0]["workers"] == (Verdict.OK, "1 gave a sign of life of late")
-    assert seen[0]["orders of workers that are gone"] == (Verdict.OK, "none")
+    assert seen[0]["workers"] == (Verdict.OK, "1 running")
+    assert seen[0]["jobs of workers that are gone"] == (Verdict.OK, "none")
 
 
 def test_a_queue_that_cannot_be_looked_at_is_a_problem(works: Works) -> None:
@@ -428,7 +428,7 @@ def test_a_queue_that_cannot_be_looked_at_is_a_problem(works: Works) -> None:
     with works.admin() as admin:
         admin.execute("DELETE FROM truespan_queue.queue_steps")
 
-    assert checks(works.open())["queue of jobs"][0] is Verdict.PROBLEM
+    assert checks(works.open())["job queue"][0] is Verdict.PROBLEM
 
 
 def test_whoever_has_not_the_whole_library_is_told_nothing_of_the_queue(works: Works) -> None:
@@ -445,7 +445,7 @@ def test_workers_have_the_doctor_look_when_it_is_time_and_once(works: Works) -> 
     world = filled(works, opened)
     assert of_kind(world, DOCTOR) == []
     for one in works.opened:
-        object.__setattr__(one._parts, "doctor_hours", 24)
+        object.__setattr__(one._components, "doctor_hours", 24)
 
     assert (opened.work(once=True), opened.work(once=True)) == (1, 0)
     [first] = of_kind(world, DOCTOR)
@@ -455,7 +455,7 @@ def test_workers_have_the_doctor_look_when_it_is_time_and_once(works: Works) -> 
         admin.execute("UPDATE truespan.jobs SET created_at = created_at - 25 * 3600")
     others = [works.open() for _ in range(3)]
     for one in others:
-        object.__setattr__(one._parts, "doctor_hours", 24)
+        object.__setattr__(one._components, "doctor_hours", 24)
     threads = [
         threading.Thread(target=lambda one=one: one.work(once=True), daemon=True) for one in others
     ]

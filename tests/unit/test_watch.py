@@ -13,12 +13,12 @@ from tests.support.answer_worlds import Scripted, study
 from tests.support.observers import Broken, Recorder, watched
 from tests.support.reading_worlds import frozen
 from tests.support.worlds import place
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import BlankQuery, ProviderUnavailable
+from truespan.library import Library
 from truespan.observer import NULL_OBSERVER, StageListener, failure_of, joined
 from truespan.types.answer import AnswerEvent, Finished
 from truespan.types.telemetry import OTHER, CounterName, Request, Stage, known_code
+from truespan.world import World
 
 TEXT = (
     "# One\n\nThe harbour light burned all night. The wall was old.\n\n# Two\n\nBoats came home.\n"
@@ -118,7 +118,7 @@ def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) ->
     recorder = Recorder()
     here = study(tmp_path, primary=Scripted(["The ", "keeper [1]."]))
     here.scores(0.9)
-    library = Library(replace(here.library._parts, watch=recorder))
+    library = Library(replace(here.library._components, watch=recorder))
     world = library.world("world")
 
     answer = world.answer("Who held the spare key to the hut?")
@@ -136,7 +136,7 @@ def test_an_answer_that_nobody_hears_out_is_abandoned_and_one_that_was_given_is_
     model = Scripted(["The ", "keeper ", "[1]."])
     here = study(tmp_path, primary=model)
     here.scores(0.9)
-    world = Library(replace(here.library._parts, watch=recorder)).world("world")
+    world = Library(replace(here.library._components, watch=recorder)).world("world")
 
     with closing(heard(world)) as left:
         next(left)
@@ -186,7 +186,7 @@ def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(
     reader = world.reader("ann")
     reader.set("a.md", sid=1)
     broken = Broken(part)
-    same = world.watched(broken).watched(Recorder())
+    same = world.observed_by(broken).observed_by(Recorder())
 
     assert same.search("harbour") == world.search("harbour")
     assert frozen(same.retrieve("harbour")) == frozen(world.retrieve("harbour"))
@@ -201,7 +201,7 @@ def test_a_watch_of_one_world_hears_nothing_of_what_is_asked_otherwise(tmp_path:
     always, once = Recorder(), Recorder()
     world = harbour(tmp_path, always)
 
-    world.watched(once).search("harbour")
+    world.observed_by(once).search("harbour")
     world.search("wall")
 
     assert [heard.name for heard in once.requests] == [Request.SEARCH]
@@ -218,7 +218,7 @@ def test_a_listener_hears_each_stage_once_even_if_it_is_done_again(tmp_path: Pat
     here.sql("UPDATE chunks SET text = 'other' WHERE text != 'harbour 1'")
     recorder = Recorder()
 
-    world.watched(joined(StageListener(heard.append), recorder)).search("harbour", floor=0.0)
+    world.observed_by(joined(StageListener(heard.append), recorder)).search("harbour", floor=0.0)
 
     assert recorder.last(Request.SEARCH).stages.count(Stage.HITS) > 1
     assert heard == [*FINDING, Stage.RANKED, Stage.BUNDLE]
@@ -233,7 +233,7 @@ def test_what_is_heard_of_a_reader_s_request_does_not_depend_on_what_lies_ahead(
         here = watched(tmp_path / str(number), recorder)
         world = here.world(a__md=f"The harbour light burned. The wall was old. Then: {ahead}")
         world.reader("ann").set("a.md", sid=1)
-        world.watched(StageListener(stages.append)).reader("ann").retrieve("wall")
+        world.observed_by(StageListener(stages.append)).reader("ann").retrieve("wall")
         told.append((recorder.last(Request.READING).counts, stages))
 
     assert told[0] == told[1]

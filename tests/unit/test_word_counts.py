@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
-from truespan.engine.world import World
 from truespan.retrieval.bm25 import count_words, keep_counting, word_scores
 from truespan.types.document import RevisionRef
+from truespan.world import World
 
 
 def counted(here: Place) -> int:
@@ -23,8 +23,8 @@ def terms(here: Place) -> set[str]:
 
 
 def score(here: Place, world: World, query: str, document: int = 1) -> float:
-    record, scope = world._record(), here.scope(world)
-    revision = world.document(document).active or 0
+    record, scope = world.access.record(), here.scope(world)
+    revision = world.documents.get(document).active or 0
     return word_scores(here.store, scope, record, query).of(document, revision, 0)
 
 
@@ -60,7 +60,7 @@ def test_the_words_of_a_replaced_or_deleted_document_go_with_it(tmp_path: Path) 
 
     world.ingest(here.write("world/a.txt", "The badger dug."))
     assert terms(here) == {"the", "badger", "dug", "heron", "stood"}
-    world.delete("b.txt")
+    world.documents.delete("b.txt")
     assert terms(here) == {"the", "badger", "dug"}
     assert counted(here) == 1
 
@@ -148,6 +148,6 @@ def test_generations_keep_their_words_apart(tmp_path: Path) -> None:
 
     keep_counting(here.store, scope)
     assert counted(here) == 0
-    count_words(here.store, scope, world._record())
+    count_words(here.store, scope, world.access.record())
     keep_counting(here.store, scope)
     assert here.sql("SELECT DISTINCT generation FROM words") == [(1,)]

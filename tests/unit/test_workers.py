@@ -16,8 +16,6 @@ import pytest
 from tests.support.postgres import fresh_database
 from tests.support.worker_process import LIMITS, library
 from tests.support.worlds import MemoryIndex, WordEmbedder
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import (
     InvalidConfiguration,
     NotAllowed,
@@ -26,10 +24,12 @@ from truespan.errors import (
     ProviderUnavailable,
     StoreOutdated,
 )
+from truespan.library import Library
 from truespan.observability.logs import Lines
 from truespan.types.job import Job, JobState, Urgency
 from truespan.types.scope import OWNER, Verb
 from truespan.types.source import Upload
+from truespan.world import World
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(60))
 WAIT = 30.0
@@ -113,7 +113,7 @@ def test_a_job_waits_for_a_worker_and_is_done_by_it(works: Works) -> None:
 
     world = works.open().world("world")
     assert world.jobs.get(job.id).state is JobState.DONE
-    [document] = world.documents()
+    [document] = world.documents.list()
     assert document.embedded == document.chunks > 0
     assert works.orders() == []
 
@@ -243,7 +243,7 @@ def test_a_job_that_is_cancelled_while_it_waits_is_never_begun(works: Works) -> 
     opened.work(once=True)
 
     assert world.jobs.get(job.id).state is JobState.CANCELLED
-    assert (world.documents(), works.embedder.documents, works.orders()) == ([], [], [])
+    assert (world.documents.list(), works.embedder.documents, works.orders()) == ([], [], [])
 
 
 def test_a_job_that_is_cancelled_while_it_runs_stops_and_is_not_put_back(works: Works) -> None:
@@ -260,14 +260,14 @@ def test_a_job_that_is_cancelled_while_it_runs_stops_and_is_not_put_back(works: 
 
     assert (world.jobs.get(job.id).state, works.orders()) == (JobState.CANCELLED, [])
     assert list((works.folder / "uploads").rglob("*.txt")) == []
-    assert world.documents() == []
+    assert world.documents.list() == []
 
 
 def died_under(works: Works, world: World, job: Job) -> None:
     """Leave a job as a worker on another machine leaves it that is killed while it runs."""
-    scope = world._scope()
+    scope = world.access.scope()
     assert scope is not None
-    assert world._parts.store.start_job(scope, job.id, "elsewhere/1:1")
+    assert world.access.components.store.start_job(scope, job.id, "elsewhere/1:1")
     with works.admin() as admin:
         admin.execute(
             "UPDATE truespan_queue.procrastinate_jobs SET status = 'doing', worker_id = NULL"
@@ -338,7 +338,7 @@ def test_a_job_that_was_to_stop_when_its_worker_died_is_cancelled(works: Works) 
     opened.work(once=True)
 
     assert (world.jobs.get(job.id).state, works.orders()) == (JobState.CANCELLED, [])
-    assert world.documents() == []
+    assert world.documents.list() == []
 
 
 def test_whoever_lost_a_job_to_another_stops_and_changes_nothing(works: Works) -> None:
@@ -353,7 +353,7 @@ def test_whoever_lost_a_job_to_another_stops_and_changes_nothing(works: Works) -
         if len(calls) == 1:
             works.die()
             # In another process it would have another name.
-            object.__setattr__(other._parts, "processes", Elsewhere())
+            object.__setattr__(other._components, "processes", Elsewhere())
             other.work(once=True)
             raise ProviderRefused("Nobody is to hear of this any more.")
 
@@ -362,7 +362,7 @@ def test_whoever_lost_a_job_to_another_stops_and_changes_nothing(works: Works) -
 
     done = world.jobs.get(job.id)
     assert (done.state, done.process) == (JobState.DONE, "elsewhere/2:2")
-    [document] = world.documents()
+    [document] = world.documents.list()
     assert document.embedded == document.chunks
     assert works.orders() == []
 
@@ -386,7 +386,7 @@ def test_two_libraries_on_one_server_do_not_do_each_others_jobs(tmp_path: Path) 
         world = second.create_world("world")
 
         assert second.work(once=True) == 0
-        assert (world.documents(), world.jobs.list()) == ([], [])
+        assert (world.documents.list(), world.jobs.list()) == ([], [])
         assert [order[0] for order in one.orders()] == [job.id]
         assert first.work(once=True) == 1
     finally:
@@ -437,7 +437,7 @@ def test_whoever_works_for_a_world_does_not_see_the_queue(works: Works) -> None:
 
 
 def test_all_processes_together_keep_to_the_pace_of_a_provider(works: Works) -> None:
-    stores = [works.open()._parts.store for _ in range(6)]
+    stores = [works.open()._components.store for _ in range(6)]
     waits: list[float] = []
     lock, together = threading.Lock(), threading.Barrier(len(stores))
 

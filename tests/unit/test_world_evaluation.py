@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.worlds import Place, WordEmbedder, place
-from truespan.engine.library import Library
-from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
     ChunkNotFound,
@@ -23,12 +21,14 @@ from truespan.errors import (
 )
 from truespan.evaluation.evaluate import State
 from truespan.evaluation.golden import Expected, GoldenQuery, parse_golden
+from truespan.library import Library
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import calibration_of
 from truespan.retrieval.search import search_documents
 from truespan.types.profile import Calibration, shipped
 from truespan.types.request import Filters
 from truespan.types.scope import OWNER, Authority, Verb
+from truespan.world import World
 
 LAMP = "The lamp in the saloon went out at a quarter past one."
 KEYS = "The spare key to the hut hangs on hook seven at the inn."
@@ -52,7 +52,7 @@ def filled(here: Place) -> World:
 
 def of(here: Place, authority: Authority, world: World) -> World:
     """Return the world as somebody else may use it."""
-    return Library(here.library._parts, authority).world(world.id)
+    return Library(here.library._components, authority).world(world.id)
 
 
 def test_golden_queries_are_asked_and_judged(here: Place) -> None:
@@ -63,7 +63,7 @@ def test_golden_queries_are_asked_and_judged(here: Place) -> None:
     assert [one.metrics.reciprocal_rank for one in found.results] == [1.0, 1.0, 1.0]
     assert found.results[2].phrase_rank == 1
     assert {one.document for one in found.results[0].documents} == {
-        document.doc_id for document in here.library.world("world").documents()
+        document.doc_id for document in here.library.world("world").documents.list()
     }
 
 
@@ -105,7 +105,7 @@ def test_words_count_where_that_is_asked_for(here: Place) -> None:
 @pytest.mark.parametrize("reference", ["2", "keys.txt", "world/keys.txt", "doc_id", "path"])
 def test_a_document_is_known_by_number_id_name_and_path(here: Place, reference: str) -> None:
     world = here.world(lamp__txt=LAMP, keys__txt=KEYS)
-    document = world.document("keys.txt")
+    document = world.documents.get("keys.txt")
     called = {"doc_id": document.doc_id, "path": document.path}.get(reference, reference)
 
     found = world.evaluate([GoldenQuery("q", "spare key", (Expected(called),))])
@@ -126,7 +126,10 @@ def test_a_name_that_two_documents_have_names_none_but_a_path_does(here: Place) 
     results = world.evaluate(asked).results
 
     assert [one.absent for one in results] == [("keys.txt",), (), ("eys.txt",)]
-    assert world.golden_absent(asked) == {"both": ("keys.txt",), "part": ("eys.txt",)}
+    assert world.evaluation.missing_documents(asked) == {
+        "both": ("keys.txt",),
+        "part": ("eys.txt",),
+    }
 
 
 def test_filters_of_a_query_decide_where_it_is_asked(here: Place) -> None:
@@ -194,7 +197,7 @@ def test_bad_golden_queries_are_refused_before_anything_is_asked(here: Place) ->
         world.evaluate(here.folder / "none.yaml")
     with pytest.raises(GenerationNotFound):
         world.evaluate(ASKED, generation=9)
-    with pytest.raises(InvalidSettings, match="one of the two"):
+    with pytest.raises(InvalidSettings, match="not both"):
         world.evaluate(ASKED, generation=1, domain="d")
     with pytest.raises(InvalidSettings, match="Ingest"):
         here.library.create_world("empty").evaluate(ASKED)
@@ -208,9 +211,11 @@ def test_who_may_not_read_all_of_a_world_may_not_evaluate_it(here: Place) -> Non
 
     for refused in (
         lambda: of(here, follower, world).evaluate(ASKED),
-        lambda: of(here, follower, world).golden_add(here.folder / "g.yaml", "q", documents=["1"]),
+        lambda: of(here, follower, world).evaluation.add_query(
+            here.folder / "g.yaml", "q", documents=["1"]
+        ),
         lambda: reading.calibrate(many(), keep=True),
-        lambda: reading.forget_calibration(),
+        lambda: reading.evaluation.forget_calibration(),
     ):
         with pytest.raises(NotAllowed):
             refused()
@@ -222,7 +227,7 @@ def test_who_may_not_read_all_of_a_world_may_not_evaluate_it(here: Place) -> Non
 def test_the_search_behind_it_refuses_a_follower_by_itself(here: Place) -> None:
     world = filled(here)
     follower = OWNER.as_reader(here.scope(world).world, "ann")
-    deps = here.library._parts.retrieval_deps(lambda _: None)
+    deps = here.library._components.retrieval_deps(lambda _: None)
 
     def search(authority: Authority, query: str) -> None:
         pipeline = Pipeline(deps, authority, here.scope(world).world)
@@ -241,14 +246,14 @@ def test_a_generation_that_is_not_in_use_yet_is_asked_and_compared(here: Place) 
     built = world.generations.reindex(chunking="sentences").generation
 
     old, new = world.evaluate([query]), world.evaluate([query], generation=built)
-    change = world.compare([query], old=1, new=built)
+    change = world.evaluation.compare([query], old=1, new=built)
 
     assert built == 2
     assert (old.name, new.name) == ("world, generation 1", "world, generation 2")
     assert old.results[0].best_relevant != new.results[0].best_relevant
     assert (change.old_name, change.new_name) == (old.name, new.name)
     assert len(change.changes) == 1
-    assert world.compare([query], old=1, new=1).same == 1
+    assert world.evaluation.compare([query], old=1, new=1).same == 1
 
 
 def many() -> list[GoldenQuery]:
@@ -272,30 +277,30 @@ def library_of_topics(here: Place) -> World:
 def test_a_calibration_is_proposed_kept_and_forgotten(here: Place) -> None:
     world = library_of_topics(here)
 
-    proposed = world.calibrate(many())
-    assert (proposed.kept, proposed.in_force, world.calibration()) == (False, None, None)
+    proposed = world.evaluation.calibrate(many())
+    assert (proposed.kept, proposed.in_force, world.evaluation.calibration()) == (False, None, None)
     assert proposed.proposed is not None
     assert proposed.proposed.measured_on == "48 golden queries of the world itself"
     assert proposed.unrelated is not None
     # A document that a query expects is no unrelated one: those score about 0.9 here.
     assert proposed.unrelated.quantiles[-1] < 0.8
 
-    kept = world.calibrate(many(), keep=True)
+    kept = world.evaluation.calibrate(many(), keep=True)
     assert kept.kept
-    assert kept.proposed == proposed.proposed == world.calibration()
-    assert world.calibrate(many()).in_force == kept.proposed
+    assert kept.proposed == proposed.proposed == world.evaluation.calibration()
+    assert world.evaluation.calibrate(many()).in_force == kept.proposed
 
-    assert world.forget_calibration()
-    assert world.calibration() is None
-    assert not world.forget_calibration()
+    assert world.evaluation.forget_calibration()
+    assert world.evaluation.calibration() is None
+    assert not world.evaluation.forget_calibration()
 
 
 def test_from_too_little_nothing_is_proposed_and_nothing_kept(here: Place) -> None:
     world = filled(here)
 
-    report = world.calibrate(ASKED, keep=True)
+    report = world.evaluation.calibrate(ASKED, keep=True)
 
-    assert (report.proposed, report.kept, world.calibration()) == (None, False, None)
+    assert (report.proposed, report.kept, world.evaluation.calibration()) == (None, False, None)
     assert "too_few_hits" in [note.code for note in report.notes]
 
 
@@ -303,7 +308,7 @@ def test_a_kept_calibration_is_for_whoever_may_read_all_and_for_its_world_alone(
     here: Place,
 ) -> None:
     world, other = library_of_topics(here), here.world("other", keys__txt=KEYS)
-    world.calibrate(many(), keep=True)
+    world.evaluation.calibrate(many(), keep=True)
     scope = here.scope(world)
 
     assert isinstance(calibration_of(here.store, scope), Calibration)
@@ -318,7 +323,7 @@ def test_a_kept_calibration_survives_a_restart(tmp_path: Path) -> None:
     kept = library_of_topics(here).calibrate(many(), keep=True).proposed
     here.library.close()
 
-    assert place(tmp_path).library.world("world").calibration() == kept
+    assert place(tmp_path).library.world("world").evaluation.calibration() == kept
 
 
 @pytest.mark.parametrize("name", ["golden.yaml", "golden.jsonl"])
@@ -327,12 +332,16 @@ def test_a_good_answer_is_kept_by_the_documents_of_its_chunks(here: Place, name:
     best = world.search("Where does the spare key hang?", top_k=1).results[0]
     path = here.folder / name
 
-    added = world.golden_add(path, "Where does the spare key hang?", chunks=[best.chunk_id])
-    more = world.golden_add(path, "And the tide?", documents=[3, "1"], phrases=["violet ink"])
+    added = world.evaluation.add_query(
+        path, "Where does the spare key hang?", chunks=[best.chunk_id]
+    )
+    more = world.evaluation.add_query(
+        path, "And the tide?", documents=[3, "1"], phrases=["violet ink"]
+    )
 
     assert added.expected == (Expected("keys.txt"),)
     assert [one.document for one in more.expected] == ["tide.txt", "lamp.txt"]
-    assert world.golden_queries(path) == (added, more)
+    assert world.evaluation.queries(path) == (added, more)
     assert world.evaluate(path).results[0].metrics.hit == 1.0
 
 
@@ -340,9 +349,9 @@ def test_a_document_is_written_down_by_id_where_its_name_says_too_little(here: P
     world = here.world()
     world.ingest([here.write("a/keys.txt", KEYS), here.write("b/keys.txt", TIDE)])
 
-    added = world.golden_add(here.folder / "g.yaml", "ink?", documents=["b/keys.txt"])
+    added = world.evaluation.add_query(here.folder / "g.yaml", "ink?", documents=["b/keys.txt"])
 
-    assert added.expected == (Expected(world.document("2").doc_id),)
+    assert added.expected == (Expected(world.documents.get("2").doc_id),)
 
 
 def test_nothing_is_added_that_the_world_does_not_have(here: Place) -> None:
@@ -350,14 +359,14 @@ def test_nothing_is_added_that_the_world_does_not_have(here: Place) -> None:
     path = here.folder / "g.yaml"
 
     with pytest.raises(DocumentNotFound):
-        world.golden_add(path, "q?", documents=["none.txt"])
+        world.evaluation.add_query(path, "q?", documents=["none.txt"])
     with pytest.raises(ChunkNotFound):
-        world.golden_add(path, "q?", chunks=["00000000-0000-0000-0000-000000000000"])
+        world.evaluation.add_query(path, "q?", chunks=["00000000-0000-0000-0000-000000000000"])
     with pytest.raises(InvalidSettings, match="documents or phrases"):
-        world.golden_add(path, "q?")
+        world.evaluation.add_query(path, "q?")
     with pytest.raises(InvalidSettings, match="list"):
-        world.golden_add(path, "q?", documents="keys.txt")
-    world.golden_add(path, "q?", documents=["keys.txt"])
+        world.evaluation.add_query(path, "q?", documents="keys.txt")
+    world.evaluation.add_query(path, "q?", documents=["keys.txt"])
     with pytest.raises(InvalidSettings, match="already"):
-        world.golden_add(path, "Q? ", documents=["lamp.txt"])
-    assert len(world.golden_queries(path)) == 1
+        world.evaluation.add_query(path, "Q? ", documents=["lamp.txt"])
+    assert len(world.evaluation.queries(path)) == 1

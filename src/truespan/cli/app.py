@@ -11,9 +11,9 @@ from truespan.errors import InvalidSettings, WorldExists
 from truespan.serialize import chunk_data, to_json
 
 if TYPE_CHECKING:
-    from truespan.engine.library import Library
-    from truespan.engine.world import World
+    from truespan.library import Library
     from truespan.types.request import FilterArguments
+    from truespan.world import World
 
 app = typer.Typer(
     name="truespan",
@@ -134,16 +134,19 @@ def show(
     with open_at(library) as opened:
         chosen = opened.world(world)
         if _is_chunk(reference):
-            record = chosen.chunk(reference)
+            record = chosen.documents.chunk(reference)
             say(to_json(chunk_data(record)) if as_json else show_chunk(record))
             return
-        document = chosen.document(reference)
+        document = chosen.documents.get(reference)
         if text:
-            whole = chosen.text(reference)
+            whole = chosen.documents.text(reference)
             say(to_json({"document": document, "text": whole}) if as_json else whole)
             return
-        outline, metadata = chosen.outline(reference), chosen.metadata(reference)
-        audit = chosen.audit(reference)
+        outline, metadata = (
+            chosen.documents.outline(reference),
+            chosen.documents.metadata(reference),
+        )
+        audit = chosen.documents.audit(reference)
     result = {"document": document, "outline": outline, "metadata": metadata, "audit": audit}
     say(to_json(result) if as_json else show_document(document, outline, metadata, audit))
 
@@ -156,7 +159,7 @@ def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson 
     with open_at(library) as opened:
         if world is not None:
             chosen = opened.world(world)
-            numbers, documents = chosen.status(), chosen.documents()
+            numbers, documents = chosen.status(), chosen.documents.list()
             result: Any = {"world": chosen.name, "status": numbers, "documents": documents}
             say(to_json(result) if as_json else show_world(chosen.name, numbers, documents))
             return

@@ -12,9 +12,9 @@ from truespan.errors import InvalidSettings
 from truespan.serialize import to_json
 
 if TYPE_CHECKING:
-    from truespan.engine.world import World
     from truespan.maintenance.delete import Receipt
     from truespan.types.maintenance import Manifest
+    from truespan.world import World
 
 
 @app.command()
@@ -126,13 +126,13 @@ def delete(
             return
         erase = not no_erase
         if reference is not None:
-            gone = chosen.delete(reference, erase=erase)
+            gone = chosen.documents.delete(reference, erase=erase)
         else:
             gone = opened.delete_world(chosen.id, erase=erase)
     if receipt is not None:
-        receipt.write_text(to_json(gone.told()) + "\n", encoding="utf-8")
+        receipt.write_text(to_json(gone.to_json()) + "\n", encoding="utf-8")
     result = {"deleted": gone.number, "doc_id": gone.doc_id, "name": gone.name}
-    say(to_json({**result, "receipt": gone.told()}) if as_json else _show(gone))
+    say(to_json({**result, "receipt": gone.to_json()}) if as_json else _show(gone))
 
 
 def _make_room(receipt: Path) -> None:

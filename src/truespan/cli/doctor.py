@@ -22,7 +22,7 @@ from truespan.errors import InvalidConfiguration, InvalidSettings
 from truespan.serialize import EXIT_UNHEALTHY, to_json
 
 if TYPE_CHECKING:
-    from truespan.engine.library import Library
+    from truespan.library import Library
     from truespan.maintenance.doctor.plan import Plan
 
 
@@ -83,7 +83,7 @@ def doctor(
             )
         if plan_file is not None and not apply:
             _write(plan_file, plan)
-        treatment = opened.treat(plan, on_progress=on_progress) if apply else None
+        treatment = opened.apply_plan(plan, on_progress=on_progress) if apply else None
     if treatment is None:
         say(to_json(plan_members(plan)) if as_json else show_plan(plan))
         return 0 if plan.healthy else EXIT_UNHEALTHY
@@ -117,19 +117,19 @@ def _in_background(
 
 
 def _write(path: Path, plan: Plan) -> None:
-    from truespan.maintenance.doctor.plan import spelled
+    from truespan.maintenance.doctor.plan import plan_to_json
 
     try:
-        path.write_text(spelled(plan), encoding="utf-8")
+        path.write_text(plan_to_json(plan), encoding="utf-8")
     except OSError as error:
         raise InvalidSettings(f"The plan cannot be written to {path}: {error.strerror}.") from None
 
 
 def _read(path: Path) -> Plan:
-    from truespan.maintenance.doctor.plan import read_plan
+    from truespan.maintenance.doctor.plan import plan_from_json
 
     try:
-        return read_plan(path.read_bytes())
+        return plan_from_json(path.read_bytes())
     except OSError as error:
         raise InvalidSettings(f"The plan file {path} cannot be read: {error.strerror}.") from None
 

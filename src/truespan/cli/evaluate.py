@@ -101,7 +101,7 @@ def calibrate(
     from truespan.evaluation.tables import calibration_table
 
     with open_at(library) as opened:
-        report = opened.world(world).calibrate(golden, generation=generation, keep=keep)
+        report = opened.world(world).evaluation.calibrate(golden, generation=generation, keep=keep)
     say(to_json(report) if as_json else calibration_table(report).rstrip("\n"))
 
 
@@ -137,7 +137,7 @@ def add(
 ) -> None:
     """Keep a good answer as a golden query, at the end of a file that is made if need be."""
     with open_at(library) as opened:
-        added = opened.world(world).golden_add(
+        added = opened.world(world).evaluation.add_query(
             file,
             query,
             documents=document or (),
@@ -156,7 +156,7 @@ def check(
     """Read a file of golden queries and say which documents it names are not in the world."""
     with open_at(library) as opened:
         chosen = opened.world(world)
-        queries, absent = chosen.golden_queries(file), chosen.golden_absent(file)
+        queries, absent = chosen.evaluation.queries(file), chosen.evaluation.missing_documents(file)
     result: dict[str, Any] = {"file": file, "queries": len(queries), "absent": absent}
     say(to_json(result) if as_json else _checked(len(queries), absent))
     return EXIT_PARTIAL if absent else 0

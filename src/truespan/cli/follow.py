@@ -22,7 +22,7 @@ from truespan.serialize import (
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
 
 if TYPE_CHECKING:
-    from truespan.engine.world import World
+    from truespan.world import World
 
 
 @contextmanager
@@ -115,10 +115,9 @@ _SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3
 
 def code_of(world: World, job: Job) -> int:
     """Return the exit code of a job that is over, of whatever kind."""
-    from truespan.engine.generations import KIND as REINDEX
-    from truespan.engine.upkeep_orders import UPKEEP
+    from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
 
-    if job.kind in UPKEEP:
+    if job.kind in MAINTENANCE:
         return _upkeep_code(job, world.jobs.lines(job.id))
     code = _ingest_code(job, world.jobs.documents(job.id))
     # A generation of which every document failed is one to go on with, as 'reindex' says.
@@ -144,7 +143,7 @@ def tell_failure(world: World, job: Job) -> None:
 def _if_nobody_works(world: World) -> str:
     """Return what is to be said where no worker is there; who cannot be asked is not in the way."""
     try:
-        return "" if world.jobs.anybody_works() else _NOBODY
+        return "" if world.jobs.has_workers() else _NOBODY
     except TruespanError:
         return ""
 

@@ -12,7 +12,7 @@ from truespan.serialize import EXIT_PARTIAL, to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from truespan.engine.generations import Promotion
+    from truespan.generations import Promotion
     from truespan.ingest.indexing import ReindexReport
     from truespan.types.document import DomainRecord, GenerationRecord
 

@@ -25,10 +25,10 @@ from truespan.errors import InvalidSettings
 from truespan.serialize import EXIT_PARTIAL, EXIT_REFUSED, to_json
 
 if TYPE_CHECKING:
-    from truespan.engine.library import Library
-    from truespan.engine.world import World
     from truespan.ingest.job_log import IngestReport
+    from truespan.library import Library
     from truespan.types.document import Document
+    from truespan.world import World
 
 jobs_app = typer.Typer(help="Ingestion jobs: how they stand, and what became of each document.")
 app.add_typer(jobs_app, name="jobs")
@@ -223,13 +223,12 @@ def resume_job(
     """Go on with a job that was interrupted, was cancelled or failed."""
     from truespan.cli.follow import followed, followed_upkeep, progress_bar
     from truespan.cli.generations import finish_reindex
-    from truespan.engine.generations import KIND as REINDEX
-    from truespan.engine.upkeep_orders import UPKEEP
+    from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
 
     with open_at(library) as opened:
         chosen: World = opened.world(world)
         kind = chosen.jobs.get(job).kind
-        if kind in UPKEEP:
+        if kind in MAINTENANCE:
             if here and opened.has_workers:
                 raise InvalidSettings(
                     f"Only workers go on with a job of {kind}.", advice="Leave --here out."

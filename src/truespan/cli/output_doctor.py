@@ -9,7 +9,7 @@ from typing import Any
 from truespan.cli.output import counted
 from truespan.maintenance.doctor.leaks import is_canary
 from truespan.maintenance.doctor.plan import (
-    BY_HAND,
+    MANUAL,
     REMEDIES,
     Action,
     Finding,
@@ -31,7 +31,7 @@ def show_plan(plan: Plan) -> str:
         lines.append("Store and index agree: nothing to do.")
     elif plan.actionable:
         lines.append("Nothing was changed. Run with --apply to do this.")
-    if any(item.action in BY_HAND for item in plan.all_items()):
+    if any(item.action in MANUAL for item in plan.all_items()):
         lines.append("What is marked with ! cannot be mended here: ingest those sources again.")
     if plan.problems:
         lines.append(f"{counted(len(plan.problems), 'check')} failed.")
@@ -155,7 +155,7 @@ def _items(items: Iterable[Item], indent: str) -> Iterator[str]:
         if item.subject:
             subjects.setdefault(kind, []).append(_subject(item))
     for (finding, action), count in counts.items():
-        sign = "!" if action in BY_HAND else "-"
+        sign = "!" if action in MANUAL else "-"
         yield f"{indent}{sign} {count} x {finding.value}: {REMEDIES[action]}"
         if named := subjects.get((finding, action)):
             more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""

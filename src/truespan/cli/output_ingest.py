@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from truespan.cli.output import counted, table
-from truespan.engine.upkeep_orders import UPKEEP
 from truespan.ingest.job_log import IngestReport
 from truespan.ingest.plan import LOOKED_UP, DocumentOutcome, DryRun, elsewhere
+from truespan.jobs.world_jobs import MAINTENANCE
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
 
 MOST_ROWS = 40
@@ -122,7 +122,7 @@ def show_job_line(job: Job) -> str:
     counts = job.counts
     began = datetime.fromtimestamp(job.created_at, UTC).strftime("%Y-%m-%d %H:%M")
     line = f"{job.id}  {began}  {job.kind} {job.state} ({job.phase}), {counts.fraction:.0%}"
-    if job.kind not in UPKEEP:
+    if job.kind not in MAINTENANCE:
         line += (
             f": {counts.documents} of {counted(counts.documents_total, 'document')}, "
             f"{counted(counts.chunks, 'chunk')}, {counts.embedded} embedded"
@@ -135,7 +135,7 @@ def show_job_line(job: Job) -> str:
 def show_one_job(job: Job, documents: Sequence[JobDocument], lines: Sequence[JobLine]) -> str:
     """Show a job with its documents and the last lines of its log."""
     shown = [show_job_line(job), *_document_lines(documents)]
-    last = lines if job.kind in UPKEEP else lines[-20:]
+    last = lines if job.kind in MAINTENANCE else lines[-20:]
     shown += ["", *(f"{_clock(line.at)} {line.level}: {line.line}" for line in last)]
     return "\n".join(shown).rstrip()
 

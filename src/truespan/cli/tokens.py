@@ -14,7 +14,7 @@ from truespan.serialize import to_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from truespan.engine.library import Library
+    from truespan.library import Library
     from truespan.types.scope import Unlimited
     from truespan.types.token import TokenRecord, TokenState
 

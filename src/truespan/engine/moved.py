@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from truespan.engine.library import Library
 from truespan.errors import (
     BackupInvalid,
     InvalidSettings,
@@ -12,7 +11,8 @@ from truespan.errors import (
     StoreDamaged,
     WorldNotFound,
 )
-from truespan.maintenance.doctor.plan import counted
+from truespan.library import Library
+from truespan.maintenance.doctor.plan import count_findings
 from truespan.maintenance.move import OnMoved, move
 from truespan.protocols import MovableRows
 from truespan.types.maintenance import MigrationReport, MovedCount
@@ -49,7 +49,9 @@ def move_library(
         files=files,
         points=sum(world.checked_points for world in plan.values()),
         pending=pending,
-        findings={finding.value: count for finding, count in counted(plan.all_items()).items()},
+        findings={
+            finding.value: count for finding, count in count_findings(plan.all_items()).items()
+        },
     )
 
 

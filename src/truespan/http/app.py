@@ -29,7 +29,7 @@ from truespan.settings import debugging
 from truespan.web.page import page_calls
 
 if TYPE_CHECKING:
-    from truespan.engine.library import Library
+    from truespan.library import Library
 
 THREADS = 16
 STREAMS = 64

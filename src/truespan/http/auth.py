@@ -13,7 +13,7 @@ from truespan.types.scope import OWNER
 from truespan.types.token import Principal
 
 if TYPE_CHECKING:
-    from truespan.engine.library import Library
+    from truespan.library import Library
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOCAL = Principal(None, OWNER)

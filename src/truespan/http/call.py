@@ -10,8 +10,8 @@ from truespan.errors import TruespanError
 from truespan.types.token import Principal
 
 if TYPE_CHECKING:
-    from truespan.engine.library import Library
-    from truespan.engine.world import World
+    from truespan.library import Library
+    from truespan.world import World
 
 JSON = "application/json"
 EVENTS = "text/event-stream"

@@ -24,8 +24,8 @@ from truespan.http.problems import problem_reply
 from truespan.types.token import Principal, ReplayKey
 
 if TYPE_CHECKING:
-    from truespan.engine.library import Library
     from truespan.http.pool import Pool
+    from truespan.library import Library
 
 _ENCODER = msgspec.json.Encoder()
 _NEVER = CancelToken()
@@ -312,7 +312,9 @@ def _once(
         return msgspec.msgpack.encode(kept)
 
     caller = ReplayKey(principal.token or "", key)
-    kept = msgspec.msgpack.decode(library.once(caller, message.fingerprint(), work), type=_Kept)
+    kept = msgspec.msgpack.decode(
+        library.run_idempotent(caller, message.fingerprint(), work), type=_Kept
+    )
     return Reply(kept.body, kept.status, kept.headers, kept.media_type)
 
 

@@ -27,7 +27,6 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 import truespan
-from truespan.engine.library import Library
 from truespan.errors import (
     DeadlineExceeded,
     InternalError,
@@ -40,6 +39,7 @@ from truespan.http.app import Application, ServerOptions, make_app
 from truespan.http.auth import LOOPBACK, AuthPolicy, is_loopback
 from truespan.http.endpoint import Limits
 from truespan.http.problems import PROBLEM, problem_reply
+from truespan.library import Library
 from truespan.settings import read_settings, share_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings
 from truespan.types.token import TokenState

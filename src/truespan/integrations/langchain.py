@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, SkipValidation
 
-from truespan.engine.world import World
 from truespan.integrations.passages import Asking, Citable, of_reading, of_retrieval, of_search
+from truespan.world import World
 
 try:
     from langchain_core.documents import Document  # pyright: ignore[reportMissingImports]

@@ -26,7 +26,7 @@ except ModuleNotFoundError as missing:
     raise ImportError("This needs LlamaIndex: pip install 'truespan[llamaindex]'") from missing
 
 if TYPE_CHECKING:
-    from truespan.engine.world import World
+    from truespan.world import World
 
 __all__ = ["TruespanReadingRetriever", "TruespanRetriever", "TruespanSearchRetriever"]
 

@@ -14,7 +14,7 @@ from truespan.types.bundle import ContextBundle, Passage, RetrievedChunk, Search
 from truespan.types.request import FILTER_ARGUMENTS
 
 if TYPE_CHECKING:
-    from truespan.engine.world import World
+    from truespan.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""A worker: carries out orders on threads, gives signs of life, and takes up what the dead left."""
+"""Background jobs in a queue of procrastinate, run by worker processes.
+
+A worker runs jobs on threads, sends heartbeats, and requeues the jobs of workers that died.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from truespan.adapters.postgres_store.connection import (
     names_nobody,
 )
 from truespan.errors import Overloaded, StoreBusy, TruespanError
-from truespan.jobs.schema import QUEUE_ROLE, QUEUE_SCHEMA, require_steps
+from truespan.jobs.schema import QUEUE_ROLE, QUEUE_SCHEMA, require_migrations
 from truespan.protocols import JobWorker
 from truespan.types.ids import WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStanding, Urgency
@@ -35,7 +38,7 @@ QUEUE = "jobs"
 TASK = "truespan.job"
 CONNECTIONS = 4
 
-# Who wants its lines asks for them; without a handler Python would print errors by itself.
+# Without a handler, Python would print procrastinate's errors to standard error.
 logging.getLogger("procrastinate").addHandler(logging.NullHandler())
 
 _WAITING = """
@@ -51,7 +54,7 @@ _ORDERED = """
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """How much may wait, how often something is tried, and when a worker is taken to be gone."""
+    """Limits of the queue, of attempts at a job, and of a worker's silence."""
 
     waiting: int = 10_000
     tries: int = 8
@@ -60,7 +63,7 @@ class QueueLimits:
 
 
 class TaskQueue:
-    """The side of the queue that gives orders."""
+    """The side of the queue that submits jobs. A submitted job is called an order."""
 
     def __init__(self, url: Secret, limits: QueueLimits | None = None) -> None:
         self._url = url
@@ -69,19 +72,16 @@ class TaskQueue:
         self._lock = threading.Lock()
 
     def require_room(self) -> None:
-        """Refuse another job while as many wait as may.
+        """Raise Overloaded while the queue is full.
 
-        Those who ask at the same moment may all be let in: the limit is one on growth.
+        Simultaneous callers may all be accepted, so the limit is approximate.
         """
         most = self.limits.waiting
         if self.ask(_WAITING, most=most)["waiting"] >= most:
-            raise Overloaded("As many jobs wait for workers as may.", retry_after=30.0)
+            raise Overloaded("The job queue is full.", retry_after=30.0)
 
     def submit(self, order: JobOrder, *, delay: int = 0) -> None:
-        """Give the order for a job, to be begun with so many seconds later.
-
-        One that waits already is enough.
-        """
+        """Submit a job, to start after `delay` seconds; nothing if it is queued already."""
         with mapped(), self._app() as app:
             try:
                 app.configure_task(
@@ -96,11 +96,11 @@ class TaskQueue:
                 return
 
     def is_ordered(self, job: str) -> bool:
-        """Say whether another order for a job waits."""
+        """Return whether another order for a job is queued."""
         return self.ask(_ORDERED, job=job)["orders"] > 0
 
     def pool(self, most: int) -> dict[str, Any]:
-        """Return how a pool of connections for the queue is made."""
+        """Return the arguments of a connection pool for the queue."""
         return {
             "conninfo": as_role(self._url, QUEUE_ROLE, QUEUE_SCHEMA),
             "kwargs": {"application_name": "truespan-queue"},
@@ -110,24 +110,24 @@ class TaskQueue:
         }
 
     def close(self) -> None:
-        """Close every connection; orders stay where they are."""
+        """Close every connection; queued orders stay."""
         with self._lock:
             app, self._opened = self._opened, None
         if app is not None:
             app.close()
 
     def require_tables(self) -> None:
-        """Refuse tables that are not there, or of another version."""
+        """Raise an error if the tables are missing or of another version."""
         with self._app():
             return
 
     @contextmanager
     def _app(self) -> Iterator[App]:
-        """Give what orders are given with; its tables are looked at when it is first needed."""
+        """Give the procrastinate app; the first use checks its tables."""
         with self._lock:
             if self._opened is None:
                 with connected(self._url, "store_url") as session:
-                    require_steps(session)
+                    require_migrations(session)
                 app = App(connector=SyncPsycopgConnector(**self.pool(CONNECTIONS)))
                 app.open()
                 self._opened = app
@@ -135,7 +135,7 @@ class TaskQueue:
         yield opened
 
     def ask(self, query: str, **bindings: Any) -> dict[str, Any]:
-        """Return the one row of a question about the queue."""
+        """Return the one row of a query on the queue."""
         with mapped(), self._app() as app:
             found = app.connector.get_sync_connector()
             return found.execute_query_one(query=query, **bindings)  # type: ignore[arg-type]
@@ -143,7 +143,7 @@ class TaskQueue:
 
 @contextmanager
 def mapped() -> Iterator[None]:
-    """Turn errors of the queue into ours, as the store's own are."""
+    """Map errors of the queue to ours, as the store does."""
     try:
         yield
     except ConnectorException as error:
@@ -168,11 +168,11 @@ _STANDING = """
 """
 
 
-def standing_of(orders: TaskQueue) -> QueueStanding:
-    """Return how the queue stands.
+def read_status(orders: TaskQueue) -> QueueStanding:
+    """Return the status of the queue.
 
     Raises:
-        StoreBusy, StoreOutdated, InvalidConfiguration: it cannot be looked at.
+        StoreBusy, StoreOutdated, InvalidConfiguration: the queue cannot be read.
     """
     found = orders.ask(_STANDING, seconds=orders.limits.stalled_seconds)
     return QueueStanding(
@@ -186,16 +186,16 @@ def standing_of(orders: TaskQueue) -> QueueStanding:
 
 LONGEST_PAUSE = 600
 LATER_SECONDS = 5
-"""How long an order waits while another job is at a document of its own."""
+"""How long an order waits while another job has one of its documents."""
 LONGEST_ASKED = 3600
-"""However long a provider asks to be left alone, a job is tried again after an hour."""
-LOOK_SECONDS = 300.0
-"""How often somebody looks for jobs that nobody gave an order for."""
+"""However long a provider asks to wait, a job is tried again after an hour."""
+TICK_SECONDS = 300.0
+"""How often a worker looks for recorded jobs that are missing from the queue."""
 _WATCH_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
 _DRAINED_SECONDS = 5.0
 
-_GONE = """
+_REQUEUE_ORPHANS = """
     WITH gone AS (
       SELECT j.id, j.queueing_lock FROM procrastinate_jobs j
       WHERE j.status = 'doing' AND NOT EXISTS (SELECT 1 FROM procrastinate_workers w
@@ -212,10 +212,11 @@ _GONE = """
     FROM gone WHERE j.id = gone.id AND j.id NOT IN (SELECT id FROM needless)
     RETURNING j.id
 """
-"""Puts back the orders of workers that are gone, in one statement: of several who do this at once,
-none puts back what another has begun with since. Where another order waits, that one is enough."""
+"""Requeues the orders of workers that are gone. One statement, so that several workers that do
+this at once never requeue what another has started since. An order that has a queued duplicate is
+deleted instead."""
 
-_ALIVE = """
+_HEARTBEAT = """
     UPDATE procrastinate_workers SET last_heartbeat = now() WHERE id = %(worker)s RETURNING id
 """
 
@@ -226,14 +227,13 @@ _DUE = """
       AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs o
         WHERE o.lock = j.lock AND o.status = 'doing')
 """
-"""Orders that would be begun with now; one that another is at, or that waits for its time, is
-none."""
+"""Counts orders that could start now: not scheduled for later, and not running as a duplicate."""
 
 _log = logging.getLogger("truespan.jobs")
 
 
 class TryLater(Exception):
-    """What kept a job from being done may pass; somebody may have said when."""
+    """A job failed with a retryable error; `seconds` is how long a provider asked to wait."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         super().__init__()
@@ -241,13 +241,13 @@ class TryLater(Exception):
 
 
 class BackOff(BaseRetryStrategy):
-    """Lets an order wait twice as long each time, and at least as long as somebody asked for.
+    """Doubles the pause before each attempt, and waits at least as long as a provider asked for.
 
-    How often, the order's bearer decides.
+    The number of attempts is limited where `TryLater` is raised.
     """
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """Return when an order is tried again; None for one that is not."""
+        """Return when an order is tried again; None if it is not."""
         if not isinstance(exception, TryLater):
             return None
         own = min(2**job.attempts, LONGEST_PAUSE)
@@ -256,40 +256,39 @@ class BackOff(BaseRetryStrategy):
 
 
 class StoppableWorker(Worker):
-    """A run of the queue's own worker, which says when it begins with nothing more."""
+    """procrastinate's worker, with a flag that says when it stops starting jobs."""
 
-    leaving = False
+    is_stopping = False
 
     async def _shutdown(self, side_tasks: list[asyncio.Task[Any]]) -> None:
-        # Whatever ended it, also a failure of a task beside it, comes past here, and waits here
-        # for as long as the jobs take that it has begun.
-        self.leaving = True
+        # Every end passes here, also that by a failing side task, and waits for running jobs.
+        self.is_stopping = True
         await super()._shutdown(side_tasks)
 
 
 class QueueWorker:
-    """One process that carries out orders."""
+    """Runs the orders of the queue in this process."""
 
     def __init__(
         self,
         orders: TaskQueue,
         worker: JobWorker,
         stopping: Callable[[], bool],
-        now_and_then: Callable[[], None],
+        on_tick: Callable[[], None],
     ) -> None:
         self._orders = orders
         self._worker = worker
         self._stopping = stopping
-        self._now_and_then = now_and_then
-        self._carried_out = 0
+        self._on_tick = on_tick
+        self._runs = 0
         self._draining = threading.Event()
-        self._is_away = False
+        self._is_unreachable = False
         self._lock = threading.Lock()
 
     def run(self, concurrency: int, *, once: bool) -> int:
-        """Carry out orders until told to stop, or with `once` until there is none to begin with."""
+        """Run orders until `stopping`, or with `once` until no order can start; return how many."""
         asyncio.run(self._run(concurrency, once))
-        return self._carried_out
+        return self._runs
 
     async def _run(self, concurrency: int, once: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -300,41 +299,41 @@ class QueueWorker:
                 if once:
                     return
             except (ConnectorException, OSError, ExceptionGroup) as error:
-                self._require_passing(error, once)
+                self._raise_unless_outage(error, once)
             await self._pause()
 
-    def _require_passing(self, error: Exception, once: bool) -> None:
-        """Raise what keeps a worker from going on; tell of an outage when it begins."""
+    def _raise_unless_outage(self, error: Exception, once: bool) -> None:
+        """Raise an error that will not pass; log the start of an outage."""
         if names_nobody(error.__cause__):
-            # Somebody took this worker to be gone: it only has to register again.
+            # Another worker took this one for dead: it only has to register again.
             return
         if once:
-            raise StoreBusy("The queue of jobs cannot be reached.") from error
-        if isinstance(error, ConnectorException) and not _is_passing(error):
+            raise StoreBusy("The job queue cannot be reached.") from error
+        if isinstance(error, ConnectorException) and not _is_outage(error):
             raise error
-        if not self._is_away:
-            _log.warning("The queue of jobs cannot be reached; trying again.")
-        self._is_away = True
+        if not self._is_unreachable:
+            _log.warning("The job queue cannot be reached; retrying.")
+        self._is_unreachable = True
 
     async def _work(self, concurrency: int, once: bool) -> None:
         connector = PsycopgConnector(**self._orders.pool(concurrency + 4))
         app = App(connector=connector)
-        app.task(name=TASK, queue=QUEUE, retry=BackOff(), pass_context=True)(self._carry_out)
+        app.task(name=TASK, queue=QUEUE, retry=BackOff(), pass_context=True)(self._run_order)
         async with app.open_async():
-            await self._take_up(connector)
-            self._is_away = False
-            await self._look()
+            await self._requeue_orphans(connector)
+            self._is_unreachable = False
+            await self._tick()
             await self._serve(app, connector, concurrency, once)
-            # What was begun with last may have given orders since nothing more was fetched.
+            # The last jobs may have submitted orders after the worker stopped fetching.
             while once and not self._stopping() and await self._is_due(connector):
                 await self._serve(app, connector, concurrency, once)
 
     async def _serve(
         self, app: App, connector: PsycopgConnector, concurrency: int, once: bool
     ) -> None:
-        """Register, and carry out orders for as long as that holds."""
+        """Register a worker, and run orders until it ends."""
         seconds = self._orders.limits.stalled_seconds
-        shift = StoppableWorker(
+        worker = StoppableWorker(
             app,
             queues=[QUEUE],
             concurrency=concurrency,
@@ -346,75 +345,75 @@ class QueueWorker:
             stalled_worker_timeout=seconds,
         )
         self._draining.clear()
-        living = asyncio.create_task(self._live(shift, connector))
+        heartbeats = asyncio.create_task(self._send_heartbeats(worker, connector))
         try:
-            await self._watch(shift, once)
+            await self._watch(worker, once)
         finally:
-            living.cancel()
+            heartbeats.cancel()
             with suppress(asyncio.CancelledError):
-                await living
+                await heartbeats
 
-    async def _watch(self, shift: StoppableWorker, once: bool) -> None:
-        """Wait for a worker to end, and have it end whole where it ends before it is told to."""
-        loop, working = asyncio.get_running_loop(), asyncio.create_task(shift.run())
-        look_at = loop.time() + LOOK_SECONDS
+    async def _watch(self, worker: StoppableWorker, once: bool) -> None:
+        """Wait for a worker to end; if it ends by itself, stop its running jobs too."""
+        loop, working = asyncio.get_running_loop(), asyncio.create_task(worker.run())
+        tick_at = loop.time() + TICK_SECONDS
         while not (await asyncio.wait({working}, timeout=_WATCH_SECONDS))[0]:
             if self._stopping():
-                # It waits for what has begun, which hears of it before its next step.
+                # It waits for running jobs, which stop before their next step.
                 working.cancel()
                 self._draining.set()
                 break
-            if shift.leaving and not once:
-                # The queue was away. What has begun is put back, so that all of it begins anew.
+            if worker.is_stopping and not once:
+                # The queue was unreachable. Running jobs are requeued, and start again.
                 self._draining.set()
-            if loop.time() >= look_at:
-                await self._look()
-                look_at = loop.time() + LOOK_SECONDS
+            if loop.time() >= tick_at:
+                await self._tick()
+                tick_at = loop.time() + TICK_SECONDS
         with suppress(asyncio.CancelledError):
             await working
 
-    async def _live(self, shift: StoppableWorker, connector: PsycopgConnector) -> None:
-        """Give signs of life, and put back the orders of those that give none.
+    async def _send_heartbeats(self, worker: StoppableWorker, connector: PsycopgConnector) -> None:
+        """Send heartbeats, and requeue the orders of workers that send none.
 
-        Those of the queue's own worker end with the first that fails, and when it begins with
-        nothing more, while jobs still run. Whoever is not known to live puts nothing back: it would
-        be what runs here.
+        procrastinate's own heartbeats end with the first that fails, and when it stops fetching,
+        while jobs still run. A worker that is no longer registered requeues nothing: it would
+        requeue what it is running itself.
         """
         while True:
             await asyncio.sleep(self._orders.limits.stalled_seconds / 4)
             with suppress(ConnectorException):
-                if not await self._is_known(shift, connector):
-                    _log.warning("This worker was taken to be gone, and begins anew.")
-                    shift.stop()
+                if not await self._heartbeat(worker, connector):
+                    _log.warning("Another worker took this one for dead; it registers again.")
+                    worker.stop()
                     self._draining.set()
                     return
-                await self._take_up(connector)
+                await self._requeue_orphans(connector)
 
-    async def _is_known(self, shift: StoppableWorker, connector: PsycopgConnector) -> bool:
-        """Give a sign of life; False if nobody of that number is registered any more."""
-        worker = shift.worker_id
-        if worker is None:
+    async def _heartbeat(self, worker: StoppableWorker, connector: PsycopgConnector) -> bool:
+        """Send a heartbeat; False if this worker is no longer registered."""
+        key = worker.worker_id
+        if key is None:
             return True
-        known = await connector.execute_query_all_async(query=_ALIVE, worker=worker)
-        return bool(known) or shift.worker_id is None
+        known = await connector.execute_query_all_async(query=_HEARTBEAT, worker=key)
+        return bool(known) or worker.worker_id is None
 
     async def _is_due(self, connector: PsycopgConnector) -> bool:
         row = await connector.execute_query_one_async(query=_DUE, queue=QUEUE)
         return row["due"] > 0
 
-    async def _look(self) -> None:
-        """Take up jobs that have no order."""
+    async def _tick(self) -> None:
+        """Submit recorded jobs that are missing from the queue, and maintenance that is due."""
         try:
-            await asyncio.to_thread(self._now_and_then)
+            await asyncio.to_thread(self._on_tick)
         except TruespanError as error:
-            _log.warning("Jobs without an order were not looked for: %s.", error.code)
+            _log.warning("The periodic check of jobs failed: %s.", error.code)
 
-    async def _take_up(self, connector: PsycopgConnector) -> None:
-        """Put back orders of workers that are gone."""
+    async def _requeue_orphans(self, connector: PsycopgConnector) -> None:
+        """Requeue the orders of workers that are gone."""
         seconds = self._orders.limits.stalled_seconds
-        rows = await connector.execute_query_all_async(query=_GONE, seconds=seconds)
+        rows = await connector.execute_query_all_async(query=_REQUEUE_ORPHANS, seconds=seconds)
         if rows:
-            _log.warning("Workers went away; orders put back: %d.", len(rows))
+            _log.warning("Workers died; jobs requeued: %d.", len(rows))
 
     async def _pause(self) -> None:
         waited = 0.0
@@ -422,8 +421,8 @@ class QueueWorker:
             await asyncio.sleep(_WATCH_SECONDS)
             waited += _WATCH_SECONDS
 
-    def _carry_out(self, context: JobContext, *, world: str, job: str) -> None:
-        """Have a job done, on a thread of its own, and say what becomes of the order."""
+    def _run_order(self, context: JobContext, *, world: str, job: str) -> None:
+        """Run a job on its own thread, then requeue, delay or drop its order."""
         found = context.job
         order = JobOrder(WorldId(world), job, _urgency(found.priority))
         if self._is_ending():
@@ -433,7 +432,7 @@ class QueueWorker:
         last = found.attempts + 1 >= self._orders.limits.tries
         outcome = self._outcome(order, last=last, later=pauses.append)
         with self._lock:
-            self._carried_out += 1
+            self._runs += 1
         if outcome is Outcome.OVER:
             return
         if outcome is Outcome.STOPPED:
@@ -447,9 +446,9 @@ class QueueWorker:
         return self._stopping() or self._draining.is_set()
 
     def _put_back(self, order: JobOrder) -> None:
-        """Give an order anew, so that being stopped does not count as a try.
+        """Submit an order again, so that a stop does not count as an attempt.
 
-        Not before this process fetches no more of them, or it would be given to itself.
+        This waits until this process fetches no more orders: it would get this one again.
         """
         self._draining.wait(_DRAINED_SECONDS)
         self._orders.submit(order)
@@ -458,17 +457,17 @@ class QueueWorker:
         try:
             return self._worker.run(order, self._is_ending, last=last, later=later)
         except TruespanError as error:
-            # Not even how it ended could be written down, so it is not over.
-            _log.warning("The job %s ended with %s.", order.job, error.code)
+            # The end could not even be recorded, so the job is not over.
+            _log.warning("The job %s failed with %s.", order.job, error.code)
             return Outcome.AGAIN if error.retryable and not last else Outcome.OVER
         except Exception as error:
-            # Whatever it was, the next job has its turn; how this one ended is in its record.
-            _log.error("The job %s ended with %s.", order.job, type(error).__name__)
+            # One failing job must not stop the others; its record says how it ended.
+            _log.error("The job %s failed with %s.", order.job, type(error).__name__)
             return Outcome.OVER
 
 
-def _is_passing(error: ConnectorException) -> bool:
-    """Say whether the server, and not what it was asked, is what failed."""
+def _is_outage(error: ConnectorException) -> bool:
+    """Return whether the server failed, and not the statement."""
     try:
         with mapped():
             raise error
@@ -484,36 +483,36 @@ def _urgency(priority: int) -> Urgency:
 
 __all__ = ["ProcrastinateQueue", "QueueLimits"]
 
-HOLDER = "queue"
+QUEUE_ID = "queue"
 
 
 class ProcrastinateQueue:
-    """Has jobs done by whichever worker is free, in this process only while it serves."""
+    """Runs jobs on any free worker; in this process only during `serve`."""
 
     def __init__(self, url: Secret, limits: QueueLimits | None = None) -> None:
         self._orders = TaskQueue(url, limits)
         self._worker: JobWorker | None = None
 
     @property
-    def holder(self) -> str:
-        """The queue itself has jobs that wait: no process need stay for them."""
-        return HOLDER
+    def queue_id(self) -> str:
+        """Return the owner of queued jobs: the queue, since it outlives every process."""
+        return QUEUE_ID
 
     def work_with(self, worker: JobWorker) -> None:
-        """Say who does the work where it is done in this process."""
+        """Set the worker that runs jobs in this process."""
         self._worker = worker
 
     def require_room(self) -> None:
-        """Refuse another job while as many wait as may."""
+        """Raise Overloaded while the queue is full."""
         self._orders.require_room()
 
     def submit(self, order: JobOrder) -> None:
-        """Give the order for a job; one that waits already is enough."""
+        """Submit a job; nothing if it is queued already."""
         self._orders.submit(order)
 
     def standing(self) -> QueueStanding:
-        """Return how orders and workers stand."""
-        return standing_of(self._orders)
+        """Return the number of queued jobs and live workers."""
+        return read_status(self._orders)
 
     def serve(
         self,
@@ -521,16 +520,16 @@ class ProcrastinateQueue:
         concurrency: int,
         once: bool,
         stopping: Callable[[], bool],
-        now_and_then: Callable[[], None],
+        on_tick: Callable[[], None],
     ) -> int:
-        """Carry out orders in this process until told to stop; return how many."""
+        """Run jobs in this process until `stopping`; return how many."""
 
         if self._worker is None:
-            raise AssertionError("somebody has to do the work")
+            raise AssertionError("work_with was not called")
         self._orders.require_tables()
-        serving = QueueWorker(self._orders, self._worker, stopping, now_and_then)
+        serving = QueueWorker(self._orders, self._worker, stopping, on_tick)
         return serving.run(concurrency, once=once)
 
     def close(self) -> None:
-        """Close every connection; orders stay where they are."""
+        """Close every connection; queued orders stay."""
         self._orders.close()

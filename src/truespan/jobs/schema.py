@@ -1,4 +1,4 @@
-"""The tables of the queue: procrastinate's own, in a schema and with a role of their own."""
+"""The tables of the job queue: procrastinate's, in their own schema and with their own role."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ QUEUE_TABLES: Final = frozenset(
         "procrastinate_periodic_defers",
     }
 )
-"""Every table of the queue. They name worlds and jobs by their ids, and hold nothing of either."""
+"""Every table of the queue. They contain ids of worlds and jobs, and no text."""
 
 
 def prepare_queue(session: Session, application: str) -> None:
-    """Make or update the tables of the queue, inside the transaction of whoever owns the store."""
+    """Create or update the tables of the queue, in the transaction that prepares the store."""
     make_role(session, QUEUE_ROLE)
     session.execute("CREATE SCHEMA IF NOT EXISTS truespan_queue")
     session.execute("SET LOCAL search_path = truespan_queue, pg_temp")
@@ -36,9 +36,9 @@ def prepare_queue(session: Session, application: str) -> None:
              applied_at timestamptz NOT NULL DEFAULT now()
            )"""
     )
-    applied, known = _applied(session), _steps()
+    applied, known = _applied(session), _migrations()
     if not applied:
-        # The whole schema has what all the steps to it would make.
+        # The full schema includes every migration.
         session.execute(SchemaManager.get_schema())
     for name, script in known.items():
         if name in applied:
@@ -49,12 +49,12 @@ def prepare_queue(session: Session, application: str) -> None:
     _grant(session, application)
 
 
-def require_steps(session: Session) -> None:
-    """Refuse tables that lack a step which the installed procrastinate needs.
+def require_migrations(session: Session) -> None:
+    """Check that every migration of the installed procrastinate was applied.
 
     Raises:
         StoreOutdated: some were not applied.
-        InvalidConfiguration: our role may not act as the queue's.
+        InvalidConfiguration: the role of store_url is not a member of the queue's role.
     """
     rows = fetch(
         session,
@@ -62,13 +62,13 @@ def require_steps(session: Session) -> None:
              EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'truespan_queue'
                AND pg_has_role(session_user, oid, 'MEMBER'))""",
     )
-    there, member = rows[0]
-    if there and not member:
+    exists, is_member = rows[0]
+    if exists and not is_member:
         raise InvalidConfiguration(
-            "The role of store_url has no rights to the queue of jobs.",
-            advice="Run 'truespan prepare-store', which gives them.",
+            "The role of store_url has no permission to use the job queue.",
+            advice="Run 'truespan prepare-store', which grants it.",
         )
-    applied, known = _applied(session) if there else set[str](), _steps()
+    applied, known = _applied(session) if exists else set[str](), _migrations()
     if not applied >= known.keys():
         raise StoreOutdated(len(applied), len(known))
 
@@ -77,15 +77,17 @@ def _applied(session: Session) -> set[str]:
     return {row[0] for row in fetch(session, "SELECT name FROM truespan_queue.queue_steps")}
 
 
-def _steps() -> dict[str, LiteralString]:
-    """Return procrastinate's steps in their order, by name."""
+def _migrations() -> dict[str, LiteralString]:
+    """Return procrastinate's migrations by name, in order."""
     folder = files("procrastinate.sql").joinpath("migrations")
     scripts = sorted(
         (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
         key=lambda entry: entry.name,
     )
-    # They are part of an installed package, as literal as its code.
-    return {one.name: cast("LiteralString", one.read_text(encoding="utf-8")) for one in scripts}
+    # They are files of an installed package, so they are as safe as literals.
+    return {
+        script.name: cast("LiteralString", script.read_text(encoding="utf-8")) for script in scripts
+    }
 
 
 def _grant(session: Session, application: str) -> None:

@@ -1,4 +1,4 @@
-"""Jobs behind the back of whoever asks for them, on a thread of this process."""
+"""Background jobs on a thread of this process."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from truespan.protocols import JobWorker
 from truespan.types.job import JobOrder
 
 CLOSING_SECONDS = 10.0
-"""How long closing waits for a step to end; a request to a provider may take longer."""
+"""How long `close` waits for a step to end; a request to a provider may take longer."""
 
 _log = logging.getLogger("truespan.jobs")
 _log.addHandler(logging.NullHandler())
 
 
 class JobThread:
-    """Does jobs one after another on a thread of its own, started when there is something to do.
+    """Runs jobs one after another on its own thread, which starts with the first job.
 
-    Whatever it does not get to is interrupted in the store, where the next process finds it.
+    Jobs that are left at `close` are recorded as interrupted, so that the next process finds them.
     """
 
     def __init__(self, *, closing_seconds: float = CLOSING_SECONDS) -> None:
@@ -35,19 +35,19 @@ class JobThread:
         self._closing_seconds = closing_seconds
 
     @property
-    def holder(self) -> None:
-        """Jobs that wait are this process's own."""
+    def queue_id(self) -> None:
+        """Queued jobs belong to this process."""
         return
 
     def work_with(self, worker: JobWorker) -> None:
-        """Say who does the work."""
+        """Set the worker that runs the jobs."""
         self._worker = worker
 
     def require_room(self) -> None:
-        """There is room: what waits is only names."""
+        """Accept any number of jobs: each is only a name in memory."""
 
     def standing(self) -> None:
-        """There is nothing to look at from outside."""
+        """Return None: no other process can see this queue."""
         return
 
     def serve(
@@ -56,17 +56,17 @@ class JobThread:
         concurrency: int,
         once: bool,
         stopping: Callable[[], bool],
-        now_and_then: Callable[[], None],
+        on_tick: Callable[[], None],
     ) -> int:
-        """Refuse: no other process hears of what is submitted here."""
-        del concurrency, once, stopping, now_and_then
+        """Raise InvalidConfiguration: no other process sees what is submitted here."""
+        del concurrency, once, stopping, on_tick
         raise InvalidConfiguration(
-            "The jobs of this library are done by the process that they are submitted to.",
+            "This library has no worker processes: the process that submits a job runs it.",
             advice="Workers need a store in PostgreSQL; see docs/workers.md.",
         )
 
     def submit(self, order: JobOrder) -> None:
-        """Have a job done when its turn comes."""
+        """Queue a job."""
         with self._lock:
             if not self._stopping.is_set():
                 self._start()
@@ -75,15 +75,15 @@ class JobThread:
         self._leave(order)
 
     def wait(self) -> None:
-        """Return once everything that was submitted is over."""
+        """Return once every submitted job is over."""
         self._queue.join()
 
     def close(self) -> None:
-        """Stop what runs before its next step, within some seconds, and leave the rest."""
+        """Stop the running job before its next step, within some seconds, and leave the rest."""
         with self._lock:
             self._stopping.set()
             thread, self._thread = self._thread, None
-            left = self._drained()
+            left = self._take_all()
             self._queue.put(None)
         if thread is not None:
             thread.join(self._closing_seconds)
@@ -96,7 +96,7 @@ class JobThread:
             self._thread = threading.Thread(target=self._work, name="truespan-jobs", daemon=True)
             self._thread.start()
 
-    def _drained(self) -> list[JobOrder]:
+    def _take_all(self) -> list[JobOrder]:
         left: list[JobOrder] = []
         with suppress(queue.Empty):
             while True:
@@ -121,14 +121,18 @@ class JobThread:
             return
         try:
             self._worker.run(order, self._stopping.is_set)
-        # Whatever ends one job, the next one has its turn; how it ended is in its record.
+        # One failing job must not stop the others; its record says how it ended.
         except Exception as error:
-            _log.error("The job %s ended with %s.", order.job, type(error).__name__)
+            _log.error("The job %s failed with %s.", order.job, type(error).__name__)
 
     def _leave(self, order: JobOrder) -> None:
         if self._worker is not None:
             try:
                 self._worker.leave(order)
             except Exception as error:
-                # The process ends, and whoever looks at the job will see that.
-                _log.error("The job %s was left with %s.", order.job, type(error).__name__)
+                # The process ends, and the job shows as interrupted because its process is gone.
+                _log.error(
+                    "The job %s could not be marked as interrupted: %s.",
+                    order.job,
+                    type(error).__name__,
+                )

@@ -1,8 +1,7 @@
-"""Keeping a library true and good: repairs that retrieval queued, the doctor, golden queries.
+"""Maintenance of a library: repairs that retrieval queued, the doctor, deletion.
 
-Owns: applying repairs, comparing store and index both ways, rebuilding the index from the store;
-golden queries, what they measure, and the gate and the calibration that follow from it.
-Does not own: what counts as damage at read time (query), embedding and flipping (ingest).
-Must hold: a point is deleted only while its hash is still the one that was found wrong; text is
-only ever restored to bytes that match their recorded hash.
+Owns: applying repairs, comparing store and index both ways, deleting and erasing.
+Does not own: what counts as damage at read time (retrieval), embedding and activation (ingest).
+Must hold: a point is deleted only while its hash is the one that was found wrong; text is only
+restored to bytes that match their recorded hash.
 """

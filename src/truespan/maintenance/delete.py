@@ -1,4 +1,4 @@
-"""Deleting a document or a world for good: out of sight, out of the index, out of every file."""
+"""Delete a document or a world: hide it, remove its points and rows, erase it from files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from truespan.types.scope import OWNER, Authority, Generation, Scope, World
 
 @dataclass(frozen=True, slots=True)
 class PointsRemoved:
-    """How many points of one generation were removed from the index."""
+    """The number of points that were removed from one generation's index."""
 
     generation: int
     profile: str
@@ -46,18 +46,17 @@ class PointsRemoved:
 class Receipt:
     """What a deletion did.
 
-    `rows` counts the rows that each table lost, `redacted` the records of jobs that named it.
-    `erased` says that its bytes are gone from every file that the library keeps; until then
-    `waiting` has what is left to do and why, and 'truespan repair' does it. `outside` has what lies
-    in files of servers and what those were told; with any of that, `erased` is never claimed.
-    `check` is the look through the library's own files that was taken afterwards; None when nothing
-    distinctive could be looked for.
+    `rows` counts the deleted rows by table, `redacted` the job records that named the document.
+    `erased` is true if no file of the library contains its bytes any more; otherwise `waiting` says
+    what is left and why, and 'truespan repair' does it. `outside` lists files of servers and what
+    was requested there; then `erased` is always false. `check` is the result of searching the
+    library's own files afterwards; None if there was nothing distinctive to search for.
     """
 
     world: str
     world_id: str
     number: int | None
-    """The document's number; None when the whole world was deleted."""
+    """The document's number; None if the whole world was deleted."""
     doc_id: str | None
     name: str
     deleted_at: float
@@ -72,12 +71,12 @@ class Receipt:
     check: LeftoverMatch | None = None
     digest: str = ""
 
-    def sealed(self) -> Receipt:
-        """Return the receipt with the digest over all the rest of it."""
-        return replace(self, digest=digest_of(self.told()))
+    def with_digest(self) -> Receipt:
+        """Return the receipt with a digest of all its other fields."""
+        return replace(self, digest=digest_of(self.to_json()))
 
-    def told(self) -> dict[str, Any]:
-        """Return the receipt as data, fit for JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the receipt as a JSON object."""
         fields = asdict(self)
         fields["assets"] = self.assets._asdict()
         fields["uploads"] = self.uploads._asdict()
@@ -86,14 +85,14 @@ class Receipt:
         return fields
 
 
-def digest_of(told: Mapping[str, Any]) -> str:
-    """Return the digest of a receipt that was told as data; whoever keeps one may check it."""
-    fields = {name: value for name, value in told.items() if name != "digest"}
-    spelled = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return sha256(spelled.encode()).hexdigest()
+def digest_of(receipt: Mapping[str, Any]) -> str:
+    """Return the digest of a receipt in JSON, to compare it with the one it contains."""
+    fields = {name: value for name, value in receipt.items() if name != "digest"}
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return sha256(text.encode()).hexdigest()
 
 
-_LATER = (
+_RETRIED_LATER = (
     IndexUnavailable,
     IndexRefused,
     IndexKeyRefused,
@@ -101,17 +100,17 @@ _LATER = (
     StorageFull,
     StoreBusy,
 )
-"""What may be otherwise the next time."""
+"""Errors after which an erasure stays queued."""
 
 
 @dataclass(slots=True)
 class ErasureReport:
-    """What was done, and what waits for what."""
+    """The erasures that were done, and those still queued with their reason."""
 
     done: int = 0
     waiting: dict[str, str] = field(default_factory=dict)
     outside: dict[str, FileFate] = field(default_factory=dict)
-    """Files of servers, which were at most asked: nobody here knows what is left in them."""
+    """Files of servers: erasure was at most requested, and cannot be confirmed."""
     assets: RemovedFiles = NO_FILES
     uploads: RemovedFiles = NO_FILES
 
@@ -125,21 +124,21 @@ def apply_erasures(
     urgent: bool = False,
     kinds: Collection[ErasureKind] = frozenset(ErasureKind),
 ) -> ErasureReport:
-    """Do all that is queued; what cannot be done now stays queued, and the report says why.
+    """Do all queued erasures; what cannot be done now stays queued, and the report says why.
 
-    Safe to run twice or in two processes: each piece of work is forgotten only after it was done,
-    and only if nobody has asked for it again meanwhile.
+    Safe to run twice or in two processes: an erasure is removed from the queue only after it was
+    done, and only if it was not requested again meanwhile.
     """
     report = ErasureReport()
-    for one in store.erasures(urgent=urgent):
-        if one.kind not in kinds:
+    for erasure in store.erasures(urgent=urgent):
+        if erasure.kind not in kinds:
             continue
         try:
-            _erase(store, index, assets, uploads, one, report)
-        except _LATER as error:
-            report.waiting[one.kind.value] = error.code
+            _erase(store, index, assets, uploads, erasure, report)
+        except _RETRIED_LATER as error:
+            report.waiting[erasure.kind.value] = error.code
         else:
-            store.finish_erasure(one)
+            store.finish_erasure(erasure)
             report.done += 1
     return report
 
@@ -149,44 +148,46 @@ def _erase(
     index: VectorIndex,
     assets: AssetStore,
     uploads: UploadStore | None,
-    one: Erasure,
+    erasure: Erasure,
     report: ErasureReport,
 ) -> None:
-    match one.kind:
-        case ErasureKind.POINTS if one.profile is not None:
-            _drop(index, Scope(OWNER, one.world, Generation(one.generation, one.profile)))
+    match erasure.kind:
+        case ErasureKind.POINTS if erasure.profile is not None:
+            _drop(
+                index, Scope(OWNER, erasure.world, Generation(erasure.generation, erasure.profile))
+            )
         case ErasureKind.ASSETS:
-            report.assets = assets.remove_all(one.world)
+            report.assets = assets.remove_all(erasure.world)
             if uploads is not None:
-                report.uploads = uploads.remove_all(one.world)
-        case ErasureKind.INDEX if one.profile is not None:
-            _note(report, one.kind, index.erase(one.profile))
+                report.uploads = uploads.remove_all(erasure.world)
+        case ErasureKind.INDEX if erasure.profile is not None:
+            _record_outside(report, erasure.kind, index.erase(erasure.profile))
         case ErasureKind.STORE:
-            _note(report, one.kind, store.rewrite_file())
+            _record_outside(report, erasure.kind, store.rewrite_file())
         case _:
             raise AssertionError("points and index have a profile")
 
 
-def _note(report: ErasureReport, kind: ErasureKind, became: FileFate) -> None:
-    if became is not FileFate.GONE:
-        report.outside[kind.value] = became
+def _record_outside(report: ErasureReport, kind: ErasureKind, fate: FileFate) -> None:
+    if fate is not FileFate.GONE:
+        report.outside[kind.value] = fate
 
 
 def _drop(index: VectorIndex, scope: Scope) -> None:
-    # Not prepared first: where there is no collection, there are no points to remove.
+    # `prepare` is not called: a missing collection has no points to remove.
     if scope.profile.id in index.collections():
         index.drop(scope)
         index.flush(scope)
 
 
-_VECTORS_LOOKED_FOR = 4
-_AT_ONCE = frozenset({ErasureKind.POINTS, ErasureKind.ASSETS})
-_IN_FILES = "asked_for_later"
+_SEARCHED_VECTORS = 4
+_IMMEDIATE_KINDS = frozenset({ErasureKind.POINTS, ErasureKind.ASSETS})
+_NOT_REQUESTED = "asked_for_later"
 
 
 @dataclass(frozen=True, slots=True)
 class Remover:
-    """Deletes, erases, and gives a receipt."""
+    """Deletes documents and worlds, erases them from files, and returns receipts."""
 
     store: TrustedStore
     index: VectorIndex
@@ -204,10 +205,10 @@ class Remover:
         erase: bool,
         uploads: RemovedFiles = NO_FILES,
     ) -> Receipt:
-        """Delete a document: hidden first, then without images and points, then without rows.
+        """Delete a document: hide it, delete images and points, then rows.
 
-        With `erase`, its bytes are removed from the files as well, and looked for afterwards.
-        `uploads` are files of it that were removed before.
+        With `erase`, its bytes are also removed from files, which are searched afterwards.
+        `uploads` are uploaded files of it that were removed before.
         """
         store = self.store
         traces = self._traces(scope, document.number) if erase else []
@@ -232,14 +233,14 @@ class Remover:
             assets=images,
             uploads=uploads,
         )
-        return self._erased(receipt, traces, erase=erase)
+        return self._erase_files(receipt, traces, erase=erase)
 
-    def clear(self, scope: Scope, withdrawn: Collection[int]) -> None:
-        """Remove images, points and rows of documents of which something was withdrawn.
+    def clear(self, scope: Scope, documents: Collection[int]) -> None:
+        """Delete images, points and rows of discarded revisions of these documents.
 
-        What is in force stays. What rows leave in files is queued, as when a revision is replaced.
+        Active revisions stay. Erasure from files is queued, as when a revision is replaced.
         """
-        refs = [ref for ref in self.store.retired(scope) if ref.document in withdrawn]
+        refs = [ref for ref in self.store.retired(scope) if ref.document in documents]
         for doc_id in self.store.deleted(scope):
             self.assets.remove(scope.world, doc_id)
         self._remove_points(scope, refs)
@@ -247,10 +248,10 @@ class Remover:
             self.store.purge(scope, ref)
 
     def world(self, authority: Authority, world: World, *, erase: bool) -> Receipt:
-        """Delete a world with all that is in it.
+        """Delete a world with everything in it.
 
-        One commit removes its rows and writes down what has to follow. From then on nothing can
-        name it, so its points cannot be asked for while they last.
+        One commit deletes its rows and queues the rest. From then on no request can name the
+        world, so its points cannot be found while they last.
         """
         generation = world.generation
         scope = Scope(authority, world.id, generation) if generation else None
@@ -267,14 +268,14 @@ class Remover:
             rows=dict(sorted(rows.items())),
             points=points,
         )
-        return self._erased(receipt, traces, erase=erase)
+        return self._erase_files(receipt, traces, erase=erase)
 
-    def catch_up(self, *, urgent: bool = False) -> ErasureReport:
-        """Do what earlier deletions left queued; with `urgent`, only what was asked for."""
+    def finish_erasures(self, *, urgent: bool = False) -> ErasureReport:
+        """Do queued erasures of earlier deletions; with `urgent`, only requested ones."""
         return apply_erasures(self.store, self.index, self.assets, self.uploads, urgent=urgent)
 
     def _points_of(self, scope: Scope) -> tuple[PointsRemoved, ...]:
-        """Return how many points each generation has, as far as the index can tell."""
+        """Return the number of points of each generation that the index can count."""
         counted = []
         for kept in self.store.kept_generations(scope):
             own = replace(scope, generation=kept.generation)
@@ -284,18 +285,18 @@ class Remover:
         return tuple(counted)
 
     def _traces(self, scope: Scope, document: int | None) -> list[Trace]:
-        """Return what to look for afterwards; nothing when nobody will look."""
+        """Return texts and vectors to search files for afterwards; none without a searcher."""
         if self.remains is None:
             return []
         return [*self.store.traces(scope, document), *self._vectors(scope, document)]
 
     def _vectors(self, scope: Scope, document: int | None) -> list[Trace]:
-        """Return a few vectors as the index holds them, that no other text has."""
-        ids = self.store.own_chunks(scope, document, limit=_VECTORS_LOOKED_FOR)
+        """Return a few vectors from the index that belong to no other text."""
+        ids = self.store.own_chunks(scope, document, limit=_SEARCHED_VECTORS)
         try:
             points = self.index.read(scope, ids) if ids else []
         except TruespanError:
-            # An index that cannot be read does not keep anybody from deleting.
+            # An index that cannot be read must not prevent a deletion.
             return []
         return [Trace(True, point.vector) for point in points]
 
@@ -306,7 +307,7 @@ class Remover:
         for kept in self.store.kept_generations(scope):
             own = replace(scope, generation=kept.generation)
             if self.index.prepare(own):
-                # An index that is found empty holds nothing of what the store says it holds.
+                # The index was lost and recreated, so every chunk is pending again.
                 self.store.forget_index(own)
             ids = [chunk for ref in refs for chunk in self.store.chunk_ids(own, ref)]
             self.index.delete(own, ids)
@@ -314,8 +315,8 @@ class Remover:
             removed.append(PointsRemoved(own.generation.number, own.profile.id, len(ids)))
         return tuple(removed)
 
-    def _erased(self, receipt: Receipt, traces: Sequence[Trace], *, erase: bool) -> Receipt:
-        """Remove what is left in files, look for it, and seal the receipt."""
+    def _erase_files(self, receipt: Receipt, traces: Sequence[Trace], *, erase: bool) -> Receipt:
+        """Erase what is left in files, search them, and complete the receipt."""
         report = self._apply(erase=erase)
         check = self._check(traces) if erase else None
         found = check.found if check else 0
@@ -330,13 +331,13 @@ class Remover:
                 receipt.uploads.bytes + report.uploads.bytes,
             ),
             erased=erase and not (report.waiting or report.outside or found),
-            waiting=report.waiting if erase else {"files": _IN_FILES},
-            outside={kind: became.value for kind, became in report.outside.items()},
+            waiting=report.waiting if erase else {"files": _NOT_REQUESTED},
+            outside={kind: fate.value for kind, fate in report.outside.items()},
             check=check,
-        ).sealed()
+        ).with_digest()
 
     def _apply(self, *, erase: bool) -> ErasureReport:
-        kinds = frozenset(ErasureKind) if erase else _AT_ONCE
+        kinds = frozenset(ErasureKind) if erase else _IMMEDIATE_KINDS
         return apply_erasures(
             self.store, self.index, self.assets, self.uploads, urgent=True, kinds=kinds
         )

@@ -1,4 +1,4 @@
-"""Applying what retrieval found: delete by comparison, restore from canonical text."""
+"""Repair what retrieval found: delete wrong points, restore texts, write points again."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class RepairReport:
     quarantined: list[ChunkId] = field(default_factory=list)
     reembedded: int = 0
     erasures: int = 0
-    """How often files were written anew, or points and images of a deleted world removed."""
+    """Erasures done: files rewritten, or points and images of a deleted world removed."""
     erasures_waiting: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: RepairReport) -> None:
-        """Count what was done elsewhere as well."""
+        """Add the counts of another report."""
         self.deleted_points += other.deleted_points
         self.restored_texts += other.restored_texts
         self.quarantined += other.quarantined
@@ -39,10 +39,10 @@ class RepairReport:
 
 
 def apply_repairs(store: TrustedStore, index: VectorIndex, scope: Scope) -> RepairReport:
-    """Do every queued repair of the scope's world; safe to run twice or in two processes.
+    """Apply every queued repair of a scope; safe to run twice or in two processes.
 
-    Everything is looked at again first: between finding and mending, the chunk may have been
-    embedded anew, replaced or deleted.
+    Each chunk is checked again first: since it was found, it may have been embedded again, replaced
+    or deleted.
     """
     report = RepairReport()
     repairs = store.repairs(scope)
@@ -54,15 +54,15 @@ def apply_repairs(store: TrustedStore, index: VectorIndex, scope: Scope) -> Repa
     return report
 
 
-def watched_repairs(
-    store: TrustedStore, index: VectorIndex, scope: Scope, course: RequestTrace
+def apply_observed_repairs(
+    store: TrustedStore, index: VectorIndex, scope: Scope, trace: RequestTrace
 ) -> RepairReport:
-    """Do every queued repair, and say how many of each kind there were."""
-    with course.stage(Stage.REPAIRED):
+    """Apply every queued repair, and count each kind."""
+    with trace.stage(Stage.REPAIRED):
         report = apply_repairs(store, index, scope)
-    course.count(CounterName.REPAIRS, report.deleted_points, RepairAction.DELETED_POINT)
-    course.count(CounterName.REPAIRS, report.restored_texts, RepairAction.RESTORED_TEXT)
-    course.count(CounterName.REPAIRS, len(report.quarantined), RepairAction.QUARANTINED)
+    trace.count(CounterName.REPAIRS, report.deleted_points, RepairAction.DELETED_POINT)
+    trace.count(CounterName.REPAIRS, report.restored_texts, RepairAction.RESTORED_TEXT)
+    trace.count(CounterName.REPAIRS, len(report.quarantined), RepairAction.QUARANTINED)
     return report
 
 
@@ -112,7 +112,7 @@ def _delete_points(
         index.delete_stale(scope, stale)
         index.flush(scope)
     if any(flaw.kind is FlawKind.ORPHAN for flaw in wrong):
-        # It may be what was left of something deleted, and is not to be found in files either.
+        # It may be left of a deleted document, whose text must not stay in files either.
         store.queue_erasure(scope)
     report.deleted_points = len(stale)
 
@@ -129,9 +129,9 @@ _log = logging.getLogger("truespan.jobs")
 
 
 class BackgroundRepairs:
-    """Sees to queued repairs on a thread of its own, started when there is something to do.
+    """Applies queued repairs on its own thread, which starts with the first one.
 
-    Whatever it does not get to stays queued in the store, where `repair` finds it.
+    Repairs that are left at `close` stay queued in the store for `repair`.
     """
 
     def __init__(self, repair: Callable[[Scope], object]) -> None:
@@ -141,7 +141,7 @@ class BackgroundRepairs:
         self._lock = threading.Lock()
 
     def submit(self, scope: Scope) -> None:
-        """Have the repairs of the scope's world seen to soon."""
+        """Queue the repairs of a scope."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -151,7 +151,7 @@ class BackgroundRepairs:
         self._queue.put(scope)
 
     def close(self) -> None:
-        """Finish what was submitted, within a few seconds."""
+        """Wait a few seconds for the queued repairs."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None:
@@ -163,20 +163,20 @@ class BackgroundRepairs:
             try:
                 self._repair(scope)
             except TruespanError:
-                # The queue in the store is untouched, and the response was right without it.
+                # The repair stays queued in the store; the response did not depend on it.
                 continue
             except Exception as error:
-                # Whatever it was, the next world has its turn.
-                _log.error("Repairs in the background ended with %s.", type(error).__name__)
+                # One failing repair must not stop the others.
+                _log.error("A background repair failed with %s.", type(error).__name__)
 
 
 _PAGE = 512
 
 
 def refill(store: TrustedStore, index: VectorIndex, scope: Scope) -> int:
-    """Write every pending chunk of the world that a vector is kept of, in all its generations.
+    """Write a point for every pending chunk that has a stored vector, in all generations.
 
-    Returns how many were written. The rest stays pending, for whoever may ask a provider.
+    Returns how many were written. The others stay pending until they are embedded.
     """
     return sum(
         _refill(store, index, replace(scope, generation=kept.generation))
@@ -193,8 +193,8 @@ def _refill(store: TrustedStore, index: VectorIndex, scope: Scope) -> int:
         if points:
             index.upsert(scope, points)
             index.flush(scope)
-            kept = {point.chunk_id for point in points}
-            store.mark_embedded(scope, [chunk for chunk in chunks if chunk.chunk_id in kept])
+            written = {point.chunk_id for point in points}
+            store.mark_embedded(scope, [chunk for chunk in chunks if chunk.chunk_id in written])
         done += len(points)
     return done
 

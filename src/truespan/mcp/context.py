@@ -17,9 +17,9 @@ from truespan.types.scope import OWNER, Verb
 from truespan.types.telemetry import Stage
 
 if TYPE_CHECKING:
-    from truespan.engine.library import Library
-    from truespan.engine.reader import Reader
-    from truespan.engine.world import World
+    from truespan.library import Library
+    from truespan.reader import Reader
+    from truespan.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class CallerContext:
         """Return what the tools are given; `on_stage` hears which stage a call comes to."""
         from truespan.observer import StageListener
 
-        world = self.world if on_stage is None else self.world.watched(StageListener(on_stage))
+        world = self.world if on_stage is None else self.world.observed_by(StageListener(on_stage))
         return world if self.reader is None else world.reader(self.reader)
 
 

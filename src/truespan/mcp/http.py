@@ -19,7 +19,7 @@ from truespan.mcp.sessions import Told
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from truespan.engine.library import Library
+    from truespan.library import Library
     from truespan.mcp.streamable import Streamable
 
 __all__ = ["McpApp", "Told", "mcp_app"]

@@ -21,8 +21,8 @@ from truespan.types.document import OutlineEntry
 from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PageSentence, SentencePage
 
 if TYPE_CHECKING:
-    from truespan.engine.reader import Reader
-    from truespan.engine.world import World
+    from truespan.reader import Reader
+    from truespan.world import World
 
 DOCUMENT = "truespan://documents/{doc_id}"
 SENTENCES = "truespan://documents/{doc_id}/sentences/{first}-{last}"
@@ -75,7 +75,7 @@ class WorldOffering:
 
     def listed(self, subject: World) -> Sequence[Listed]:
         """Return the documents that can be read."""
-        return [_described(found) for found in subject.documents() if found.active is not None]
+        return [_described(found) for found in subject.documents.list() if found.active is not None]
 
     def described(self, subject: World, reference: str) -> Described:
         """Return a document's labels and its outline."""

@@ -15,8 +15,8 @@ from truespan.types.token import Principal
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from truespan.engine.library import Library
-    from truespan.engine.world import World
+    from truespan.library import Library
+    from truespan.world import World
 
 
 MOST_OF_ONE = 50

@@ -33,7 +33,7 @@ from truespan.types.token import Principal
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from truespan.engine.library import Library
+    from truespan.library import Library
 
 MOST_BODY = 1 << 20
 """Bytes of a request: the longest selection that may be asked about is far shorter."""

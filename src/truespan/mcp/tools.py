@@ -17,8 +17,8 @@ from truespan.retrieval.positions import ReadingPosition
 from truespan.types.bundle import ContextBundle, Notice, SearchResult
 
 if TYPE_CHECKING:
-    from truespan.engine.reader import Reader
-    from truespan.engine.world import World
+    from truespan.reader import Reader
+    from truespan.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class JobShare:
 class Urgency(IntEnum):
     """Which of the jobs that wait is begun with first: one of the greatest number."""
 
-    UPKEEP = -10
+    MAINTENANCE = -10
     REINDEX = -5
     SHARE = -1
     """A part of a large job lets the small ones past, so that nobody waits for a whole folder."""

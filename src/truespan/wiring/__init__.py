@@ -1,4 +1,4 @@
-"""From settings to a library: the one place that knows which adapters there are."""
+"""Build a library from its settings: the only place that chooses implementations."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from truespan.adapters.sqlite_store import SqliteStore
-from truespan.engine.library import Library
-from truespan.engine.parts import Components, OtherEmbedder
+from truespan.components import Components, OtherEmbedder
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
@@ -23,6 +22,7 @@ from truespan.index.edge.client import EdgeIndex
 from truespan.ingest.draft import Preparation
 from truespan.ingest.embed import OnTokenLimit
 from truespan.jobs.thread import JobThread
+from truespan.library import Library
 from truespan.observer import Observer
 from truespan.parsing import supported
 from truespan.parsing.child.parser import ChildParser
@@ -72,15 +72,13 @@ def open_library(
     metrics: bool | None = None,
     logs: bool = False,
 ) -> Library:
-    """Open the library in a folder; with `create`, make it if it is not there.
+    """Open the library in a folder; with `create`, create it if it is absent.
 
-    An embedder, token counter or chat models of one's own may be given in place of the configured
-    ones, and further embedders by name, for generations of other models. Whoever holds the library
-    can do with it what `authority` allows, and no more. A `watch` of one's own is told what the
-    configured ones are; `metrics` and `logs` are as for `truespan.open`.
+    An embedder, a token counter or chat models replace the configured ones; `others` are further
+    embedders by name, for generations of other models. The rest is as for `truespan.open`.
 
     Raises:
-        LibraryNotFound: there is none, and it was not to be made.
+        LibraryNotFound: there is no library, and `create` is not given.
         InvalidConfiguration: a setting is wrong.
     """
     folder = Path(path)
@@ -91,10 +89,10 @@ def open_library(
     if not (folder.is_dir() if on_server else (folder / STORE_FILE).exists()):
         if not create:
             raise LibraryNotFound(str(folder))
-        _make(folder, with_store=not on_server)
-    # Before anything is opened: settings that contradict each other leave nothing open behind.
-    own = embedder is not None or bool(others)
-    rules = answer_rules(settings, known=None if own else CONFIGURED_DISTANCE)
+        _create_folder(folder, with_store=not on_server)
+    # Contradictory settings are refused before anything is opened.
+    is_custom = embedder is not None or bool(others)
+    rules = answer_rules(settings, known=None if is_custom else CONFIGURED_DISTANCE)
     chat_choices(settings)
     clock = SystemClock()
     queue: JobQueue
@@ -133,7 +131,7 @@ def open_library(
             others=(
                 _others(settings, wordpiece, clock, store, paces)
                 if others is None
-                else {name: _given(one) for name, one in others.items()}
+                else {name: _ready(other) for name, other in others.items()}
             ),
             chat=chat if chat is not None else chat_models(settings, clock, store),
             answers=rules,
@@ -170,10 +168,10 @@ def _embedder(
     cooldowns: Cooldowns,
     paces: RateLimitStore | None = None,
 ) -> Embedder:
-    """Return the configured embedder; none is asked anything before it is needed."""
+    """Return the configured embedder; it connects when it is first used."""
     if settings.embedding_provider == "local":
         return LocalEmbedder(model, threads=settings.embedding_threads or None)
-    # The clients of providers cost every start some milliseconds that most do not need.
+    # Importing the clients of providers costs milliseconds that most commands need not spend.
     from truespan.wiring.providers import provider_embedder
 
     return provider_embedder(settings, wordpiece, clock, cooldowns, paces)
@@ -186,19 +184,19 @@ def _others(
     cooldowns: Cooldowns,
     paces: RateLimitStore | None,
 ) -> dict[str, OtherEmbedder]:
-    """Return the further embedders that the settings name, each made when it is first needed."""
+    """Return the further configured embedders, each created when it is first used."""
 
-    def made(changes: Mapping[str, Any]) -> Callable[[], Embedder]:
+    def deferred(changes: Mapping[str, Any]) -> Callable[[], Embedder]:
         chosen = replace(settings, **changes)
         return cache(lambda: _embedder(chosen, _model(chosen), wordpiece, clock, cooldowns, paces))
 
     return {
-        name: OtherEmbedder(changes["embedding_provider"], made(changes))
+        name: OtherEmbedder(changes["embedding_provider"], deferred(changes))
         for name, changes in settings.embeddings.items()
     }
 
 
-def _given(embedder: Embedder) -> OtherEmbedder:
+def _ready(embedder: Embedder) -> OtherEmbedder:
     return OtherEmbedder(embedder.profile.provider, lambda: embedder)
 
 
@@ -221,7 +219,7 @@ def _assets(folder: Path, settings: Settings) -> AssetFolder:
 
 
 def _assets_folder(folder: Path, settings: Settings) -> Path:
-    # A relative folder lies in the library: the same whatever folder a command is run in.
+    # A relative path is relative to the library, not to the working directory.
     return folder / (settings.rag_assets_dir or ASSETS_FOLDER)
 
 
@@ -259,11 +257,11 @@ def _sanitize_profile(folder: Path, path: str) -> Profile:
     try:
         return parse_profile((folder / path).read_text(encoding="utf-8"), Path(path).name)
     except (OSError, UnicodeDecodeError):
-        raise InvalidConfiguration("The file of sanitize_profile cannot be read.") from None
+        raise InvalidConfiguration("The file named by sanitize_profile cannot be read.") from None
 
 
 def _pseudonym_key(folder: Path, path: str) -> bytes:
-    """Return the key of pseudonyms; unless one is given, the library has its own."""
+    """Return the key of pseudonyms: from a configured file, else the library's own."""
     file = folder / (path or KEY_FILE)
     try:
         if not path and not file.exists():
@@ -271,7 +269,7 @@ def _pseudonym_key(folder: Path, path: str) -> bytes:
             file.write_bytes(secrets.token_hex(32).encode())
         return file.read_bytes().strip()
     except OSError:
-        raise InvalidConfiguration("The key file of sanitize_key_file cannot be read.") from None
+        raise InvalidConfiguration("The file named by sanitize_key_file cannot be read.") from None
 
 
 def _price(settings: Settings) -> float | None:
@@ -280,7 +278,7 @@ def _price(settings: Settings) -> float | None:
 
 
 def _index(folder: Path, settings: Settings, clock: Clock) -> VectorIndex:
-    """Return the embedded index, or the one on a server where the settings name it."""
+    """Return the embedded index, or the one on the configured server."""
     if settings.index_url:
         from truespan.wiring.servers import server_index
 
@@ -292,14 +290,14 @@ def _index(folder: Path, settings: Settings, clock: Clock) -> VectorIndex:
     )
 
 
-def _make(folder: Path, *, with_store: bool) -> None:
-    """Make the library's folder, and its file if the store is one, for their owner alone."""
+def _create_folder(folder: Path, *, with_store: bool) -> None:
+    """Create the library's folder, and its file if the store is one, readable by the owner only."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if with_store:
             (folder / STORE_FILE).touch(mode=0o600)
     except OSError as error:
         raise InvalidConfiguration(
-            f"A library cannot be made at {folder}: {error.strerror}.",
+            f"Cannot create a library at {folder}: {error.strerror}.",
             advice="Choose another path.",
         ) from None

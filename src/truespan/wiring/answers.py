@@ -1,4 +1,4 @@
-"""From settings to the rules of answers, checked against each other."""
+"""Build the rules of answers from settings, and check them against each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from truespan.types.profile import Distance
 
 PREFIX = "answer_"
 CONFIGURED_DISTANCE = Distance.COSINE
-"""How vectors of every embedder are compared that settings can name."""
+"""The distance of every embedder that settings can name."""
 _PLAIN = (
     "threshold_low",
     "threshold_high",
@@ -31,7 +31,7 @@ _PLAIN = (
 
 
 def answer_rules(settings: Settings, *, known: Distance | None = None) -> AnswerRules:
-    """Return how answers are decided; `known` is the distance of every profile, if it is certain.
+    """Return the rules of answers; `known` is the distance of every profile, if it is certain.
 
     Raises:
         InvalidConfiguration: settings contradict each other.
@@ -42,7 +42,7 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
     if calibrated and settings.answer_score_mode == ScoreMode.RAW:
         raise InvalidConfiguration(
             "answer_thresholds is 'calibrated' and answer_score_mode is 'raw', but calibrated "
-            "thresholds are similarities.",
+            "thresholds are normalized similarities.",
             advice="Set answer_score_mode to 'normalized', or answer_thresholds to 'contract'.",
         )
     if known is not None and distance not in (None, known):
@@ -51,9 +51,9 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
             f"models are compared by {known.value!r}.",
             advice=f"Set it to {known.value!r}, or leave it empty.",
         )
-    _check_reach(settings)
+    _require_usable(settings)
     return AnswerRules(
-        decision=_decision(settings, distance or known or _meant(settings)),
+        decision=_decision(settings, distance or known or _distance_of_thresholds(settings)),
         distance=distance,
         calibrated=calibrated,
         log_queries=settings.usage_log_queries,
@@ -62,25 +62,25 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
     )
 
 
-def _check_reach(settings: Settings) -> None:
-    """Refuse settings under which nothing that is ever retrieved could do."""
+def _require_usable(settings: Settings) -> None:
+    """Refuse settings under which no retrieved passage could ever be used."""
     if settings.answer_min_chunks_for_hybrid > ANSWER_TOP_K:
         raise InvalidConfiguration(
             f"answer_min_chunks_for_hybrid is {settings.answer_min_chunks_for_hybrid}, but only "
-            f"{ANSWER_TOP_K} passages are looked for, so that no hybrid answer would be possible.",
+            f"{ANSWER_TOP_K} passages are retrieved, so no hybrid answer would be possible.",
             advice=f"Set it to at most {ANSWER_TOP_K}.",
         )
     excluded = _kinds(settings.answer_exclude_chunk_types_from_llm)
     if ChunkKind.TEXT in excluded and not settings.docx_figure_chunks:
         raise InvalidConfiguration(
             "answer_exclude_chunk_types_from_llm names 'text' while docx_figure_chunks is off, so "
-            "that it names every kind of chunk there is.",
-            advice="Leave 'text' out of it.",
+            "every chunk would be excluded.",
+            advice="Remove 'text' from it.",
         )
 
 
-def _meant(settings: Settings) -> Distance:
-    """Return the distance that raw thresholds are given for; cosine when there is no telling."""
+def _distance_of_thresholds(settings: Settings) -> Distance:
+    """Return the distance that raw thresholds are set for; cosine if that is unclear."""
     cosine = settings.answer_raw_cosine_low, settings.answer_raw_cosine_high
     dot = settings.answer_raw_dot_low, settings.answer_raw_dot_high
     only_dot = None not in dot and None in cosine
@@ -102,13 +102,13 @@ def _decision(settings: Settings, distance: Distance) -> DecisionSettings:
         ) from None
 
 
-def _kinds(spelled: str) -> tuple[ChunkKind, ...]:
-    names = [name.strip() for name in spelled.split(",") if name.strip()]
+def _kinds(text: str) -> tuple[ChunkKind, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
     try:
         return tuple(ChunkKind(name) for name in names)
     except ValueError:
         known = ", ".join(kind.value for kind in ChunkKind)
         raise InvalidConfiguration(
-            "answer_exclude_chunk_types_from_llm names what is no kind of chunk.",
-            advice=f"Known are: {known}.",
+            "answer_exclude_chunk_types_from_llm names an unknown kind of chunk.",
+            advice=f"Known kinds: {known}.",
         ) from None

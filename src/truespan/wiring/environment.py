@@ -1,4 +1,4 @@
-"""What a library stands on, as checks: files, database, index process, models, settings."""
+"""Checks of a library's environment: files, database, index, models, keys, versions."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from truespan.settings.catalogue import Settings
 from truespan.settings.keys import USUAL_VARIABLES
 from truespan.types.maintenance import Check, Verdict
 
-_SHOWN = (
+_PACKAGES = (
     "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
     "qdrant-client",
 )  # fmt: skip
 
 
 class _Store(Protocol):
-    """What can be asked of either store, beyond what it is for."""
+    """The part of a store that checks its database."""
 
     def soundness(self) -> list[Check]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryEnvironment:
-    """Looks at all that is around a library; nothing is read before it is asked."""
+    """Checks the environment of a library; nothing is read before `checks` is called."""
 
     folder: Path
     settings: Settings
@@ -42,12 +42,12 @@ class LibraryEnvironment:
     clock: Clock
 
     def checks(self) -> list[Check]:
-        """Return every check. No key and no text is in what they say."""
+        """Return every check. None contains a key or a text of the library."""
         return [*self._all()]
 
     def _all(self) -> Iterator[Check]:
         settings = self.settings
-        yield Check("settings", Verdict.OK, "are valid, and every TRUESPAN_ variable is known")
+        yield Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known")
         yield from file_checks(
             self.folder, FILE_NAME, reserve=settings.disk_reserve, now=self.clock.now()
         )
@@ -70,18 +70,18 @@ class LibraryEnvironment:
     def _embedding_model(self) -> Check:
         provider = self.settings.embedding_provider
         if provider != "local":
-            return Check("embedding model", Verdict.OK, f"of {provider}, not asked here")
+            return Check("embedding model", Verdict.OK, f"of {provider}, not checked here")
         try:
             for name in (NETWORK_FILE, TOKENIZER_FILE):
                 self.model.read(name)
         except TruespanError as error:
             return Check("embedding model", Verdict.PROBLEM, error.message, error.advice)
-        says = f"files have their digests, {self.model.revision[:19]}"
+        says = f"files match their digests, {self.model.revision[:19]}"
         return Check("embedding model", Verdict.OK, says)
 
 
 def _keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Check:
-    """Say whether a provider that asks for keys has one; never which."""
+    """Check that a provider that needs keys has one, without showing it."""
     name = f"{purpose} keys"
     if provider not in USUAL_VARIABLES or keyless:
         return Check(name, Verdict.OK, "none needed")
@@ -94,7 +94,7 @@ def _keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Che
 
 def _chat(settings: Settings) -> Check:
     if not settings.chat_provider:
-        return Check("chat model", Verdict.OK, "none: an answer is the passages themselves")
+        return Check("chat model", Verdict.OK, "none: an answer consists of the passages")
     keys = _keys(settings, settings.chat_provider, "chat", settings.chat_openai_keyless)
     if keys.verdict is not Verdict.OK:
         return keys
@@ -103,7 +103,7 @@ def _chat(settings: Settings) -> Check:
 
 def _versions() -> Iterator[str]:
     yield f"Python {platform.python_version()}"
-    for name in _SHOWN:
+    for name in _PACKAGES:
         try:
             yield f"{name} {metadata.version(name)}"
         except metadata.PackageNotFoundError:

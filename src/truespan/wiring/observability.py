@@ -1,6 +1,6 @@
-"""From settings to whoever keeps watch: traces, metrics, logs, and a watch of one's own.
+"""Build the observers of a library from settings: traces, metrics, logs, and a custom one.
 
-What is not asked for is not imported either: both libraries take longer to load than a search.
+Each library is imported only if it is used: both take longer to import than a search.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from truespan.settings.catalogue import Settings
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """All watches as one, and what gives out the metrics."""
+    """All observers as one, and the function that returns the metrics."""
 
     watch: Observer
     metrics: Callable[[], bytes]
@@ -24,7 +24,7 @@ class Observers:
 def observers_of(
     settings: Settings, own: Observer | None, *, metrics: bool | None, logs: bool
 ) -> Observers:
-    """Return those who watch a library; `metrics` wins over the setting, None leaves it to that."""
+    """Return the observers of a library; `metrics` overrides the setting unless it is None."""
     watches: list[Observer] = [own or NULL_OBSERVER]
     exposition: Callable[[], bytes] = bytes
     if settings.tracing:

@@ -1,4 +1,4 @@
-"""From settings to chat models. The clients of providers are imported when one is first asked."""
+"""Build embedders and chat models from settings. Clients are imported when first needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def provider_embedder(
     cooldowns: Cooldowns,
     paces: RateLimitStore | None = None,
 ) -> Embedder:
-    """Return the embedder of the configured provider; it is asked nothing yet."""
+    """Return the embedder of the configured provider; it connects when it is first used."""
     pace = _pace(settings, clock, paces)
     in_flight = settings.embedding_api_concurrency
     match settings.embedding_provider:
@@ -41,7 +41,7 @@ def provider_embedder(
                 settings.ollama_base_url,
                 settings.ollama_model,
                 dimensions=settings.ollama_dimensions or None,
-                # Whatever counts tokens for budgets: this one reads as most embedding models do.
+                # An estimate for batches: most embedding models count tokens like this one.
                 counter=wordpiece,
                 clock=clock,
                 in_flight=in_flight,
@@ -53,7 +53,9 @@ def provider_embedder(
             return OpenAiEmbedder(
                 settings.openai_base_url,
                 settings.openai_model,
-                keys=ring_of("openai", settings, clock, cooldowns, keyless=settings.openai_keyless),
+                keys=key_ring(
+                    "openai", settings, clock, cooldowns, keyless=settings.openai_keyless
+                ),
                 dimensions=settings.openai_dimensions or None,
                 input_limit=settings.openai_input_limit or None,
                 counter=wordpiece,
@@ -67,7 +69,7 @@ def provider_embedder(
             return GoogleEmbedder(
                 settings.google_base_url,
                 settings.google_model,
-                keys=ring_of("google", settings, clock, cooldowns),
+                keys=key_ring("google", settings, clock, cooldowns),
                 dimensions=settings.google_dimensions or None,
                 clock=clock,
                 in_flight=in_flight,
@@ -83,7 +85,7 @@ def provider_embedder(
 
 
 def _pace(settings: Settings, clock: Clock, paces: RateLimitStore | None) -> RateLimiter | None:
-    """Return how fast the provider is asked: by all processes together, where that can be known."""
+    """Return the rate limiter of a provider; shared by all processes if the store supports it."""
     per_minute = settings.embedding_requests_per_minute
     if not per_minute:
         return None
@@ -92,10 +94,10 @@ def _pace(settings: Settings, clock: Clock, paces: RateLimitStore | None) -> Rat
     return SharedRateLimiter(per_minute, clock, settings.embedding_provider, paces)
 
 
-def ring_of(
+def key_ring(
     provider: str, settings: Settings, clock: Clock, cooldowns: Cooldowns, *, keyless: bool = False
 ) -> KeyRing:
-    """Return the keys of a provider, or a ring for a server that wants none."""
+    """Return the keys of a provider, or an empty ring for a server that needs none."""
     if keyless:
         return KeyRing.keyless(provider, clock)
     keys = [key for key in settings.keys if key.provider == provider]
@@ -104,7 +106,7 @@ def ring_of(
 
 @dataclass(frozen=True, slots=True)
 class ChatChoice:
-    """One chat model as the settings name it."""
+    """A configured chat model."""
 
     provider: str
     model: str
@@ -118,7 +120,7 @@ class ChatChoice:
 
 
 class DeferredChat:
-    """A chat model that is made when it is first asked."""
+    """A chat model that is created when it is first used."""
 
     def __init__(self, name: str, make: Callable[[], ChatModel]) -> None:
         self._name = name
@@ -132,7 +134,7 @@ class DeferredChat:
         return self._name
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        """Give the reply piece by piece; see the port."""
+        """Give the reply piece by piece; see `ChatModel`."""
         with self._making:
             if self._made is None:
                 self._made = self._make()
@@ -140,16 +142,16 @@ class DeferredChat:
 
 
 def chat_choices(settings: Settings) -> tuple[ChatChoice | None, ChatChoice | None]:
-    """Return the chat models that the settings name: the one that answers, and its fallback.
+    """Return the configured chat models: the primary one and its fallback.
 
     Raises:
-        InvalidConfiguration: a provider stands without a model, or a model without a provider.
+        InvalidConfiguration: a provider without a model, or a model without a provider.
     """
-    return _chosen("chat", settings), _chosen("chat_fallback", settings)
+    return _choice("chat", settings), _choice("chat_fallback", settings)
 
 
 def chat_models(settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModels:
-    """Return the configured chat models; none is asked anything, nor connected to.
+    """Return the configured chat models; they connect when first used.
 
     Raises as `chat_choices` does.
     """
@@ -163,24 +165,24 @@ def chat_models(settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatM
     return ChatModels(deferred(primary), deferred(fallback))
 
 
-def _chosen(which: str, settings: Settings) -> ChatChoice | None:
+def _choice(which: str, settings: Settings) -> ChatChoice | None:
     provider: str = getattr(settings, f"{which}_provider")
     model: str = getattr(settings, f"{which}_model").strip()
     if bool(provider) is not bool(model):
         raise InvalidConfiguration(
-            f"The settings {which}_provider and {which}_model go together.",
+            f"The settings {which}_provider and {which}_model need each other.",
             advice="Set both, or neither.",
         )
     if not provider:
         return None
     fallback = which == "chat_fallback"
     own = settings.chat_fallback_base_url if fallback else ""
-    address = own or _usual_address(provider, settings)
+    address = own or _default_address(provider, settings)
     keyless = settings.chat_fallback_keyless if fallback else settings.chat_openai_keyless
     return ChatChoice(provider, model, address, keyless)
 
 
-def _usual_address(provider: str, settings: Settings) -> str:
+def _default_address(provider: str, settings: Settings) -> str:
     if provider == "openai":
         return settings.chat_openai_base_url
     return settings.chat_ollama_base_url or settings.ollama_base_url
@@ -201,5 +203,5 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
         return OllamaChat(choice.address, choice.model, clock=clock, manner=manner, context=context)
     from truespan.providers.openai_chat import OpenAiChat
 
-    keys = ring_of("openai", settings, clock, cooldowns, keyless=choice.keyless)
+    keys = key_ring("openai", settings, clock, cooldowns, keyless=choice.keyless)
     return OpenAiChat(choice.address, choice.model, keys=keys, clock=clock, manner=manner)

@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database, as the settings describe it."""
+"""Build the store, queue and index of servers from settings."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ if TYPE_CHECKING:
     from truespan.jobs.queue import ProcrastinateQueue
 
 
-_LONGEST = 4096
+_MAX_LENGTH = 4096
 _SCHEMES = ("postgresql", "postgres")
 
 
 def is_on_server(settings: Settings) -> bool:
-    """Say whether the settings put the store on a server."""
+    """Return whether the settings put the store on a server."""
     return bool(settings.store_url or settings.store_url_file)
 
 
 def server_store(folder: Path, settings: Settings, clock: Clock) -> PostgresStore:
-    """Return a store that has looked whether its database keeps worlds apart.
+    """Return the store in PostgreSQL, after checking that its database separates worlds.
 
     Raises:
-        InvalidConfiguration: the address is none, nobody answers there, or what is needed for it
-            is not installed.
-        StoreUnsafe, StoreOutdated, LibraryTooNew: it may not be used as it is.
+        InvalidConfiguration: the address is invalid, no server answers, or a package is missing.
+        StoreUnsafe, StoreOutdated, LibraryTooNew: the database cannot be used as it is.
     """
     _require_installed()
     from truespan.adapters.postgres_store import PostgresStore
@@ -51,7 +50,7 @@ def server_store(folder: Path, settings: Settings, clock: Clock) -> PostgresStor
 
 
 def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
-    """Return the queue in the same database; it is asked nothing yet."""
+    """Return the job queue in the same database; it connects when it is first used."""
     from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
 
     url = _address(folder, "store_url", settings.store_url, settings.store_url_file)
@@ -67,16 +66,16 @@ def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
 
 
 def prepare_tables(folder: Path) -> tuple[int, int]:
-    """Make or update the tables of a library's store; return the schema before and after.
+    """Create or update the tables of a library's store; return the schema before and after.
 
     Raises:
-        InvalidConfiguration: the settings name no store on a server, or no owner of its tables.
-        StoreUnsafe, LibraryTooNew: it may not be used, or not by this version.
+        InvalidConfiguration: the settings have no store_url, or no store_owner_url.
+        StoreUnsafe, LibraryTooNew: the database cannot be used, or not by this version.
     """
     settings = read_settings(folder)
     if not is_on_server(settings):
         raise InvalidConfiguration(
-            "The store of this library is a file, which needs no preparing.",
+            "The store of this library is a file, which needs no preparation.",
             advice="Set store_url for a store in a PostgreSQL database; see docs/postgres.md.",
         )
     _require_installed()
@@ -92,7 +91,7 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
 
 
 def _address(folder: Path, name: str, given: str, file: str) -> Secret:
-    """Return an address, from a file if one is named; no message ever repeats any of it."""
+    """Return an address, or that in a named file; no message ever contains any of it."""
     if bool(given) == bool(file):
         raise InvalidConfiguration(f"Set either {name} or {name}_file.")
     url = given or _read(folder / file, f"{name}_file")
@@ -113,9 +112,9 @@ def _scheme(url: str) -> str:
 def _read(path: Path, name: str) -> str:
     try:
         with path.open(encoding="utf-8") as file:
-            return file.read(_LONGEST).strip()
+            return file.read(_MAX_LENGTH).strip()
     except (OSError, UnicodeDecodeError):
-        raise InvalidConfiguration(f"The file of {name} cannot be read.") from None
+        raise InvalidConfiguration(f"The file named by {name} cannot be read.") from None
 
 
 def _require_installed() -> None:
@@ -130,19 +129,19 @@ _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def server_index(folder: Path, settings: Settings, clock: Clock) -> QdrantServerIndex:
-    """Return an index that has asked the server nothing yet.
+    """Return the index on a Qdrant server; it connects when it is first used.
 
     Raises:
-        InvalidConfiguration: settings of the server contradict each other or make no sense.
+        InvalidConfiguration: settings of the server are invalid or contradict each other.
     """
     return QdrantServerIndex(server_options(folder, settings), clock)
 
 
 def server_options(folder: Path, settings: Settings) -> ServerOptions:
-    """Return what the settings say about the server; raises as `server_index` does."""
+    """Return the options of the Qdrant server; raises as `server_index` does."""
     if not _PREFIX.fullmatch(settings.qdrant_prefix):
         raise InvalidConfiguration(
-            "The setting qdrant_prefix must be letters, digits, _ or -, at most 64 of them."
+            "The setting qdrant_prefix must have 1 to 64 letters, digits, _ or -."
         )
     if settings.qdrant_write_factor > settings.qdrant_replicas:
         raise InvalidConfiguration(
@@ -162,19 +161,19 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
         write_factor=settings.qdrant_write_factor,
         read_consistency=settings.qdrant_read_consistency,
         write_ordering=settings.qdrant_write_ordering,
-        approximate=frozenset(map(_world, settings.approximate_worlds_listed)),
+        approximate=frozenset(map(_world_id, settings.approximate_worlds_listed)),
     )
 
 
 def _key(settings: Settings) -> Secret:
-    """Return the first key that is in use; a server may ask for none."""
+    """Return the first enabled key; empty for a server that needs none."""
     usable = (key.secret for key in settings.keys if key.provider == "qdrant" and key.enabled)
     return next(usable, Secret(""))
 
 
-def _world(spelled: str) -> WorldId:
+def _world_id(text: str) -> WorldId:
     try:
-        return WorldId(str(UUID(spelled)))
+        return WorldId(str(UUID(text)))
     except ValueError:
         raise InvalidConfiguration(
             "The setting index_approximate_worlds must be ids of worlds.",

@@ -26,7 +26,7 @@ _READING = (WorldNotFound, DocumentNotFound, NotAllowed)
 
 
 def _list(asked: CallContext) -> Reply:
-    found = asked.world().documents()
+    found = asked.world().documents.list()
     return Reply(shapes.DocumentList(documents=[*map(shapes.document_entry, found)]))
 
 
@@ -41,35 +41,37 @@ def _upload(asked: CallContext) -> Reply:
 
 def _show(asked: CallContext) -> Reply:
     world, reference = asked.world(), asked.path["document"]
-    document = world.document(reference)
+    document = world.documents.get(reference)
     return Reply(
         shapes.DocumentDetail(
             document=shapes.document_entry(document),
-            outline=world.outline(reference),
-            metadata=world.metadata(reference),
-            audit=world.audit(reference),
+            outline=world.documents.outline(reference),
+            metadata=world.documents.metadata(reference),
+            audit=world.documents.audit(reference),
             last_sid=document.sentences - 1,
         )
     )
 
 
 def _delete(asked: CallContext) -> Reply:
-    receipt = asked.world().delete(asked.path["document"], erase=asked.query.erase)
-    return Reply(receipt.told())
+    receipt = asked.world().documents.delete(asked.path["document"], erase=asked.query.erase)
+    return Reply(receipt.to_json())
 
 
 def _sentences(asked: CallContext) -> Reply:
     page = asked.query
-    found = asked.world().sentences(asked.path["document"], first=page.first, count=page.count)
+    found = asked.world().documents.sentences(
+        asked.path["document"], first=page.first, count=page.count
+    )
     return Reply(found)
 
 
 def _chunk(asked: CallContext) -> Reply:
-    return Reply(chunk_data(asked.world().chunk(asked.path["chunk"])))
+    return Reply(chunk_data(asked.world().documents.chunk(asked.path["chunk"])))
 
 
 def _image(asked: CallContext) -> Reply:
-    return image_reply(asked.world().image(asked.path["image_ref"]))
+    return image_reply(asked.world().documents.image(asked.path["image_ref"]))
 
 
 def image_reply(image: Any) -> Reply:

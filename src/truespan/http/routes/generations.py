@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from truespan.engine.generations import Promotion
 from truespan.errors import (
     DomainNotFound,
     GenerationIncomplete,
@@ -16,6 +15,7 @@ from truespan.errors import (
     PromotionRefused,
     WorldNotFound,
 )
+from truespan.generations import Promotion
 from truespan.http import schemas as shapes
 from truespan.http.call import Call, CallContext, Reply
 from truespan.http.routes.jobs import accepted

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from truespan.engine.world import World
 from truespan.errors import InvalidSettings, JobNotFound, JobNotResumable, NotAllowed, WorldNotFound
 from truespan.http import schemas as shapes
 from truespan.http.call import EVENTS, Call, CallContext, Event, JobStream, Reply
 from truespan.types.job import Job
+from truespan.world import World
 
 _ERRORS = (WorldNotFound, JobNotFound, NotAllowed)
 _UPKEEP = (WorldNotFound, NotAllowed, InvalidSettings)

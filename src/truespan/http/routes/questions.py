@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from truespan.arguments import SearchArguments
-from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
     CredentialsMissing,
@@ -37,6 +36,7 @@ from truespan.http.problems import bundle_reply
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.decision import Decision
+from truespan.world import World
 
 ASKING = (
     WorldNotFound,

@@ -29,7 +29,7 @@ from truespan.types.bundle import ContextBundle, Reason
 from truespan.types.reading import SentencePage
 
 if TYPE_CHECKING:
-    from truespan.engine.reader import Reader
+    from truespan.reader import Reader
 
 _FOLLOWING = (WorldNotFound, NotAllowed, InvalidSettings, PositionNotFound, StoreDamaged)
 

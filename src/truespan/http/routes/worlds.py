@@ -52,7 +52,7 @@ def _show(asked: CallContext) -> Reply:
 
 def _delete(asked: CallContext) -> Reply:
     receipt = asked.library.delete_world(asked.path["world"], erase=asked.query.erase)
-    return Reply(receipt.told())
+    return Reply(receipt.to_json())
 
 
 def _domains(asked: CallContext) -> Reply:

@@ -1,10 +1,10 @@
-"""The doctor: what is wrong with a library, what would mend it, and mending it.
+"""The doctor: what is wrong with a library, a plan to repair it, and applying the plan.
 
-Owns: comparing store and index both ways, checks for leaks, plans, and carrying them out.
-Does not own: embedding (ingest), damage at read time (query), files and settings (adapters).
-Must hold: looking changes nothing that anybody sees; a plan is carried out only where things are
-still as they were seen; the store is believed, and only where its own hashes agree; what cannot be
-mended is told each time, until it is.
+Owns: comparing store and index both ways, checks for leaks, plans, and applying them.
+Does not own: embedding (ingest), damage at read time (retrieval), files and settings (wiring).
+Must hold: an examination changes no result; an item of a plan is applied only if its state is
+unchanged; the store is trusted only where its own hashes agree; what cannot be repaired is reported
+each time.
 """
 
 from __future__ import annotations

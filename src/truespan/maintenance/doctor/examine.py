@@ -1,4 +1,4 @@
-"""Comparing store and index of one world both ways, in every generation."""
+"""Compare store and index of a world both ways, in every generation."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from truespan.types.scope import Authority, Scope, World
 DIGEST = 16
 LEAST_NORM = 1e-6
 UNIT_WITHIN = 1e-3
-"""Kept vectors have the length one. Rounding moves it far less than this."""
+"""Stored vectors have norm 1. Rounding changes it far less than this."""
 SAME_WITHIN = 1e-6
-"""Two vectors this close give the same results; which of them is the older does not matter."""
+"""Two vectors this close give the same results."""
 
 
-def trace(point: IndexedPoint, dimensions: int) -> bytes:
-    """Return all that has to be remembered of a point: digests of its parts, and its soundness.
+def point_digest(point: IndexedPoint, dimensions: int) -> bytes:
+    """Return the digests of a point's parts, followed by the flaw of its vector, if any.
 
-    One byte object for each point keeps the memory of a scan small, whatever its vectors weigh.
+    One bytes object for each point keeps the memory of a scan small, whatever the dimensions.
     """
     flaw = vector_flaw(point.vector, dimensions)
     return (
         digest((point.text_hash or "?").encode())
-        + digest(_spelled(point.place))
+        + digest(_place_bytes(point.place))
         + digest(point.vector)
         + (flaw.value if flaw else "").encode()
     )
 
 
-def judge(chunk: PendingChunk, found: bytes | None, *, placed: bool = True) -> Item | None:
-    """Return what is wrong between a chunk and its point, the gravest first; None if nothing is.
+def compare_chunk(chunk: PendingChunk, found: bytes | None, *, placed: bool = True) -> Item | None:
+    """Return the most serious difference between a chunk and its point; None if they agree.
 
-    `placed` is false where the chunk's row is broken, so that it does not know its own place.
+    `placed` is false if the chunk's row is damaged, so that its place is unknown.
     """
     finding = _difference(chunk, found, placed)
     if finding is None:
@@ -61,30 +61,30 @@ def judge(chunk: PendingChunk, found: bytes | None, *, placed: bool = True) -> I
 
 
 def vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
-    """Return why no vector of the profile can look like this; None when one can."""
+    """Return why this cannot be a vector of the profile; None if it can."""
     if len(vector) != 4 * dimensions:
         return Finding.MIXED_MODEL
     norm = _norm(vector)
-    # One comparison catches everything: NaN and infinity survive squaring and summing.
+    # One comparison suffices: NaN and infinity propagate through squares and sums.
     return None if LEAST_NORM < norm < float("inf") else Finding.NON_FINITE
 
 
-def kept_flaw(vector: bytes, dimensions: int) -> Finding | None:
-    """Return why a kept vector cannot be believed; its length of one is its only checksum."""
+def stored_vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
+    """Return why a stored vector is wrong; its norm of 1 is its only checksum."""
     flaw = vector_flaw(vector, dimensions)
     if flaw is None and abs(_norm(vector) - 1.0) > UNIT_WITHIN:
         return Finding.CHANGED_VECTOR
     return flaw
 
 
-def alike(one: bytes, other: bytes) -> float:
+def cosine(first: bytes, second: bytes) -> float:
     """Return the cosine of two vectors; 0 if they cannot be compared."""
-    if len(one) != len(other):
+    if len(first) != len(second):
         return 0.0
-    norms = _norm(one) * _norm(other)
+    norms = _norm(first) * _norm(second)
     if not 0 < norms < float("inf"):
         return 0.0
-    return float(_numbers(one) @ _numbers(other)) / norms
+    return float(_numbers(first) @ _numbers(second)) / norms
 
 
 def digest(data: bytes) -> bytes:
@@ -104,7 +104,7 @@ def _difference(chunk: PendingChunk, found: bytes | None, placed: bool) -> Findi
         return Finding(flaw.decode())
     if vector != digest(chunk.vector):
         return Finding.CHANGED_VECTOR
-    if placed and place != digest(_spelled(_place(chunk))):
+    if placed and place != digest(_place_bytes(_place(chunk))):
         return Finding.MISPLACED_POINT
     return None
 
@@ -121,7 +121,7 @@ def _place(chunk: PendingChunk) -> PointPlace:
     )
 
 
-def _spelled(place: PointPlace | None) -> bytes:
+def _place_bytes(place: PointPlace | None) -> bytes:
     return b"" if place is None else repr(tuple(map(_plain, astuple(place)))).encode()
 
 
@@ -130,13 +130,13 @@ def _plain(value: object) -> object:
 
 
 def _seen(chunk: PendingChunk, found: bytes | None) -> str:
-    expected = repr((chunk.text_hash, _spelled(_place(chunk)), chunk.revision, chunk.index))
+    expected = repr((chunk.text_hash, _place_bytes(_place(chunk)), chunk.revision, chunk.index))
     parts = digest(expected.encode()) + digest(chunk.vector or b"") + (found or b"none")
     return digest(parts).hex()
 
 
 def _norm(vector: bytes) -> float:
-    # Numbers that are not finite are what is looked for here, and no reason for a warning.
+    # Numbers that are not finite are expected here, so numpy must not warn.
     with np.errstate(all="ignore"):
         numbers = _numbers(vector)
         return float(np.sqrt(numbers @ numbers))
@@ -146,36 +146,35 @@ def _numbers(vector: bytes) -> np.ndarray:
     return np.frombuffer(vector, dtype="<f4").astype(np.float64)
 
 
-MOST_TENANTS = 20_000
-"""As many are listed of a collection; what lies beyond is found once these are gone."""
+MAX_TENANTS = 20_000
+"""How many tenants of a collection are listed; the rest is found once these are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanReport:
-    """What an index holds, whoever it belongs to."""
+    """All collections of an index, and the tenants of those that could be read."""
 
     collections: Sequence[str]
     held: Mapping[str, Holdings]
 
 
 def survey(index: VectorIndex, scopes: Sequence[Scope]) -> OrphanReport:
-    """Look through the collections of the profiles that some scopes have."""
+    """List the tenants in the collections of the scopes' profiles."""
     held: dict[str, Holdings] = {}
     for scope in scopes:
         if scope.profile.id not in held:
             try:
-                held[scope.profile.id] = index.tenants(scope, limit=MOST_TENANTS)
+                held[scope.profile.id] = index.tenants(scope, limit=MAX_TENANTS)
             except (IndexRefused, IndexSchemaMismatch):
-                # Told already, by whoever has to rebuild it.
+                # Reported already as an unreadable index.
                 continue
     return OrphanReport(index.collections(), held)
 
 
 def unclaimed(seen: OrphanReport, scopes: Sequence[Scope]) -> list[Item]:
-    """Return what no generation claims of all that was seen.
+    """Return what no generation claims.
 
-    The scopes have to be read after the survey was made: a world that just begins must not be taken
-    for one that is gone.
+    Read the scopes after the survey: otherwise a new world would look like a deleted one.
     """
     return list(_unclaimed(seen, scopes))
 
@@ -192,43 +191,45 @@ def _unclaimed(seen: OrphanReport, scopes: Sequence[Scope]) -> Iterator[Item]:
                 subject = f"{profile} {tenant}"
                 yield Item(Finding.UNKNOWN_WORLD, Action.DROP_WORLD, subject, count=points)
         without = held.points - sum(held.tenants.values())
-        if without > 0 and len(held.tenants) < MOST_TENANTS:
+        if without > 0 and len(held.tenants) < MAX_TENANTS:
             yield Item(Finding.UNCLAIMED_POINTS, Action.REBUILD, profile, count=without)
 
 
 LEAST_SIMILARITY = 0.99
-"""Rounding, batches and machines move a vector less than this, another model far more."""
+"""Rounding, batches and machines change a vector less than this, another model far more."""
 A_FEW = 3
 
 
 def sample(
     store: TrustedStore, scope: Scope, embedder: Embedder, count: int, *, world: str
 ) -> tuple[list[Item], Check]:
-    """Return the vectors of a sample that are not their texts', and a line on the whole."""
+    """Embed a sample of texts again; return those with another vector, and a check."""
     name = f"model of {world}, generation {scope.generation.number}"
     found: list[Item] = []
     tried = 0
     try:
         for chunk, text in store.sample(scope, count):
             tried += 1
-            kept = chunk.vector or b""
-            if alike(embedder.embed_documents([text])[0], kept) < LEAST_SIMILARITY:
-                seen = digest(kept).hex()
+            stored = chunk.vector or b""
+            if cosine(embedder.embed_documents([text])[0], stored) < LEAST_SIMILARITY:
+                seen = digest(stored).hex()
                 found.append(Item(Finding.MIXED_MODEL, Action.EMBED, chunk.text_hash, seen))
     except TruespanError as error:
-        return found, Check(name, Verdict.WARNING, f"could not be tried ({error.code})")
+        return found, Check(name, Verdict.WARNING, f"could not be checked ({error.code})")
     if found:
         says = f"{len(found)} of {tried} texts have another vector"
-        remedy = "Look at more of them with a larger --embed-sample."
+        remedy = "Check more texts with a larger --embed-sample."
         return found, Check(name, Verdict.WARNING, says, remedy)
-    return found, Check(name, Verdict.OK, f"{tried} of {tried} texts have the vector it gives")
+    return found, Check(
+        name, Verdict.OK, f"{tried} of {tried} texts have the vector that the model returns"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class AbsentEmbedder:
-    """Stands for the model of a profile that is not configured, or cannot be reached.
+    """Replaces the model of a profile that is not configured or cannot be reached.
 
-    Another model must never stand in for it: its vectors would be kept as this one's.
+    Another model must never be used instead: its vectors would be stored as this model's.
     """
 
     profile: EmbeddingProfile
@@ -237,31 +238,31 @@ class AbsentEmbedder:
     limits: EmbeddingLimits = field(default_factory=lambda: EmbeddingLimits(joint=False))
 
     def embed_documents(self, texts: Sequence[str]) -> NoReturn:  # noqa: ARG002
-        """Say why there is none."""
+        """Raise the reason why there is no embedder."""
         raise self.reason
 
     def embed_query(self, text: str) -> NoReturn:  # noqa: ARG002
-        """Say why there is none."""
+        """Raise the reason why there is no embedder."""
         raise self.reason
 
     def count_query(self, text: str) -> NoReturn:  # noqa: ARG002
-        """Say why there is none."""
+        """Raise the reason why there is no embedder."""
         raise self.reason
 
 
-AT_ONCE = 250_000
-"""Points whose traces are held at a time, about 60 MB; larger generations are read in passes."""
+POINTS_PER_PASS = 250_000
+"""Points compared at a time, about 60 MB of digests; larger generations take several passes."""
 PAGE = 256
 
 OnStep = Callable[[str, int, int], None]
-"""Is told what is looked at, how much of it is done, and how much there is."""
+"""Called with what is examined, how much is done, and the total."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Examiner:
-    """Looks at worlds. Nothing it does is seen by anybody."""
+    """Examines worlds. It changes nothing."""
 
     store: TrustedStore
     index: VectorIndex
@@ -270,8 +271,8 @@ class Examiner:
     def world(self, authority: Authority, record: World) -> WorldPlan:
         """Return what is wrong with a world.
 
-        Others may change it meanwhile. Whatever was found is then looked at once more, so that a
-        document that came or went between two looks is not taken for damage.
+        If the world changed meanwhile, every finding is checked again, so that a document that was
+        added or deleted in between is not reported as damage.
         """
         plan = WorldPlan(record.id, record.name, record.changes)
         if record.generation is None:
@@ -284,13 +285,13 @@ class Examiner:
         after = self.store.find_world(authority, record.id)
         if after is None or after.changes != record.changes:
             for generation in plan.generations:
-                self._look_again(authority, record, generation)
+                self._check_again(authority, record, generation)
         return plan
 
-    def still_so(self, scope: Scope, items: Sequence[Item]) -> Iterator[list[Item]]:
-        """Give those of a generation's items that are still as they were seen, in pages."""
+    def unchanged_items(self, scope: Scope, items: Sequence[Item]) -> Iterator[list[Item]]:
+        """Give the items of a generation whose state is unchanged, in pages."""
         for page in pages(items, PAGE):
-            now = {*self._items_now(scope, page), *self._still_kept(scope, page)}
+            now = {*self._items_now(scope, page), *self._unchanged_vectors(scope, page)}
             yield [item for item in page if item in now or item.finding in _COUNTED]
 
     def _items_now(self, scope: Scope, items: Sequence[Item]) -> Iterator[Item]:
@@ -301,7 +302,7 @@ class Examiner:
         ]
         broken = [flaw for page in self.store.text_flaws(scope, ids) for flaw in page]
         for flaw in broken:
-            # What seemed lost can be restored once the text of its document was.
+            # A lost row can be restored once the text of its document was restored.
             yield from (text_item(replace(flaw, restorable=False)), text_item(flaw))
         dimensions = scope.profile.dimensions
         points = {point.chunk_id: point for point in self.index.read(scope, ids)}
@@ -309,22 +310,24 @@ class Examiner:
         unplaced = {flaw.chunk_id for flaw in broken}
         for chunk_id, chunk in expected.items():
             found = points.get(chunk_id)
-            seen = trace(found, dimensions) if found else None
-            if item := judge(chunk, seen, placed=chunk_id not in unplaced):
+            seen = point_digest(found, dimensions) if found else None
+            if item := compare_chunk(chunk, seen, placed=chunk_id not in unplaced):
                 yield item
         strays = [point for chunk_id, point in points.items() if chunk_id not in expected]
-        yield from self._orphans(scope, {one.chunk_id: trace(one, dimensions) for one in strays})
+        yield from self._orphans(
+            scope, {point.chunk_id: point_digest(point, dimensions) for point in strays}
+        )
 
-    def _still_kept(self, scope: Scope, items: Sequence[Item]) -> Iterator[Item]:
-        """Give the items on kept vectors that are the same, bit for bit, as they were."""
+    def _unchanged_vectors(self, scope: Scope, items: Sequence[Item]) -> Iterator[Item]:
+        """Give the items about stored vectors that have not changed."""
         doubted = {item.subject: item for item in items if item.action is Action.EMBED}
-        hashes = [TextHash(one) for one in doubted]
+        hashes = [TextHash(text_hash) for text_hash in doubted]
         for page in self.store.kept_vectors(scope, hashes):
             for text_hash, vector in page:
                 if digest(vector).hex() == doubted[text_hash].seen:
                     yield doubted[text_hash]
 
-    def _look_again(self, authority: Authority, record: World, plan: GenerationPlan) -> None:
+    def _check_again(self, authority: Authority, record: World, plan: GenerationPlan) -> None:
         now = self.store.find_world(authority, record.id, plan.number)
         if now is None or now.generation is None:
             plan.items = []
@@ -332,7 +335,7 @@ class Examiner:
         if any(item.finding is Finding.UNREADABLE_INDEX for item in plan.items):
             return
         scope = Scope(authority, record.id, now.generation)
-        kept = [item for page in self.still_so(scope, plan.items) for item in page]
+        kept = [item for page in self.unchanged_items(scope, plan.items) for item in page]
         plan.items = [item for item in kept if item.finding not in _STATUS] + self._status(scope)
 
     def _world_items(self, scope: Scope, plan: WorldPlan) -> None:
@@ -348,13 +351,13 @@ class Examiner:
         """Return what is wrong with one generation of a world."""
         plan = GenerationPlan(scope.generation.number, str(scope.profile), named)
         plan.items += self._status(scope)
-        plan.items += self._kept(scope)
+        plan.items += self._vector_items(scope)
         broken = [flaw for page in self.store.text_flaws(scope) for flaw in page]
         plan.items += map(text_item, broken)
         unplaced = frozenset(flaw.chunk_id for flaw in broken)
         try:
-            # Not prepared first: looking must not make an empty index where one was lost.
-            parts = 1 + self.index.count(scope) // AT_ONCE
+            # `prepare` is not called: it would create an empty index where one was lost.
+            parts = 1 + self.index.count(scope) // POINTS_PER_PASS
             for part in range(parts):
                 self._compare(scope, plan, name, _Part(part, parts), unplaced)
         except (IndexRefused, IndexSchemaMismatch):
@@ -365,7 +368,7 @@ class Examiner:
         return plan
 
     def _status(self, scope: Scope) -> list[Item]:
-        # Not from the tallies: they may be wrong, and that is a finding of its own.
+        # Counted, not read from the tallies, which may be wrong themselves.
         pending, quarantined = self.store.unsettled(scope)
         repairs = self.store.status(scope).repairs
         return [
@@ -374,11 +377,11 @@ class Examiner:
             *_present(Finding.QUEUED_REPAIR, Action.REPAIR, repairs),
         ]
 
-    def _kept(self, scope: Scope) -> Iterator[Item]:
-        """Give the kept vectors that cannot be believed."""
+    def _vector_items(self, scope: Scope) -> Iterator[Item]:
+        """Give the stored vectors that are wrong."""
         for page in self.store.kept_vectors(scope):
             for text_hash, vector in page:
-                if flaw := kept_flaw(vector, scope.profile.dimensions):
+                if flaw := stored_vector_flaw(vector, scope.profile.dimensions):
                     yield Item(flaw, Action.EMBED, text_hash, digest(vector).hex())
 
     def _compare(
@@ -395,9 +398,9 @@ class Examiner:
             plan.checked_chunks += 1
             found = traces.pop(_key(chunk.chunk_id), None)
             if chunk.text_hash in doubted:
-                # Its point is written anew with its vector, whatever is wrong with it.
+                # Its point is written again with the new vector anyway.
                 continue
-            if item := judge(chunk, found, placed=chunk.chunk_id not in unplaced):
+            if item := compare_chunk(chunk, found, placed=chunk.chunk_id not in unplaced):
                 plan.items.append(item)
         strays = {_name(key): found for key, found in traces.items()}
         plan.items += self._orphans(scope, strays)
@@ -415,7 +418,7 @@ class Examiner:
                 key = _key(point.chunk_id)
                 if key in traces:
                     plan.items.append(Item(Finding.DUPLICATE_POINT, Action.WRITE, point.chunk_id))
-                traces[key] = trace(point, scope.profile.dimensions)
+                traces[key] = point_digest(point, scope.profile.dimensions)
         return traces
 
     def _expected(self, scope: Scope, part: _Part) -> Iterator[PendingChunk]:
@@ -423,10 +426,9 @@ class Examiner:
             yield from filter(part.has, page)
 
     def _orphans(self, scope: Scope, strays: dict[ChunkId, bytes]) -> Iterator[Item]:
-        """Give the points that the store does not know.
+        """Give the points without a chunk in the store.
 
-        Those it knows in any state are somebody's work in progress, except for a chunk that was set
-        aside: its point has nothing to stand for.
+        A chunk in any state may be in progress, except a quarantined one, whose point is useless.
         """
         for ids in pages(strays, PAGE):
             records = self.store.read_chunks(scope, ids)
@@ -440,7 +442,7 @@ class Examiner:
 def examine(store: TrustedStore, index: VectorIndex, scope: Scope) -> GenerationPlan:
     """Compare every chunk of the scope's generation with its point, and every point with its chunk.
 
-    A search or a count that fails proves nothing about single points: only a whole scan does.
+    A search or a count proves nothing about single points; only a full scan does.
     """
     return Examiner(store, index).generation(scope)
 
@@ -452,9 +454,9 @@ class _Part:
     number: int
     of: int
 
-    def has(self, one: IndexedPoint | PendingChunk) -> bool:
-        """Say whether a point or a chunk belongs to this part."""
-        return self.of == 1 or _key(one.chunk_id)[-1] % self.of == self.number
+    def has(self, entry: IndexedPoint | PendingChunk) -> bool:
+        """Return whether a point or a chunk belongs to this part."""
+        return self.of == 1 or _key(entry.chunk_id)[-1] % self.of == self.number
 
 
 def text_item(flaw: TextFlaw) -> Item:
@@ -488,7 +490,7 @@ def pages(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def _is_of_store(item: Item) -> bool:
-    """Say whether an item was found without looking at the index."""
+    """Return whether an item was found without the index."""
     return item.finding in _OF_STORE or item.action is Action.EMBED
 
 
@@ -497,7 +499,7 @@ def _present(finding: Finding, action: Action, count: int) -> list[Item]:
 
 
 def _key(chunk_id: ChunkId) -> bytes:
-    """Return an id in 16 bytes, or as it is where an index made one up."""
+    """Return an id in 16 bytes; an id that is not a UUID is encoded as it is."""
     try:
         return UUID(chunk_id).bytes
     except ValueError:
@@ -511,7 +513,7 @@ def _name(key: bytes) -> ChunkId:
 _UUID_BYTES = 16
 _STATUS = frozenset({Finding.PENDING, Finding.QUARANTINED, Finding.QUEUED_REPAIR})
 _COUNTED = _STATUS | {Finding.DUPLICATE_POINT}
-"""Findings without a state of their own; doing twice what they ask for does no harm."""
+"""Findings without a state; applying their action twice does no harm."""
 _OF_STORE = _STATUS | {Finding.DAMAGED_TEXT, Finding.LOST_TEXT}
 _OF_CHUNKS = frozenset(
     {

@@ -1,7 +1,7 @@
-"""Whether one world can see another: tried out in the very index and store that are in use.
+"""Check that no world can see another, in the index and store that are in use.
 
-The index is given a few points under worlds that nobody else has. They are removed again whatever
-happens; were the process to die first, the next run finds them as points of unknown worlds.
+A few canary points are written to the index under new worlds, and always deleted again. If the
+process dies before that, the next run finds them as points of unknown worlds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from truespan.types.maintenance import Check, Verdict
 from truespan.types.scope import OWNER, Generation, Scope
 
 MARK = "ca9a7e57"
-"""How the ids of canary worlds begin, so that a leftover of one can be told from a lost world."""
+"""The prefix of canary worlds, which tells a leftover of one from a lost world."""
 _POSITION = 3
 _MANY = 50
 
@@ -30,8 +30,8 @@ _READ, _SPLIT, _AHEAD, _OTHER = range(len(_POINTS))
 
 
 @dataclass(frozen=True, slots=True)
-class _Cage:
-    """One profile's canary: its own world, another one, and its points."""
+class _Canary:
+    """Canary points of one profile, their world, another world and another generation."""
 
     own: Scope
     other: Scope
@@ -43,106 +43,110 @@ class _Cage:
         return [point.chunk_id for point in self.points]
 
     @property
-    def song(self) -> Vector:
+    def vector(self) -> Vector:
         return self.points[0].vector
 
 
-def try_index(index: VectorIndex, scope: Scope, fresh: Callable[[], str]) -> list[Check]:
-    """Return how the boundaries of an index held, for the collection of the scope's profile."""
+def try_index(index: VectorIndex, scope: Scope, new_id: Callable[[], str]) -> list[Check]:
+    """Return the checks of the boundaries in the collection of the scope's profile."""
     try:
-        found = leaks(index, scope, fresh)
+        found = leaks(index, scope, new_id)
     except TruespanError as error:
-        return [_check(scope, Verdict.WARNING, f"could not be tried ({error.code})")]
+        return [_check(scope, Verdict.WARNING, f"could not be checked ({error.code})")]
     return found or [_check(scope, Verdict.OK, f"{len(_BOUNDARIES)} boundaries hold")]
 
 
-def leaks(index: VectorIndex, scope: Scope, fresh: Callable[[], str]) -> list[Check]:
-    """Return the boundaries of an index that do not hold; an error when they cannot be tried.
+def leaks(index: VectorIndex, scope: Scope, new_id: Callable[[], str]) -> list[Check]:
+    """Return a failed check for each boundary of an index that does not hold.
 
     Raises:
-        StorageFull, IndexUnavailable, IndexRefused: nothing is known of them then.
+        StorageFull, IndexUnavailable, IndexRefused: the boundaries could not be checked.
     """
-    cage = _cage(scope, fresh)
+    canary = _canary(scope, new_id)
     try:
-        index.upsert(cage.own, cage.points)
-        failed = [name for name, holds in _BOUNDARIES.items() if not holds(index, cage)]
+        index.upsert(canary.own, canary.points)
+        failed = [name for name, holds in _BOUNDARIES.items() if not holds(index, canary)]
     finally:
-        for caged in (cage.own, cage.other, cage.later):
+        for used in (canary.own, canary.other, canary.later):
             with suppress(TruespanError):
-                index.drop(caged)
+                index.drop(used)
     return [_check(scope, Verdict.PROBLEM, f"LEAK: {name}") for name in failed]
 
 
-def try_store(store: TrustedStore, scopes: Sequence[Scope], fresh: Callable[[], str]) -> Check:
-    """Return whether chunks of one world can be read through another one's scope."""
-    foreign = WorldId(_canary_world(fresh))
+def try_store(store: TrustedStore, scopes: Sequence[Scope], new_id: Callable[[], str]) -> Check:
+    """Check that no chunk of a world can be read through the scope of another."""
+    foreign = WorldId(_canary_world(new_id))
     for place, scope in enumerate(scopes):
         sample = [chunk.chunk_id for chunk in _first(store.expected(scope))]
         others = [replace(scope, world=foreign, authority=OWNER)]
-        if (beside := scopes[place - 1]).world != scope.world:
-            others.append(replace(scope, world=beside.world, authority=OWNER))
+        if (previous := scopes[place - 1]).world != scope.world:
+            others.append(replace(scope, world=previous.world, authority=OWNER))
         for other in others:
             if sample and (store.read_chunks(other, sample) or store.expected_among(other, sample)):
                 return Check(
-                    "worlds apart in the store",
+                    "separation of worlds in the store",
                     Verdict.PROBLEM,
-                    "LEAK: chunks of one world are read through another",
-                    "Stop using this library, and report it.",
+                    "LEAK: chunks of one world can be read through another",
+                    "Stop using this library and report the problem.",
                 )
-    return Check("worlds apart in the store", Verdict.OK, "nothing is read through another world")
-
-
-def is_canary(tenant: str) -> bool:
-    """Say whether points were left by a self-test that did not come to its end."""
-    return tenant.startswith(f"{MARK}-")
-
-
-def _none_elsewhere(index: VectorIndex, cage: _Cage, elsewhere: Scope) -> bool:
-    return (
-        not index.search(elsewhere, cage.song, limit=_MANY, floor=None)
-        and index.count(elsewhere) == 0
-        and not any(index.scan(elsewhere))
-        and not index.read(elsewhere, cage.ids)
+    return Check(
+        "separation of worlds in the store",
+        Verdict.OK,
+        "no chunk can be read through another world",
     )
 
 
-def _found(index: VectorIndex, cage: _Cage, scope: Scope) -> set[ChunkId]:
-    return {hit.chunk_id for hit in index.search(scope, cage.song, limit=_MANY, floor=None)}
+def is_canary(tenant: str) -> bool:
+    """Return whether a tenant is that of a canary."""
+    return tenant.startswith(f"{MARK}-")
 
 
-def _own_points(index: VectorIndex, cage: _Cage) -> bool:
-    scanned = {point.chunk_id for page in index.scan(cage.own) for point in page}
-    return _found(index, cage, cage.own) == scanned == set(cage.ids)
+def _none_elsewhere(index: VectorIndex, canary: _Canary, elsewhere: Scope) -> bool:
+    return (
+        not index.search(elsewhere, canary.vector, limit=_MANY, floor=None)
+        and index.count(elsewhere) == 0
+        and not any(index.scan(elsewhere))
+        and not index.read(elsewhere, canary.ids)
+    )
 
 
-def _documents(index: VectorIndex, cage: _Cage) -> bool:
-    only = _found(index, cage, cage.own.narrow(documents=[2]))
-    none = _found(index, cage, cage.own.narrow(documents=[]))
-    return only == {cage.ids[_OTHER]} and not none
+def _found(index: VectorIndex, canary: _Canary, scope: Scope) -> set[ChunkId]:
+    return {hit.chunk_id for hit in index.search(scope, canary.vector, limit=_MANY, floor=None)}
 
 
-def _position(index: VectorIndex, cage: _Cage) -> bool:
-    reader = cage.own.for_reader(1, 1, _POSITION)
-    return _found(index, cage, reader) == {cage.ids[_READ]}
+def _own_points(index: VectorIndex, canary: _Canary) -> bool:
+    scanned = {point.chunk_id for page in index.scan(canary.own) for point in page}
+    return _found(index, canary, canary.own) == scanned == set(canary.ids)
 
 
-def _nothing_read(index: VectorIndex, cage: _Cage) -> bool:
-    return not _found(index, cage, cage.own.for_reader(1, 1, -1))
+def _documents(index: VectorIndex, canary: _Canary) -> bool:
+    only = _found(index, canary, canary.own.narrow(documents=[2]))
+    none = _found(index, canary, canary.own.narrow(documents=[]))
+    return only == {canary.ids[_OTHER]} and not none
 
 
-def _chapters(index: VectorIndex, cage: _Cage) -> bool:
-    ahead = _found(index, cage, cage.own.narrow(chapter="Chapter 2"))
-    return ahead == {cage.ids[_AHEAD]}
+def _position(index: VectorIndex, canary: _Canary) -> bool:
+    reader = canary.own.for_reader(1, 1, _POSITION)
+    return _found(index, canary, reader) == {canary.ids[_READ]}
 
 
-def _deletion(index: VectorIndex, cage: _Cage) -> bool:
-    index.delete(cage.other, cage.ids)
-    index.delete_stale(cage.other, [(one.chunk_id, one.text_hash) for one in cage.points])
-    index.drop(cage.later)
-    return index.count(cage.own) == len(cage.points)
+def _nothing_read(index: VectorIndex, canary: _Canary) -> bool:
+    return not _found(index, canary, canary.own.for_reader(1, 1, -1))
 
 
-_BOUNDARIES: dict[str, Callable[[VectorIndex, _Cage], bool]] = {
+def _chapters(index: VectorIndex, canary: _Canary) -> bool:
+    ahead = _found(index, canary, canary.own.narrow(chapter="Chapter 2"))
+    return ahead == {canary.ids[_AHEAD]}
+
+
+def _deletion(index: VectorIndex, canary: _Canary) -> bool:
+    index.delete(canary.other, canary.ids)
+    index.delete_stale(canary.other, [(point.chunk_id, point.text_hash) for point in canary.points])
+    index.drop(canary.later)
+    return index.count(canary.own) == len(canary.points)
+
+
+_BOUNDARIES: dict[str, Callable[[VectorIndex, _Canary], bool]] = {
     "a world does not find its own points": _own_points,
     "a world finds points of another": lambda i, c: _none_elsewhere(i, c, c.other),
     "a generation finds points of another": lambda i, c: _none_elsewhere(i, c, c.later),
@@ -152,18 +156,18 @@ _BOUNDARIES: dict[str, Callable[[VectorIndex, _Cage], bool]] = {
     "a reader who has read nothing finds something": _nothing_read,
     "a world deletes points of another": _deletion,
 }
-"""What would be wrong, and what tells that it is not; the last one may change the points."""
+"""The checks by what is wrong if they fail; the last one may change the points."""
 
 
-def _cage(scope: Scope, fresh: Callable[[], str]) -> _Cage:
+def _canary(scope: Scope, new_id: Callable[[], str]) -> _Canary:
     first = Generation(1, scope.profile)
-    own, other = (Scope(OWNER, WorldId(_canary_world(fresh)), first) for _ in range(2))
+    own, other = (Scope(OWNER, WorldId(_canary_world(new_id)), first) for _ in range(2))
     later = replace(own, generation=Generation(2, scope.profile))
-    return _Cage(own, other, later, [_point(own, number) for number in range(len(_POINTS))])
+    return _Canary(own, other, later, [_point(own, number) for number in range(len(_POINTS))])
 
 
-def _canary_world(fresh: Callable[[], str]) -> str:
-    return MARK + fresh()[len(MARK) :]
+def _canary_world(new_id: Callable[[], str]) -> str:
+    return MARK + new_id()[len(MARK) :]
 
 
 def _point(scope: Scope, number: int) -> Point:
@@ -183,7 +187,7 @@ def _point(scope: Scope, number: int) -> Point:
 
 
 def _vector(dimensions: int) -> Vector:
-    """Return a vector that is close to every other: all its numbers are equal."""
+    """Return a vector with equal components."""
     numbers = array("f", [1.0 / math.sqrt(dimensions)] * dimensions)
     return Vector(numbers.tobytes())
 
@@ -193,5 +197,7 @@ def _first(pages: Iterable[list]) -> list:
 
 
 def _check(scope: Scope, verdict: Verdict, says: str) -> Check:
-    remedy = "Stop using this index, and report it." if verdict is Verdict.PROBLEM else ""
-    return Check(f"worlds apart in the index of {scope.profile.model}", verdict, says, remedy)
+    remedy = "Stop using this index and report the problem." if verdict is Verdict.PROBLEM else ""
+    return Check(
+        f"separation of worlds in the index of {scope.profile.model}", verdict, says, remedy
+    )

@@ -1,4 +1,4 @@
-"""Plans: what was found, on what state, and therefore what applying would do."""
+"""Plans of the doctor: findings, the state they were found in, and the action for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from truespan.types.maintenance import Check, Verdict
 
 
 class Finding(StrEnum):
-    """What the doctor looks for."""
+    """Kinds of problems that the doctor finds."""
 
     DAMAGED_TEXT = "damaged_text"
     LOST_TEXT = "lost_text"
@@ -43,7 +43,7 @@ class Finding(StrEnum):
 
 
 class Action(StrEnum):
-    """What is done about a finding."""
+    """Kinds of actions against a finding."""
 
     RESTORE = "restore"
     SET_ASIDE = "set_aside"
@@ -67,24 +67,24 @@ REMEDIES = {
     Action.RESTORE: "restore the row from canonical text",
     Action.SET_ASIDE: "set it aside; ingest its source again, the stored text is lost",
     Action.RESTORE_DOCUMENT: "restore canonical text from its chunks",
-    Action.INGEST_AGAIN: "ingest its source again: this cannot be mended here",
-    Action.WRITE: "write the point again from the kept vector",
+    Action.INGEST_AGAIN: "ingest its source again: this cannot be repaired here",
+    Action.WRITE: "write the point again from the stored vector",
     Action.DELETE: "delete the point",
-    Action.EMBED: "forget the kept vector and embed the text again",
+    Action.EMBED: "delete the stored vector and embed the text again",
     Action.EMBED_PENDING: "embed the chunk",
     Action.COUNT_AGAIN: "count the document's chunks again",
     Action.DROP_VECTORS: "remove them: no generation has their model",
     Action.CLEAR: "delete its points and rows",
     Action.REPAIR: "apply it",
-    Action.REBUILD: "rebuild the whole index from kept vectors",
+    Action.REBUILD: "rebuild the whole index from stored vectors",
     Action.DROP_WORLD: "delete the points: no world claims them",
     Action.DISCARD: "remove the collection: no generation has its model",
     Action.NOTHING: "ingest its source again: the stored text is lost",
 }
-"""What each action is, in words for the line that proposes it."""
+"""The description of each action."""
 
-BY_HAND = frozenset({Action.INGEST_AGAIN, Action.NOTHING})
-"""What somebody has to see to; applying a plan at most makes it possible."""
+MANUAL = frozenset({Action.INGEST_AGAIN, Action.NOTHING})
+"""Actions for the user; applying a plan at most makes them possible."""
 
 
 _NUMBER = r"\d{1,18}"
@@ -103,7 +103,7 @@ _SUBJECTS = {
     Action.COUNT_AGAIN: _TALLY,
     Action.DROP_WORLD: _TENANT,
 }
-"""How the subject of an action is spelled; the others are only compared with what is there."""
+"""The format of an action's subject; other subjects are only compared with existing names."""
 
 _ACTIONS = {
     Finding.DAMAGED_TEXT: {Action.RESTORE},
@@ -130,23 +130,23 @@ _ACTIONS = {
     Finding.UNCLAIMED_POINTS: {Action.REBUILD},
     Finding.UNUSED_COLLECTION: {Action.DISCARD},
 }
-"""What is ever done about a finding. Some are done without a second look, so no other may be."""
+"""The allowed actions of each finding. Some are applied without a second check, so a plan file
+with any other action is refused."""
 
 
-def fits(finding: Finding, action: Action, subject: str) -> bool:
-    """Say whether the doctor could have planned this action, for this finding, about this."""
-    spelling = _SUBJECTS.get(action)
-    return action in _ACTIONS[finding] and (spelling is None or bool(spelling.fullmatch(subject)))
+def is_valid_item(finding: Finding, action: Action, subject: str) -> bool:
+    """Return whether the doctor could have planned this action for this finding and subject."""
+    form = _SUBJECTS.get(action)
+    return action in _ACTIONS[finding] and (form is None or bool(form.fullmatch(subject)))
 
 
 VERSION = 1
-"""Of the file that a plan is written to."""
+"""The version of the plan file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One finding. `seen` names the state that it was found in: applying looks again, and leaves
-    alone what is no longer so."""
+    """One finding. `seen` is a digest of its state; an item is skipped if the state has changed."""
 
     finding: Finding
     action: Action
@@ -157,7 +157,7 @@ class Item:
 
 @dataclass(slots=True)
 class GenerationPlan:
-    """What was found in one generation of a world."""
+    """The findings in one generation of a world."""
 
     number: int
     profile: str
@@ -167,13 +167,13 @@ class GenerationPlan:
     items: list[Item] = field(default_factory=list)
 
     def counts(self) -> dict[Finding, int]:
-        """Return how often each thing was found, the absent ones left out."""
-        return counted(iter(self.items))
+        """Return the number of each finding that occurs."""
+        return count_findings(iter(self.items))
 
 
 @dataclass(slots=True)
 class WorldPlan:
-    """What was found in one world, and the count of changes that it was found at."""
+    """The findings in one world, and its change counter at that time."""
 
     world: str
     name: str
@@ -188,34 +188,34 @@ class WorldPlan:
             yield from generation.items
 
     def counts(self) -> dict[Finding, int]:
-        """Return how often each thing was found, the absent ones left out."""
-        return counted(self.all_items())
+        """Return the number of each finding that occurs."""
+        return count_findings(self.all_items())
 
     @property
     def checked_chunks(self) -> int:
-        """Return how many chunks were looked at."""
+        """Return the number of chunks that were checked."""
         return sum(generation.checked_chunks for generation in self.generations)
 
     @property
     def checked_points(self) -> int:
-        """Return how many points were looked at."""
+        """Return the number of points that were checked."""
         return sum(generation.checked_points for generation in self.generations)
 
     @property
     def unreadable(self) -> bool:
-        """Say whether the index of a generation could not be read at all."""
+        """Return whether the index of a generation could not be read at all."""
         return Finding.UNREADABLE_INDEX in self.counts()
 
     @property
     def healthy(self) -> bool:
-        """Say whether there is nothing to do."""
+        """Return whether nothing was found."""
         return not self.counts()
 
 
 class Plan(Mapping[str, WorldPlan]):
-    """What was found in a library: a plan for each world by its name, and what no world has.
+    """The findings in a library: a plan for each world by name, and what no world claims.
 
-    `checks` are of the machine and the settings, `self_test` those for leaks.
+    `checks` are those of the machine and the settings, `self_test` those for leaks.
     """
 
     def __init__(self, worlds: Mapping[str, WorldPlan] | None = None) -> None:
@@ -241,22 +241,24 @@ class Plan(Mapping[str, WorldPlan]):
 
     @property
     def actionable(self) -> bool:
-        """Say whether applying would do anything."""
-        return any(item.action not in BY_HAND for item in self.all_items())
+        """Return whether applying the plan would do anything."""
+        return any(item.action not in MANUAL for item in self.all_items())
 
     @property
     def problems(self) -> list[Check]:
         """Return the checks that failed."""
-        return [one for one in (*self.checks, *self.self_test) if one.verdict is Verdict.PROBLEM]
+        return [
+            check for check in (*self.checks, *self.self_test) if check.verdict is Verdict.PROBLEM
+        ]
 
     @property
     def healthy(self) -> bool:
-        """Say whether nothing was found and no check failed."""
+        """Return whether nothing was found and no check failed."""
         return not any(True for _ in self.all_items()) and not self.problems
 
 
-def counted(items: Iterator[Item]) -> dict[Finding, int]:
-    """Return how often each thing was found."""
+def count_findings(items: Iterator[Item]) -> dict[Finding, int]:
+    """Return the number of each finding."""
     counts: Counter[Finding] = Counter()
     for item in items:
         counts[item.finding] += item.count
@@ -265,8 +267,8 @@ def counted(items: Iterator[Item]) -> dict[Finding, int]:
 
 @dataclass(slots=True)
 class RepairResult:
-    """What applying a plan did: how often each thing was done, what had changed meanwhile and was
-    left alone, what could not be done and why, and what is left."""
+    """The result of applying a plan: actions done, items skipped because they had changed,
+    failures with their reasons, and what is left."""
 
     before: Plan
     done: dict[Action, int] = field(default_factory=dict)
@@ -275,7 +277,7 @@ class RepairResult:
     left: Plan = field(default_factory=Plan)
 
     def count(self, action: Action, times: int = 1) -> None:
-        """Note that something was done."""
+        """Add actions that were done."""
         if times:
             self.done[action] = self.done.get(action, 0) + times
 
@@ -291,34 +293,35 @@ class _PlanFile:
 _KIND = "truespan doctor plan"
 
 
-def spelled(plan: Plan) -> str:
-    """Return a plan as JSON text that `read_plan` reads; checks are not part of it."""
+def plan_to_json(plan: Plan) -> str:
+    """Return a plan as JSON for `plan_from_json`; checks are not included."""
     file = _PlanFile(_KIND, VERSION, list(plan.worlds.values()), plan.leftovers)
     return msgspec.json.format(msgspec.json.encode(file), indent=2).decode() + "\n"
 
 
-def read_plan(text: str | bytes) -> Plan:
-    """Return the plan that `spelled` wrote.
+def plan_from_json(text: str | bytes) -> Plan:
+    """Return the plan that `plan_to_json` wrote.
 
     Raises:
-        InvalidSettings: it is no plan, or one of another version.
+        InvalidSettings: the text is not a plan, or one of another version.
     """
     try:
         file = msgspec.json.decode(text, type=_PlanFile)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _no_plan() from None
+        raise _invalid_plan() from None
     if (file.kind, file.version) != (_KIND, VERSION):
         raise InvalidSettings(
-            "The plan file is of another version.", advice="Write a new one with this version."
+            "The plan file has another version.", advice="Write a new one with this version."
         )
     plan = Plan({world.name: world for world in file.worlds})
     plan.leftovers = file.leftovers
-    if not all(fits(item.finding, item.action, item.subject) for item in plan.all_items()):
-        raise _no_plan()
+    if not all(is_valid_item(item.finding, item.action, item.subject) for item in plan.all_items()):
+        raise _invalid_plan()
     return plan
 
 
-def _no_plan() -> InvalidSettings:
+def _invalid_plan() -> InvalidSettings:
     return InvalidSettings(
-        "The plan file does not hold a plan.", advice="Write one with 'doctor --plan-file'."
+        "The plan file does not contain a valid plan.",
+        advice="Write one with 'doctor --plan-file'.",
     )

@@ -1,44 +1,44 @@
-"""Doing something once, however often a caller who lost the reply asks for it."""
+"""Idempotency keys: run a request once, however often a caller repeats it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-from truespan.engine.parts import Components
+from truespan.components import Components
 from truespan.errors import InvalidSettings, KeyBusy, KeyReused, TruespanError
 from truespan.types.token import LONGEST_KEY, ReplayKey
 
-MOST_UNWRITTEN = 1000
-"""How many ends of requests are remembered while the store takes none; older ones stay busy."""
+MAX_UNWRITTEN = 1000
+"""How many results are remembered while the store fails; keys of older ones stay busy."""
 
 
 class IdempotencyStore:
-    """The keyed requests of this process. Threads may share it."""
+    """The requests with an idempotency key of this process. Threads may share it."""
 
-    def __init__(self, parts: Components) -> None:
-        self._parts = parts
+    def __init__(self, components: Components) -> None:
+        self._components = components
         self._lock = threading.Lock()
         self._unwritten: dict[bytes, bytes | None] = {}
-        """Sealed replies that could not be kept; None for a request that failed."""
+        """Sealed replies that could not be stored; None for a request that failed."""
 
     def run(self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]) -> bytes:
-        """Do the work and return its reply; for a key that was used before, the reply it had then.
+        """Run `work` and return its reply; if the key was used before, return the stored reply.
 
-        `fingerprint` stands for all of the request. Work that raises has not been done, and may be
-        tried again under the same key. A reply that cannot be kept just now is given all the same,
-        and kept before the next request with a key.
+        `fingerprint` identifies the whole request. Work that raises may be tried again with the
+        same key. A reply that cannot be stored now is still returned, and stored before the next
+        request with a key.
 
         Raises:
-            KeyReused: the key came with another request.
-            KeyBusy: the first request with it is still at work.
-            InvalidSettings: it is no key.
+            KeyReused: the key was used with another request.
+            KeyBusy: the first request with it is still running.
+            InvalidSettings: the key is invalid.
         """
-        _check(key.text)
-        self._catch_up()
-        kept = self._claimed(key, fingerprint)
-        if kept is not None:
-            return kept
+        _require_valid(key.text)
+        self._write_remembered()
+        stored = self._claim(key, fingerprint)
+        if stored is not None:
+            return stored
         try:
             reply = work()
         except BaseException:
@@ -47,9 +47,9 @@ class IdempotencyStore:
         self._end(key.digest(), key.sealed(reply))
         return reply
 
-    def _claimed(self, key: ReplayKey, fingerprint: bytes) -> bytes | None:
-        """Claim a key for this process; return the reply if the request was answered before."""
-        store, processes, digest = self._parts.store, self._parts.processes, key.digest()
+    def _claim(self, key: ReplayKey, fingerprint: bytes) -> bytes | None:
+        """Claim a key for this process; return the stored reply if there is one."""
+        store, processes, digest = self._components.store, self._components.processes, key.digest()
         claim = store.claim_key(digest, fingerprint, processes.own())
         if claim is None:
             return None
@@ -57,7 +57,7 @@ class IdempotencyStore:
             raise KeyReused
         if claim.reply is not None:
             return key.sealed(claim.reply)
-        # Whoever was at work on it and is gone has told nobody how it ended.
+        # A process that died before it stored its reply has not sent it either.
         if processes.is_alive(claim.process) or not store.take_over_key(
             digest, claim.process, processes.own()
         ):
@@ -65,20 +65,20 @@ class IdempotencyStore:
         return None
 
     def _end(self, digest: bytes, reply: bytes | None) -> None:
-        """Write down how a request ended, or remember it: the work is done whatever the store says.
+        """Store how a request ended; if the store fails, remember it.
 
-        A failure of its own must not stand in for what the work raised, either.
+        The work is done, and an error of the store must not replace what the work raised.
         """
         try:
             self._write(digest, reply)
         except TruespanError:
             with self._lock:
                 self._unwritten[digest] = reply
-                if len(self._unwritten) > MOST_UNWRITTEN:
+                if len(self._unwritten) > MAX_UNWRITTEN:
                     self._unwritten.pop(next(iter(self._unwritten)))
 
-    def _catch_up(self) -> None:
-        """Write down what the store would not take before."""
+    def _write_remembered(self) -> None:
+        """Store results that could not be stored earlier."""
         with self._lock:
             for digest, reply in list(self._unwritten.items()):
                 try:
@@ -88,15 +88,15 @@ class IdempotencyStore:
                 del self._unwritten[digest]
 
     def _write(self, digest: bytes, reply: bytes | None) -> None:
-        store, own = self._parts.store, self._parts.processes.own()
+        store, own = self._components.store, self._components.processes.own()
         if reply is None:
             store.release_key(digest, own)
         else:
             store.keep_reply(digest, own, reply)
 
 
-def _check(text: str) -> None:
+def _require_valid(text: str) -> None:
     if not 1 <= len(text) <= LONGEST_KEY or not text.isascii() or not text.isprintable():
         raise InvalidSettings(
-            f"An idempotency key has 1 to {LONGEST_KEY} ASCII characters that can be printed."
+            f"An idempotency key has 1 to {LONGEST_KEY} printable ASCII characters."
         )

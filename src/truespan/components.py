@@ -1,13 +1,14 @@
-"""What a library is composed of."""
+"""The components of a library: store, index, embedder and the rest, by role."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from truespan.errors import InvalidSettings
+from truespan.errors import InvalidSettings, ProfileMismatch
 from truespan.ingest.draft import Preparation
 from truespan.jobs.thread import JobThread
+from truespan.maintenance.delete import Remover
 from truespan.observer import NULL_OBSERVER, Observer, RequestTrace
 from truespan.protocols import (
     AssetStore,
@@ -39,7 +40,7 @@ from truespan.types.words import FUSED_WEIGHT
 
 @dataclass(frozen=True, slots=True)
 class OtherEmbedder:
-    """An embedder that some generation may have been built with; made when it is needed."""
+    """An embedder that a generation may have been built with, created when first needed."""
 
     provider: str
     embedder: Callable[[], Embedder]
@@ -47,7 +48,7 @@ class OtherEmbedder:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The store, the index, the provider and the rest, each behind its port."""
+    """Everything that a library and its worlds work with."""
 
     store: TrustedStore
     index: VectorIndex
@@ -62,42 +63,45 @@ class Components:
     limits: EmbeddingLimits = field(default_factory=EmbeddingLimits)
     preparation: Preparation = field(default_factory=Preparation)
     price: float | None = None
-    """What the provider asks for a million tokens, where the operator says so."""
+    """The provider's price for a million tokens, if configured."""
     others: Mapping[str, OtherEmbedder] = field(default_factory=dict)
-    """Embedders beside the default one, by the names the operator gave them."""
+    """Further configured embedders, by name."""
     chat: ChatModels = field(default_factory=ChatModels)
-    """Who writes answers; none unless the operator says so."""
+    """The chat models that write answers; none unless configured."""
     environment: Environment | None = None
-    """What the library stands on; None where nobody can say."""
+    """Checks the machine for the doctor."""
     fused_weight: float = FUSED_WEIGHT
-    """What words count for where they count beside similarity."""
+    """The weight of words in a fused ranking."""
     answers: AnswerRules = field(default_factory=AnswerRules)
-    """How answers are decided, and what is kept of them."""
+    """How answers are decided, and what the usage log records."""
     backups: Backups | None = None
-    """Who writes backups; nobody unless composed so."""
     remains: Remains | None = None
-    """Who looks through the library's files for what was deleted; nobody unless composed so."""
+    """Searches the library's files for text that was deleted."""
     uploads: UploadStore | None = None
-    """Who keeps files that are handed over until they are ingested; nobody unless composed so."""
+    """Keeps uploaded files until they are ingested."""
     queue: JobQueue = field(default_factory=JobThread)
-    """Who has jobs done in the background."""
+    """Runs jobs in the background."""
     most_crashes: int = MOST_CRASHES
-    """A job under which its process went away so often is left to somebody who looks into it."""
+    """A job whose process crashed so often is not resumed automatically."""
     doctor_hours: int = 0
-    """How often workers have the doctor look at each world; 0: never by themselves."""
+    """How often workers examine each world; 0: never."""
     randomness: Randomness | None = None
-    """Who makes secrets; without it there are no new tokens."""
+    """Makes secrets; without it no token can be created."""
     watch: Observer = NULL_OBSERVER
-    """Who hears of requests, stages and counts; nothing that is returned depends on it."""
+    """Observes requests, stages and counts; no result depends on it."""
     metrics: Callable[[], bytes] = lambda: b""
-    """Gives what was counted, in the text format of Prometheus; nothing where nobody counts."""
+    """Returns the metrics in the text format of Prometheus; empty if they are off."""
     mark_query: Callable[[str, str], str] = lambda _world, _query: ""
-    """Gives what the usage log has in place of a query of a world; nothing without a key."""
+    """Returns what the usage log contains in place of a query of a world."""
 
     @property
-    def keeper(self) -> str:
-        """Return who has jobs that wait: the queue where it outlives us, else this process."""
-        return self.queue.holder or self.processes.own()
+    def job_owner(self) -> str:
+        """Return the owner of queued jobs: the queue if it outlives us, else this process."""
+        return self.queue.queue_id or self.processes.own()
+
+    def remover(self) -> Remover:
+        """Return the remover of documents and worlds for these components."""
+        return Remover(self.store, self.index, self.assets, self.clock, self.remains, self.uploads)
 
     def retrieval_deps(
         self, start_repair: Callable[[Scope], None], trace: RequestTrace = NULL_OBSERVER
@@ -114,26 +118,32 @@ class Components:
         )
 
     def embedder_for(self, profile: EmbeddingProfile) -> Embedder:
-        """Return the embedder of a generation's profile; the default one when no other has it.
+        """Return the embedder of a generation's profile; the default one if no other has it.
 
-        None is asked anything unless its provider is the profile's.
+        An embedder is created only if its provider is the profile's.
         """
         for other in self.others.values():
             if other.provider == profile.provider and other.embedder().profile.id == profile.id:
                 return other.embedder()
         return self.embedder
 
+    def require_model(self, profile: EmbeddingProfile) -> None:
+        """Raise ProfileMismatch if no configured embedder has this profile."""
+        configured = self.embedder_for(profile).profile
+        if configured.id != profile.id:
+            raise ProfileMismatch(str(profile), str(configured))
+
     def embedder_named(self, name: str | None) -> Embedder:
-        """Return the embedder of this name, or the default one.
+        """Return the embedder of this name; None for the default one.
 
         Raises:
-            InvalidSettings: there is none of that name.
+            InvalidSettings: no embedder has that name.
         """
         if name is None:
             return self.embedder
         if name not in self.others:
             known = ", ".join(self.others) or "none; add one as [embedding.NAME] to truespan.toml"
             raise InvalidSettings(
-                f"There is no embedding profile {name!r}.", advice=f"Known are: {known}."
+                f"There is no embedding profile {name!r}.", advice=f"Known profiles: {known}."
             )
         return self.others[name].embedder()

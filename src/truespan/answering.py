@@ -1,0 +1,178 @@
+"""Answering one request of a world or a reader, and recording it in the usage log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from truespan.answers.decide import count_words, decide, recorded, search_floor
+from truespan.answers.respond import Question, Responder
+from truespan.components import Components
+from truespan.errors import InternalError, StorageFull, WorldNotFound
+from truespan.observer import RequestTrace
+from truespan.protocols import ChatModel
+from truespan.retrieval.query_vector import calibration_of
+from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
+from truespan.types.bundle import Notice
+from truespan.types.decision import DecisionSettings, Evidence, ModelOutcome
+from truespan.types.document import RevisionRef
+from truespan.types.scope import Authority, Scope, World
+from truespan.types.telemetry import Request
+from truespan.types.trust import Visible
+
+NOT_RECORDED = Notice(
+    "usage_not_recorded", "This request could not be written to the usage log just now."
+)
+USAGE_LIMIT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """Answers one query of an authority, however its candidates are found."""
+
+    components: Components
+    authority: Authority
+    query: str
+
+    def rules(self, scope: Scope) -> tuple[DecisionSettings, float]:
+        """Return the decision settings for a scope, and the floor of its search."""
+        calibration = calibration_of(self.components.store, scope)
+        settings = self.components.answers.for_profile(scope.profile, calibration)
+        return settings, search_floor(settings, count_words(self.query))
+
+    def events(
+        self, find: Callable[[RequestTrace], Retrieved], *, reading: bool
+    ) -> Iterator[AnswerEvent]:
+        """Give the events of the answer; nothing happens before the first is requested."""
+        name = Request.READING_ANSWER if reading else Request.ANSWER
+        finished: list[Finished] = []
+        with (
+            self.components.watch.request(name) as trace,
+            closing(self._respond(find, trace, reading=reading)) as events,
+        ):
+            for event in events:
+                if isinstance(event, Finished):
+                    finished.append(event)
+                else:
+                    yield event
+        # A caller may stop at this event, so the request ends before it is given.
+        yield from finished
+
+    def _respond(
+        self, find: Callable[[RequestTrace], Retrieved], trace: RequestTrace, *, reading: bool
+    ) -> Generator[AnswerEvent]:
+        components = self.components
+        began = components.clock.monotonic()
+        retrieved = find(trace)
+        world, scope = retrieved.world, retrieved.scope
+        settings, floor = self.rules(scope) if scope else (components.answers.decision, 0.0)
+        question = Question(
+            text=self.query.strip(),
+            settings=settings,
+            retrieved=retrieved,
+            reading=reading,
+            target=target_name(world),
+            warnings=self._floor_warnings(scope, floor),
+        )
+        responder = Responder(
+            components.chat,
+            components.clock,
+            self._sentence_finder(scope),
+            self._usage_recorder(world),
+            trace,
+        )
+        yield from responder.respond(question, began)
+
+    def _floor_warnings(self, scope: Scope | None, floor: float) -> tuple[Notice, ...]:
+        """Return a warning if the floor lets unrelated text pass with this model."""
+        calibration = calibration_of(self.components.store, scope) if scope else None
+        if calibration is None or calibration.discriminates(floor):
+            return ()
+        text = (
+            f"With this model one unrelated text in twenty scores {calibration.unrelated_high:g} "
+            f"or more, so the low threshold of {floor:g} excludes hardly anything. Set "
+            "answer_thresholds = 'calibrated' to use the measured thresholds."
+        )
+        return (Notice("floor_does_not_discriminate", text),)
+
+    def _sentence_finder(
+        self, scope: Scope | None
+    ) -> Callable[[Visible, int, int, int], tuple[int, int]]:
+        """Return what finds the first and last sentence of a character range of a chunk."""
+
+        def find(chunk: Visible, last: int, start: int, end: int) -> tuple[int, int]:
+            revision = chunk.revision if chunk.revision is not None else scope and scope.revision
+            if scope is None or revision is None:
+                return chunk.first_sid, chunk.last_sid
+            ref = RevisionRef(chunk.document, revision)
+            sentences = self.components.store.sentences(scope, ref, chunk.first_sid, last)
+            inside = [item.sid for item in sentences if item.start < end and item.end > start]
+            # If the revision is gone by now, only the chunk's own sentences are known.
+            return (inside[0], inside[-1]) if inside else (chunk.first_sid, chunk.last_sid)
+
+        return find
+
+    def _usage_recorder(
+        self, world: World
+    ) -> Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]:
+        """Return what records an answered request in the usage log.
+
+        The query is marked now, so that an unreadable key is an error before a model is asked and
+        not after it has answered. A key that cannot be created on a full disk is no error: the log
+        could not be written either.
+        """
+        rules, components = self.components.answers, self.components
+        query = self.query.strip()
+        try:
+            logged_query = query if rules.log_queries else components.mark_query(world.id, query)
+        except StorageFull:
+            return lambda *_: (None, (NOT_RECORDED,) if rules.usage_records else ())
+
+        def record(evidence: Evidence, milliseconds: int) -> tuple[str | None, tuple[Notice, ...]]:
+            if not rules.usage_records:
+                return None, ()
+            logged = replace(evidence, effective_query=logged_query)
+            usage = Usage(
+                mode=decide(logged).mode,
+                milliseconds=milliseconds,
+                primary_model=_model_name(components.chat.primary, evidence.primary),
+                fallback_model=_model_name(components.chat.fallback, evidence.fallback),
+                evidence=recorded(logged),
+                decision_explain=decide(logged).explained(),
+            )
+            try:
+                key = components.store.record_usage(
+                    self.authority,
+                    world.id,
+                    usage,
+                    days=rules.usage_days,
+                    most=rules.usage_records,
+                )
+            except WorldNotFound:
+                raise
+            except Exception:
+                # The answer is complete. No failure of the log may withhold it.
+                return None, (NOT_RECORDED,)
+            return key, ()
+
+        return record
+
+
+def final_answer(events: Iterator[AnswerEvent]) -> Answer:
+    """Return the answer that the events end with."""
+    for event in events:
+        if isinstance(event, Finished):
+            return event.answer
+    raise InternalError("end of an answer")
+
+
+def target_name(world: World) -> str:
+    """Return the domain or world that was asked, with the number of its generation."""
+    name = world.aim if isinstance(world.aim, str) else world.name
+    return name if world.generation is None else f"{name}@{world.generation.number}"
+
+
+def _model_name(model: ChatModel | None, outcome: ModelOutcome) -> str | None:
+    ran = outcome not in (ModelOutcome.NOT_RUN, ModelOutcome.ABSENT)
+    return model.name if model is not None and ran else None

@@ -1,0 +1,451 @@
+"""The doctor of a library: examine worlds, check the queue, apply a plan, repair a world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from truespan.components import Components
+from truespan.errors import (
+    CredentialsMissing,
+    IndexRefused,
+    IndexSchemaMismatch,
+    Interrupted,
+    InvalidSettings,
+    ModelDrifted,
+    ModelUnavailable,
+    NotAllowed,
+    ProfileMismatch,
+    ProviderBadReply,
+    ProviderRefused,
+    ProviderUnavailable,
+    TruespanError,
+    WorldNotFound,
+)
+from truespan.ingest.indexing import Indexer
+from truespan.ingest.job_log import Progress
+from truespan.ingestion import IngestJobs, OnProgress
+from truespan.jobs.world_jobs import open_orders
+from truespan.maintenance.doctor.apply import Applier
+from truespan.maintenance.doctor.examine import (
+    A_FEW,
+    AbsentEmbedder,
+    Examiner,
+    examine,
+    sample,
+    survey,
+    unclaimed,
+)
+from truespan.maintenance.doctor.leaks import leaks, try_index, try_store
+from truespan.maintenance.doctor.plan import Action, Finding, Item, Plan, RepairResult, WorldPlan
+from truespan.maintenance.repair import RepairReport, apply_observed_repairs, apply_repairs
+from truespan.observer import RequestTrace
+from truespan.protocols import Embedder
+from truespan.types.bundle import Notice
+from truespan.types.document import RevisionRef
+from truespan.types.job import QueueStanding
+from truespan.types.maintenance import Check, Verdict
+from truespan.types.scope import Authority, Scope, Unlimited, Verb, World
+from truespan.types.telemetry import CounterName, RepairAction
+from truespan.world_access import WorldAccess
+
+_EMBEDDER_ERRORS = (
+    CredentialsMissing,
+    ModelDrifted,
+    ModelUnavailable,
+    ProfileMismatch,
+    ProviderBadReply,
+    ProviderRefused,
+    ProviderUnavailable,
+)
+"""Errors that prevent embedding, but not writing points whose vectors are stored."""
+
+_HARMLESS = (Finding.RETIRED, Finding.QUEUED_REPAIR, Finding.QUARANTINED)
+"""Findings that do not prevent the promotion of a generation."""
+
+_QUEUE_WARNING_RATIO = 0.8
+"""The doctor warns when the queue is filled above this part of its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor:
+    """Examines a library on behalf of an authority, and repairs it."""
+
+    components: Components
+    authority: Authority
+    on_progress: OnProgress | None = None
+
+    def examine(
+        self,
+        worlds: Iterable[str] | None = None,
+        *,
+        embed_sample: int | None = 0,
+        self_test: bool = False,
+        machine: bool = False,
+    ) -> Plan:
+        """Return what is wrong, without changing anything.
+
+        `embed_sample` texts of each generation are embedded again; None for a few where the model
+        is local. `self_test` tries the boundaries between worlds; `machine` checks settings,
+        files, the queue and models. Points and collections that no world claims are looked for if
+        all worlds are examined by an authority that sees all of them.
+        """
+        names = None if worlds is None else list(worlds)
+        records = self._find_worlds(names)
+        sees_everything = isinstance(self.authority.worlds, Unlimited)
+        examiner = Examiner(self.components.store, self.components.index, self._report)
+        plan = Plan(
+            {name: examiner.world(self.authority, record) for name, record in records.items()}
+        )
+        scopes = [scope for record in records.values() for scope in self._scopes(record)]
+        if names is None and sees_everything:
+            plan.leftovers = self._leftovers()
+        for name, record in records.items():
+            self._embed_sample(plan, plan[name], record, embed_sample)
+        if self_test:
+            plan.self_test += self._self_test(plan, scopes)
+        if machine:
+            environment = self.components.environment
+            plan.checks = environment.checks() if environment is not None else []
+            if sees_everything:
+                plan.checks += check_queue(self.components, scopes)
+            plan.checks += self._check_models(records.values())
+        return plan
+
+    def apply(self, plan: Plan) -> RepairResult:
+        """Carry out a plan, each item only if it is unchanged, and examine again.
+
+        If it is killed, it can be run again with the same plan or a new one.
+
+        Raises:
+            InvalidSettings: the plan belongs to another library.
+            Interrupted: stopped by Ctrl-C.
+        """
+        result = RepairResult(plan)
+        records: dict[str, World] = {
+            record.id: record for record in self._find_worlds(None).values()
+        }
+        if len(plan) and not any(world.world in records for world in plan.values()):
+            raise InvalidSettings(
+                "The plan belongs to another library: none of its worlds exists here.",
+                advice="Write a plan for this library with 'truespan doctor --plan-file'.",
+            )
+        try:
+            self._rebuild(plan, records, result)
+            for world in plan.values():
+                if world.world in records:
+                    self._apply_to_world(world, records[world.world], result)
+            self._delete_leftovers(plan, result)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        everything = bool(plan.leftovers) or len(plan) == len(self._find_worlds(None))
+        result.left = self.examine(None if everything else list(plan))
+        return result
+
+    def _find_worlds(self, names: Sequence[str] | None) -> dict[str, World]:
+        store = self.components.store
+        if names is None:
+            found = {record.name: record for record in store.worlds(self.authority)}
+        else:
+            found = {}
+            for name in names:
+                if (record := store.find_world(self.authority, name)) is None:
+                    raise WorldNotFound(name)
+                found[name] = record
+        for record in found.values():
+            if not self.authority.may(Verb.READ, record.id):
+                raise NotAllowed("read without a reader")
+        return found
+
+    def _scopes(self, record: World, *, only_named: bool = False) -> list[Scope]:
+        """Return a scope for each generation of a world, including those being deleted.
+
+        With `only_named`, only for those that the world or a domain names.
+        """
+        if record.generation is None:
+            return []
+        scope, store = Scope(self.authority, record.id, record.generation), self.components.store
+        generations = [
+            kept.generation
+            for kept in store.kept_generations(scope)
+            if kept.named or not only_named
+        ]
+        if not only_named:
+            generations += store.retired_generations(scope)
+        return [replace(scope, generation=generation) for generation in generations]
+
+    def _all_scopes(self) -> list[Scope]:
+        records = self._find_worlds(None).values()
+        return [scope for record in records for scope in self._scopes(record)]
+
+    def _leftovers(self) -> list[Item]:
+        # The index first: a world created in between must not look like a leftover.
+        held = survey(self.components.index, self._all_scopes())
+        return unclaimed(held, self._all_scopes())
+
+    def _embed_sample(self, plan: Plan, world: WorldPlan, record: World, count: int | None) -> None:
+        """Embed some texts again, where that is cheap or requested."""
+        for scope in self._scopes(record):
+            embedder = self._embedder(scope)
+            wanted = (0 if embedder.limits.joint else A_FEW) if count is None else count
+            number = scope.generation.number
+            found = [entry for entry in world.generations if entry.number == number]
+            if not wanted or not found or isinstance(embedder, AbsentEmbedder):
+                continue
+            items, check = sample(self.components.store, scope, embedder, wanted, world=world.name)
+            known = {item.subject for item in found[0].items}
+            found[0].items += [item for item in items if item.subject not in known]
+            plan.self_test.append(check)
+
+    def _self_test(self, plan: Plan, scopes: Sequence[Scope]) -> list[Check]:
+        """Try the boundaries between worlds, in each collection that can be read."""
+        unreadable = {
+            item.subject for item in plan.all_items() if item.finding is Finding.UNREADABLE_INDEX
+        }
+        profiles = {scope.profile.id: scope for scope in scopes}
+        checks = [
+            check
+            for profile, scope in profiles.items()
+            if profile not in unreadable
+            for check in try_index(self.components.index, scope, _new_id)
+        ]
+        return [*checks, try_store(self.components.store, scopes, _new_id)] if scopes else checks
+
+    def _check_models(self, records: Iterable[World]) -> Iterator[Check]:
+        """Give a check for each named generation that no configured embedder can search."""
+        for record in records:
+            for scope in self._scopes(record, only_named=True):
+                embedder = self._embedder(scope)
+                if isinstance(embedder, AbsentEmbedder):
+                    yield _missing_model(record.name, scope, embedder.reason)
+
+    def _rebuild(self, plan: Plan, records: dict[str, World], result: RepairResult) -> None:
+        """Recreate collections that cannot be read, for every world that shares them.
+
+        First every chunk they held is marked pending: an empty index must not look like an empty
+        world. A collection that can be read again is left alone.
+        """
+        lost = {item.subject for item in plan.all_items() if item.action is Action.REBUILD}
+        scopes = self._all_scopes()
+        by_profile = {scope.profile.id: scope for scope in scopes}
+        for profile in sorted(lost & by_profile.keys()):
+            if self._is_broken(profile, scopes):
+                scope = by_profile[profile]
+                self.components.store.forget_index(scope)
+                self.components.index.reset(scope)
+                result.count(Action.REBUILD)
+                for record in records.values():
+                    self._finish_world(record, result, only=profile)
+
+    def _is_broken(self, profile: str, scopes: Sequence[Scope]) -> bool:
+        sharing = [scope for scope in scopes if scope.profile.id == profile]
+        try:
+            held = survey(self.components.index, sharing)
+            for scope in sharing:
+                for _ in self.components.index.scan(scope):
+                    pass
+        except (IndexRefused, IndexSchemaMismatch):
+            return True
+        findings = [item.finding for item in unclaimed(held, scopes)]
+        return profile not in held.held or Finding.UNCLAIMED_POINTS in findings
+
+    def _apply_to_world(self, plan: WorldPlan, record: World, result: RepairResult) -> None:
+        if record.generation is None or not plan.counts():
+            return
+        applier = Applier(self.components.store, self.components.index, result)
+        scopes = {scope.generation.number: scope for scope in self._scopes(record)}
+        applier.world(Scope(self.authority, record.id, record.generation), plan)
+        for generation in plan.generations:
+            if (scope := scopes.get(generation.number)) is not None:
+                embedder = self._embedder(scope)
+                is_local = not embedder.limits.joint and not isinstance(embedder, AbsentEmbedder)
+                applier.generation(scope, generation, embedder if is_local else None)
+        self._finish_world(record, result)
+
+    def _finish_world(
+        self, record: World, result: RepairResult, *, only: str | None = None
+    ) -> None:
+        """Apply queued repairs, write all pending points, and delete what is retired."""
+        components = self.components
+        for scope in self._scopes(record):
+            if only in (None, scope.profile.id):
+                done = apply_repairs(components.store, components.index, scope)
+                result.count(Action.REPAIR, done.deleted_points + done.restored_texts)
+                self._write_pending(scope, result)
+        if record.generation is not None and only is None:
+            scope = Scope(self.authority, record.id, record.generation)
+            retired = len(components.store.retired(scope))
+            Indexer(IngestJobs(components, scope).tools, scope).clear_retired()
+            result.count(Action.CLEAR, retired)
+
+    def _write_pending(self, scope: Scope, result: RepairResult) -> None:
+        """Write the pending points of a generation; only those without a vector need its model."""
+        tools = replace(IngestJobs(self.components, scope).tools, embedder=self._embedder(scope))
+        indexer = Indexer(tools, scope)
+        refs = self.components.store.unfinished(scope)
+        for place, ref in enumerate(refs):
+            try:
+                indexer.fill([ref], self._report_document(place, len(refs)))
+            except _EMBEDDER_ERRORS as error:
+                # Other documents have their vectors, and are still written.
+                line = f"generation {scope.generation.number}: {error.message}"
+                if line not in result.failures:
+                    result.failures.append(line)
+        result.count(Action.EMBED_PENDING, indexer.done.written)
+
+    def _delete_leftovers(self, plan: Plan, result: RepairResult) -> None:
+        """Delete what no world claims, if that is still so."""
+        if not plan.leftovers:
+            return
+        current = {(item.finding, item.subject) for item in self._leftovers()}
+        scopes = {scope.profile.id: scope for scope in self._all_scopes()}
+        for item in plan.leftovers:
+            if item.action is Action.REBUILD:
+                continue
+            if (item.finding, item.subject) not in current:
+                result.skipped.append(item)
+            elif item.action is Action.DISCARD:
+                self.components.index.discard(item.subject)
+                result.count(item.action)
+            else:
+                profile, _, tenant = item.subject.partition(" ")
+                self.components.index.drop_tenant(scopes[profile], tenant)
+                result.count(item.action, item.count)
+
+    def _embedder(self, scope: Scope) -> Embedder:
+        """Return the embedder of a scope's profile, or one that says why there is none."""
+        try:
+            found = self.components.embedder_for(scope.profile)
+            if found.profile.id == scope.profile.id:
+                return found
+            reason: TruespanError = ProfileMismatch(str(scope.profile), str(found.profile))
+        except TruespanError as error:
+            reason = error
+        return AbsentEmbedder(scope.profile, reason)
+
+    def _report(self, step: str, done: int, total: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress(Progress(done / max(total, 1), 0, 0, done, 0, step))
+
+    def _report_document(self, place: int, total: int) -> Callable[[int, RevisionRef], None]:
+        return lambda _count, ref: self._report(f"document {ref.document}", place, total)
+
+
+def check_generation(components: Components, scope: Scope) -> list[Notice]:
+    """Return where a generation's points differ from the store, and where its index leaks.
+
+    Raises:
+        StorageFull, IndexUnavailable: the check could not be made.
+    """
+    counts = examine(components.store, components.index, scope).counts()
+    number = scope.generation.number
+    wrong = sum(flaw.generation == number for flaw in components.store.tally_flaws(scope))
+    if wrong:
+        counts[Finding.WRONG_TALLY] = wrong
+    # The boundaries of an index that cannot be read cannot be tried.
+    readable = Finding.UNREADABLE_INDEX not in counts
+    found = leaks(components.index, scope, _new_id) if readable else []
+    return [Notice("leak", f"{check.name}: {check.says}.") for check in found] + [
+        Notice(finding.value, f"{count} x {finding.value}.")
+        for finding, count in counts.items()
+        if finding not in _HARMLESS
+    ]
+
+
+def repair_world(
+    access: WorldAccess, on_progress: OnProgress | None, trace: RequestTrace
+) -> RepairReport:
+    """Apply the queued repairs of every generation, and finish erasures of earlier deletions.
+
+    In a generation other than the default, chunks whose model is not configured stay pending.
+    """
+    report, scope, components = RepairReport(), access.readable_scope(), access.components
+    if scope is None:
+        return report
+    for kept in components.store.kept_generations(scope):
+        generation = replace(scope, generation=kept.generation)
+        repaired = apply_observed_repairs(components.store, components.index, generation, trace)
+        jobs = IngestJobs(components, generation)
+        try:
+            indexer = Indexer(replace(jobs.tools, course=trace), generation)
+            repaired.reembedded = jobs.embed_pending(indexer, on_progress)
+            trace.count(CounterName.REPAIRS, repaired.reembedded, RepairAction.REEMBEDDED)
+        except ProfileMismatch:
+            if access.record().generation == kept.generation:
+                raise
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        report.add(repaired)
+    erased = components.remover().finish_erasures()
+    report.erasures, report.erasures_waiting = erased.done, erased.waiting
+    return report
+
+
+def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Check]:
+    """Give the checks of the job queue; none where the submitting process runs its jobs."""
+    if components.queue.queue_id is None:
+        return
+    store = components.store
+    try:
+        # Read jobs before the queue: a job is recorded before it is submitted.
+        open_jobs = [
+            (scope, name)
+            for scope in {scope.world: scope for scope in scopes}.values()
+            for job in store.jobs(scope)
+            if job.background and not job.state.is_over
+            for name in open_orders(components, scope, job)
+        ]
+        status = components.queue.standing()
+        if status is None:
+            return
+        missing = [entry for entry in open_jobs if entry[1] not in status.ordered]
+        # Jobs that ended between the two reads are not missing.
+        records = [store.job(scope, job) for scope, job in missing]
+        lost = sum(record is not None and not record.state.is_over for record in records)
+    except TruespanError as error:
+        yield Check("job queue", Verdict.PROBLEM, error.message, error.advice)
+        return
+    yield _check_workers(status, needed=bool(open_jobs))
+    is_filling = status.waiting >= status.most_waiting * _QUEUE_WARNING_RATIO
+    yield Check(
+        "queued jobs",
+        Verdict.WARNING if is_filling else Verdict.OK,
+        f"{status.waiting} of at most {status.most_waiting}",
+        "Start more workers." if is_filling else "",
+    )
+    yield _count_check(
+        "jobs of workers that are gone", status.orphaned, "Any running worker takes them over."
+    )
+    yield _count_check(
+        "jobs missing from the queue", lost, "A worker submits them within five minutes."
+    )
+
+
+def _check_workers(status: QueueStanding, *, needed: bool) -> Check:
+    if status.workers:
+        return Check("workers", Verdict.OK, f"{status.workers} running")
+    verdict = Verdict.PROBLEM if needed else Verdict.WARNING
+    return Check("workers", verdict, "none is running", "Start 'truespan worker' and keep it up.")
+
+
+def _count_check(name: str, count: int, advice: str) -> Check:
+    if not count:
+        return Check(name, Verdict.OK, "none")
+    return Check(name, Verdict.WARNING, str(count), advice)
+
+
+def _missing_model(world: str, scope: Scope, reason: TruespanError) -> Check:
+    name = f"model of {world}, generation {scope.generation.number}"
+    if not isinstance(reason, ProfileMismatch):
+        says = f"could not be reached ({reason.code})"
+        return Check(name, Verdict.WARNING, says, reason.advice)
+    advice = (
+        "Configure its model as [embedding.NAME] in truespan.toml, or build a generation with the "
+        "configured one ('truespan reindex') and promote it."
+    )
+    return Check(name, Verdict.PROBLEM, f"no configured embedder has {scope.profile}", advice)
+
+
+def _new_id() -> str:
+    return str(uuid4())

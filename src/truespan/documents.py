@@ -1,0 +1,184 @@
+"""The documents of a world: list, read, inspect and delete them."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from truespan.errors import ChunkNotFound, DocumentNotFound, ImageNotFound, WorldNotFound
+from truespan.jobs.uploads import remove_uploads
+from truespan.maintenance.delete import Receipt
+from truespan.retrieval.pages import pages_in_force
+from truespan.retrieval.snapshot import with_stable_snapshot
+from truespan.types.chunk import ChunkRecord
+from truespan.types.document import AuditEntry, Document, OutlineEntry
+from truespan.types.ids import ChunkId
+from truespan.types.reading import (
+    PAGE_SENTENCES,
+    PageRequest,
+    SentencePage,
+    StoredImage,
+    wanted_image,
+)
+from truespan.types.scope import Scope, Verb
+from truespan.world_access import WorldAccess
+
+T = TypeVar("T")
+
+_NUMBER = re.compile("[1-9][0-9]{0,17}")
+"""The only spelling of a document's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of one world. A document is named by number, doc id or unique file name."""
+
+    _access: WorldAccess
+
+    def list(self) -> list[Document]:
+        """Return the world's documents, by number."""
+        scope = self._access.readable_scope()
+        return self._access.components.store.documents(scope) if scope else []
+
+    def get(self, reference: str | int) -> Document:
+        """Return one document.
+
+        Raises:
+            DocumentNotFound: no document has this name, or more than one.
+        """
+        return self._find(reference)[1]
+
+    def text(self, reference: str | int) -> str:
+        """Return the canonical text of a document, checked against its hash."""
+        scope, document = self._find(reference)
+        return self._access.components.store.canonical_text(scope, document.number)
+
+    def sentences(
+        self, reference: str | int, *, first: int = 0, count: int = PAGE_SENTENCES
+    ) -> SentencePage:
+        """Return sentences of a document's active revision, each checked against its hash.
+
+        Past the end the page is empty.
+
+        Raises:
+            InvalidSettings: `first` is negative, or `count` is not between 1 and 1000.
+            DocumentNotFound: there is no such document, or it is not complete yet.
+            StoreDamaged: a sentence differs from its hash.
+        """
+        wanted, store = PageRequest(first, count), self._access.components.store
+
+        def read() -> SentencePage:
+            scope, document = self._find(reference)
+            revision = store.in_force(scope, document.number)
+            if revision is None:
+                raise DocumentNotFound(str(reference))
+            return pages_in_force(store, scope, revision).page(wanted)
+
+        return self._with_stable_snapshot(read)
+
+    def image(self, image_ref: str) -> StoredImage:
+        """Return the image of a figure, by the figure's `image_ref`.
+
+        Raises:
+            ImageNotFound: the world has no such image.
+        """
+        wanted, store = wanted_image(image_ref), self._access.components.store
+
+        def read() -> StoredImage | None:
+            scope = self._access.readable_scope()
+            revision = store.in_force(scope, wanted.doc_id) if scope and wanted else None
+            if scope is None or wanted is None or revision is None:
+                return None
+            pages = pages_in_force(store, scope, revision)
+            return pages.image_of(self._access.components.assets, revision.images, wanted)
+
+        found = self._with_stable_snapshot(read)
+        if found is None:
+            raise ImageNotFound
+        return found
+
+    def outline(self, reference: str | int) -> builtins.list[OutlineEntry]:
+        """Return where the chapters and sections of a document begin."""
+        scope, document = self._find(reference)
+        return self._access.components.store.outline(scope, document.number)
+
+    def chunk(self, chunk_id: str) -> ChunkRecord:
+        """Return the record of one chunk.
+
+        Raises:
+            ChunkNotFound: the world has no such chunk.
+        """
+        scope, key = self._access.readable_scope(), ChunkId(chunk_id)
+        found = self._access.components.store.read_chunks(scope, [key]) if scope else {}
+        if key not in found:
+            raise ChunkNotFound(chunk_id)
+        return found[key]
+
+    def metadata(self, reference: str | int) -> dict[str, Any]:
+        """Return a document's derived metadata: title, authors, dates, keywords, outline.
+
+        Declared values take precedence over it. Empty until it is derived.
+        """
+        scope, document = self._find(reference)
+        found = self._access.components.store.derived(scope, document.number)
+        return json.loads(found) if found else {}
+
+    def audit(self, reference: str | int) -> builtins.list[AuditEntry]:
+        """Return what the sanitizer counted in a document; never the text it found."""
+        scope, document = self._find(reference)
+        return self._access.components.store.audit(scope, document.number)
+
+    def delete(self, reference: str | int, *, erase: bool = True) -> Receipt:
+        """Delete a document: hide it at once, then delete its points, then its rows.
+
+        With `erase`, the files that held it are rewritten too, so that nothing of it can be
+        recovered from them; `receipt.erased` says whether that succeeded now. What could not be
+        rewritten is queued for `repair`.
+        """
+        access, document = self._access, self.get(reference)
+        record = access.record()
+        if record.generation is None or not access.authority.may(Verb.WRITE, record.id):
+            raise WorldNotFound(access.world)
+        scope = Scope(access.authority, record.id, record.generation)
+        # Uploads first: if this process stops in between, the document can be deleted again.
+        uploads = remove_uploads(access.components, scope, document.doc_id)
+        remover = access.components.remover()
+        return remover.document(scope, record, document, erase=erase, uploads=uploads)
+
+    def _find(self, reference: str | int) -> tuple[Scope, Document]:
+        """Return a document by number, else by doc id, else by file name if only one has it."""
+        scope, store, name = (
+            self._access.readable_scope(),
+            self._access.components.store,
+            str(reference),
+        )
+        if scope is None:
+            raise DocumentNotFound(name)
+        if _NUMBER.fullmatch(name):
+            found = store.documents(scope.narrow(documents=[int(name)]))
+            if len(found) == 1:
+                return scope, found[0]
+        if name.isprintable():
+            # PostgreSQL refuses to search for some characters; such ids are compared below.
+            found = store.documents(scope, named=[name])
+            if len(found) == 1:
+                return scope, found[0]
+        everything = store.documents(scope)
+        for matches in (
+            [document for document in everything if document.doc_id == name],
+            [document for document in everything if document.name == name],
+        ):
+            if len(matches) == 1:
+                return scope, matches[0]
+        raise DocumentNotFound(name)
+
+    def _with_stable_snapshot(self, read: Callable[[], T]) -> T:
+        """Return what `read` gives when no change of the world happens during it."""
+        access = self._access
+        access.readable_scope()
+        store = access.components.store
+        return with_stable_snapshot(store, access.authority, access.record(), lambda _: read())

@@ -1,0 +1,321 @@
+"""Running jobs in the background, and resuming those that another process left."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from truespan.components import Components
+from truespan.doctor import Doctor, repair_world
+from truespan.errors import Cancelled, Interrupted, TruespanError, WorldNotFound
+from truespan.generations import run_reindex_job
+from truespan.ingest.indexing import ProviderCheck
+from truespan.ingest.job_log import JobJournal, journaled
+from truespan.ingestion import IngestJobs, WorkOutcome
+from truespan.jobs.uploads import (
+    discard_all_cancelled,
+    discard_cancelled,
+    discard_uploads,
+    sweep_uploads,
+    sweep_worlds,
+)
+from truespan.jobs.world_jobs import (
+    DOCTOR,
+    REINDEX,
+    REPAIR,
+    Jobs,
+    settle_job,
+    submit_shares,
+    urgency_of,
+)
+from truespan.maintenance.doctor.apply import plan_lines, result_lines, summary_line
+from truespan.observer import RequestTrace
+from truespan.protocols import unheard
+from truespan.types.job import Job, JobOrder, JobState, Outcome, Phase
+from truespan.types.scope import OWNER, Scope
+from truespan.types.telemetry import Request
+from truespan.world import World
+from truespan.world_access import WorldAccess
+
+_REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.DOCTOR}
+"""How kinds of jobs are observed, other than ingestion."""
+
+_MAX_CHECKED_JOBS = 8
+"""For how many jobs a process remembers that their provider was checked."""
+
+
+class LibraryWorker:
+    """Runs the jobs of a library. Permissions were checked when they were submitted."""
+
+    def __init__(self, components: Components, start_repair: Callable[[Scope], None]) -> None:
+        self._components = components
+        self._start_repair = start_repair
+        self._lock = threading.Lock()
+        self._current: set[str] = set()
+        self._provider_checks: dict[str, dict[int, ProviderCheck]] = {}
+
+    def run(
+        self,
+        order: JobOrder,
+        stopping: Callable[[], bool],
+        *,
+        last: bool = True,
+        later: Callable[[float], None] = unheard,
+    ) -> Outcome:
+        """Run a queued job and record how it ended, even if it failed.
+
+        `last` says that the queue tries no more. `later` is called with the seconds that a
+        provider asked to wait.
+        """
+        world, components = self._world(order), self._components
+        scope = _scope_or_none(world)
+        job = components.store.job(scope, order.job) if scope else None
+        if scope is None or job is None:
+            return Outcome.OVER
+        with self._claim_in_process(job.id) as is_claimed:
+            if not is_claimed:
+                return Outcome.AGAIN
+            started = self._start(scope, job)
+            outcome = (
+                self._run_started(world, scope, job, stopping, last, later)
+                if started
+                else Outcome.OVER
+            )
+            if job.parent is not None or job.shares:
+                settle_job(components, scope, job.parent or job.id)
+            return outcome
+
+    def leave(self, order: JobOrder) -> None:
+        """Record that a job of this process is interrupted, which does not count as a crash."""
+        scope = _scope_or_none(self._world(order))
+        components = self._components
+        if scope is not None and components.store.job(scope, order.job) is not None:
+            components.store.interrupt_job(scope, order.job, components.processes.own())
+
+    def _world(self, order: JobOrder) -> World:
+        access = WorldAccess(self._components, OWNER, self._start_repair, order.world)
+        return World(access)
+
+    def _start(self, scope: Scope, job: Job) -> bool:
+        """Make this process the job's owner; False if the job is over or not ready, or taken."""
+        components, own = self._components, self._components.processes.own()
+        if job.state is JobState.RUNNING and job.background:
+            if job.shares and job.process == components.job_owner:
+                owner = components.job_owner
+                return components.store.gather_job(scope, job.id, own, keeper=owner)
+            if not _take_over(components, scope, job):
+                return False
+        return components.store.start_job(scope, job.id, own)
+
+    def _run_started(
+        self,
+        world: World,
+        scope: Scope,
+        job: Job,
+        stopping: Callable[[], bool],
+        last: bool,
+        later: Callable[[float], None],
+    ) -> Outcome:
+        components = self._components
+
+        def is_requeued(error: TruespanError) -> bool:
+            retry = isinstance(error, Interrupted) or (error.retryable and not last)
+            return components.queue.queue_id is not None and retry
+
+        try:
+            with components.watch.request(_REQUESTS.get(job.kind, Request.INGEST)) as trace:
+                journal = JobJournal(
+                    components.store,
+                    scope,
+                    job.id,
+                    components.clock,
+                    course=trace,
+                    stopping=stopping,
+                    process=components.processes.own(),
+                )
+                checks = self._checks_of(job)
+                result = journaled(
+                    journal, lambda: _run_kind(world, job, journal, trace, checks), is_requeued
+                )
+        except Cancelled:
+            discard_cancelled(components, scope, job)
+            return Outcome.OVER
+        except TruespanError as error:
+            # The job's record has the error, and the job can be resumed.
+            later(getattr(error, "retry_after", None) or 0.0)
+            if not is_requeued(error):
+                return Outcome.OVER
+            stopped = isinstance(error, Interrupted)
+            return self._requeue(scope, job, Outcome.STOPPED if stopped else Outcome.AGAIN)
+        if result is WorkOutcome.TAKEN:
+            return self._requeue(scope, job, Outcome.LATER)
+        if result is WorkOutcome.SPREAD:
+            submit_shares(components, scope, job.id)
+        elif job.parent is None:
+            discard_uploads(components, scope, job)
+            # Finish erasures that a deletion could not do at once.
+            components.remover().finish_erasures(urgent=True)
+        return Outcome.OVER
+
+    def _checks_of(self, job: Job) -> dict[int, ProviderCheck]:
+        """Return the provider checks of this process for a job and all its shares."""
+        key = job.parent or job.id
+        with self._lock:
+            checks = self._provider_checks.pop(key, {})
+            self._provider_checks[key] = checks
+            while len(self._provider_checks) > _MAX_CHECKED_JOBS:
+                del self._provider_checks[next(iter(self._provider_checks))]
+            return checks
+
+    def _requeue(self, scope: Scope, job: Job, outcome: Outcome) -> Outcome:
+        """Give a queued job back to the queue; `OVER` if another process has it.
+
+        A share may be gone: its job is over.
+        """
+        store, owner = self._components.store, self._components.job_owner
+        record = store.job(scope, job.id)
+        if record is None:
+            return Outcome.OVER
+        requeued = store.requeue_job(
+            scope, job.id, owner, seen=JobState.QUEUED, crashes=record.crashes
+        )
+        return outcome if requeued else Outcome.OVER
+
+    @contextmanager
+    def _claim_in_process(self, job: str) -> Iterator[bool]:
+        """Give whether no other thread of this process runs a job; keep others from it."""
+        with self._lock:
+            is_free = job not in self._current
+            self._current.add(job)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                with self._lock:
+                    self._current.discard(job)
+
+
+def resume_waiting(components: Components, scopes: list[Scope]) -> list[Job]:
+    """Queue background jobs again whose processes are gone; return these jobs.
+
+    If several processes do this at once, each job is queued by one of them.
+    """
+    background = [
+        (scope, job)
+        for scope in scopes
+        for job in reversed(Jobs(components, scope).list())
+        if job.background
+    ]
+    background.sort(key=lambda entry: entry[1].created_at)
+    resumed = [
+        again
+        for scope, job in background
+        if job.state is JobState.INTERRUPTED
+        and (again := _resume(components, scope, job)) is not None
+    ]
+    if components.queue.queue_id is not None:
+        # A process may have ended between recording a job and submitting it.
+        for scope, job in background:
+            if not job.state.is_over:
+                submit_shares(components, scope, job.id)
+                components.queue.submit(JobOrder(scope.world, job.id, urgency_of(job.kind)))
+    with suppress(TruespanError):
+        sweep_worlds(components)
+        for scope in scopes:
+            discard_all_cancelled(components, scope)
+            sweep_uploads(components, scope)
+    return resumed
+
+
+def _resume(components: Components, scope: Scope, seen: Job) -> Job | None:
+    """Queue an interrupted job; None if another process was faster or it crashed too often."""
+    jobs = Jobs(components, scope)
+    try:
+        job = jobs.require_resumable(seen.id)
+    except TruespanError:
+        return None
+    if job.state is not JobState.INTERRUPTED or job.crashes >= components.most_crashes:
+        return None
+    owner = components.job_owner
+    if not components.store.requeue_job(scope, job.id, owner, seen=job.state, crashes=job.crashes):
+        return None
+    components.queue.submit(JobOrder(scope.world, job.id, urgency_of(job.kind)))
+    return jobs.get(job.id)
+
+
+def _take_over(components: Components, scope: Scope, job: Job) -> bool:
+    """Queue a running job whose worker lost it; return whether it can be started now.
+
+    If that worker is alive after all, it notices when it next records its progress.
+    """
+    if components.queue.queue_id is None:
+        return False
+    components.store.take_over_job(
+        scope,
+        job.id,
+        job.process,
+        keeper=components.job_owner,
+        most_crashes=components.most_crashes,
+    )
+    record = components.store.job(scope, job.id)
+    if record is not None and record.state is JobState.CANCELLED:
+        discard_cancelled(components, scope, record)
+    return record is not None and record.state is JobState.QUEUED
+
+
+def _run_kind(
+    world: World,
+    job: Job,
+    journal: JobJournal,
+    trace: RequestTrace,
+    checks: dict[int, ProviderCheck],
+) -> WorkOutcome:
+    if job.kind == REINDEX:
+        run_reindex_job(world.access, job, journal, trace)
+    elif job.kind == REPAIR:
+        _run_repair(world, journal, trace)
+    elif job.kind == DOCTOR:
+        _run_doctor(world, job, journal)
+    else:
+        jobs = IngestJobs(world.access.components, world.access.writable_scope())
+        return jobs.work(job, journal, trace, checks)
+    return WorkOutcome.DONE
+
+
+def _run_repair(world: World, journal: JobJournal, trace: RequestTrace) -> None:
+    journal.enter(Phase.EMBEDDING)
+    report = repair_world(world.access, journal.progress, trace)
+    journal.line(
+        "info",
+        f"{report.deleted_points} points deleted, {report.restored_texts} texts restored, "
+        f"{len(report.quarantined)} quarantined, {report.reembedded} points written.",
+    )
+    for where, code in report.erasures_waiting.items():
+        journal.line("warning", f"not erased yet: {where} ({code})")
+
+
+def _run_doctor(world: World, job: Job, journal: JobJournal) -> None:
+    journal.enter(Phase.READING)
+    request, access = json.loads(job.request), world.access
+    doctor = Doctor(access.components, access.authority, journal.progress)
+    plan = doctor.examine(
+        [world.name], embed_sample=request["embed_sample"], self_test=request["self_test"]
+    )
+    left, lines = plan, [*plan_lines(plan, will_apply=request["apply"])]
+    if request["apply"]:
+        result = doctor.apply(plan)
+        access.components.remover().finish_erasures()
+        left = result.left
+        lines += result_lines(result)
+    # All lines at the end, so that a job that is started again writes none twice.
+    for level, line in (*lines, summary_line(left)):
+        journal.line(level, line)
+
+
+def _scope_or_none(world: World) -> Scope | None:
+    try:
+        return world.access.scope()
+    except WorldNotFound:
+        return None

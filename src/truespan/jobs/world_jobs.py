@@ -1,0 +1,239 @@
+"""The jobs of a world: list, inspect, cancel; queue maintenance; follow jobs that have shares."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from truespan.components import Components
+from truespan.errors import JobNotFound, JobNotResumable, NotAllowed, TruespanError
+from truespan.jobs.uploads import discard_cancelled, upload_batch
+from truespan.maintenance.repair import apply_observed_repairs
+from truespan.types.job import Job, JobDocument, JobLine, JobOrder, JobState, Urgency
+from truespan.types.scope import OWNER, Scope, Verb
+from truespan.types.telemetry import Request
+
+INGEST = "ingest"
+REINDEX = "reindex"
+REPAIR = "repair"
+DOCTOR = "doctor"
+MAINTENANCE = frozenset({REPAIR, DOCTOR})
+"""Kinds of jobs that repair or examine what is there, and add nothing."""
+
+MAX_DOCTOR_JOBS_PER_TICK = 20
+"""Doctor jobs that one tick queues; those of many worlds are spread over many ticks."""
+REPAIR_RETRY_SECONDS = 3600.0
+"""Repairs that no worker did are queued again, at most once in this time."""
+
+_URGENCIES = {REINDEX: Urgency.REINDEX, REPAIR: Urgency.MAINTENANCE, DOCTOR: Urgency.MAINTENANCE}
+_ACTIVE = (JobState.QUEUED, JobState.RUNNING)
+
+_log = logging.getLogger("truespan.jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """The jobs of one world; a world without a generation has none."""
+
+    components: Components
+    scope: Scope | None
+
+    def list(self) -> list[Job]:
+        """Return all jobs that are still recorded, the latest first."""
+        if self.scope is None:
+            return []
+        return [self._with_real_state(job) for job in self.components.store.jobs(self.scope)]
+
+    def get(self, job: str) -> Job:
+        """Return one job.
+
+        Raises:
+            JobNotFound: this world has no such job.
+        """
+        found = self.components.store.job(self.scope, job) if self.scope else None
+        if found is None or found.parent is not None:
+            raise JobNotFound(job)
+        return self._with_real_state(found)
+
+    def has_workers(self) -> bool:
+        """Return whether queued jobs are started: by this process, or by a live worker.
+
+        Raises:
+            StoreBusy: the queue cannot be reached.
+        """
+        status = self.components.queue.standing()
+        return status is None or status.workers > 0
+
+    def documents(self, job: str) -> builtins.list[JobDocument]:
+        """Return the outcome of each of a job's sources."""
+        return self.components.store.job_documents(self._scope_of(job), job)
+
+    def lines(self, job: str) -> builtins.list[JobLine]:
+        """Return the last lines of a job's log."""
+        return self.components.store.job_lines(self._scope_of(job), job)
+
+    def cancel(self, job: str) -> Job:
+        """Ask a job to stop before its next step. What it did stays.
+
+        A job that no process runs is cancelled at once. Files uploaded for the job are deleted
+        with the revisions it had not finished, so that it cannot be resumed.
+
+        Raises:
+            JobNotFound: this world has no such job.
+            NotAllowed: the caller may not write to the world.
+        """
+        scope = self._scope_of(job)
+        if not scope.authority.may(Verb.WRITE, scope.world):
+            raise NotAllowed("cancel jobs")
+        self.record_interruption(self.get(job))
+        self.components.store.cancel_job(scope, job)
+        if self.get(job).shares:
+            # If no worker has one of its shares, nothing else would end the job soon.
+            settle_job(self.components, scope, job)
+        cancelled = self.get(job)
+        if cancelled.state.is_over:
+            discard_cancelled(self.components, scope, cancelled)
+        return cancelled
+
+    def record_interruption(self, job: Job) -> None:
+        """Record that a job was interrupted, if its process is gone and no other has it."""
+        if job.state is JobState.INTERRUPTED:
+            self.components.store.interrupt_job(self._scope_of(job.id), job.id, job.process)
+
+    def require_resumable(self, job: str) -> Job:
+        """Return a job that failed, was cancelled or was interrupted.
+
+        Raises:
+            JobNotFound: this world has no such job.
+            JobNotResumable: it is done, queued or running, or its uploads are gone.
+        """
+        found = self.get(job)
+        if found.state in (JobState.DONE, *_ACTIVE):
+            raise JobNotResumable(job, found.state)
+        batch, uploads = upload_batch(found), self.components.uploads
+        if batch is not None:
+            is_kept = uploads is not None and uploads.is_there(self._scope_of(job).world, batch)
+            if not is_kept:
+                raise JobNotResumable(job, f"{found.state} and without its uploads")
+        self.record_interruption(found)
+        return self.get(job)
+
+    def _scope_of(self, job: str) -> Scope:
+        if self.scope is None:
+            raise JobNotFound(job)
+        self.get(job)
+        return self.scope
+
+    def _with_real_state(self, job: Job) -> Job:
+        """Return a job as interrupted if the process that had it is gone."""
+        if job.background and self.components.queue.queue_id is not None:
+            # A worker takes the job over, or records that it was interrupted.
+            return job
+        if job.state in _ACTIVE and not self.components.processes.is_alive(job.process):
+            return replace(job, state=JobState.INTERRUPTED)
+        return job
+
+
+def urgency_of(kind: str) -> Urgency:
+    """Return the urgency of a kind of job: ingestion goes first, maintenance last."""
+    return _URGENCIES.get(kind, Urgency.INGEST)
+
+
+def open_orders(components: Components, scope: Scope, job: Job) -> list[str]:
+    """Return what must be in the queue so that a job ends: its open shares, or the job itself."""
+    shares = components.store.shares(scope, job.id) if job.shares else []
+    return [share.id for share in shares if not share.state.is_over] or [job.id]
+
+
+def submit_shares(components: Components, scope: Scope, job: str) -> None:
+    """Submit all open shares of a job to the queue; doing so twice changes nothing."""
+    for share in components.store.shares(scope, job):
+        if not share.state.is_over:
+            components.queue.submit(JobOrder(scope.world, share.id, Urgency.SHARE))
+
+
+def settle_job(components: Components, scope: Scope, job: str) -> None:
+    """End a job with shares if they are over; submit it again if only its end is left to do.
+
+    Called after every share, however it ended. If a process dies in between, `resume_waiting`
+    does this later.
+    """
+    all_done = components.store.settle_job(scope, job, keeper=components.job_owner)
+    record = components.store.job(scope, job)
+    if record is None:
+        return
+    if all_done:
+        components.queue.submit(JobOrder(scope.world, job))
+    elif record.state is JobState.CANCELLED:
+        discard_cancelled(components, scope, record)
+
+
+def submit_maintenance(
+    components: Components,
+    scope: Scope,
+    kind: str,
+    request: str = "{}",
+    *,
+    since: float | None = None,
+) -> Job:
+    """Queue maintenance of a world, unless the same is queued already; return the job.
+
+    With `since`, a job of the same kind that was created after this time counts too.
+
+    Raises:
+        Overloaded: too many jobs are queued.
+    """
+    components.queue.require_room()
+    job = components.store.queue_job_once(scope, kind, request, components.job_owner, since=since)
+    if job.state is JobState.QUEUED:
+        components.queue.submit(JobOrder(scope.world, job.id, urgency_of(kind)))
+    return job
+
+
+def doctor_request(*, apply: bool, embed_sample: int, self_test: bool) -> str:
+    """Return the request of a doctor job as JSON."""
+    options = {"apply": apply, "embed_sample": embed_sample, "self_test": self_test}
+    return json.dumps(options, sort_keys=True)
+
+
+def background_repair(components: Components) -> Callable[[Scope], object]:
+    """Return the function that repairs what a search found, in the background.
+
+    Where there are workers it only queues a job for them.
+    """
+
+    def submit(scope: Scope) -> None:
+        submit_maintenance(components, Scope(OWNER, scope.world, scope.generation), REPAIR)
+
+    def repair(scope: Scope) -> None:
+        with components.watch.request(Request.REPAIR) as trace:
+            apply_observed_repairs(components.store, components.index, scope, trace)
+
+    return repair if components.queue.queue_id is None else submit
+
+
+def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> None:
+    """Queue repairs that were never queued, and doctor jobs of worlds that are due.
+
+    If several processes do this at once, each job is queued once.
+    """
+    now, doctor_jobs, store = components.clock.now(), 0, components.store
+    for scope in scopes:
+        try:
+            needs_repair = any(
+                store.repairs(replace(scope, generation=kept.generation))
+                for kept in store.kept_generations(scope)
+            )
+            if needs_repair:
+                submit_maintenance(components, scope, REPAIR, since=now - REPAIR_RETRY_SECONDS)
+            if components.doctor_hours and doctor_jobs < MAX_DOCTOR_JOBS_PER_TICK:
+                request = doctor_request(apply=False, embed_sample=0, self_test=False)
+                since = now - components.doctor_hours * 3600.0
+                job = submit_maintenance(components, scope, DOCTOR, request, since=since)
+                doctor_jobs += job.state is JobState.QUEUED
+        except TruespanError as error:
+            # A world that was deleted meanwhile must not keep others from maintenance.
+            _log.warning("Maintenance of a world was not queued: %s.", error.code)

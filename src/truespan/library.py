@@ -1,0 +1,355 @@
+"""A library: its worlds, tokens, backups, workers and doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from pathlib import PurePath
+from types import TracebackType
+from uuid import UUID
+
+from truespan.access_tokens import AccessTokens, authenticate_token
+from truespan.components import Components
+from truespan.doctor import Doctor
+from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldBusy, WorldNotFound
+from truespan.idempotency import IdempotencyStore
+from truespan.jobs.worker import LibraryWorker, resume_waiting
+from truespan.jobs.world_jobs import Jobs, background_repair, submit_due_maintenance
+from truespan.maintenance.delete import ErasureReport, Receipt
+from truespan.maintenance.doctor.plan import Plan, RepairResult
+from truespan.maintenance.repair import BackgroundRepairs, refill
+from truespan.types.document import DomainRecord
+from truespan.types.job import Job, JobState
+from truespan.types.maintenance import BackupReport
+from truespan.types.scope import OWNER, Authority, GenerationSelector, Scope, Verb
+from truespan.types.scope import World as WorldRecord
+from truespan.types.telemetry import CounterName, Request
+from truespan.types.token import Principal, ReplayKey
+from truespan.world import OnProgress, World
+from truespan.world_access import WorldAccess
+
+__all__ = ["Library", "OnProgress", "World"]
+
+
+class Library:
+    """All worlds of one installation. Close it, or use it in a `with` statement."""
+
+    def __init__(self, components: Components, authority: Authority = OWNER) -> None:
+        self._components = components
+        self._authority = authority
+        self._idempotency = IdempotencyStore(components)
+        self._repairs = BackgroundRepairs(background_repair(components))
+        components.queue.work_with(LibraryWorker(components, self._repairs.submit))
+
+    def under(self, authority: Authority) -> Library:
+        """Return this library restricted to an authority.
+
+        It shares everything with this one, and needs no closing of its own.
+        """
+        if authority is self._authority:
+            return self
+        view = copy(self)
+        view._authority = self._authority.within(authority)
+        return view
+
+    def create_world(self, name: str) -> World:
+        """Create an empty world.
+
+        Raises:
+            WorldExists: the name is taken.
+            InvalidSettings: the name is blank or too long.
+        """
+        plain = isinstance(name, str) and name.strip() and name.strip().isprintable()
+        if not plain or len(name) > 200 or _is_id(name.strip()):
+            raise InvalidSettings(
+                "A world needs a name of 1 to 200 printable characters that is not an id."
+            )
+        record = self._components.store.create_world(self._authority, name.strip())
+        return self._open(record.id)
+
+    def world(self, reference: str, *, create: bool = False) -> World:
+        """Return the world with this id or name; with `create`, create it if it is absent.
+
+        Raises:
+            WorldNotFound: it is absent, or this authority may not see it.
+        """
+        try:
+            return self._open(self._record(reference).id)
+        except WorldNotFound:
+            if not create:
+                raise
+            return self.create_world(reference)
+
+    def domain(self, key: str, *, world: str | None = None) -> World:
+        """Return the world of a domain; its requests use the domain's generation.
+
+        Raises:
+            DomainNotFound: it is absent, or in a world that this authority may not see.
+            InvalidSettings: `world` is another world.
+        """
+        record = self._components.store.find_domain(self._authority, key)
+        if record is None:
+            raise DomainNotFound(key)
+        if world is not None and self._record(world).id != record.id:
+            raise InvalidSettings(
+                f"The domain {key!r} names no generation of world {world!r}.",
+                advice="Leave the world out: the domain chooses its own.",
+            )
+        return self._open(record.id, key)
+
+    def domains(self) -> list[DomainRecord]:
+        """Return the domains of the worlds that this authority may see, by key."""
+        return self._components.store.domains(self._authority)
+
+    def worlds(self) -> list[WorldRecord]:
+        """Return the record of every world that this authority may see, by name."""
+        return self._components.store.worlds(self._authority)
+
+    def delete_world(self, reference: str, *, erase: bool = True) -> Receipt:
+        """Delete a world with everything in it; see `Documents.delete` for `erase`.
+
+        Raises:
+            WorldNotFound: it is absent, or this authority may not delete it.
+            WorldBusy: a job of the world is running.
+        """
+        world = self._record(reference)
+        if not self._authority.may(Verb.ADMINISTER, world.id):
+            raise WorldNotFound(world.name)
+        scope = Scope(self._authority, world.id, world.generation) if world.generation else None
+        jobs = Jobs(self._components, scope).list()
+        if running := [job.id for job in jobs if job.state is JobState.RUNNING]:
+            raise WorldBusy(world.name, running[0])
+        return self._components.remover().world(self._authority, world, erase=erase)
+
+    @property
+    def tokens(self) -> AccessTokens:
+        """Return the access tokens of the library; only its owner may use them."""
+        return AccessTokens(self._components, self._authority)
+
+    def authenticate(self, secret: str) -> Authority:
+        """Return the authority of a token, within the authority of this library.
+
+        Raises:
+            Unauthorized: it is not a token, or unknown, expired or revoked; always the same error.
+        """
+        return self.admit(secret).authority
+
+    def admit(self, secret: str) -> Principal:
+        """Return the id and the authority of a token; see `authenticate`.
+
+        Raises:
+            Unauthorized: as `authenticate`.
+        """
+        return authenticate_token(self._components, self._authority, secret)
+
+    def run_idempotent(
+        self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]
+    ) -> bytes:
+        """Run `work` and return its reply; if the key was used before, return the stored reply.
+
+        Raises:
+            KeyReused, KeyBusy: the key belongs to another request, or its request still runs.
+        """
+        return self._idempotency.run(key, fingerprint, work)
+
+    def backup(
+        self,
+        path: str | PurePath,
+        *,
+        vectors: bool = True,
+        settings: bool = False,
+        keys: bool = False,
+        replace: bool = False,
+    ) -> BackupReport:
+        """Write everything in the library into one file, and read it back.
+
+        Other processes may read and write meanwhile; the backup contains one state. Without
+        `vectors` it is smaller, but a restored library must embed everything again. `settings`
+        adds truespan.toml; `keys` adds the library's own keys, so protect the file.
+
+        Raises:
+            NotAllowed: this authority does not own the library.
+            InvalidSettings: the file exists, and `replace` is not given.
+            StorageFull: the disk is full.
+        """
+        if self._authority != OWNER or self._components.backups is None:
+            raise NotAllowed("back up the library")
+        return self._components.backups.write(
+            str(path), vectors=vectors, settings=settings, keys=keys, replace=replace
+        )
+
+    def metrics(self) -> bytes:
+        """Return the metrics in the text format of Prometheus; empty if metrics are off.
+
+        Raises:
+            NotAllowed: this authority does not own the library.
+        """
+        if self._authority != OWNER:
+            raise NotAllowed("read the metrics")
+        return self._components.metrics()
+
+    def refill(self) -> int:
+        """Write a point for every stored vector that has none; return how many were written."""
+        store, index = self._components.store, self._components.index
+        return sum(refill(store, index, scope) for scope in self._scopes())
+
+    def pending(self) -> int:
+        """Return the number of chunks without a vector, in all worlds and generations."""
+        store = self._components.store
+        return sum(
+            record.pending for scope in self._scopes() for record in store.generations(scope)
+        )
+
+    def _scopes(self) -> list[Scope]:
+        return [
+            Scope(self._authority, world.id, world.generation)
+            for world in self.worlds()
+            if world.generation is not None
+        ]
+
+    def resume_waiting(self) -> list[Job]:
+        """Resume background jobs whose process is gone; return them. For a server that starts.
+
+        If several processes do this at once, each job is resumed once. Jobs that were cancelled,
+        and jobs whose process crashed too often, are left alone.
+
+        Raises:
+            NotAllowed: this authority does not own the library.
+        """
+        if self._authority != OWNER:
+            raise NotAllowed("resume jobs")
+        return resume_waiting(self._components, self._scopes())
+
+    @property
+    def has_workers(self) -> bool:
+        """Return whether submitted jobs are run by worker processes."""
+        return self._components.queue.queue_id is not None
+
+    def work(
+        self,
+        *,
+        concurrency: int = 1,
+        once: bool = False,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> int:
+        """Run the library's queued jobs in this process until `stopping` returns True.
+
+        `concurrency` jobs run at a time. A job that is stopped finishes its step, and any worker
+        continues it. With `once`, return when no queued job is left. Returns the number of runs.
+
+        Raises:
+            NotAllowed: this authority does not own the library.
+            InvalidConfiguration: the submitting process runs its jobs itself.
+            InvalidSettings: `concurrency` is less than 1.
+        """
+        if self._authority != OWNER:
+            raise NotAllowed("run jobs")
+        if concurrency < 1:
+            raise InvalidSettings("At least one job must run at a time.")
+
+        def on_tick() -> None:
+            scopes = self._scopes()
+            resume_waiting(self._components, scopes)
+            submit_due_maintenance(self._components, scopes)
+
+        return self._components.queue.serve(
+            concurrency=concurrency, once=once, stopping=stopping, on_tick=on_tick
+        )
+
+    def erase(self) -> ErasureReport:
+        """Finish erasures that deletions left queued, such as files that could not be rewritten."""
+        return self._components.remover().finish_erasures()
+
+    def doctor(
+        self,
+        worlds: str | Iterable[str] | None = None,
+        *,
+        apply: bool = False,
+        embed_sample: int | None = 0,
+        self_test: bool = False,
+        machine: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Plan:
+        """Compare store and index of each world, in every generation, and return what is wrong.
+
+        With `apply`, the index is made equal to the store; vectors are stored, so this needs no
+        provider. `embed_sample` texts of each generation are embedded again and compared (None: a
+        few, where the model is local); `self_test` tries the boundaries between worlds; `machine`
+        checks settings, files and models.
+        """
+        names = [worlds] if isinstance(worlds, str) else worlds
+        doctor = Doctor(self._components, self._authority, on_progress)
+        plan = doctor.examine(
+            names, embed_sample=embed_sample, self_test=self_test, machine=machine
+        )
+        if apply:
+            doctor.apply(plan)
+            self.erase()
+        return plan
+
+    def apply_plan(self, plan: Plan, *, on_progress: OnProgress | None = None) -> RepairResult:
+        """Carry out a plan of `doctor`; return what was done and what is left.
+
+        Each item is checked again first, and skipped if it has changed.
+
+        Raises:
+            InvalidSettings: the plan belongs to another library.
+        """
+        result = Doctor(self._components, self._authority, on_progress).apply(plan)
+        self.erase()
+        return result
+
+    def count_bug(self) -> None:
+        """Count an unexpected exception that reached an interface."""
+        with self._components.watch.request(Request.DOOR) as trace:
+            trace.count(CounterName.BUGS)
+
+    def ready(self) -> None:
+        """Return once store and index have answered.
+
+        Raises:
+            IndexUnavailable, StoreBusy, StoreDamaged: one of them did not.
+        """
+        self._components.store.worlds(OWNER.narrow(worlds=(), verbs=()))
+        self._components.index.collections()
+
+    def close(self) -> None:
+        """Close all connections and files.
+
+        A job that runs in the background stops before its next step, and is interrupted.
+        """
+        # Repairs first: where there are workers, a repair is submitted to the queue.
+        self._repairs.close()
+        self._components.queue.close()
+        self._components.parser.close()
+        self._components.index.close()
+        self._components.store.close()
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self, world: str, target: GenerationSelector = None) -> World:
+        repair = self._repairs.submit
+        return World(WorldAccess(self._components, self._authority, repair, world, target))
+
+    def _record(self, reference: str) -> WorldRecord:
+        record = self._components.store.find_world(self._authority, reference)
+        if record is None:
+            raise WorldNotFound(reference)
+        return record
+
+
+def _is_id(name: str) -> bool:
+    """Return whether a name has the form of a world's id."""
+    try:
+        return bool(UUID(name))
+    except ValueError:
+        return False

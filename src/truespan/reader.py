@@ -1,0 +1,221 @@
+"""A reader of a world: everything it returns was read before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from truespan.answering import Answerer, final_answer
+from truespan.documents import Documents
+from truespan.errors import DocumentNotFound, ImageNotFound, NotAllowed, PositionNotFound
+from truespan.observer import RequestTrace
+from truespan.retrieval.pages import read_pages
+from truespan.retrieval.positions import ReadingPosition, resolve, whereabouts
+from truespan.retrieval.reading import ReaderRetriever, find_position
+from truespan.retrieval.snapshot import Restart, with_stable_snapshot
+from truespan.retrieval.tail import TailMaker
+from truespan.types.answer import Answer, AnswerEvent, Retrieved
+from truespan.types.bundle import ContextBundle, Reason
+from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId
+from truespan.types.reading import (
+    PAGE_SENTENCES,
+    PageRequest,
+    Position,
+    SentencePage,
+    StoredImage,
+    wanted_image,
+)
+from truespan.types.request import READING_TOP_K, ReadingRequest
+from truespan.types.scope import Scope
+from truespan.types.telemetry import Request
+from truespan.world_access import WorldAccess
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One reader of a world. What it returns depends on what was read, and on nothing else."""
+
+    _access: WorldAccess
+    name: str
+
+    def set(
+        self,
+        book: str,
+        *,
+        sid: int | None = None,
+        through_chapter: str | None = None,
+        passage: str | None = None,
+        current: bool = True,
+    ) -> ReadingPosition:
+        """Record how far the reader has read; needs write permission. Going back is allowed.
+
+        Raises:
+            InvalidSettings: not exactly one kind of position is given, or it does not exist.
+            PassageNotFound, PassageAmbiguous: the passage is not found exactly once.
+        """
+        scope, store = self._access.writable_scope(), self._access.components.store
+        document = Documents(self._access).get(book)
+        position = resolve(
+            store, scope, document, sid=sid, through_chapter=through_chapter, passage=passage
+        )
+        if document.active is None:
+            raise DocumentNotFound(book)
+        ref = RevisionRef(document.number, document.active)
+        store.set_position(scope, self.name, ref, position, current=current)
+        # The caller may read the whole world, and need not be allowed to act as this reader.
+        return self._position_in(scope, document.doc_id)
+
+    def where(self, book: str | None = None) -> ReadingPosition:
+        """Return the position in a book; None for the current book.
+
+        Raises:
+            PositionNotFound: the reader has no position in such a book.
+        """
+        scope = self._scope()
+        if scope is None:
+            raise PositionNotFound
+        return self._position_in(scope, book)
+
+    def books(self) -> list[ReadingPosition]:
+        """Return the position in each book that has one."""
+        scope, positions = self._positions()
+        if scope is None:
+            return []
+        store = self._access.components.store
+        return [whereabouts(store, scope, position) for position in positions]
+
+    def sentences(
+        self, book: str | None = None, *, first: int = 0, count: int = PAGE_SENTENCES
+    ) -> SentencePage:
+        """Return sentences of a book, or of the current one, never past the position.
+
+        Each is checked against its hash. After the last sentence read the page is empty, and
+        `more` counts only sentences that were read.
+
+        Raises:
+            InvalidSettings: `first` is negative, or `count` is not between 1 and 1000.
+            PositionNotFound: the reader has no position in such a book.
+            StoreDamaged: a sentence differs from its hash.
+        """
+        wanted = PageRequest(first, count)
+
+        def read() -> SentencePage:
+            scope, positions = self._positions()
+            position = find_position(positions, book)
+            if scope is None or position is None:
+                raise PositionNotFound
+            return read_pages(self._access.components.store, scope, position).page(wanted)
+
+        return self._with_stable_snapshot(read)
+
+    def image(self, image_ref: str) -> StoredImage:
+        """Return the image of a figure, once the reader has reached the figure.
+
+        Raises:
+            ImageNotFound: it is absent, of another world, or not read yet: the same error.
+        """
+        wanted, components = wanted_image(image_ref), self._access.components
+
+        def read() -> StoredImage | None:
+            if wanted is None:
+                return None
+            scope, positions = self._positions()
+            position = next((item for item in positions if item.doc_id == wanted.doc_id), None)
+            if scope is None or position is None:
+                return None
+            active = components.store.in_force(scope, position.document)
+            if active is None or active.ref.revision != position.revision:
+                raise Restart
+            pages = read_pages(components.store, scope, position)
+            return pages.image_of(components.assets, active.images, wanted)
+
+        found = self._with_stable_snapshot(read)
+        if found is None:
+            raise ImageNotFound
+        return found
+
+    def retrieve(
+        self, query: str, *, book: str | None = None, top_k: int = READING_TOP_K
+    ) -> ContextBundle:
+        """Return context for a query from what was read of the book, in reading order.
+
+        Raises:
+            InvalidSettings, BlankQuery, QueryTooLong: before the provider is asked.
+            DocumentNotFound: no document has this name. A caller who may not see the documents
+                gets the same result as for a book without a position.
+        """
+        request = ReadingRequest(query, top_k, book)
+        with self._access.components.watch.request(Request.READING) as trace:
+            return self._retriever(trace).retrieve(request)
+
+    def answer(self, query: str, book: str | None = None) -> Answer:
+        """Answer a question from what was read of a book, or say that it does not suffice.
+
+        Without sources no model is asked: it would answer from its memory of the book.
+
+        Raises:
+            InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
+            DocumentNotFound: as `retrieve`.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
+        """
+        return final_answer(self.answer_stream(query, book))
+
+    def answer_stream(self, query: str, book: str | None = None) -> Iterator[AnswerEvent]:
+        """Answer piece by piece, as `World.answer_stream` does."""
+        request, access = ReadingRequest(query, book=book), self._access
+        answerer = Answerer(access.components, access.authority, query)
+
+        def find(trace: RequestTrace) -> Retrieved:
+            return self._retriever(trace).find_candidates(request, answerer.rules)
+
+        return answerer.events(find, reading=True)
+
+    def why_not(self, chunk_id: str, query: str, **settings: Any) -> Reason:
+        """Return why a chunk is not among what `retrieve` returns for the same arguments.
+
+        A chunk that was not read yet gets the same reason as one that does not exist.
+        """
+        request = ReadingRequest(query, **settings)
+        with self._access.components.watch.request(Request.READING_WHY_NOT) as trace:
+            return self._retriever(trace).why_not(request, ChunkId(chunk_id))
+
+    def _scope(self) -> Scope | None:
+        scope = self._access.scope()
+        if scope is not None and not scope.authority.may_follow(self.name, scope.world):
+            raise NotAllowed("read as this reader")
+        return scope
+
+    def _positions(self) -> tuple[Scope | None, list[Position]]:
+        scope = self._scope()
+        positions = self._access.components.store.positions(scope, self.name) if scope else []
+        return scope, positions
+
+    def _position_in(self, scope: Scope, book: str | None) -> ReadingPosition:
+        store = self._access.components.store
+        found = find_position(store.positions(scope, self.name), book)
+        if found is None:
+            raise PositionNotFound
+        return whereabouts(store, scope, found)
+
+    def _with_stable_snapshot(self, read: Callable[[], T]) -> T:
+        """Return what `read` gives when no change of the world happens during it."""
+        self._scope()
+        access = self._access
+        store = access.components.store
+        return with_stable_snapshot(store, access.authority, access.record(), lambda _: read())
+
+    def _retriever(self, trace: RequestTrace) -> ReaderRetriever:
+        components = self._access.components
+        tails = TailMaker(
+            components.store,
+            components.embedder_for,
+            components.counter,
+            components.limits,
+            components.clock,
+            components.preparation.on_token_limit,
+        )
+        return ReaderRetriever(self._access.pipeline(trace), tails, self.name)

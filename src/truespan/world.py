@@ -1,0 +1,527 @@
+"""One world of a library: ingest, search, retrieve, answer, and its collaborators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Unpack
+
+from truespan.answering import USAGE_LIMIT, Answerer, final_answer
+from truespan.answers.decide import Replayed, replayed
+from truespan.doctor import repair_world
+from truespan.documents import Documents
+from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed
+from truespan.evaluation.evaluate import Evaluation
+from truespan.generations import Generations, require_domain_key
+from truespan.ingest.command import IngestRequest
+from truespan.ingest.job_log import IngestReport, Progress
+from truespan.ingest.plan import DryRun
+from truespan.ingest.sentences import parts as split_parts
+from truespan.ingestion import IngestJobs, OnPrune, declared_as
+from truespan.jobs.world_jobs import (
+    DOCTOR,
+    MAINTENANCE,
+    REINDEX,
+    REPAIR,
+    Jobs,
+    doctor_request,
+    submit_maintenance,
+    urgency_of,
+)
+from truespan.maintenance.repair import RepairReport
+from truespan.observer import Observer, RequestTrace, joined
+from truespan.reader import Reader
+from truespan.retrieval.retrieve import Retriever
+from truespan.retrieval.search import find_candidates, search
+from truespan.retrieval.snapshot import require_world
+from truespan.types.answer import Answer, AnswerEvent, UsageRecord
+from truespan.types.bundle import ContextBundle, Reason, SearchResult
+from truespan.types.document import WorldStatus
+from truespan.types.ids import ChunkId
+from truespan.types.job import Job, JobOrder
+from truespan.types.request import (
+    DEFAULT_FLOOR,
+    DEFAULT_TOP_K,
+    RETRIEVAL_FILTERS,
+    RETRIEVAL_TOP_K,
+    FilterArguments,
+    Filters,
+    RetrievalRequest,
+    SearchRequest,
+)
+from truespan.types.scope import Authority, Verb
+from truespan.types.scope import World as WorldRecord
+from truespan.types.source import Upload, checked_uploads
+from truespan.types.telemetry import Request
+from truespan.world_access import WorldAccess
+from truespan.world_evaluation import Golden, WorldEvaluation
+
+OnProgress = Callable[[Progress], None]
+
+INSTRUCTION_ROOM = 32
+"""Tokens left free for a model's query instruction when a long selection is split."""
+
+
+class World:
+    """One world of a library, with the permissions of an authority."""
+
+    def __init__(self, access: WorldAccess) -> None:
+        self.access = access
+
+    @property
+    def id(self) -> str:
+        """Return the id, or the name by which the world was opened."""
+        return self.access.world
+
+    @property
+    def name(self) -> str:
+        """Return the world's name."""
+        return self.access.record().name
+
+    @property
+    def authority(self) -> Authority:
+        """Return what the caller may do."""
+        return self.access.authority
+
+    @property
+    def documents(self) -> Documents:
+        """Return the world's documents: list, read, inspect and delete them."""
+        return Documents(self.access)
+
+    @property
+    def generations(self) -> Generations:
+        """Return the world's generations: build, check and promote them, or go back."""
+        return Generations(self.access)
+
+    @property
+    def evaluation(self) -> WorldEvaluation:
+        """Return the evaluation of the world: golden queries, comparisons, calibration."""
+        return WorldEvaluation(self.access)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Return the world's jobs; needs permission to write, or to read everything."""
+        access, scope = self.access, self.access.scope()
+        if scope is None or not access.authority.may(Verb.WRITE, scope.world):
+            scope = access.readable_scope()
+        return Jobs(access.components, scope)
+
+    def reader(self, name: str) -> Reader:
+        """Return the reader of this name; a reader without a position can read nothing."""
+        if not isinstance(name, str) or not name.strip() or len(name) > 200:
+            raise InvalidSettings("A reader needs a name of 1 to 200 characters.")
+        return Reader(self.access, name.strip())
+
+    def observed_by(self, observer: Observer) -> World:
+        """Return this world with a further observer of its requests.
+
+        No result depends on it: what an observer raises is dropped.
+        """
+        components = self.access.components
+        joint = replace(components, watch=joined(components.watch, observer))
+        return World(replace(self.access, components=joint))
+
+    def status(self) -> WorldStatus:
+        """Return the counts of documents, chunks and repairs."""
+        scope = self.access.readable_scope()
+        if scope is None:
+            return WorldStatus(0, 0, 0, 0, 0, 0, 0)
+        return self.access.components.store.status(scope)
+
+    def require_writable(self) -> None:
+        """Raise WorldNotFound if the caller may not write; for checks before an upload."""
+        self.access.require_writable()
+
+    # Querying
+
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int = DEFAULT_TOP_K,
+        floor: float = DEFAULT_FLOOR,
+        fused: bool = False,
+    ) -> SearchResult:
+        """Find the chunks closest to a query, each verified against the store as it is read.
+
+        With `fused`, the words of the query count for the order as well.
+
+        Raises:
+            InvalidSettings: before anything is read.
+            BlankQuery, QueryTooLong: before the provider is asked.
+            ProfileMismatch: the configured embedder is not the world's.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: the provider failed.
+            IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
+        """
+        request = SearchRequest(query, top_k, floor, fused)
+        with self.access.components.watch.request(Request.SEARCH) as trace:
+            return search(self.access.pipeline(trace), request)
+
+    def retrieve(
+        self,
+        query: str | None = None,
+        *,
+        selected_text: str | None = None,
+        top_k: int = RETRIEVAL_TOP_K,
+        near_misses: bool = False,
+        fused: bool = False,
+        **filters: Unpack[FilterArguments],
+    ) -> ContextBundle:
+        """Return context for a query, a selection or both, within the token budget.
+
+        With `fused`, the words of the query count for the order as well. The filters are
+        `documents`, `tags`, `chapter_filter`, `section_filter`, `language_constraint` ("en" unless
+        given) and `version_constraint` ("1.0" unless given); None stands for any.
+
+        If the provider, the index or the store fails, the bundle has the status `error`.
+
+        Raises:
+            InvalidSettings: before anything is read.
+            BlankQuery, QueryTooLong: before the provider is asked.
+        """
+        narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
+        request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
+        with self.access.components.watch.request(Request.RETRIEVE) as trace:
+            return self._retriever(trace).retrieve(request, near_misses=near_misses)
+
+    def why_not(
+        self,
+        chunk_id: str,
+        query: str | None = None,
+        *,
+        selected_text: str | None = None,
+        top_k: int = RETRIEVAL_TOP_K,
+        fused: bool = False,
+        **filters: Unpack[FilterArguments],
+    ) -> Reason:
+        """Return why a chunk is not among what `retrieve` returns for the same arguments."""
+        narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
+        request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
+        with self.access.components.watch.request(Request.WHY_NOT) as trace:
+            return self._retriever(trace).why_not(request, ChunkId(chunk_id))
+
+    def answer(
+        self, query: str, *, fused: bool = False, **filters: Unpack[FilterArguments]
+    ) -> Answer:
+        """Answer a question from the documents of the world, or say that they do not.
+
+        The filters are `documents`, `tags`, `chapter_filter`, `section_filter`,
+        `language_constraint` and `version_constraint`; without them all documents are used.
+
+        Raises:
+            InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed. That is
+                never reported as a lack of answers.
+        """
+        return final_answer(self.answer_stream(query, fused=fused, **filters))
+
+    def answer_stream(
+        self, query: str, *, fused: bool = False, **filters: Unpack[FilterArguments]
+    ) -> Iterator[AnswerEvent]:
+        """Answer piece by piece: `Started` once the mode is decided, `Piece`s, then `Finished`.
+
+        Closing the iterator ends the request to the model, and nothing is logged.
+        """
+        if not isinstance(query, str):
+            raise InvalidSettings("The query must be a string.")
+        narrowed = Filters().with_arguments(filters)
+        request = RetrievalRequest(query=query, filters=narrowed, fused=fused)
+        answerer = Answerer(self.access.components, self.authority, query)
+        return answerer.events(
+            lambda trace: find_candidates(self.access.pipeline(trace), request, answerer.rules),
+            reading=False,
+        )
+
+    def usage(self, *, limit: int = USAGE_LIMIT) -> list[UsageRecord]:
+        """Return the latest answered requests of the world, the newest first.
+
+        Raises:
+            NotAllowed: the caller may read only as a reader.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise InvalidSettings("The limit must be an integer of at least 0.")
+        return self.access.components.store.usage(
+            self.authority, self._require_usage_log().id, limit=limit
+        )
+
+    def explain(self, record: str) -> Replayed:
+        """Repeat the decision of an answered request from its record in the usage log.
+
+        Raises:
+            RecordNotFound: the log does not have it, or no longer.
+        """
+        store, world = self.access.components.store, self._require_usage_log()
+        return replayed(store.usage_record(self.authority, world.id, record))
+
+    def evaluate(
+        self,
+        golden: Golden,
+        *,
+        generation: int | None = None,
+        domain: str | None = None,
+        name: str | None = None,
+        fused: bool = False,
+    ) -> Evaluation:
+        """Ask golden queries and grade the results; see `WorldEvaluation.run`."""
+        return self.evaluation.run(
+            golden, generation=generation, domain=domain, name=name, fused=fused
+        )
+
+    # Ingestion
+
+    def ingest(
+        self,
+        paths: str | PurePath | Sequence[str | PurePath] = (),
+        *,
+        manifest: str | PurePath | None = None,
+        kind: str | None = None,
+        title: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        chunking: str | None = None,
+        tags: Sequence[str] | None = None,
+        prune: bool = False,
+        allow_empty: bool = False,
+        domain_key: str | None = None,
+        update_alias: bool = False,
+        golden: str | None = None,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+    ) -> IngestReport:
+        """Ingest files and folders, or the documents of a manifest, into the world.
+
+        Unchanged documents cost nothing. With `prune`, documents below the given folders whose
+        files are gone are deleted; `on_prune` is called with them before. The run is a job:
+        `report.job` is its id.
+
+        With `update_alias`, a new generation is then built of all documents, and the domain, or
+        the world's default, is moved to it: only if no document failed and the `golden` queries,
+        if given, find as much in it as before.
+
+        Raises:
+            SourceMissing: a path does not exist; then nothing was ingested.
+            DomainNotFound: the domain does not exist, and `update_alias` is not given.
+            PromotionRefused: the documents are ingested, and the alias was not moved.
+            ManifestInvalid: with every invalid line; then nothing was ingested.
+            ProfileMismatch: the configured embedder is not the one the world was built with.
+            Interrupted: stopped by Ctrl-C; the same call continues.
+        """
+        declared = declared_as(kind, title, language, version, chunking, tags)
+        require_domain_key(domain_key)
+        target = self._access_for(domain_key, update_alias=update_alias)
+        if golden is not None and not update_alias:
+            raise InvalidSettings("Golden queries need update_alias.")
+        if golden is not None:
+            # Refuses an invalid file before anything is ingested or built.
+            self.evaluation.queries(golden)
+        components = self.access.components
+        jobs = IngestJobs(components, target.writable_scope())
+        request = jobs.request(paths, manifest, declared, prune=prune, allow_empty=allow_empty)
+        report = jobs.run(request, on_progress=on_progress, on_prune=on_prune)
+        # Finish erasures that a deletion could not do at once.
+        components.remover().finish_erasures(urgent=True)
+        if update_alias and report.failures:
+            report.warnings.append("The alias was not moved, because documents failed.")
+        elif update_alias:
+            own = self.access.target
+            promotion = self.generations.rotate(
+                domain=domain_key or (own if isinstance(own, str) else None),
+                golden=golden,
+                on_progress=on_progress,
+            )
+            report.generation = promotion.generation
+        return report
+
+    def plan_ingest(
+        self,
+        paths: str | PurePath | Sequence[str | PurePath] = (),
+        *,
+        manifest: str | PurePath | None = None,
+        kind: str | None = None,
+        title: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        chunking: str | None = None,
+        tags: Sequence[str] | None = None,
+        prune: bool = False,
+        allow_empty: bool = False,
+    ) -> DryRun:
+        """Return what `ingest` would do and what it would cost; nothing is spent or written.
+
+        For an empty world the provider is asked for its model.
+        """
+        declared = declared_as(kind, title, language, version, chunking, tags)
+        jobs = IngestJobs(self.access.components, self.access.planned_scope())
+        return jobs.plan(
+            jobs.request(paths, manifest, declared, prune=prune, allow_empty=allow_empty)
+        )
+
+    def submit_ingest(
+        self,
+        paths: str | PurePath | Sequence[str | PurePath] = (),
+        *,
+        manifest: str | PurePath | None = None,
+        kind: str | None = None,
+        title: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        chunking: str | None = None,
+        tags: Sequence[str] | None = None,
+        prune: bool = False,
+        allow_empty: bool = False,
+    ) -> Job:
+        """Ingest files and folders in the background, as `ingest` does; return the queued job.
+
+        Raises:
+            SourceMissing, InvalidSettings, ProfileMismatch: as `ingest`, before a job is created.
+            Overloaded: too many jobs are queued.
+        """
+        declared = declared_as(kind, title, language, version, chunking, tags)
+        jobs = IngestJobs(self.access.components, self.access.writable_scope())
+        request = jobs.request(paths, manifest, declared, prune=prune, allow_empty=allow_empty)
+        return self._submit(jobs.queue(request))
+
+    def submit_uploads(
+        self,
+        uploads: Sequence[Upload],
+        *,
+        kind: str | None = None,
+        title: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        chunking: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> Job:
+        """Store uploaded files and ingest them in the background; return the queued job.
+
+        A file with the name of an earlier upload is a new revision of that document. The files
+        are deleted once the job is done or cancelled; a failed job keeps them to be resumed.
+
+        Raises:
+            InvalidSettings: a name is invalid, or a declared value is.
+            SourceTooLarge: a file is larger than a document may be.
+            StorageFull: the disk is full.
+            ProfileMismatch: the configured embedder is not the one the world was built with.
+            Overloaded: too many jobs are queued.
+        """
+        access, components = self.access, self.access.components
+        # Refuse before files are stored.
+        components.queue.require_room()
+        declared = declared_as(kind, title, language, version, chunking, tags)
+        checked = checked_uploads(uploads)
+        jobs = IngestJobs(components, access.writable_scope())
+        components.preparation.chunking_for(declared)
+        if components.uploads is None:
+            raise NotAllowed("upload")
+        with components.uploads.receive(jobs.scope.world, checked) as batch:
+            job = jobs.queue(IngestRequest(declared=declared, uploads=batch))
+        return self._submit(job)
+
+    def resume(
+        self,
+        job: str,
+        *,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+    ) -> IngestReport:
+        """Continue an ingestion that failed, was cancelled or was interrupted.
+
+        Raises:
+            JobNotFound, JobNotResumable: there is no such job, or it cannot be resumed.
+        """
+        kind = self.jobs.get(job).kind
+        if kind == REINDEX:
+            raise InvalidSettings(
+                "This job builds a generation.", advice="Resume it with 'generations.resume'."
+            )
+        if kind in MAINTENANCE:
+            raise InvalidSettings(
+                f"This is a {kind} job.", advice="Resume it with 'submit_resume'."
+            )
+        jobs = IngestJobs(self.access.components, self.access.writable_scope())
+        return jobs.resume(job, on_progress=on_progress, on_prune=on_prune)
+
+    def submit_resume(self, job: str) -> Job:
+        """Continue a job of any kind in the background.
+
+        Raises:
+            JobNotFound, JobNotResumable: there is no such job, or it cannot be resumed.
+        """
+        access, components, kind = self.access, self.access.components, self.jobs.get(job).kind
+        if kind == REINDEX:
+            # Raises NotAllowed unless the caller may change generations.
+            access.generations_scope()
+        is_maintenance = kind in MAINTENANCE
+        scope = access.maintenance_scope() if is_maintenance else access.writable_scope()
+        earlier = self.jobs.require_resumable(job)
+        components.queue.require_room()
+        owner = components.job_owner
+        if not components.store.requeue_job(scope, job, owner, seen=earlier.state, crashes=0):
+            raise JobNotResumable(job, self.jobs.get(job).state)
+        return self._submit(self.jobs.get(job))
+
+    # Maintenance
+
+    def repair(self, on_progress: OnProgress | None = None) -> RepairReport:
+        """Apply queued repairs and embed what they left pending."""
+        with self.access.components.watch.request(Request.REPAIR) as trace:
+            return repair_world(self.access, on_progress, trace)
+
+    def submit_repair(self) -> Job:
+        """Do in the background what `repair` does; return the job, which may be queued already.
+
+        Raises:
+            WorldNotFound: the caller may not write to the world.
+            InvalidSettings: the world is empty.
+            Overloaded: too many jobs are queued.
+        """
+        return submit_maintenance(self.access.components, self.access.maintenance_scope(), REPAIR)
+
+    def submit_doctor(
+        self, *, apply: bool = False, embed_sample: int = 0, self_test: bool = False
+    ) -> Job:
+        """Examine the world in the background, as `Library.doctor` does.
+
+        The findings, and with `apply` the repairs, are in the lines of the job. If the same
+        request is queued already, that job is returned.
+
+        Raises:
+            WorldNotFound, InvalidSettings, Overloaded: as `submit_repair`.
+        """
+        if isinstance(embed_sample, bool) or embed_sample < 0:
+            raise InvalidSettings("embed_sample must be 0 or more.")
+        request = doctor_request(apply=apply, embed_sample=embed_sample, self_test=self_test)
+        scope = self.access.maintenance_scope()
+        return submit_maintenance(self.access.components, scope, DOCTOR, request)
+
+    def _submit(self, job: Job) -> Job:
+        order = JobOrder(self.access.record().id, job.id, urgency_of(job.kind))
+        self.access.components.queue.submit(order)
+        return job
+
+    def _access_for(self, domain: str | None, *, update_alias: bool) -> WorldAccess:
+        """Return the access to a domain of this world; a new domain starts from this target."""
+        if domain is None:
+            return self.access
+        known = self.access.components.store.find_domain(self.authority, domain)
+        if known is not None and known.id != self.id:
+            raise InvalidSettings(f"The domain {domain!r} names no generation of this world.")
+        if known is None and update_alias:
+            return self.access
+        access = replace(self.access, target=domain)
+        access.record()
+        return access
+
+    def _require_usage_log(self) -> WorldRecord:
+        world = require_world(self.access.components.store, self.authority, self.id)
+        if not self.authority.may(Verb.READ, world.id):
+            raise NotAllowed("read the usage log")
+        return world
+
+    def _retriever(self, trace: RequestTrace) -> Retriever:
+        counter = self.access.components.counter
+        return Retriever(
+            self.access.pipeline(trace),
+            lambda text, limit: split_parts(text, counter, limit - INSTRUCTION_ROOM),
+        )

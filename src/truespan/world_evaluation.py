@@ -1,0 +1,327 @@
+"""Golden queries asked of one world: how good its results are, and which thresholds suit it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import PurePath
+from typing import TypeAlias
+
+from truespan.errors import ChunkNotFound, InvalidSettings, NotAllowed, TruespanError
+from truespan.evaluation.calibrate import (
+    CalibrationReport,
+    Unrelated,
+    curves_of,
+    propose,
+    unrelated,
+)
+from truespan.evaluation.compare import SEED, Comparison, compare
+from truespan.evaluation.evaluate import Evaluation, Found, evaluate
+from truespan.evaluation.golden import (
+    GOLDEN_TOP_K,
+    DocumentNames,
+    Expected,
+    GoldenQuery,
+    checked_golden,
+    parse_golden,
+    with_golden,
+)
+from truespan.evaluation.metrics import NDCG_CUT
+from truespan.retrieval.pipeline import APPROXIMATE
+from truespan.retrieval.query_vector import calibration_of, round_score, similarity_of
+from truespan.retrieval.search import search_documents
+from truespan.types.bundle import Notice
+from truespan.types.chunk import Vector
+from truespan.types.document import Document
+from truespan.types.ids import ChunkId
+from truespan.types.profile import Calibration
+from truespan.types.scope import GenerationSelector, Scope, Verb
+from truespan.types.trust import Verified
+from truespan.world_access import WorldAccess
+
+Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]
+"""Golden queries: a file's path, its bytes, or the queries themselves."""
+
+PAUSES = (0.5, 2.0)
+"""Seconds to wait before a query that failed with a retryable error is asked again."""
+SAMPLED_PASSAGES = 200
+SAMPLED_QUERIES = 100
+"""So many passages are compared with so many queries to see how unrelated pairs score."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldEvaluation:
+    """Golden queries for the generations of one world."""
+
+    _access: WorldAccess
+
+    def run(
+        self,
+        golden: Golden,
+        *,
+        generation: int | None = None,
+        domain: str | None = None,
+        name: str | None = None,
+        fused: bool = False,
+    ) -> Evaluation:
+        """Ask golden queries of the default generation, or of another, and grade the results.
+
+        `golden` is a file's path, its bytes, or the queries themselves. A query that fails counts
+        as failed and the others are still asked. No floor applies. With `fused`, the words of a
+        query count for the order as well.
+
+        Raises:
+            GoldenInvalid: with every invalid line; then nothing was asked.
+            GenerationNotFound, DomainNotFound: the world has none such.
+            NotAllowed: the caller may read only as a reader.
+        """
+        return self._with_target(generation, domain)._evaluate(golden, name, fused=fused)
+
+    def compare(
+        self,
+        golden: Golden,
+        *,
+        old: GenerationSelector = None,
+        new: GenerationSelector = None,
+        seed: int = SEED,
+    ) -> Comparison:
+        """Ask the same golden queries of two generations, by number or domain, and compare.
+
+        None stands for this world's own target, which is the default generation unless chosen.
+        """
+        queries = self.queries(golden)
+        first, second = (
+            WorldEvaluation(
+                self._access if target is None else replace(self._access, target=target)
+            )._evaluate(queries)
+            for target in (old, new)
+        )
+        return compare(first, second, seed=seed)
+
+    def calibrate(
+        self, golden: Golden, *, generation: int | None = None, keep: bool = False
+    ) -> CalibrationReport:
+        """Propose a floor and thresholds for a generation's embedding profile.
+
+        With `keep`, the proposal applies from now on to callers who may read the whole world.
+        Readers always get the shipped calibration.
+        """
+        return self._with_target(generation, None)._calibrate(golden, keep=keep)
+
+    def calibration(self) -> Calibration | None:
+        """Return the calibration that applies to this caller: kept, shipped, or none."""
+        scope = self._access.scope()
+        return calibration_of(self._access.components.store, scope) if scope else None
+
+    def forget_calibration(self) -> bool:
+        """Go back to the shipped calibration; return whether another one was kept."""
+        scope = self._scope()
+        if not self._access.authority.may(Verb.WRITE, scope.world):
+            raise NotAllowed("forget a calibration")
+        return self._access.components.store.forget_calibration(scope)
+
+    def queries(self, golden: Golden) -> tuple[GoldenQuery, ...]:
+        """Return golden queries, parsed and checked."""
+        if isinstance(golden, str | PurePath):
+            content = self._access.components.golden.read(str(golden))
+            return tuple(parse_golden(PurePath(golden).name, content))
+        if isinstance(golden, bytes):
+            # A JSON line starts with a brace, an entry of a YAML list with a dash.
+            is_jsonl = golden.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+            return tuple(parse_golden("golden.jsonl" if is_jsonl else "golden.yaml", golden))
+        return tuple(golden)
+
+    def missing_documents(self, golden: Golden) -> dict[str, tuple[str, ...]]:
+        """Return, by query id, the expected documents that are absent or ambiguous here."""
+        names = self._names(self._scope())
+        missing = {
+            query.id: tuple(
+                expected.document
+                for expected in query.expected
+                if names.key_of(expected.document) is None
+            )
+            for query in self.queries(golden)
+        }
+        return {query: documents for query, documents in missing.items() if documents}
+
+    def add_query(
+        self,
+        path: str | PurePath,
+        query: str,
+        *,
+        documents: Sequence[str | int] = (),
+        phrases: Sequence[str] = (),
+        chunks: Sequence[str] = (),
+        top_k: int = GOLDEN_TOP_K,
+        id: str | None = None,
+    ) -> GoldenQuery:
+        """Add a golden query to the end of a YAML or JSON Lines file, created if absent.
+
+        `documents` are numbers, doc ids or names; `chunks` are ids of chunks that a good answer
+        used, whose documents are then expected. Documents are written by name where that is
+        unambiguous.
+
+        Raises:
+            DocumentNotFound, ChunkNotFound: the world has none such.
+            GoldenInvalid: the query, or the existing file, is invalid.
+            InvalidSettings: the file contains the query already, or nothing is expected.
+        """
+        for label, given in (("documents", documents), ("phrases", phrases), ("chunks", chunks)):
+            if isinstance(given, str):
+                raise InvalidSettings(f"{label} must be a list.")
+        scope, name = self._scope(), PurePath(path).name
+        names = self._names(scope)
+        references = [*map(str, documents), *self._documents_of_chunks(scope, chunks)]
+        expected = dict.fromkeys(names.written(reference) for reference in references)
+        if not expected and not phrases:
+            raise InvalidSettings("Name the documents or phrases that a good answer contains.")
+        wanted = checked_golden(
+            name,
+            GoldenQuery(
+                id=id or "",
+                query=query,
+                expected=tuple(Expected(document) for document in expected),
+                phrases=tuple(phrases),
+                top_k=top_k,
+            ),
+        )
+        golden = self._access.components.golden
+        golden.change(str(path), lambda content: with_golden(name, content, wanted))
+        return wanted
+
+    def _with_target(self, generation: int | None, domain: str | None) -> WorldEvaluation:
+        if generation is not None and domain is not None:
+            raise InvalidSettings("Give a generation or a domain, not both.")
+        target = domain if generation is None else generation
+        return self if target is None else WorldEvaluation(replace(self._access, target=target))
+
+    def _evaluate(
+        self, golden: Golden, name: str | None = None, *, fused: bool = False
+    ) -> Evaluation:
+        queries, scope = self.queries(golden), self._scope()
+        components = self._access.components
+        suffix = ", fused" if fused else ""
+        label = f"{self._access.record().name}, generation {scope.generation.number}{suffix}"
+        evaluation = evaluate(
+            name or label,
+            queries,
+            partial(self._search, fused=fused),
+            identify=self._names(scope).key_of,
+            clock=components.clock.monotonic,
+        )
+        is_approximate = components.index.approximate(scope)
+        return replace(evaluation, warnings=(APPROXIMATE,) if is_approximate else ())
+
+    def _calibrate(self, golden: Golden, *, keep: bool) -> CalibrationReport:
+        store = self._access.components.store
+        scope, evaluation = self._scope(), self._evaluate(golden)
+        if keep and not self._access.authority.may(Verb.WRITE, scope.world):
+            raise NotAllowed("keep a calibration")
+        passages, by_query = curves_of(evaluation)
+        distribution = self._unrelated(scope, self.queries(golden))
+        proposed, notes = None, (_NOTHING_UNRELATED,)
+        if distribution is not None:
+            source = f"{evaluation.totals.judged} golden queries of the world itself"
+            proposed, notes = propose(passages, by_query, distribution, source)
+        report = CalibrationReport(
+            profile=str(scope.profile),
+            passages=passages,
+            queries=by_query,
+            unrelated=distribution,
+            proposed=proposed,
+            in_force=calibration_of(store, scope),
+            notes=(*notes, *evaluation.warnings),
+        )
+        if not keep or proposed is None:
+            return report
+        store.keep_calibration(scope, proposed)
+        return replace(report, kept=True)
+
+    def _scope(self) -> Scope:
+        record = self._access.record()
+        if not self._access.authority.may(Verb.READ, record.id):
+            raise NotAllowed("evaluate without a reader")
+        if record.generation is None:
+            raise InvalidSettings("The world is empty.", advice="Ingest a document first.")
+        return Scope(self._access.authority, record.id, record.generation)
+
+    def _search(self, query: GoldenQuery, *, fused: bool) -> list[Found]:
+        search = partial(
+            search_documents,
+            self._access.pipeline(),
+            query.query,
+            query.filters,
+            passages=query.top_k,
+            documents=max(query.top_k, NDCG_CUT),
+            fused=fused,
+        )
+        return [
+            Found(chunk.document.doc_id, chunk.document.name, round_score(chunk.score), chunk.text)
+            for chunk in self._with_retries(search)
+        ]
+
+    def _with_retries(self, search: Callable[[], list[Verified]]) -> list[Verified]:
+        """Search, and retry retryable errors: one hiccup should not spoil a long evaluation."""
+        for pause in PAUSES:
+            try:
+                return search()
+            except TruespanError as error:
+                if not error.retryable:
+                    raise
+                self._access.components.clock.sleep(pause)
+        return search()
+
+    def _names(self, scope: Scope) -> DocumentNames:
+        return DocumentNames(self._active_documents(scope).values())
+
+    def _active_documents(self, scope: Scope) -> Mapping[int, Document]:
+        documents = self._access.components.store.documents(scope)
+        return {document.number: document for document in documents if document.active is not None}
+
+    def _documents_of_chunks(self, scope: Scope, chunks: Sequence[str]) -> list[str]:
+        ids = [ChunkId(chunk) for chunk in chunks]
+        records = self._access.components.store.read_chunks(scope, ids) if ids else {}
+        for chunk in ids:
+            if chunk not in records or not records[chunk].live:
+                raise ChunkNotFound(chunk)
+        return list(dict.fromkeys(str(records[chunk].document.number) for chunk in ids))
+
+    def _unrelated(self, scope: Scope, golden: Sequence[GoldenQuery]) -> Unrelated | None:
+        """Return how passages of documents that no query expects score, from stored vectors."""
+        names, documents = self._names(scope), self._active_documents(scope)
+        sample = self._sample_vectors(scope, documents)
+        pipeline, scores = self._access.pipeline(), []
+        for query in golden[:: max(1, -(-len(golden) // SAMPLED_QUERIES))]:
+            expected = {names.key_of(item.document) for item in query.expected if item.grade}
+            [vector] = pipeline.vectors(scope, query.query.strip())
+            # Where only phrases are expected, most passages are still about something else.
+            scores.extend(
+                similarity_of(vector, other, scope.profile.distance)
+                for number, other in sample
+                if documents[number].doc_id not in expected
+            )
+        return unrelated(scores) if scores else None
+
+    def _sample_vectors(
+        self, scope: Scope, documents: Mapping[int, Document]
+    ) -> list[tuple[int, Vector]]:
+        """Return vectors of passages spread evenly over the generation, always the same ones."""
+        store = self._access.components.store
+        step = max(1, store.status(scope).embedded // SAMPLED_PASSAGES)
+        embedded = (
+            (chunk.document, chunk.vector)
+            for page in store.expected(scope)
+            for chunk in page
+            if chunk.vector is not None
+            and chunk.document in documents
+            and chunk.revision == documents[chunk.document].active
+        )
+        return list(islice(embedded, 0, None, step))
+
+
+_NOTHING_UNRELATED = Notice(
+    "nothing_unrelated",
+    "Every document is expected by every query, so the scores of unrelated text are unknown.",
+)
