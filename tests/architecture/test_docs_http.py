@@ -10,28 +10,26 @@ import typer
 
 from tests.support.docs_reader import DOCS, blocks_of, prose_of, sections_of, table_rows
 from truespan.cli import serve as command
-from truespan.http import app, bodies, events
-from truespan.http import bodies as uploads
-from truespan.http import server as connection
-from truespan.http import server as process
-from truespan.http import server as workers
-from truespan.http.call import EVENTS, Call
+from truespan.http import app, bodies, replies, server
 from truespan.http.endpoint import Limits
-from truespan.http.openapi import HEADERS, description
-from truespan.http.routes.table import CALLS, TOPICS
+from truespan.http.openapi import HEADERS, document_operation
+from truespan.http.operation import EVENTS, Operation
+from truespan.http.routes import OPERATIONS, ROUTES
 from truespan.settings.catalogue import Settings
 from truespan.types import token as replay
 
 PAGE = DOCS / "http.md"
-EVERY = (*CALLS, *description(CALLS))
+DOCUMENT = document_operation(OPERATIONS)
+EVERY = (*OPERATIONS, DOCUMENT)
+TOPICS = {routes.topic: routes.operations for routes in ROUTES}
 MARKS = {"key": "Idempotency-Key", "domain": "X-RAG-Domain", "events": EVENTS}
 
 
-def address_of(call: Call) -> str:
+def address_of(call: Operation) -> str:
     return re.sub(r":\w+}", "}", call.path)
 
 
-def marks_of(call: Call) -> str:
+def marks_of(call: Operation) -> str:
     told = {
         "domain": call.domains,
         "key": call.writes,
@@ -42,7 +40,7 @@ def marks_of(call: Call) -> str:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_each_topic_has_a_table_of_its_calls(topic: str) -> None:
-    calls = [*TOPICS[topic], *(description(CALLS) if topic == "Server" else ())]
+    calls = [*TOPICS[topic], *([DOCUMENT] if topic == "Server" else ())]
 
     rows = table_rows(sections_of(PAGE)[topic])
 
@@ -56,12 +54,12 @@ def test_what_can_be_left_to_the_query_string_is_named(topic: str) -> None:
     rows = {row[0]: row[4] for row in table_rows(sections_of(PAGE)[topic])}
 
     for call in TOPICS[topic]:
-        for name in getattr(call.asks, "__struct_fields__", ()):
+        for name in getattr(call.query_type, "__struct_fields__", ()):
             assert name in re.findall(r"\w+", rows[call.name])
 
 
 @pytest.mark.parametrize("call", EVERY, ids=lambda call: call.name)
-def test_each_call_has_an_example_that_is_run(call: Call) -> None:
+def test_each_call_has_an_example_that_is_run(call: Operation) -> None:
     if call.name == "metrics":
         return  # What it prints is long; the page on observability has it.
     shown = "\n".join(block.body for block in blocks_of(PAGE))
@@ -100,13 +98,13 @@ def test_the_limits_are_those_that_hold() -> None:
     assert [(row[1], row[2]) for row in rows] == [
         (f"{settings.http_body_max_kib} KiB", "http_body_max_kib"),
         (f"{settings.source_max_mib} MiB", "source_max_mib"),
-        (f"{uploads.MOST_FILES}", ""),
-        (f"{uploads.MOST_FIELDS}", ""),
-        (f"{uploads.LONGEST_FIELD} bytes", ""),
-        (f"{connection.LONGEST_HEAD // 1024} KiB", ""),
-        (f"{bodies.LONGEST_QUERY_STRING} bytes", ""),
+        (f"{bodies.MAX_FILES}", ""),
+        (f"{bodies.MAX_FIELDS}", ""),
+        (f"{bodies.MAX_FIELD_BYTES} bytes", ""),
+        (f"{server.MAX_HEAD_BYTES // 1024} KiB", ""),
+        (f"{bodies.MAX_QUERY_STRING} bytes", ""),
         (f"{settings.http_timeout_seconds} seconds", "http_timeout_seconds"),
-        (f"{connection.HEAD_SECONDS:g} seconds", ""),
+        (f"{server.HEAD_SECONDS:g} seconds", ""),
         (f"{limits.body_seconds:g} seconds", ""),
         (f"{limits.upload_seconds:g} seconds", ""),
         ("any number", "http_requests_per_minute"),
@@ -121,9 +119,9 @@ def test_the_limits_are_those_that_hold() -> None:
 def test_numbers_in_the_text_are_those_that_hold() -> None:
     text = " ".join(prose_of(PAGE).split())
 
-    assert f"up to {process.PATIENCE} seconds" in text
-    assert f"at most {workers.MOST_RESTARTS} times" in text
-    assert f"for {events.SECONDS_BETWEEN_BEATS:g} seconds" in text
+    assert f"up to {server.SHUTDOWN_SECONDS} seconds" in text
+    assert f"at most {server.MAX_RESTARTS} times" in text
+    assert f"for {replies.HEARTBEAT_SECONDS:g} seconds" in text
     assert f"1 to {replay.LONGEST_KEY} printable" in text
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 
 from truespan.http.app import ServerOptions, make_app
-from truespan.http.server import config_of
+from truespan.http.server import uvicorn_config
 from truespan.library import Library
 
 TIMEOUT = 60.0
@@ -180,7 +180,7 @@ def answering(library: Library, serving: ServerOptions | None = None) -> Iterato
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
-        server = _Quiet(config_of(application), ending)
+        server = _Quiet(uvicorn_config(application), ending)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         client = Client(listener.getsockname()[1])

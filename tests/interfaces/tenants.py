@@ -14,8 +14,8 @@ import msgspec
 from tests.interfaces.http_client import Client, Told
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
 from tests.support.worlds import Place, place
-from truespan.http.call import Call
-from truespan.http.routes.table import CALLS
+from truespan.http.operation import Operation
+from truespan.http.routes import OPERATIONS
 from truespan.ingest.draft import Preparation
 from truespan.types.scope import UNLIMITED, Verb
 from truespan.world import World
@@ -183,7 +183,7 @@ def dead_keys(here: Place, elsewhere: Path) -> dict[str, str]:
 class Request:
     """A call of the table with every place filled in."""
 
-    call: Call
+    call: Operation
     target: str
     headers: Sequence[tuple[str, str]]
     body: bytes | None
@@ -203,7 +203,7 @@ class Request:
         return secret in spelled or quote(secret).encode() in spelled
 
 
-def request(call: Call, names: Names, *, domain: bool = False) -> Request:
+def request(call: Operation, names: Names, *, domain: bool = False) -> Request:
     """Return a call with these names in its address, its query string, its body and its headers."""
     target = call.path
     for name in NAMES:
@@ -211,23 +211,23 @@ def request(call: Call, names: Names, *, domain: bool = False) -> Request:
         target = target.replace(f"{{{name}}}", quote(value, safe=""))
         target = target.replace(f"{{{name}:path}}", quote(value, safe="/"))
     assert "{" not in target, f"nobody has said what to put into {call.path}"
-    if call.asks is not None and "book" in call.asks.__struct_fields__:
+    if call.query_type is not None and "book" in call.query_type.__struct_fields__:
         target += f"?book={quote(names.book, safe='')}"
     headers = [("x-rag-domain", names.domain)] if domain and call.domains else []
-    if call.form:
+    if call.takes_form:
         kind = f"multipart/form-data; boundary={BOUNDARY}"
         return Request(call, target, [("content-type", kind), *headers], form({}))
-    if call.takes is None:
+    if call.body_type is None:
         return Request(call, target, headers, None)
     body = json.dumps(content_of(call, names)).encode()
     return Request(call, target, [("content-type", "application/json"), *headers], body)
 
 
-def content_of(call: Call, names: Names) -> dict[str, object]:
+def content_of(call: Operation, names: Names) -> dict[str, object]:
     """Return the body of a call, with every member that can name something filled in."""
-    assert call.takes is not None
+    assert call.body_type is not None
     assert call.example is not None, f"{call.name} has no example to start from"
-    known = call.takes.__struct_fields__
+    known = call.body_type.__struct_fields__
     named: Mapping[str, object] = {
         "world": names.world,
         "chunk_id": names.chunk,
@@ -268,6 +268,6 @@ def without_time(value: object) -> object:
     return [without_time(one) for one in value] if isinstance(value, list) else value
 
 
-def by_name(name: str) -> Call:
+def by_name(name: str) -> Operation:
     """Return the call of this name."""
-    return next(call for call in CALLS if call.name == name)
+    return next(call for call in OPERATIONS if call.name == name)

@@ -26,8 +26,8 @@ from tests.interfaces.tenants import (
 from tests.promises import proves
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
-from truespan.http.call import Call
-from truespan.http.routes.table import CALLS
+from truespan.http.operation import Operation
+from truespan.http.routes import OPERATIONS
 from truespan.types.scope import UNLIMITED, Verb
 
 WORLD, OTHER = f"{OWN}-world", f"{FOREIGN}-world"
@@ -108,9 +108,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 
 @pytest.fixture(scope="module")
 def client(made: Estate) -> Iterator[Client]:
-    with answering(
-        made.here.library, ServerOptions(keeping=AuthPolicy(needs_token=True))
-    ) as running:
+    with answering(made.here.library, ServerOptions(auth=AuthPolicy(needs_token=True))) as running:
         yield running
 
 
@@ -140,14 +138,16 @@ def held(told: Told, where: object, sent: str) -> None:
         assert FOREIGN.encode() not in everything, where
 
 
-def places(call: Call) -> list[str]:
+def places(call: Operation) -> list[str]:
     return [name for name in NAMES if f"{{{name}}}" in call.path or f"{{{name}:path}}" in call.path]
 
 
 @proves("authority.only-narrows", "index.typed-filters")
-@pytest.mark.parametrize("call", [call for call in CALLS if "{" in call.path], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "call", [call for call in OPERATIONS if "{" in call.path], ids=lambda c: c.name
+)
 def test_no_name_in_an_address_leads_anywhere_else(
-    made: Estate, client: Client, key: str, master: str, call: Call
+    made: Estate, client: Client, key: str, master: str, call: Operation
 ) -> None:
     one = request(call, made.names)
     for place in places(call):
@@ -175,14 +175,14 @@ def as_utf8(text: str) -> bytes:
 
 @proves("authority.only-narrows", "index.typed-filters")
 @pytest.mark.parametrize(
-    "call", [call for call in CALLS if call.takes is not None], ids=lambda call: call.name
+    "call", [call for call in OPERATIONS if call.body_type is not None], ids=lambda call: call.name
 )
 def test_no_name_in_a_body_leads_anywhere_else(
-    made: Estate, client: Client, key: str, call: Call
+    made: Estate, client: Client, key: str, call: Operation
 ) -> None:
-    assert call.takes is not None
+    assert call.body_type is not None
     target, content = request(call, made.names).target, content_of(call, made.names)
-    for member in call.takes.__struct_fields__:
+    for member in call.body_type.__struct_fields__:
         for name, text in HOSTILE.items():
             for value in (text, [text]) if member in ("documents", "tags") else (text,):
                 told = client.json(call.method, target, {**content, member: value}, token=key)
@@ -191,19 +191,19 @@ def test_no_name_in_a_body_leads_anywhere_else(
 
 @proves("authority.only-narrows")
 @pytest.mark.parametrize(
-    "call", [call for call in CALLS if call.asks is not None], ids=lambda call: call.name
+    "call", [call for call in OPERATIONS if call.query_type is not None], ids=lambda call: call.name
 )
 def test_no_name_in_a_query_string_leads_anywhere_else(
-    made: Estate, client: Client, key: str, call: Call
+    made: Estate, client: Client, key: str, call: Operation
 ) -> None:
-    assert call.asks is not None
+    assert call.query_type is not None
     target = request(call, made.names).target.partition("?")[0]
-    for member in (*call.asks.__struct_fields__, "world", "reader", "position", "authority"):
+    for member in (*call.query_type.__struct_fields__, "world", "reader", "position", "authority"):
         for name, text in HOSTILE.items():
             spelled = f"{target}?{member}={quote(as_utf8(text), safe='')}"
             told = client.send(call.method, spelled, token=key)
             held(told, (call.name, member, name), spelled)
-            if member not in call.asks.__struct_fields__:
+            if member not in call.query_type.__struct_fields__:
                 assert told.code == "invalid_settings"
 
 
@@ -232,7 +232,7 @@ HEADERS = ("x-forwarded-for", "x-forwarded-host", "x-original-url", "x-rewrite-u
 def test_no_header_that_others_believe_changes_a_byte(made: Estate, client: Client) -> None:
     key = made.keys["read"]
     for name in ("listDocuments", "listGenerations", "deleteDocument"):
-        one = request(next(call for call in CALLS if call.name == name), made.strange)
+        one = request(next(call for call in OPERATIONS if call.name == name), made.strange)
         plain = one.sent(client, key)
         for header in HEADERS:
             for value in ("127.0.0.1", "/v1/worlds", made.foreign.id, "GET", "owner"):
@@ -268,11 +268,11 @@ def test_no_field_of_an_upload_leads_anywhere_else(
 def test_no_member_of_another_type_is_ever_guessed_at(
     made: Estate, client: Client, key: str, value: Any
 ) -> None:
-    for call in (call for call in CALLS if call.takes is not None):
-        assert call.takes is not None
+    for call in (call for call in OPERATIONS if call.body_type is not None):
+        assert call.body_type is not None
         target, content = request(call, made.names).target, content_of(call, made.names)
-        for member in (*call.takes.__struct_fields__, "position", "authority", "reader"):
+        for member in (*call.body_type.__struct_fields__, "position", "authority", "reader"):
             told = client.json(call.method, target, {**content, member: value}, token=key)
             held(told, (call.name, member), json.dumps(value))
-            if member not in call.takes.__struct_fields__:
+            if member not in call.body_type.__struct_fields__:
                 assert told.code == "invalid_settings", (call.name, member)

@@ -34,8 +34,8 @@ EVIL = (
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client]]:
     here = place(tmp_path_factory.mktemp("gate"))
     here.world("w", a__txt="The lamp went out at midnight.")
-    shared = ServerOptions(keeping=AuthPolicy(origins=frozenset({OURS})))
-    wide = ServerOptions(keeping=AuthPolicy(hosts=LOOPBACK | {"lamp.example"}, addresses=True))
+    shared = ServerOptions(auth=AuthPolicy(origins=frozenset({OURS})))
+    wide = ServerOptions(auth=AuthPolicy(hosts=LOOPBACK | {"lamp.example"}, any_address=True))
     with (
         answering(here.library) as plain,
         answering(here.library, shared) as sharing,
@@ -263,5 +263,5 @@ def test_the_default_is_this_machine_alone_without_sharing(tmp_path: Path) -> No
     from truespan.http.server import Service
 
     assert Service(tmp_path).host == "127.0.0.1"
-    keeping = ServerOptions().keeping
-    assert (keeping.hosts, keeping.addresses, keeping.origins) == (LOOPBACK, False, frozenset())
+    policy = ServerOptions().auth
+    assert (policy.hosts, policy.any_address, policy.origins) == (LOOPBACK, False, frozenset())

@@ -257,7 +257,7 @@ def test_no_token_and_no_header_of_a_caller_reaches_a_provider(tmp_path: Path) -
             ("x-openai-base-url", stranger.url),
             ("referer", f"{stranger.url}/zqreferer"),
         ]
-        with answering(library, ServerOptions(keeping=AuthPolicy(needs_token=True))) as client:
+        with answering(library, ServerOptions(auth=AuthPolicy(needs_token=True))) as client:
             for stream in (False, True):
                 body = {"query": f"{QUESTION} {stranger.url}/v1", "stream": stream}
                 told = client.json("POST", ANSWER, body, headers=headers, token=key)

@@ -183,7 +183,7 @@ def test_a_form_that_is_out_of_order_is_refused_and_leaves_nothing(
 
 def test_each_token_has_a_measure_of_its_own(here: Place) -> None:
     keys = [here.library.tokens.create(name, worlds=["w"])[1].reveal() for name in ("a", "b")]
-    with answering(here.library, ServerOptions(keeping=AuthPolicy(per_minute=3))) as client:
+    with answering(here.library, ServerOptions(auth=AuthPolicy(per_minute=3))) as client:
         first = [client.json("GET", "/v1/worlds", token=keys[0]) for _ in range(5)]
         other = client.json("GET", "/v1/worlds", token=keys[1])
         owner = [client.json("GET", "/v1/worlds") for _ in range(5)]

@@ -14,7 +14,7 @@ from tests.support.worlds import Place, place
 from truespan.errors import InvalidConfiguration
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
-from truespan.http.server import _check_names
+from truespan.http.server import check_names
 from truespan.settings.catalogue import Settings
 
 TEXT = "The lamp went out at midnight. Nobody saw it. The clock struck one."
@@ -148,7 +148,7 @@ def test_a_usual_world_that_is_foreign_is_not_told(here: Place) -> None:
 
 
 def test_where_tokens_are_needed_nothing_is_said_of_a_body_before_one_came(here: Place) -> None:
-    with answering(here.library, ServerOptions(keeping=AuthPolicy(needs_token=True))) as asking:
+    with answering(here.library, ServerOptions(auth=AuthPolicy(needs_token=True))) as asking:
         told = [
             asking.json("POST", "/v1/worlds/w/search", {"wrong": 1}, token=token)
             for token in (None, "ts_wrong", "")
@@ -182,11 +182,11 @@ def test_names_that_would_never_match_are_refused_at_the_start(
     here: Place, setting: str, value: str
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=setting):
-        _check_names(replace(Settings(), **{setting: value}))
+        check_names(replace(Settings(), **{setting: value}))
 
 
 def test_names_that_can_match_are_taken() -> None:
     hosts = "lib.example.org, 10.0.0.7, [::1], localhost"
     origins = "https://reader.example.org, http://localhost:5173, http://10.0.0.7:80"
 
-    _check_names(Settings(http_hosts=hosts, http_origins=origins))
+    check_names(Settings(http_hosts=hosts, http_origins=origins))

@@ -18,11 +18,11 @@ from tests.support.sample_books import canaries, canary, plain_book
 from tests.support.worlds import Place, place
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
-from truespan.http.routes.table import CALLS
+from truespan.http.routes import OPERATIONS
 from truespan.world import World
 
 LENGTH, READ = 120, 40
-CLOSED = ServerOptions(keeping=AuthPolicy(needs_token=True), sessions=False)
+CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)
 QUERIES = ("who was seen by the harbour?", canary(LENGTH - 3))
 
 
@@ -53,8 +53,8 @@ class Shelf:
         """Return every request that a reader's key can send, and all that it may not."""
         asked: list[Request | Message] = []
         for names in self.names():
-            for call in CALLS:
-                if call.name in ("createWorld", "deleteWorld") or call.form:
+            for call in OPERATIONS:
+                if call.name in ("createWorld", "deleteWorld") or call.takes_form:
                     continue
                 asked += [with_query(request(call, names), query) for query in QUERIES]
         asked += messages(addresses("world", "ann")[::2], QUERIES[0], "book.md", "1")

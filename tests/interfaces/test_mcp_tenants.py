@@ -13,7 +13,7 @@ from tests.promises import proves
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
 
-CLOSED = ServerOptions(keeping=AuthPolicy(needs_token=True), sessions=False)
+CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)
 KINDS = ("read", "follow", "write", "administer", "administer+follow+read+write", "two worlds",
          "none left", "a reader", "a reader of no book", "two readers")  # fmt: skip
 
@@ -98,7 +98,7 @@ def test_over_mcp_no_other_text_is_a_token_and_without_one_nothing_is_served(mad
 def test_over_mcp_each_key_gets_the_tools_of_its_right_and_a_session_is_its_own(
     made: Estate,
 ) -> None:
-    serving = ServerOptions(keeping=AuthPolicy(needs_token=True))
+    serving = ServerOptions(auth=AuthPolicy(needs_token=True))
     owning = f"/mcp/{made.names.world}"
     with answering(made.here.library, CLOSED) as client:
         tools = {

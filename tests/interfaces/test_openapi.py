@@ -19,23 +19,29 @@ from tools.fuzz_http import OWNER, Course, library_of, run, served_for
 
 import truespan
 from truespan import errors
-from truespan.http.call import EVENTS, JSON, Call
-from truespan.http.openapi import EVERYWHERE, KNOWN, description, document, kinds_of
-from truespan.http.problems import PROBLEM
-from truespan.http.routes.table import CALLS, TOPICS
+from truespan.http.openapi import (
+    COMMON_ERRORS,
+    TOKEN_ERRORS,
+    document_operation,
+    errors_of,
+    make_document,
+)
+from truespan.http.operation import EVENTS, JSON, Operation
+from truespan.http.replies import PROBLEM
+from truespan.http.routes import OPERATIONS, ROUTES
 from truespan.serialize import status_of
 from truespan.types.decision import AnswerMode
 
-EVERY = (*CALLS, *description(CALLS))
+EVERY = (*OPERATIONS, document_operation(OPERATIONS))
 each_call = pytest.mark.parametrize("call", EVERY, ids=lambda call: call.name)
 
 
 @pytest.fixture(scope="module")
 def told() -> Any:
-    return json.loads(document(EVERY, needs_token=False))
+    return json.loads(make_document(EVERY, needs_token=False))
 
 
-def operation_of(told: Any, call: Call) -> Any:
+def operation_of(told: Any, call: Operation) -> Any:
     return told["paths"][re.sub(r":\w+}", "}", call.path)][call.method.lower()]
 
 
@@ -93,10 +99,10 @@ def test_every_reference_leads_somewhere_and_every_component_is_referred_to(told
 def test_the_same_calls_give_the_same_bytes_in_every_process() -> None:
     source = (
         "import sys\n"
-        "from truespan.http.openapi import description, document\n"
-        "from truespan.http.routes.table import CALLS\n"
-        "every = (*CALLS, *description(CALLS))\n"
-        "sys.stdout.buffer.write(document(every, needs_token=False))\n"
+        "from truespan.http.openapi import document_operation, make_document\n"
+        "from truespan.http.routes import OPERATIONS\n"
+        "every = (*OPERATIONS, document_operation(OPERATIONS))\n"
+        "sys.stdout.buffer.write(make_document(every, needs_token=False))\n"
     )
     written = [
         subprocess.run(
@@ -118,12 +124,12 @@ def test_it_names_the_version_and_the_licence(told: Any) -> None:
 
 
 def test_it_says_whether_a_token_is_needed(told: Any) -> None:
-    strict = json.loads(document(EVERY, needs_token=True))
+    strict = json.loads(make_document(EVERY, needs_token=True))
 
     assert told["security"] == [{}, {"bearer": []}]
     assert strict["security"] == [{"bearer": []}]
     assert {call.name for call in EVERY if operation_of(strict, call).get("security") == []} == {
-        call.name for call in EVERY if call.open
+        call.name for call in EVERY if call.public
     }
 
 
@@ -134,11 +140,11 @@ def test_it_has_every_call_once(told: Any) -> None:
     listed = [entry["operationId"] for path in told["paths"].values() for entry in path.values()]
 
     assert sorted(listed) == sorted(call.name for call in EVERY)
-    assert [tag["name"] for tag in told["tags"]] == [*TOPICS]
+    assert [tag["name"] for tag in told["tags"]] == [routes.topic for routes in ROUTES]
 
 
 @each_call
-def test_a_call_is_described_in_whole_sentences(told: Any, call: Call) -> None:
+def test_a_call_is_described_in_whole_sentences(told: Any, call: Operation) -> None:
     described = operation_of(told, call)
 
     assert re.fullmatch(r"[A-Z][^.]+[^.!?]", described["summary"])
@@ -149,7 +155,7 @@ def test_a_call_is_described_in_whole_sentences(told: Any, call: Call) -> None:
 
 
 @each_call
-def test_a_call_has_every_parameter_of_its_address(told: Any, call: Call) -> None:
+def test_a_call_has_every_parameter_of_its_address(told: Any, call: Operation) -> None:
     listed = [one["name"] for one in operation_of(told, call)["parameters"] if one["in"] == "path"]
 
     assert listed == re.findall(r"{(\w+)", call.path)
@@ -157,10 +163,10 @@ def test_a_call_has_every_parameter_of_its_address(told: Any, call: Call) -> Non
 
 @each_call
 def test_a_call_lists_every_error_it_can_give_by_status_with_an_example(
-    told: Any, call: Call
+    told: Any, call: Operation
 ) -> None:
     responses = operation_of(told, call)["responses"]
-    expected = {*EVERYWHERE, *call.errors, *(() if call.open else KNOWN)}
+    expected = {*COMMON_ERRORS, *call.errors, *(() if call.public else TOKEN_ERRORS)}
 
     for kind in expected:
         told_of = responses[str(status_of(kind.__new__(kind)).http)]["content"][PROBLEM]
@@ -172,20 +178,20 @@ def test_a_call_lists_every_error_it_can_give_by_status_with_an_example(
 
 
 def test_a_call_that_can_give_an_error_can_give_those_below_it() -> None:
-    search = next(call for call in CALLS if call.name == "search")
+    search = next(call for call in OPERATIONS if call.name == "search")
 
-    assert {errors.ProviderUnavailable, errors.ProviderCoolingDown} <= {*kinds_of(search)}
+    assert {errors.ProviderUnavailable, errors.ProviderCoolingDown} <= {*errors_of(search)}
 
 
 @each_call
-def test_the_example_of_a_body_is_one(told: Any, call: Call) -> None:
-    if call.takes is not None:
+def test_the_example_of_a_body_is_one(told: Any, call: Operation) -> None:
+    if call.body_type is not None:
         body = operation_of(told, call)["requestBody"]["content"][JSON]
         jsonschema_rs.validator_for(schema_of(told, body["schema"])).validate(body["example"])
 
 
 @each_call
-def test_a_call_tells_the_kinds_of_its_reply_and_the_headers(told: Any, call: Call) -> None:
+def test_a_call_tells_the_kinds_of_its_reply_and_the_headers(told: Any, call: Operation) -> None:
     reply = operation_of(told, call)["responses"][str(call.status)]
 
     expected = {call.media_type, EVENTS} if call.streams else {call.media_type}
@@ -203,8 +209,8 @@ def test_the_modes_of_the_header_are_those_of_answers(told: Any) -> None:
 def test_what_schemathesis_lets_pass_comes_from_calls_that_there_are() -> None:
     named = set().union(*fuzz_http_rules.BY_STATE.values())
 
-    assert named <= {call.name for call in CALLS}
-    assert {call.name for call in CALLS if call.writes} == fuzz_http_rules.WRITES
+    assert named <= {call.name for call in OPERATIONS}
+    assert {call.name for call in OPERATIONS if call.writes} == fuzz_http_rules.WRITES
 
 
 # The server

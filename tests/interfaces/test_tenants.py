@@ -23,8 +23,8 @@ from tests.interfaces.tenants import (
 from tests.promises import proves
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
-from truespan.http.call import Call
-from truespan.http.routes.table import CALLS
+from truespan.http.operation import Operation
+from truespan.http.routes import OPERATIONS
 
 ALL_VERBS = "administer+follow+read+write"
 OPEN = {"health", "ready"}
@@ -69,8 +69,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 
 @pytest.fixture(scope="module")
 def client(made: Estate) -> Iterator[Client]:
-    keeping = AuthPolicy(needs_token=True)
-    with answering(made.here.library, ServerOptions(keeping=keeping)) as running:
+    policy = AuthPolicy(needs_token=True)
+    with answering(made.here.library, ServerOptions(auth=policy)) as running:
         yield running
 
 
@@ -82,18 +82,18 @@ def silent(told: Told, asked: Request | None, secrets: list[bytes]) -> None:
             assert secret not in everything, (str(asked), secret, everything[:2000])
 
 
-def reaching(call: Call) -> bool:
+def reaching(call: Operation) -> bool:
     """Say whether a call can name anything of a world beside the world."""
-    return call.path.count("{") > 1 or (call.takes is not None and not call.writes)
+    return call.path.count("{") > 1 or (call.body_type is not None and not call.writes)
 
 
 @proves("authority.only-narrows")
 def test_every_call_is_known_to_need_one_verb_or_none() -> None:
     known = OPEN | FREE | set().union(*NEEDS.values())
 
-    assert {call.name for call in CALLS} == known
+    assert {call.name for call in OPERATIONS} == known
     assert sum(map(len, NEEDS.values())) + len(OPEN | FREE) == len(known)
-    assert {call.name for call in CALLS if call.open} == OPEN
+    assert {call.name for call in OPERATIONS if call.public} == OPEN
 
 
 @proves("authority.only-narrows")
@@ -102,7 +102,7 @@ def test_a_call_is_for_keys_that_have_its_verb_and_for_no_others(
     made: Estate, client: Client, verb: str
 ) -> None:
     harmless = made.names.changed(document="absent.md", generation="99")
-    for call in CALLS:
+    for call in OPERATIONS:
         if call.name not in NEEDS[verb]:
             continue
         for kind, key in made.keys.items():
@@ -129,7 +129,7 @@ def test_what_is_foreign_and_what_is_absent_get_the_same_bytes(
     inside = made.strange.changed(world=made.names.world)
     by_id = made.strange.changed(world=made.foreign.id)
     asked: list[Request] = []
-    for call in CALLS:
+    for call in OPERATIONS:
         if call.name == "createWorld":
             continue
         asked += [request(call, made.strange), request(call, by_id)]
@@ -147,7 +147,7 @@ def test_what_is_foreign_and_what_is_absent_get_the_same_bytes(
                 for one in asked:
                     yield kind, one, one.sent(client, key)
 
-    serving = ServerOptions(keeping=AuthPolicy(needs_token=True))
+    serving = ServerOptions(auth=AuthPolicy(needs_token=True))
     with answering(made.here.library, serving) as client:
         foreign = list(replies(client))
         made.here.library.delete_world(made.foreign.id)
@@ -178,7 +178,7 @@ def test_no_key_is_told_a_foreign_word_where_it_may_look_at_everything_it_has(
 ) -> None:
     heard = 0
     for key in made.keys.values():
-        for call in CALLS:
+        for call in OPERATIONS:
             if call.writes:
                 continue
             one = request(call, made.names)
@@ -195,8 +195,8 @@ def test_whatever_is_no_token_of_this_library_opens_nothing_and_gets_one_answer(
     made: Estate, client: Client
 ) -> None:
     answers = set()
-    for call in CALLS:
-        if call.open:
+    for call in OPERATIONS:
+        if call.public:
             continue
         one = request(call, made.names)
         told = [one.sent(client, key) for key in made.dead.values()]
@@ -225,7 +225,7 @@ def test_a_key_whose_worlds_are_all_gone_sees_nothing_at_all(made: Estate, clien
     assert client.json("GET", "/v1/domains", token=key).content == {"domains": []}
     assert client.json("GET", "/v1/me", token=key).content["worlds"] == []
     assert client.json("GET", "/metrics", token=key).code == "not_allowed"
-    for call in CALLS:
+    for call in OPERATIONS:
         if "{world}" in call.path:
             assert request(call, made.names).sent(client, key).code == "world_not_found", call.name
     assert client.json("POST", "/chat", {"query": "who?"}, token=key).code == "invalid_settings"
@@ -247,7 +247,7 @@ def test_a_reader_s_key_follows_its_reader_in_its_world_and_nobody_else(
 ) -> None:
     key, own = made.keys["a reader"], made.names
     other = own.changed(reader="somebody else")
-    for call in CALLS:
+    for call in OPERATIONS:
         if call.name in NEEDS["follow"]:
             assert request(call, own).sent(client, key).status == (
                 404 if call.name == "showImageAsReader" else 200

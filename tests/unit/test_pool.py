@@ -34,11 +34,11 @@ def test_what_is_made_and_what_is_raised_reaches_whoever_waits() -> None:
     assert asyncio.run(asked()) == 7
 
 
-def test_what_ends_before_its_time_leaves_nobody_waiting() -> None:
+def test_early_end_of_an_iterator_is_an_error() -> None:
     async def asked() -> None:
         await pool().run(lambda: next(iter(())))
 
-    with pytest.raises(RuntimeError, match="before its time"):
+    with pytest.raises(RuntimeError, match="ended early"):
         asyncio.run(asked())
 
 

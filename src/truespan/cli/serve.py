@@ -46,7 +46,7 @@ def serve(
         port=port,
         workers=workers,
         require_token=require_token,
-        serving=ServerOptions(world=world, mcp_reader=mcp_reader, mcp_owner=mcp_owner),
+        options=ServerOptions(world=world, mcp_reader=mcp_reader, mcp_owner=mcp_owner),
     )
 
     def on_ready(address: str) -> None:

@@ -1,4 +1,4 @@
-"""The server's application: every address put together around one library."""
+"""The ASGI application: all routes around one library."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan.errors import InternalError, RouteNotFound, TruespanError
-from truespan.http.auth import Admission, AuthPolicy
-from truespan.http.endpoint import AdmittedDoor, AppContext, Endpoint, Limits, send_reply
-from truespan.http.middleware import Gate
-from truespan.http.openapi import description
+from truespan.http.auth import Authenticator, AuthPolicy, Gateway
+from truespan.http.endpoint import AppContext, AuthenticatedApp, Endpoint, Limits
+from truespan.http.openapi import document_operation
+from truespan.http.operation import Operation
 from truespan.http.pool import Pool
-from truespan.http.problems import problem_reply
-from truespan.http.routes.table import CALLS, by_path
+from truespan.http.replies import problem_reply, send_reply
+from truespan.http.routes import OPERATIONS
 from truespan.mcp.http import mcp_app
 from truespan.mcp.sessions import Told
 from truespan.settings import debugging
-from truespan.web.page import page_calls
+from truespan.web.page import PAGE_OPERATIONS
 
 if TYPE_CHECKING:
     from truespan.library import Library
@@ -38,67 +38,73 @@ WAITING = 256
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a server answers, as its operator said."""
+    """How a server answers requests."""
 
-    keeping: AuthPolicy = field(default_factory=AuthPolicy)
+    auth: AuthPolicy = field(default_factory=AuthPolicy)
     limits: Limits = field(default_factory=Limits)
     world: str | None = None
-    """The world that is meant where none is named."""
+    """The world of requests that name none."""
     mcp_reader: str | None = None
-    """Whom MCP serves where no token says so."""
+    """The reader that MCP serves to callers without a token."""
     mcp_owner: bool = False
     sessions: bool = True
-    """Whether MCP may keep sessions, which live in one process."""
+    """Whether MCP may use sessions, which live in one process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The application, and whether anything in it is still at work."""
+    """The application, and whether any of its calls is still running."""
 
     asgi: ASGIApp
     is_idle: Callable[[], bool]
 
 
-def make_app(library: Library, serving: ServerOptions, ending: asyncio.Event) -> Application:
-    """Return the application. The library stays its caller's to close."""
-    house = AppContext(
+def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) -> Application:
+    """Return the application. Its caller closes the library."""
+    context = AppContext(
         library=library,
-        admission=Admission(library, serving.keeping, time.monotonic),
+        authenticator=Authenticator(library, options.auth, time.monotonic),
         pool=Pool(THREADS, waiting=WAITING, name="truespan-call"),
         streams=Pool(STREAMS, waiting=0, name="truespan-stream"),
-        limits=serving.limits,
+        limits=options.limits,
         ending=ending,
         on_bug=partial(report_bug, library),
-        default_world=serving.world,
+        default_world=options.world,
     )
-    calls = (*CALLS, *description(CALLS, needs_token=serving.keeping.needs_token), *page_calls())
-    # Addresses are tried in their order; what is posted to is asked most.
-    addresses = sorted(by_path(calls).items(), key=lambda entry: "POST" not in entry[1])
-    routes = [Route(path, Endpoint(house, found)) for path, found in addresses]
-    told = Told(serving.world, serving.mcp_reader, serving.mcp_owner)
-    mcp = mcp_app(library, told, sessions=serving.sessions)
-    admitted = AdmittedDoor(house, mcp)
-    routes += [Route(path, admitted) for path in ("/mcp", "/mcp/{place:path}")]
+    document = document_operation(OPERATIONS, needs_token=options.auth.needs_token)
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in (*OPERATIONS, document, *PAGE_OPERATIONS):
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    # Routes are tried in order; those with POST are used most.
+    paths = sorted(by_path, key=lambda path: "POST" not in by_path[path])
+    routes = [Route(path, Endpoint(context, by_path[path])) for path in paths]
+    mcp = mcp_app(
+        library,
+        Told(options.world, options.mcp_reader, options.mcp_owner),
+        sessions=options.sessions,
+    )
+    authenticated = AuthenticatedApp(context, mcp)
+    routes += [Route(path, authenticated) for path in ("/mcp", "/mcp/{place:path}")]
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         async with mcp.lifetime():
             yield
-        house.pool.close()
-        house.streams.close()
+        context.pool.close()
+        context.streams.close()
 
-    router = Router(routes, redirect_slashes=False, default=_nothing_here, lifespan=lifespan)
-    gate = Gate(router, serving.keeping, time.monotonic)
-    return Application(gate, lambda: house.pool.idle and house.streams.idle and mcp.idle)
+    router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
+    gateway = Gateway(router, options.auth, time.monotonic)
+    return Application(gateway, lambda: context.pool.idle and context.streams.idle and mcp.idle)
 
 
-async def _nothing_here(scope: Scope, _receive: Receive, send: Send) -> None:
+async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
         await send_reply(problem_reply(RouteNotFound()), send)
 
 
 def report_bug(library: Library, place: str, error: Exception) -> TruespanError:
-    """Count an exception that nobody foresaw as a bug, and tell nothing of what it says."""
+    """Count and log an unexpected exception, without its message: it may quote a document."""
     library.count_bug()
     sys.stderr.write(f"truespan serve: {place}: unexpected {type(error).__name__}\n")
     if debugging():

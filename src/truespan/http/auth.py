@@ -1,57 +1,94 @@
-"""Who is at the door: hosts, origins, tokens and rates, before anything is read or asked."""
+"""Who may send requests: hosts, origins, tokens and rates, checked before a request is handled."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from truespan.errors import HostRefused, OriginRefused, TooManyRequests, Unauthorized
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from truespan.errors import (
+    HostRefused,
+    OriginRefused,
+    TooManyRequests,
+    TruespanError,
+    Unauthorized,
+)
+from truespan.http.bodies import header
+from truespan.http.operation import Operation, Reply
+from truespan.http.replies import problem_reply, send_reply
 from truespan.types.scope import OWNER
+from truespan.types.telemetry import FIELDS, OTHER, SYSTEM, Event
 from truespan.types.token import Principal
 
 if TYPE_CHECKING:
     from truespan.library import Library
 
+_log = logging.getLogger(f"{SYSTEM}.http")
+_log.addHandler(logging.NullHandler())
+
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOCAL = Principal(None, OWNER)
-"""Whoever asks on this machine where no token is needed."""
-_MOST_CALLERS = 10_000
+"""A caller without a token on a server that needs none."""
+_MAX_RATED_CALLERS = 10_000
+_DEFAULT_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_EXPOSED_HEADERS = b"X-Answer-Mode, X-RAG-Domain, Location, Retry-After, Mcp-Session-Id"
+_PREFLIGHT = Reply(
+    b"",
+    204,
+    (
+        ("access-control-allow-methods", "GET, HEAD, POST, PUT, DELETE"),
+        (
+            "access-control-allow-headers",
+            "Authorization, Content-Type, Idempotency-Key, X-RAG-Domain, "
+            "Mcp-Session-Id, Mcp-Protocol-Version, Last-Event-Id",
+        ),
+        ("access-control-max-age", "600"),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class AuthPolicy:
-    """Who is answered: under which names, to pages of which origins, and with or without token."""
+    """Which hosts and origins are accepted, whether a token is needed, and the rate limit."""
 
     hosts: frozenset[str] = LOOPBACK
-    addresses: bool = False
-    """Whether any address that is spelled in numbers will do, as on a server with several."""
+    any_address: bool = False
+    """Whether any IP address is accepted as host, for a server that listens on all of them."""
     origins: frozenset[str] = frozenset()
     needs_token: bool = False
     per_minute: int = 0
-    """How many requests a token may send in a minute; 0 for any number."""
+    """Requests a token may send per minute; 0 for no limit."""
 
     def check_host(self, hosts: Iterable[bytes]) -> str:
-        """Return the host that a request names.
+        """Return the host of a request.
 
-        A page of another site can make a browser ask under that site's name, and never under ours.
+        DNS rebinding lets a page of another site reach this server, but only under that site's
+        name.
 
         Raises:
-            HostRefused: it is not one of ours, or not exactly one.
+            HostRefused: the host is unknown, or there is not exactly one.
         """
-        given = [host.decode("latin-1") for host in hosts]
-        name = _name_of(given[0]) if len(given) == 1 else ""
-        if name in self.hosts or (self.addresses and _is_address(name)):
-            return given[0].lower()
+        values = [host.decode("latin-1") for host in hosts]
+        name = _strip_port(values[0]) if len(values) == 1 else ""
+        if name in self.hosts or (self.any_address and _parse_address(name) is not None):
+            return values[0].lower()
         raise HostRefused
 
     def check_origin(self, origins: list[bytes], host: str, *, cross_site: bool) -> str | None:
-        """Return the origin that is to be told it may read the reply; None for our own pages.
+        """Return the foreign origin that may read the reply; None for the server's own pages.
 
         Raises:
-            OriginRefused: a page of another site asks, and nobody said that it may.
+            OriginRefused: the request comes from a page of another site that is not allowed.
         """
         if not origins:
             if cross_site:
@@ -68,76 +105,140 @@ class AuthPolicy:
 
 
 @dataclass(slots=True)
-class Admission:
-    """Tells callers by their tokens, and counts what each sends. Threads may share it."""
+class Authenticator:
+    """Identifies callers by their tokens and limits their rates. Threads may share it."""
 
     library: Library
-    keeping: AuthPolicy
+    policy: AuthPolicy
     now: Callable[[], float]
     _levels: dict[str, tuple[float, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def admit(self, authorizations: list[bytes]) -> Principal:
-        """Return who asks.
+        """Return the caller, and count the request.
 
         Raises:
-            Unauthorized: a token is needed and none came, or the one that came is not valid.
-            TooManyRequests: this caller has sent too many.
+            Unauthorized: a token is needed and missing, or the token is invalid.
+            TooManyRequests: the caller is over the rate limit.
         """
-        principal = self.known(authorizations)
-        if principal.token is not None and self.keeping.per_minute:
+        principal = self.identify(authorizations)
+        if principal.token is not None and self.policy.per_minute:
             self._count(principal.token)
         return principal
 
-    def known(self, authorizations: list[bytes]) -> Principal:
-        """Return who asks, without counting it."""
+    def identify(self, authorizations: list[bytes]) -> Principal:
+        """Return the caller, without counting the request."""
         if not authorizations:
-            if self.keeping.needs_token:
+            if self.policy.needs_token:
                 raise Unauthorized
             return LOCAL
         scheme, _, secret = authorizations[0].decode("latin-1").partition(" ")
-        # What is wrong is never read as nothing: a caller with a bad token is not the owner.
+        # An invalid header is never treated as a missing one: that would make the caller the owner.
         if len(authorizations) != 1 or scheme.lower() != "bearer":
             raise Unauthorized
         return self.library.admit(secret.strip())
 
     def _count(self, caller: str) -> None:
-        """Let a caller's level leak away evenly, and refuse what would overflow it."""
-        most, now = float(self.keeping.per_minute), self.now()
+        """Add a request to the caller's leaky bucket, or refuse it if the bucket is full."""
+        size, now = float(self.policy.per_minute), self.now()
         with self._lock:
             level, at = self._levels.pop(caller, (0.0, now))
-            level = max(0.0, level - (now - at) * most / 60)
-            over = level + 1 > most
-            self._levels[caller] = (level if over else level + 1, now)
-            if len(self._levels) > _MOST_CALLERS:
+            level = max(0.0, level - (now - at) * size / 60)
+            is_full = level + 1 > size
+            self._levels[caller] = (level if is_full else level + 1, now)
+            if len(self._levels) > _MAX_RATED_CALLERS:
                 self._levels.pop(next(iter(self._levels)))
-        if over:
-            raise TooManyRequests((level + 1 - most) * 60 / most)
+        if is_full:
+            raise TooManyRequests((level + 1 - size) * 60 / size)
+
+
+class Gateway:
+    """Checks host and origin, adds the headers of every reply, and logs; wraps an ASGI app."""
+
+    def __init__(self, inner: ASGIApp, policy: AuthPolicy, now: Callable[[], float]) -> None:
+        self._inner = inner
+        self._policy = policy
+        self._now = now
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        started, status, origin = self._now(), 0, None
+        # Routing uses the encoded path: a name may contain a slash, encoded as %2F.
+        scope["path"] = scope["raw_path"].decode("latin-1")
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = list(message.get("headers", ()))
+                names = {name for name, _ in headers}
+                headers += [entry for entry in _DEFAULT_HEADERS if entry[0] not in names]
+                if origin is not None:
+                    headers += [
+                        (b"access-control-allow-origin", origin.encode("latin-1")),
+                        (b"access-control-expose-headers", _EXPOSED_HEADERS),
+                        (b"vary", b"Origin"),
+                    ]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        try:
+            origin = self._check(scope)
+        except TruespanError as error:
+            await send_reply(problem_reply(error), send_with_headers)
+        else:
+            is_preflight = scope["method"] == "OPTIONS" and bool(
+                header(scope, b"access-control-request-method")
+            )
+            if origin is not None and is_preflight:
+                await send_reply(_PREFLIGHT, send_with_headers)
+            else:
+                await self._inner(scope, receive, send_with_headers)
+        _log_request(scope, status, self._now() - started)
+
+    def _check(self, scope: Scope) -> str | None:
+        """Return the foreign origin that may read the reply, if there is one."""
+        host = self._policy.check_host(header(scope, b"host"))
+        # A link from another site to the page is harmless: it carries no data.
+        follows_link = scope["method"] in ("GET", "HEAD") and (
+            header(scope, b"sec-fetch-mode")[-1:] == [b"navigate"]
+        )
+        is_cross_site = header(scope, b"sec-fetch-site")[-1:] == [b"cross-site"]
+        return self._policy.check_origin(
+            header(scope, b"origin"), host, cross_site=is_cross_site and not follows_link
+        )
+
+
+def _log_request(scope: Scope, status: int, seconds: float) -> None:
+    """Log the operation, and never the path: it may contain names."""
+    if _log.isEnabledFor(logging.INFO):
+        operation = scope.get("truespan.operation")
+        name = operation.name if isinstance(operation, Operation) else OTHER
+        fields = {"call": name, "status": status, "seconds": round(seconds, 6)}
+        _log.info(Event.HTTP_ANSWERED.value, extra={FIELDS: fields})
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
+    """Return whether an address can only be reached from this machine."""
+    address = _parse_address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host.strip("[]"))
     except ValueError:
-        return False
+        return None
 
 
-def _name_of(host: str) -> str:
-    """Return a Host header without its port, in small letters; nothing if it is none."""
+def _strip_port(host: str) -> str:
+    """Return a Host header in lower case without its port; empty if it is malformed."""
     name, bracket, port = host.lower().rpartition("]")
     if bracket:
-        plain = not port or (port.startswith(":") and port[1:].isdecimal())
-        return name + bracket if plain else ""
+        is_valid = not port or (port.startswith(":") and port[1:].isdecimal())
+        return name + bracket if is_valid else ""
     name, colon, port = host.lower().partition(":")
     return name if not colon or port.isdecimal() else ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""One address: a request is read, admitted, asked of the engine in a thread, and answered."""
+"""One path of the API: parse a request, authenticate it, run its operation on a thread, reply."""
 
 from __future__ import annotations
 
@@ -16,25 +16,37 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from truespan.cancel import CancelToken, use_cancel_token
 from truespan.errors import InvalidSettings, MethodNotAllowed, Overloaded, TruespanError
 from truespan.http import bodies
-from truespan.http.auth import LOCAL, Admission
-from truespan.http.bodies import opened, read_form
-from truespan.http.call import JSON, Call, CallContext, Event, Events, JobStream, Reply, Result
-from truespan.http.events import send_events, send_followed
-from truespan.http.problems import problem_reply
+from truespan.http.auth import LOCAL, Authenticator
+from truespan.http.operation import (
+    JSON,
+    CallContext,
+    Event,
+    Events,
+    JobStream,
+    Operation,
+    Reply,
+    Result,
+)
+from truespan.http.replies import (
+    encode_reply,
+    problem_reply,
+    send_events,
+    send_job,
+    send_reply,
+    wait_for_disconnect,
+)
 from truespan.types.token import Principal, ReplayKey
 
 if TYPE_CHECKING:
     from truespan.http.pool import Pool
     from truespan.library import Library
 
-_ENCODER = msgspec.json.Encoder()
-_NEVER = CancelToken()
-"""Never leaves: where nobody looks whether the caller is still there."""
+_NEVER_CANCELLED = CancelToken()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much and how long."""
+    """Limits in bytes and seconds."""
 
     body: int = 1 << 20
     upload: int = 512 << 20
@@ -45,10 +57,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """What every address of a server shares."""
+    """What all endpoints of a server share."""
 
     library: Library
-    admission: Admission
+    authenticator: Authenticator
     pool: Pool
     streams: Pool
     limits: Limits
@@ -58,25 +70,25 @@ class AppContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """A request as it was read."""
+class Request:
+    """A parsed request."""
 
     scope: Scope
-    call: Call
+    operation: Operation
     authorizations: list[bytes]
     body: Any = None
     query: Any = None
     fingerprint: Callable[[], bytes] = bytes
 
     def header(self, name: bytes) -> str | None:
-        """Return a header that may come once.
+        """Return the value of a header that may be sent once.
 
         Raises:
-            InvalidSettings: it came more than once, or is no text.
+            InvalidSettings: it was sent more than once, or is not UTF-8.
         """
         values = bodies.header(self.scope, name)
         if len(values) > 1:
-            raise InvalidSettings(f"The header {name.decode()} came more than once.")
+            raise InvalidSettings(f"The header {name.decode()} was sent more than once.")
         try:
             return values[0].decode() if values else None
         except UnicodeDecodeError:
@@ -84,210 +96,191 @@ class Message:
 
 
 class Endpoint:
-    """The calls of one address, by their methods; an ASGI application."""
+    """The operations of one path by method; an ASGI application."""
 
-    def __init__(self, house: AppContext, calls: Mapping[str, Call]) -> None:
-        self._house = house
-        self._calls = calls
+    def __init__(self, app: AppContext, operations: Mapping[str, Operation]) -> None:
+        self._app = app
+        self._operations = operations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, whatever becomes of it."""
+        """Answer one request; every failure is sent as a problem."""
+        app = self._app
         try:
-            call = self._called(scope["method"])
-            scope["truespan.call"] = call
-            given = await self._given(call, scope, receive)
+            # HEAD is GET without a body, which the server drops.
+            operation = self._operations.get(
+                "GET" if scope["method"] == "HEAD" else scope["method"]
+            )
+            if operation is None:
+                head = {"HEAD"} if "GET" in self._operations else set()
+                raise MethodNotAllowed({*self._operations, *head})
+            scope["truespan.operation"] = operation
+            result = await self._handle(operation, scope, receive)
         except TruespanError as error:
-            given = problem_reply(error)
+            result = problem_reply(error)
         except asyncio.CancelledError:
-            # The server ends and has waited long enough; whoever asked may ask the next one.
-            given = problem_reply(Overloaded())
+            # The server is shutting down and has waited long enough; the client may retry.
+            result = problem_reply(Overloaded())
         except Exception as error:
-            given = problem_reply(self._house.on_bug("request", error))
-        await self._send(given, receive, send)
+            result = problem_reply(app.on_bug("request", error))
+        if isinstance(result, Events):
+            await send_events(result, send, receive, app.streams, app.ending, app.on_bug)
+        elif isinstance(result, JobStream):
+            await send_job(result, send, receive, app.pool, app.ending, app.on_bug)
+        else:
+            await send_reply(result, send)
 
-    def _called(self, method: str) -> Call:
-        # What can be got can be asked for its headers alone; the server drops the body.
-        call = self._calls.get("GET" if method == "HEAD" else method)
-        if call is None:
-            heads = {"HEAD"} if "GET" in self._calls else set()
-            raise MethodNotAllowed({*self._calls, *heads})
-        return call
-
-    async def _given(self, call: Call, scope: Scope, receive: Receive) -> Result:
-        query = bodies.read_query(call.asks, scope["query_string"])
-        told = bodies.header(scope, b"authorization")
-        if call.form:
-            return await self._uploaded(Message(scope, call, told, query=query), receive)
-        limits, admission = self._house.limits, self._house.admission
-        if admission.keeping.needs_token and not call.open and call.takes is not None:
-            # Nobody's bytes are taken in before it is known whose they are.
-            await self._house.pool.run(partial(admission.known, told))
-        sent = await bodies.whole_body(
+    async def _handle(self, operation: Operation, scope: Scope, receive: Receive) -> Result:
+        query = bodies.parse_query(operation.query_type, scope["query_string"])
+        authorizations = bodies.header(scope, b"authorization")
+        if operation.takes_form:
+            request = Request(scope, operation, authorizations, query=query)
+            return await self._handle_upload(request, receive)
+        limits, authenticator = self._app.limits, self._app.authenticator
+        has_body = operation.body_type is not None
+        if authenticator.policy.needs_token and not operation.public and has_body:
+            # No body is read before the caller is known.
+            await self._app.pool.run(partial(authenticator.identify, authorizations))
+        content = await bodies.read_body(
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
-        if call.takes is None and sent.strip():
+        if not has_body and content.strip():
             raise InvalidSettings("This address takes no body.")
-        body = None if call.takes is None else bodies.read_json(call.takes, scope, sent)
-        message = Message(scope, call, told, body, query, partial(_digest, scope, sent))
-        if call.light:
-            return self._asked(message, _NEVER)
-        if call.streams:
-            return await self._awaited(message, receive)
-        return await self._house.pool.run(
-            partial(self._asked, message, _NEVER), seconds=limits.seconds
+        body = bodies.parse_json(operation.body_type, scope, content) if has_body else None
+        request = Request(
+            scope, operation, authorizations, body, query, partial(_fingerprint, scope, content)
+        )
+        if operation.inline:
+            return self._run(request, _NEVER_CANCELLED)
+        if operation.streams:
+            return await self._run_cancellable(request, receive)
+        return await self._app.pool.run(
+            partial(self._run, request, _NEVER_CANCELLED), seconds=limits.seconds
         )
 
-    async def _awaited(self, message: Message, receive: Receive) -> Result:
-        """Ask for what may wait for a model, in threads of its own: the rest must not wait for it.
+    async def _run_cancellable(self, request: Request, receive: Receive) -> Result:
+        """Run an operation that may wait for a model, on threads of their own.
 
-        It stops when whoever asked has gone, or was told that it took too long.
+        It is cancelled when the client disconnects or the time limit passes.
         """
-        gone = CancelToken()
-        leaving = asyncio.create_task(_leaves(receive, gone))
+        token = CancelToken()
+
+        async def cancel_on_disconnect() -> None:
+            await wait_for_disconnect(receive)
+            token.leave()
+
+        watching = asyncio.create_task(cancel_on_disconnect())
         try:
-            given = await self._house.streams.run(
-                partial(self._asked, message, gone), seconds=self._house.limits.seconds
+            result = await self._app.streams.run(
+                partial(self._run, request, token), seconds=self._app.limits.seconds
             )
         except BaseException:
-            gone.leave()
+            token.leave()
             raise
         finally:
-            leaving.cancel()
-        # Whoever sends the pieces hears next whether somebody still wants them.
-        return replace(given, leave=gone.leave) if isinstance(given, Events) else given
+            watching.cancel()
+        # From here on, sending the events notices a disconnect.
+        return replace(result, cancel=token.leave) if isinstance(result, Events) else result
 
-    async def _uploaded(self, message: Message, receive: Receive) -> Result:
-        """Take an upload; whoever may not is told so before the bytes come."""
-        limits, pool = self._house.limits, self._house.pool
+    async def _handle_upload(self, request: Request, receive: Receive) -> Result:
+        """Receive an upload; callers without permission are refused before the body is read."""
+        limits, pool = self._app.limits, self._app.pool
 
-        def admitted() -> Principal:
-            known = self._house.admission.admit(message.authorizations)
-            if message.call.before is not None:
-                message.call.before(self._request(message, known, _NEVER))
-            return known
+        def check() -> Principal:
+            principal = self._app.authenticator.admit(request.authorizations)
+            if request.operation.check is not None:
+                request.operation.check(self._context(request, principal, _NEVER_CANCELLED))
+            return principal
 
-        principal = await pool.run(admitted)
-        parts = await read_form(
-            message.scope, receive, limit=limits.upload, seconds=limits.upload_seconds
+        principal = await pool.run(check)
+        parts = await bodies.read_form(
+            request.scope, receive, limit=limits.upload, seconds=limits.upload_seconds
         )
 
-        def taken() -> Result:
-            with opened(parts) as form:
-                filled = replace(
-                    message,
+        def ingest() -> Result:
+            with bodies.open_form(parts) as form:
+                complete = replace(
+                    request,
                     body=form,
-                    fingerprint=lambda: _digest(message.scope, form.fingerprint()),
+                    fingerprint=lambda: _fingerprint(request.scope, form.fingerprint()),
                 )
-                return self._answered(filled, principal, _NEVER)
+                return self._run_as(complete, principal, _NEVER_CANCELLED)
 
-        return await pool.run(taken, seconds=limits.seconds)
+        return await pool.run(ingest, seconds=limits.seconds)
 
-    def _asked(self, message: Message, gone: CancelToken) -> Result:
-        """Admit the caller and ask the engine. This and all below runs in a thread."""
-        if message.call.open:
-            return self._answered(message, LOCAL, gone)
-        admission, told = self._house.admission, message.authorizations
-        given = self._answered(message, admission.admit(told), gone)
-        if not isinstance(given, JobStream):
-            return given
+    def _run(self, request: Request, token: CancelToken) -> Result:
+        """Authenticate the caller and run the operation, on a thread of the pool."""
+        if request.operation.public:
+            return self._run_as(request, LOCAL, token)
+        authenticator, authorizations = self._app.authenticator, request.authorizations
+        result = self._run_as(request, authenticator.admit(authorizations), token)
+        if not isinstance(result, JobStream):
+            return result
 
-        def look() -> tuple[Event, bool]:
-            # A token that is revoked meanwhile sees no more, however long a job takes.
-            admission.known(told)
-            return given.look()
+        def poll() -> tuple[Event, bool]:
+            # A token that is revoked in the meantime ends the stream.
+            authenticator.identify(authorizations)
+            return result.poll()
 
-        return JobStream(look, given.first)
+        return JobStream(poll, result.first)
 
-    def _answered(self, message: Message, principal: Principal, gone: CancelToken) -> Result:
-        call, asked = message.call, self._request(message, principal, gone)
-        key = message.header(b"idempotency-key") if call.writes else None
-        if key is None:
-            with use_cancel_token(gone):
-                return _encoded(call.run(asked))
-        return _once(asked.library, principal, key, message, lambda: call.run(asked))
+    def _run_as(self, request: Request, principal: Principal, token: CancelToken) -> Result:
+        operation, context = request.operation, self._context(request, principal, token)
+        key = request.header(b"idempotency-key") if operation.writes else None
+        if key is not None:
+            return _run_once(context, key, request)
+        with use_cancel_token(token):
+            result = operation.run(context, request.body, request.query)
+        # Encoding is done here because it would block the event loop.
+        return encode_reply(result) if isinstance(result, Reply) else result
 
-    def _request(self, message: Message, principal: Principal, gone: CancelToken) -> CallContext:
+    def _context(self, request: Request, principal: Principal, token: CancelToken) -> CallContext:
+        parameters: Mapping[str, str] = request.scope.get("path_params", {})
+        try:
+            path = {name: unquote(text, errors="strict") for name, text in parameters.items()}
+        except UnicodeDecodeError:
+            raise InvalidSettings("The address is not UTF-8.") from None
         return CallContext(
-            library=self._house.library.under(principal.authority),
+            library=self._app.library.under(principal.authority),
             principal=principal,
-            path=_named(message.scope.get("path_params", {})),
-            body=message.body,
-            query=message.query,
-            domain=message.header(b"x-rag-domain") if message.call.domains else None,
-            default_world=self._house.default_world,
-            gone=lambda: gone.has_left,
+            path=path,
+            domain=request.header(b"x-rag-domain") if request.operation.domains else None,
+            default_world=self._app.default_world,
+            is_cancelled=lambda: token.has_left,
         )
 
-    async def _send(self, given: Result, receive: Receive, send: Send) -> None:
-        house = self._house
-        if isinstance(given, Events):
-            await send_events(given, send, receive, house.streams, house.ending, house.on_bug)
-        elif isinstance(given, JobStream):
-            await send_followed(given, send, receive, house.pool, house.ending, house.on_bug)
-        else:
-            await send_reply(given, send)
 
+class AuthenticatedApp:
+    """Authenticates callers of an ASGI application that answers requests itself."""
 
-class AdmittedDoor:
-    """Admits callers to an application that answers for itself."""
-
-    def __init__(self, house: AppContext, inner: ASGIApp) -> None:
-        self._house = house
+    def __init__(self, app: AppContext, inner: ASGIApp) -> None:
+        self._app = app
         self._inner = inner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on with whoever sent it, or tell why not."""
-        limits = self._house.limits
+        """Pass a request on with its caller, or send a problem."""
+        limits = self._app.limits
         try:
             bodies.check_length(scope, limits.body)
-            principal = await self._admitted(bodies.header(scope, b"authorization"))
+            principal = await self._authenticate(bodies.header(scope, b"authorization"))
             scope["state"] = {**scope.get("state", {}), "principal": principal}
-            bounded = bodies.limited(receive, limits.body, limits.body_seconds)
-            await self._inner(scope, bounded, send)
+            limited = bodies.limit_body(receive, limits.body, limits.body_seconds)
+            await self._inner(scope, limited, send)
         except TruespanError as error:
-            # The body is read before anything is sent, so there is still somebody to tell.
+            # The application reads the body before it sends anything, so this is the first reply.
             await send_reply(problem_reply(error), send)
 
-    async def _admitted(self, authorizations: list[bytes]) -> Principal:
-        """Return who asks; what nobody foresaw is a bug here as at any other address."""
-        house = self._house
+    async def _authenticate(self, authorizations: list[bytes]) -> Principal:
+        app = self._app
         try:
-            return await house.pool.run(partial(house.admission.admit, authorizations))
+            return await app.pool.run(partial(app.authenticator.admit, authorizations))
         except TruespanError:
             raise
         except Exception as error:
-            raise house.on_bug("admission", error) from None
+            raise app.on_bug("authentication", error) from None
 
 
-async def send_reply(reply: Reply, send: Send) -> None:
-    """Send a reply whole."""
-    body = reply.value if isinstance(reply.value, bytes) else _ENCODER.encode(reply.value)
-    headers = [
-        (b"content-type", reply.media_type.encode()),
-        (b"content-length", str(len(body)).encode()),
-        *((name.encode(), value.encode()) for name, value in reply.headers),
-    ]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _leaves(receive: Receive, gone: CancelToken) -> None:
-    """Notice that whoever asked has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        continue
-    gone.leave()
-
-
-def _encoded(given: Result) -> Result:
-    """Write a reply's value as JSON here, in the thread."""
-    if isinstance(given, Reply) and not isinstance(given.value, bytes):
-        body = _ENCODER.encode(given.value)
-        return Reply(body, given.status, given.headers, given.media_type)
-    return given
-
-
-class _Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A reply as it is kept to be given again."""
+class _StoredReply(msgspec.Struct, frozen=True, array_like=True):
+    """A reply as stored under its idempotency key."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -295,42 +288,24 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     body: bytes
 
 
-def _once(
-    library: Library,
-    principal: Principal,
-    key: str,
-    message: Message,
-    run: Callable[[], Result],
-) -> Reply:
-    """Answer a request with an idempotency key: as the first time, if there was one."""
+def _run_once(context: CallContext, key: str, request: Request) -> Reply[bytes]:
+    """Run an operation with an idempotency key, or return the reply stored under that key."""
 
     def work() -> bytes:
-        done = _encoded(run())
-        if not isinstance(done, Reply) or done.media_type != JSON:
-            raise InvalidSettings("This takes no idempotency key.")
-        kept = _Kept(done.status, done.headers, done.media_type, done.value)
-        return msgspec.msgpack.encode(kept)
+        result = request.operation.run(context, request.body, request.query)
+        if not isinstance(result, Reply) or result.media_type != JSON:
+            raise InvalidSettings("This operation takes no idempotency key.")
+        reply = encode_reply(result)
+        stored = _StoredReply(reply.status, reply.headers, reply.media_type, reply.value)
+        return msgspec.msgpack.encode(stored)
 
-    caller = ReplayKey(principal.token or "", key)
-    kept = msgspec.msgpack.decode(
-        library.run_idempotent(caller, message.fingerprint(), work), type=_Kept
-    )
-    return Reply(kept.body, kept.status, kept.headers, kept.media_type)
-
-
-def _named(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return what an address names, as it is spelled there.
-
-    Raises:
-        InvalidSettings: it is no text.
-    """
-    try:
-        return {name: unquote(value, errors="strict") for name, value in parameters.items()}
-    except UnicodeDecodeError:
-        raise InvalidSettings("The address is not UTF-8.") from None
+    replay_key = ReplayKey(context.principal.token or "", key)
+    data = context.library.run_idempotent(replay_key, request.fingerprint(), work)
+    stored = msgspec.msgpack.decode(data, type=_StoredReply)
+    return Reply(stored.body, stored.status, stored.headers, stored.media_type)
 
 
-def _digest(scope: Scope, body: bytes) -> bytes:
-    """Return a digest of all that a request asks for."""
+def _fingerprint(scope: Scope, body: bytes) -> bytes:
+    """Return a digest of a request's method, path, query string and body."""
     parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], body)
     return sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()

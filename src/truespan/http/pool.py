@@ -1,7 +1,7 @@
-"""Threads for the engine, which waits where the server must not.
+"""A thread pool for the library's blocking calls.
 
-They are plain threads because a crossing is paid with every request: the pools of the standard
-library take three futures, a condition and two callbacks to bring one answer back.
+It exists because every request pays for the hand-over: the pools of the standard library use three
+futures, a condition and two callbacks to return one result.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from truespan.errors import DeadlineExceeded, Overloaded
 
-Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 _Job: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any]]"
 _Inbox: TypeAlias = "SimpleQueue[_Job | None]"
-"""Where one idle thread is given its next work; None sends it away."""
+"""Where an idle thread receives its next job; None ends it."""
 
 
 class Pool:
-    """Runs calls in a bounded number of threads, and refuses more than may wait for one."""
+    """Runs calls on a bounded number of threads with a bounded queue."""
 
     def __init__(self, threads: int, *, waiting: int, name: str) -> None:
         self._threads = threads
@@ -35,36 +35,36 @@ class Pool:
         self._idle: list[_Inbox] = []
         self._waiting: deque[_Job] = deque()
         self._lock = threading.Lock()
-        """Held for whoever hands work over or looks for some; never while any is done."""
+        """Protects the queue and the idle threads; not held while a job runs."""
 
-    async def run(self, work: Callable[[], Answer], *, seconds: float | None = None) -> Answer:
-        """Return what `work` makes.
+    async def run(self, work: Callable[[], Value], *, seconds: float | None = None) -> Value:
+        """Run `work` on a thread and return its result.
 
         Raises:
-            Overloaded: too many wait already, or the server is about to end.
-            DeadlineExceeded: it was not done in time; it runs to its end, and nobody hears of it.
+            Overloaded: the queue is full, or the pool is closed.
+            DeadlineExceeded: it took too long; it runs to its end and its result is dropped.
         """
         if self._closed or self._busy >= self._most:
             raise Overloaded
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer] = loop.create_future()
-        self._hand_over((work, answer))
+        future: asyncio.Future[Value] = loop.create_future()
+        self._submit((work, future))
         self._busy += 1
         if seconds is None:
-            return await answer
-        late = loop.call_later(seconds, _give_up, answer, seconds)
+            return await future
+        timer = loop.call_later(seconds, _time_out, future, seconds)
         try:
-            return await answer
+            return await future
         finally:
-            late.cancel()
+            timer.cancel()
 
     @property
     def idle(self) -> bool:
-        """Say whether nothing is at work."""
+        """Whether no job is running or queued."""
         return self._busy == 0
 
     def close(self) -> None:
-        """Take no more work; what runs ends by itself, and what has not begun never does."""
+        """Refuse further work and drop queued jobs; running jobs end by themselves."""
         self._closed = True
         with self._lock:
             dropped, idle = list(self._waiting), self._idle
@@ -72,12 +72,12 @@ class Pool:
             self._idle = []
         for inbox in idle:
             inbox.put(None)
-        for _, answer in dropped:
+        for _, future in dropped:
             self._busy -= 1
-            answer.cancel()
+            future.cancel()
 
-    def _hand_over(self, job: _Job) -> None:
-        """Give work to the thread that was at work last: what it needs is still at hand there."""
+    def _submit(self, job: _Job) -> None:
+        """Give a job to the thread that worked last, whose caches are warm; or queue it."""
         with self._lock:
             if self._idle:
                 self._idle.pop().put(job)
@@ -86,29 +86,28 @@ class Pool:
                 self._waiting.append(job)
                 return
             self._started += 1
-        # They end with the process, like those of anybody who left it: `Application.is_idle` tells
-        # its owner whether something is still at work then.
+        # Daemon threads end with the process; `Application.is_idle` says whether any still works.
         name = f"{self._name}-{self._started}"
         threading.Thread(target=self._serve, args=(job,), name=name, daemon=True).start()
 
     def _serve(self, first: _Job) -> None:
-        """Do one piece of work after another, until sent away."""
+        """Run job after job until the pool is closed."""
         inbox: _Inbox = SimpleQueue()
         job: _Job | None = first
         while job is not None:
-            answer = job[1]
-            made, error = _done(job[0])
-            # Ready for more before anybody hears of it, so that the next request finds this thread.
-            following = job = self._next(inbox)
-            # Without a loop nobody waits any more.
+            future = job[1]
+            value, error = _run(job[0])
+            # This thread is idle before the result is delivered, so the next request finds it.
+            job = self._next(inbox)
+            # The loop is closed if the server has ended.
             with suppress(RuntimeError):
-                answer.get_loop().call_soon_threadsafe(self._tell, answer, made, error)
-            del answer, made, error
-            if following is None:
+                future.get_loop().call_soon_threadsafe(self._deliver, future, value, error)
+            del future, value, error
+            if job is None:
                 job = inbox.get()
 
     def _next(self, inbox: _Inbox) -> _Job | None:
-        """Return what waits longest; where nothing does, be idle."""
+        """Return the oldest queued job; if there is none, become idle and return None."""
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
@@ -118,31 +117,33 @@ class Pool:
                 self._idle.append(inbox)
         return None
 
-    def _tell(self, answer: asyncio.Future[Any], made: Any, error: BaseException | None) -> None:
-        """Bring what was made to whoever waits for it, in the thread of the loop."""
+    def _deliver(
+        self, future: asyncio.Future[Any], value: Any, error: BaseException | None
+    ) -> None:
+        """Complete a future, on the thread of its loop."""
         self._busy -= 1
-        # Whoever waited may have gone, or was told that it took too long.
-        if answer.done():
+        # The waiting request may be cancelled or timed out.
+        if future.done():
             return
         if error is None:
-            answer.set_result(made)
+            future.set_result(value)
         else:
-            answer.set_exception(error)
+            future.set_exception(error)
 
 
-def _done(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """Return what the work made, or how it ended."""
+def _run(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """Return the result of a call, or its exception."""
     try:
         return work(), None
     except StopIteration as error:
-        # No future can hold this one: whoever waits would for ever.
-        ended = RuntimeError("something ended before its time")
-        ended.__cause__ = error
-        return None, ended
+        # A future refuses StopIteration, and its request would wait forever.
+        replacement = RuntimeError("an iterator ended early")
+        replacement.__cause__ = error
+        return None, replacement
     except BaseException as error:
         return None, error
 
 
-def _give_up(answer: asyncio.Future[Any], seconds: float) -> None:
-    if not answer.done():
-        answer.set_exception(DeadlineExceeded(seconds))
+def _time_out(future: asyncio.Future[Any], seconds: float) -> None:
+    if not future.done():
+        future.set_exception(DeadlineExceeded(seconds))

@@ -1,10 +1,10 @@
-"""What calls take and give, where that is not a type of the model itself."""
+"""Types of requests and replies of the HTTP API: they validate, and they are the schema."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 
 from truespan.arguments import (
     Arguments,
@@ -31,8 +31,9 @@ from truespan.types.job import Job, JobCounts, JobDocument, JobLine, JobState, P
 from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES
 from truespan.types.request import MOST_TOP_K, RETRIEVAL_TOP_K
 from truespan.types.scope import World
+from truespan.types.token import LONGEST_KEY
 
-Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
+WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
 DomainKey = Annotated[str, Meta(min_length=1, max_length=200, description="A domain's key.")]
 LastRead = Annotated[
@@ -41,83 +42,149 @@ LastRead = Annotated[
 ChunkName = Annotated[str, Meta(min_length=1, max_length=200, description="A chunk's id.")]
 
 
+NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
+"""Matches a character that Python does not count as white space."""
+_SEGMENT = r"^[^/]+$"
+_STRING = {"type": "string"}
+
+
+def _text(description: str, pattern: str | None = _SEGMENT, most: int | None = None) -> Meta:
+    schema = {} if pattern is None else {"pattern": pattern}
+    return Meta(min_length=1, max_length=most, description=description, extra_json_schema=schema)
+
+
+class Parameters(Struct, frozen=True, kw_only=True):
+    """The parameters of paths and headers by name, for the OpenAPI document."""
+
+    world: Annotated[str, _text("The id or the name of a world.")]
+    document: Annotated[
+        str, _text("The number of a document, its doc_id, or its file name if that is unique.")
+    ]
+    chunk: Annotated[str, _text("The id of a chunk.")]
+    image_ref: Annotated[
+        str, _text("An image as figures name it: the doc_id, a slash, and the file name.", None)
+    ]
+    job: Annotated[str, _text("The id of a job.")]
+    reader: Annotated[
+        str,
+        _text(
+            "The name of a reader. A reader without a position has read nothing.",
+            rf"^[^/]*{NOT_BLANK.replace('[^', '[^/')}[^/]*$",
+            200,
+        ),
+    ]
+    record: Annotated[str, _text("The id of a record in the usage log.")]
+    generation: Annotated[
+        int, Meta(ge=0, le=999_999_999, description="The number of a generation.")
+    ]
+    domain: Annotated[
+        str,
+        _text("The key of a domain, which selects its world and generation.", None, 200),
+    ] = field(name="X-RAG-Domain")
+    idempotency_key: Annotated[
+        str,
+        _text(
+            "A unique string. A request repeated with the same key is executed only once.",
+            r"^[!-~]([ -~]*[!-~])?$",
+            LONGEST_KEY,
+        ),
+    ] = field(name="Idempotency-Key")
+
+
 class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a request. What it does not know it refuses."""
+    """The body or query string of a request. Unknown names are refused."""
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class ReplyPart(Struct, frozen=True, kw_only=True):
     """Part of a reply."""
 
 
-class NewWorld(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A world to be made."""
+class NewWorld(Body, frozen=True, kw_only=True):
+    """A world to create."""
 
-    name: Name
+    name: WorldName
 
 
-class NewGeneration(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a new generation is built; what is left out is as the library has it."""
+class NewGeneration(Body, frozen=True, kw_only=True):
+    """How to build a new generation. Members left out default to the library's settings."""
 
     embedding: Label | None = None
     chunking: Label | None = None
 
 
-class DoctorRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the doctor is to do: look, or look and mend."""
+class DoctorRequest(Body, frozen=True, kw_only=True):
+    """Whether the doctor only reports, or also repairs."""
 
     apply: bool = False
 
 
-class AliasMove(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which alias is moved: a domain's, or the world's own."""
+class AliasMove(Body, frozen=True, kw_only=True):
+    """Which alias to move: that of a domain, or the world's own."""
 
     domain: DomainKey | None = None
 
 
-class Retrieving(RetrievalArguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
     """A query, a selected text, or a query within a selected text; and filters."""
 
-    near_misses: Annotated[bool, Meta(description="Tell what lay just below the floor.")] = False
+    near_misses: Annotated[bool, Meta(description="Include what scored just below the floor.")] = (
+        False
+    )
+
+    SCHEMA: ClassVar[dict[str, Any]] = {
+        "anyOf": [
+            {"required": ["query"], "properties": {"query": {**_STRING, "pattern": NOT_BLANK}}},
+            {
+                "required": ["selected_text"],
+                "properties": {
+                    "query": {"type": "null"},
+                    "selected_text": {**_STRING, "pattern": NOT_BLANK},
+                    "fused": {"const": False},
+                },
+            },
+        ],
+    }
+    """Which members go together. The engine refuses other combinations with its own errors."""
 
 
-class Missing(DefaultFilterFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A chunk, and the request that did not bring it."""
+class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):
+    """A chunk, and the retrieve request that did not return it."""
 
     chunk_id: ChunkName
     query: Query
     top_k: Annotated[int, Meta(ge=1, le=MOST_TOP_K)] = RETRIEVAL_TOP_K
 
 
-class Question(FilterFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question, and in which documents its answer may be looked for."""
+class Question(FilterFields, frozen=True, kw_only=True):
+    """A question, and filters for the documents to answer from."""
 
     query: Query
     fused: bool = False
-    stream: Annotated[bool, Meta(description="Send the answer piece by piece.")] = False
+    stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
 
 
-class ChatQuestion(Question, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question; the world need not be named where there is only one to ask."""
+class ChatQuestion(Question, frozen=True, kw_only=True):
+    """A question. The world may be left out if there is only one."""
 
     world: Label | None = None
 
 
-class ReadingQuestion(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question to a book, as far as it has been read."""
+class ReaderQuestion(Arguments, frozen=True, kw_only=True):
+    """A question about the part of a book that the reader has read."""
 
     query: Query
     book: Book | None = None
     stream: bool = False
 
 
-class ReadingMissing(ReadingArguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A chunk, and the reader's request that did not bring it."""
+class ReaderWhyNotRequest(ReadingArguments, frozen=True, kw_only=True):
+    """A chunk, and the reader's request that did not return it."""
 
     chunk_id: ChunkName
 
 
-class NewPosition(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far a reader is: by a sentence, a chapter, or the words read last; one of them."""
+class NewPosition(Body, frozen=True, kw_only=True):
+    """A reader's position: exactly one of a sentence, a chapter, or the passage read last."""
 
     book: Label
     sid: LastRead | None = None
@@ -125,40 +192,48 @@ class NewPosition(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     passage: Annotated[str, Meta(min_length=1, max_length=5000)] | None = None
     current: bool = True
 
+    SCHEMA: ClassVar[dict[str, Any]] = {
+        "oneOf": [
+            {"required": ["sid"], "properties": {"sid": {"type": "integer"}}},
+            {"required": ["through_chapter"], "properties": {"through_chapter": _STRING}},
+            {"required": ["passage"], "properties": {"passage": _STRING}},
+        ],
+    }
 
-class PageQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which sentences are wanted."""
+
+class PageQuery(Body, frozen=True, kw_only=True):
+    """Which sentences to return."""
 
     first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
     count: Annotated[int, Meta(ge=1, le=MOST_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
-class BookQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which book is meant; the current one when left out."""
+class BookQuery(Body, frozen=True, kw_only=True):
+    """Which book; the current one if left out."""
 
     book: Label | None = None
 
 
-class BookPageQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which sentences of which book are wanted."""
+class BookPageQuery(PageQuery, frozen=True, kw_only=True):
+    """Which sentences of which book to return."""
 
     book: Label | None = None
 
 
-class UsageQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many records are wanted."""
+class UsageQuery(Body, frozen=True, kw_only=True):
+    """How many records to return."""
 
     limit: Annotated[int, Meta(ge=0, le=10_000)] = 50
 
 
-class EraseQuery(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether the files that held it are written anew as well."""
+class EraseQuery(Body, frozen=True, kw_only=True):
+    """Whether to also erase the deleted data from the library's files."""
 
     erase: bool = True
 
 
-class Permissions(Shape, frozen=True, kw_only=True):
-    """What the caller may do. `unlimited` is said in so many words."""
+class Permissions(ReplyPart, frozen=True, kw_only=True):
+    """What the caller may do. `unlimited` means every world or reader."""
 
     token: str | None
     worlds: list[str] | str
@@ -166,28 +241,28 @@ class Permissions(Shape, frozen=True, kw_only=True):
     readers: list[str] | str
 
 
-class WorldEntry(Shape, frozen=True, kw_only=True):
-    """A world, and which generation is in use; null while it holds nothing."""
+class WorldEntry(ReplyPart, frozen=True, kw_only=True):
+    """A world and its active generation, which is null while the world is empty."""
 
     id: str
     name: str
     generation: int | None
 
 
-class WorldList(Shape, frozen=True, kw_only=True):
-    """The worlds that the caller sees."""
+class WorldList(ReplyPart, frozen=True, kw_only=True):
+    """The worlds that the caller may see."""
 
     worlds: list[WorldEntry]
 
 
 class WorldDetail(WorldEntry, frozen=True, kw_only=True):
-    """A world in numbers; they are null for whoever may not read all of it."""
+    """A world and its statistics, which are null for callers who may not read all of it."""
 
     status: WorldStatus | None
 
 
-class DocumentEntry(Shape, frozen=True, kw_only=True):
-    """A document as it stands. Where its file lay is not told here."""
+class DocumentEntry(ReplyPart, frozen=True, kw_only=True):
+    """A document. The path of its file is not included."""
 
     number: int
     doc_id: str
@@ -206,17 +281,17 @@ class DocumentEntry(Shape, frozen=True, kw_only=True):
     sentences: int
     source_url: str | None
     visible: bool
-    """Whether it can be asked already."""
+    """Whether it can be searched yet."""
 
 
-class DocumentList(Shape, frozen=True, kw_only=True):
+class DocumentList(ReplyPart, frozen=True, kw_only=True):
     """The documents of a world."""
 
     documents: list[DocumentEntry]
 
 
-class DocumentDetail(Shape, frozen=True, kw_only=True):
-    """A document with its structure, and what was derived from it and counted in it."""
+class DocumentDetail(ReplyPart, frozen=True, kw_only=True):
+    """A document with its outline, its derived metadata and its sanitiser counts."""
 
     document: DocumentEntry
     outline: list[OutlineEntry]
@@ -225,8 +300,8 @@ class DocumentDetail(Shape, frozen=True, kw_only=True):
     last_sid: int
 
 
-class JobSummary(Shape, frozen=True, kw_only=True):
-    """How a job stands."""
+class JobSummary(ReplyPart, frozen=True, kw_only=True):
+    """The state of a job."""
 
     id: str
     kind: str
@@ -239,47 +314,47 @@ class JobSummary(Shape, frozen=True, kw_only=True):
     error: str | None
 
 
-class OneJob(Shape, frozen=True, kw_only=True):
+class AcceptedJob(ReplyPart, frozen=True, kw_only=True):
     """A job."""
 
     job: JobSummary
 
 
-class JobDetail(Shape, frozen=True, kw_only=True):
-    """A job, what became of its sources, and the last lines of its log."""
+class JobDetail(ReplyPart, frozen=True, kw_only=True):
+    """A job, the outcome of each source, and the last lines of its log."""
 
     job: JobSummary
     documents: list[JobDocument]
     lines: list[JobLine]
 
 
-class JobList(Shape, frozen=True, kw_only=True):
-    """The jobs of a world, the latest first."""
+class JobList(ReplyPart, frozen=True, kw_only=True):
+    """The jobs of a world, newest first."""
 
     jobs: list[JobSummary]
 
 
-class GenerationList(Shape, frozen=True, kw_only=True):
+class GenerationList(ReplyPart, frozen=True, kw_only=True):
     """The generations of a world."""
 
     generations: list[GenerationRecord]
 
 
-class Removed(Shape, frozen=True, kw_only=True):
-    """The number of what was removed."""
+class RemovedGeneration(ReplyPart, frozen=True, kw_only=True):
+    """The number of the removed generation."""
 
     removed: int
 
 
-class FilesRemoved(Shape, frozen=True, kw_only=True):
-    """Files that were removed, and how large they were."""
+class FilesRemoved(ReplyPart, frozen=True, kw_only=True):
+    """How many files were removed, and their size."""
 
     files: int
     bytes: int
 
 
-class Remains(Shape, frozen=True, kw_only=True):
-    """What a look through all files gave: how much was looked through, and how much was found."""
+class EraseCheck(ReplyPart, frozen=True, kw_only=True):
+    """The search of all files for deleted data: how much was searched, and how much was found."""
 
     traces: int
     files: int
@@ -287,12 +362,13 @@ class Remains(Shape, frozen=True, kw_only=True):
     found: int
 
 
-class DeletionReceipt(Shape, frozen=True, kw_only=True):
-    """What a deletion did, and whether anything of it can still be found. It holds no text.
+class DeletionReceipt(ReplyPart, frozen=True, kw_only=True):
+    """What a deletion removed, and whether any of it can still be found. It contains no text.
 
-    `number` and `doc_id` are null where the whole world went. `erased` says that its bytes are gone
-    from every file of the library; until then `waiting` has what is left to do, and why. `outside`
-    has what lies in files of servers: those were asked at most, and `erased` is then false.
+    `number` and `doc_id` are null if the whole world was deleted. `erased` means that the data is
+    gone from every file of the library; until then `waiting` says what is left to do and why.
+    `outside` lists data in the files of database servers, which cannot be erased from here;
+    `erased` is then false.
     """
 
     world: str
@@ -309,14 +385,14 @@ class DeletionReceipt(Shape, frozen=True, kw_only=True):
     erased: bool
     waiting: dict[str, str]
     outside: dict[str, str]
-    check: Remains | None
+    check: EraseCheck | None
     digest: str
 
 
-class ChunkDetail(Shape, frozen=True, kw_only=True):
-    """A chunk as the store holds it. Its own members are missing where only its state is left.
+class ChunkDetail(ReplyPart, frozen=True, kw_only=True):
+    """A chunk as stored. Most members are missing if only its state is left.
 
-    `text` is null unless the bytes have the hash they were written with, which `intact` says.
+    `intact` says whether the stored bytes still match their hash; if not, `text` is null.
     """
 
     state: ChunkState
@@ -338,26 +414,26 @@ class ChunkDetail(Shape, frozen=True, kw_only=True):
     text: str | UnsetType | None = UNSET
 
 
-class DomainList(Shape, frozen=True, kw_only=True):
-    """The domains that the caller may ask."""
+class DomainList(ReplyPart, frozen=True, kw_only=True):
+    """The domains that the caller may use."""
 
     domains: list[DomainRecord]
 
 
-class UsageList(Shape, frozen=True, kw_only=True):
-    """Answered requests, the newest first."""
+class UsageList(ReplyPart, frozen=True, kw_only=True):
+    """Answered requests, newest first."""
 
     usage: list[UsageRecord]
 
 
-class ReaderBooks(Shape, frozen=True, kw_only=True):
+class ReaderBooks(ReplyPart, frozen=True, kw_only=True):
     """The books in which a reader has a position."""
 
     books: list[ReadingPosition]
 
 
-class QueueStatus(Shape, frozen=True, kw_only=True):
-    """Where a reader was put, without a word of the book."""
+class RecordedPosition(ReplyPart, frozen=True, kw_only=True):
+    """A reader's recorded position, without any text of the book."""
 
     document: int
     doc_id: str
@@ -365,15 +441,15 @@ class QueueStatus(Shape, frozen=True, kw_only=True):
     current: bool
 
 
-class Health(Shape, frozen=True, kw_only=True):
-    """The server runs."""
+class Health(ReplyPart, frozen=True, kw_only=True):
+    """The state and version of the server."""
 
     status: str
     version: str
 
 
 def world_entry(world: World) -> WorldEntry:
-    """Return a world as an entry of a list."""
+    """Convert a world to a list entry."""
     return WorldEntry(
         id=world.id,
         name=world.name,
@@ -382,13 +458,13 @@ def world_entry(world: World) -> WorldEntry:
 
 
 def document_entry(document: Document) -> DocumentEntry:
-    """Return a document without where its file lay, which is the operator's business."""
+    """Convert a document, leaving out the path of its file: that is for the operator only."""
     names = [field.name for field in structs.fields(DocumentEntry)]
-    told = {name: getattr(document, name) for name in names if name not in ("tags", "visible")}
-    return DocumentEntry(**told, tags=list(document.tags), visible=document.active is not None)
+    values = {name: getattr(document, name) for name in names if name not in ("tags", "visible")}
+    return DocumentEntry(**values, tags=list(document.tags), visible=document.active is not None)
 
 
 def job_summary(job: Job) -> JobSummary:
-    """Return how a job stands, without what it was asked and who runs it."""
+    """Convert a job, leaving out its request and its worker."""
     names = [field.name for field in structs.fields(JobSummary)]
     return JobSummary(**{name: getattr(job, name) for name in names})

@@ -25,7 +25,7 @@ from mcp.types import (
 )
 
 from truespan import __version__
-from truespan.arguments import read_arguments
+from truespan.arguments import parse_arguments
 from truespan.errors import CallerError, InternalError, TruespanError
 from truespan.mcp import resources
 from truespan.mcp.context import CallerContext
@@ -183,7 +183,7 @@ def _serve_prompts(server: Server[Any], role: Role) -> None:
 def answer(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
     """Run a tool and return its result; whatever goes wrong is a result as well."""
     try:
-        found = tool.run(subject, read_arguments(tool.takes, arguments))
+        found = tool.run(subject, parse_arguments(tool.takes, arguments))
         return _result(found, tool.blocks)
     except TruespanError as error:
         return _refusal(error)
@@ -208,7 +208,7 @@ def _attempted(
 
 
 def _message(prompt: Prompt, arguments: dict[str, Any]) -> Content:
-    words = prompt.words(read_arguments(prompt.takes, arguments))
+    words = prompt.words(parse_arguments(prompt.takes, arguments))
     return {
         "description": prompt.description,
         "messages": [{"role": "user", "content": {"type": "text", "text": words}}],

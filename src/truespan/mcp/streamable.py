@@ -22,7 +22,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.responses import Response
 
 from truespan.errors import MethodNotAllowed, RouteNotFound, TruespanError
-from truespan.http.problems import problem_reply
+from truespan.http.replies import problem_reply
 from truespan.mcp.context import PATIENCE
 from truespan.mcp.server import Work, make_server, unforeseen
 from truespan.mcp.sessions import Chosen, Place, Sessions, Told, choose

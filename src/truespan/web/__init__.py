@@ -1,1 +1,1 @@
-"""web/__init__.py"""
+"""The web page of the HTTP server: static files, and the operations that serve them."""

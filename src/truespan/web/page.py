@@ -1,14 +1,14 @@
-"""The page: its files as the package holds them, under a policy that lets nothing else in."""
+"""The web page: static files, served with a policy that allows no other sources."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 
 from truespan.errors import RouteNotFound
-from truespan.http.call import Call, CallContext, Reply
+from truespan.http.operation import CallContext, Reply, Routes
 
-KINDS = {
+MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -22,45 +22,37 @@ POLICY = (
 
 @cache
 def page_files() -> dict[str, bytes]:
-    """Return every file of the page by its name."""
+    """Return the files of the page by name."""
     folder = files("truespan.web").joinpath("static")
     return {
         entry.name: entry.read_bytes()
         for entry in folder.iterdir()
-        if entry.name.rpartition(".")[2] in KINDS
+        if entry.name.rpartition(".")[2] in MEDIA_TYPES
     }
 
 
-def _file(name: str | None, asked: CallContext) -> Reply:
-    wanted = name or asked.path["name"]
-    content = page_files().get(wanted)
+# These operations are public and not part of the API: the files contain no secrets.
+_routes = Routes("Page", "The web page.")
+
+
+@_routes.get("/", public=True, inline=True)
+def page(_: CallContext) -> Reply[bytes]:
+    """Get the page."""
+    return _send_file("index.html")
+
+
+@_routes.get("/page/{name}", public=True, inline=True)
+def page_file(context: CallContext) -> Reply[bytes]:
+    """Get a file of the page."""
+    return _send_file(context.path["name"])
+
+
+def _send_file(name: str) -> Reply[bytes]:
+    content = page_files().get(name)
     if content is None:
         raise RouteNotFound
     headers = (("content-security-policy", POLICY), ("cache-control", "no-cache"))
-    return Reply(content, 200, headers, KINDS[wanted.rpartition(".")[2]])
+    return Reply(content, 200, headers, MEDIA_TYPES[name.rpartition(".")[2]])
 
 
-def page_calls() -> tuple[Call, ...]:
-    """Return the addresses of the page. They are no part of the API, and give out no secret."""
-    return (
-        Call(
-            "GET",
-            "/",
-            "page",
-            "The page",
-            partial(_file, "index.html"),
-            bytes,
-            open=True,
-            light=True,
-        ),
-        Call(
-            "GET",
-            "/page/{name}",
-            "pageFile",
-            "A file of it",
-            partial(_file, None),
-            bytes,
-            open=True,
-            light=True,
-        ),
-    )
+PAGE_OPERATIONS = tuple(_routes.operations)

@@ -1,4 +1,4 @@
-"""Documents: uploaded, listed, read and removed; and chunks of them."""
+"""Documents: upload, list, read and delete; and their chunks and images."""
 
 from __future__ import annotations
 
@@ -16,35 +16,66 @@ from truespan.errors import (
     StoreDamaged,
     WorldNotFound,
 )
-from truespan.http import schemas as shapes
-from truespan.http.call import Call, CallContext, Reply
-from truespan.http.routes.jobs import accepted
+from truespan.http import schemas
+from truespan.http.bodies import Form
+from truespan.http.operation import CallContext, Reply, Routes
+from truespan.http.routes.jobs import JOB_LINKS, accept_job
 from truespan.serialize import chunk_data
 from truespan.types.reading import SentencePage
 
-_READING = (WorldNotFound, DocumentNotFound, NotAllowed)
+_DOCUMENTS = "/v1/worlds/{world}/documents"
+_DOCUMENT_ERRORS = (WorldNotFound, DocumentNotFound, NotAllowed)
+
+routes = Routes("Documents", "Upload, list, read and delete documents.")
 
 
-def _list(asked: CallContext) -> Reply:
-    found = asked.world().documents.list()
-    return Reply(shapes.DocumentList(documents=[*map(shapes.document_entry, found)]))
+@routes.get(_DOCUMENTS, errors=(WorldNotFound, NotAllowed))
+def list_documents(context: CallContext) -> Reply[schemas.DocumentList]:
+    """List the documents of a world.
+
+    Returns the documents ordered by number, with how much of each can be searched already.
+    """
+    found = context.world().documents.list()
+    return Reply(
+        schemas.DocumentList(documents=[schemas.document_entry(document) for document in found])
+    )
 
 
-def _may_upload(asked: CallContext) -> None:
-    asked.world().require_writable()
+def _require_writable(context: CallContext) -> None:
+    context.world().require_writable()
 
 
-def _upload(asked: CallContext) -> Reply:
-    world = asked.world()
-    return accepted(world, world.submit_uploads(asked.body.uploads, **asked.body.declared))
+@routes.post(
+    _DOCUMENTS,
+    status=202,
+    writes=True,
+    check=_require_writable,
+    errors=(WorldNotFound, InvalidSettings, SourceTooLarge, StorageFull, ProfileMismatch),
+    links=JOB_LINKS,
+)
+def upload_documents(context: CallContext, body: Form) -> Reply[schemas.AcceptedJob]:
+    """Upload documents and start an ingest job.
+
+    Stores the files and starts a job that parses, chunks and embeds them. The reply is sent before
+    the job is done; follow the job for its progress. A file whose name the world already has
+    becomes a new revision of that document.
+    """
+    world = context.world()
+    return accept_job(world, world.submit_uploads(body.uploads, **body.declared))
 
 
-def _show(asked: CallContext) -> Reply:
-    world, reference = asked.world(), asked.path["document"]
+@routes.get(_DOCUMENTS + "/{document}", errors=_DOCUMENT_ERRORS)
+def show_document(context: CallContext) -> Reply[schemas.DocumentDetail]:
+    """Get a document with its outline.
+
+    Returns a document with its chapters and sections, its derived metadata, and the counts of the
+    sanitiser.
+    """
+    world, reference = context.world(), context.path["document"]
     document = world.documents.get(reference)
     return Reply(
-        shapes.DocumentDetail(
-            document=shapes.document_entry(document),
+        schemas.DocumentDetail(
+            document=schemas.document_entry(document),
             outline=world.documents.outline(reference),
             metadata=world.documents.metadata(reference),
             audit=world.documents.audit(reference),
@@ -53,122 +84,60 @@ def _show(asked: CallContext) -> Reply:
     )
 
 
-def _delete(asked: CallContext) -> Reply:
-    receipt = asked.world().documents.delete(asked.path["document"], erase=asked.query.erase)
-    return Reply(receipt.to_json())
+@routes.delete(_DOCUMENTS + "/{document}", errors=_DOCUMENT_ERRORS)
+def delete_document(
+    context: CallContext, query: schemas.EraseQuery
+) -> Reply[schemas.DeletionReceipt]:
+    """Delete a document.
+
+    Removes a document with its text and vectors, and returns a receipt as for a world.
+    """
+    receipt = context.world().documents.delete(context.path["document"], erase=query.erase)
+    return Reply(schemas.DeletionReceipt(**receipt.to_json()))
 
 
-def _sentences(asked: CallContext) -> Reply:
-    page = asked.query
-    found = asked.world().documents.sentences(
-        asked.path["document"], first=page.first, count=page.count
+@routes.get(_DOCUMENTS + "/{document}/sentences", errors=(*_DOCUMENT_ERRORS, StoreDamaged))
+def read_sentences(context: CallContext, query: schemas.PageQuery) -> Reply[SentencePage]:
+    """Read the verified text of a document by sentence.
+
+    Returns sentences of the active revision, each verified against its stored hash. If one
+    sentence does not match, the whole page is refused.
+    """
+    reference = context.path["document"]
+    return Reply(
+        context.world().documents.sentences(reference, first=query.first, count=query.count)
     )
-    return Reply(found)
 
 
-def _chunk(asked: CallContext) -> Reply:
-    return Reply(chunk_data(asked.world().documents.chunk(asked.path["chunk"])))
+@routes.get("/v1/worlds/{world}/chunks/{chunk}", errors=(WorldNotFound, ChunkNotFound, NotAllowed))
+def show_chunk(context: CallContext) -> Reply[schemas.ChunkDetail]:
+    """Get a chunk as stored.
+
+    Returns a chunk with its state. Text that does not match its hash is not returned.
+    """
+    return Reply(
+        schemas.ChunkDetail(**chunk_data(context.world().documents.chunk(context.path["chunk"])))
+    )
 
 
-def _image(asked: CallContext) -> Reply:
-    return image_reply(asked.world().documents.image(asked.path["image_ref"]))
+@routes.get(
+    "/v1/worlds/{world}/images/{image_ref:path}",
+    errors=(WorldNotFound, ImageNotFound, NotAllowed),
+    media_type="image/*",
+)
+def show_image(context: CallContext) -> Reply[bytes]:
+    """Get the image of a figure.
+
+    Returns the bytes of an image extracted from a document. Formats that a browser could execute
+    are returned as application/octet-stream.
+    """
+    return image_reply(context.world().documents.image(context.path["image_ref"]))
 
 
-def image_reply(image: Any) -> Reply:
-    """Return an image so that a browser shows it and does nothing else with it."""
+def image_reply(image: Any) -> Reply[bytes]:
+    """Return an image with headers that let a browser display it and nothing else."""
     headers = (
         ("content-security-policy", "default-src 'none'; sandbox"),
         ("cache-control", "private, no-store"),
     )
     return Reply(image.data, 200, headers, image.media_type)
-
-
-_DOCUMENTS = "/v1/worlds/{world}/documents"
-
-CALLS = (
-    Call(
-        "GET",
-        _DOCUMENTS,
-        "listDocuments",
-        "The documents of a world",
-        _list,
-        shapes.DocumentList,
-        errors=(WorldNotFound, NotAllowed),
-        description="Gives the documents of a world by number, and how much of each can be asked "
-        "already.",
-    ),
-    Call(
-        "POST",
-        _DOCUMENTS,
-        "uploadDocuments",
-        "Upload documents; a job takes them in",
-        _upload,
-        shapes.OneJob,
-        status=202,
-        before=_may_upload,
-        form=True,
-        errors=(WorldNotFound, InvalidSettings, SourceTooLarge, StorageFull, ProfileMismatch),
-        writes=True,
-        description="Takes files in and starts a job that parses, cuts and embeds them. The reply "
-        "comes before that is done; the job tells how it goes on. A file of a name "
-        "that the world has already becomes a new revision of that document.",
-    ),
-    Call(
-        "GET",
-        _DOCUMENTS + "/{document}",
-        "showDocument",
-        "A document with its structure",
-        _show,
-        shapes.DocumentDetail,
-        errors=_READING,
-        description="Gives a document with its chapters and sections, what was derived from it, "
-        "and what the sanitiser counted in it.",
-    ),
-    Call(
-        "DELETE",
-        _DOCUMENTS + "/{document}",
-        "deleteDocument",
-        "Remove a document for good",
-        _delete,
-        shapes.DeletionReceipt,
-        asks=shapes.EraseQuery,
-        errors=_READING,
-        writes=True,
-        description="Removes a document with its text and vectors, and gives a receipt as for a "
-        "world.",
-    ),
-    Call(
-        "GET",
-        _DOCUMENTS + "/{document}/sentences",
-        "readSentences",
-        "The verified text of a document, sentence by sentence",
-        _sentences,
-        SentencePage,
-        asks=shapes.PageQuery,
-        errors=(*_READING, StoreDamaged),
-        description="Gives sentences of the revision in use, each checked against the hash it was "
-        "taken in with; if one does not have it, nothing of the page is given.",
-    ),
-    Call(
-        "GET",
-        "/v1/worlds/{world}/chunks/{chunk}",
-        "showChunk",
-        "A chunk as the store holds it",
-        _chunk,
-        shapes.ChunkDetail,
-        errors=(WorldNotFound, ChunkNotFound, NotAllowed),
-        description="Gives a chunk with its state. Text that does not have its hash is not given.",
-    ),
-    Call(
-        "GET",
-        "/v1/worlds/{world}/images/{image_ref:path}",
-        "showImage",
-        "The image of a figure",
-        _image,
-        bytes,
-        errors=(WorldNotFound, ImageNotFound, NotAllowed),
-        media_type="image/*",
-        description="Gives the bytes of an image that was taken out of a document. What a browser "
-        "could run is given as bytes of no kind.",
-    ),
-)

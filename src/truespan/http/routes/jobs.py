@@ -1,160 +1,219 @@
-"""Jobs: listed, followed, cancelled, taken up again; and those of upkeep, begun."""
+"""Jobs and generations: list, follow, cancel and resume jobs; build, promote and remove."""
 
 from __future__ import annotations
 
-from truespan.errors import InvalidSettings, JobNotFound, JobNotResumable, NotAllowed, WorldNotFound
-from truespan.http import schemas as shapes
-from truespan.http.call import EVENTS, Call, CallContext, Event, JobStream, Reply
+import msgspec
+
+from truespan.errors import (
+    DomainNotFound,
+    GenerationIncomplete,
+    GenerationInUse,
+    GenerationNotFound,
+    InvalidSettings,
+    JobNotFound,
+    JobNotResumable,
+    NotAllowed,
+    ProfileMismatch,
+    PromotionRefused,
+    WorldNotFound,
+)
+from truespan.generations import Promotion
+from truespan.http import schemas
+from truespan.http.operation import CallContext, Event, JobStream, Reply, Routes
 from truespan.types.job import Job
 from truespan.world import World
 
-_ERRORS = (WorldNotFound, JobNotFound, NotAllowed)
-_UPKEEP = (WorldNotFound, NotAllowed, InvalidSettings)
+_JOBS = "/v1/worlds/{world}/jobs"
+_GENERATIONS = "/v1/worlds/{world}/generations"
+_JOB_ERRORS = (WorldNotFound, JobNotFound, NotAllowed)
+_WORLD_ERRORS = (WorldNotFound, NotAllowed, InvalidSettings)
+_ALIAS_ERRORS = (
+    *_WORLD_ERRORS,
+    GenerationNotFound,
+    GenerationIncomplete,
+    PromotionRefused,
+    DomainNotFound,
+    ProfileMismatch,
+)
+_JOB = {"world": "$request.path.world", "job": "$response.body#/job/id"}
+JOB_LINKS = {"showJob": _JOB, "followJob": _JOB, "cancelJob": _JOB}
+
+jobs = Routes("Jobs", "Ingesting, building generations and maintenance run as background jobs.")
+generations = Routes(
+    "Generations", "Build a world anew next to the one in use, then switch to it atomically."
+)
 
 
-def _list(asked: CallContext) -> Reply:
-    found = asked.world().jobs.list()
-    return Reply(shapes.JobList(jobs=[*map(shapes.job_summary, found)]))
+def accept_job(world: World, job: Job) -> Reply[schemas.AcceptedJob]:
+    """Return a submitted job and its location.
+
+    The location has the world's id because a name may contain characters that headers cannot.
+    """
+    location = f"/v1/worlds/{world.id}/jobs/{job.id}"
+    return Reply(schemas.AcceptedJob(job=schemas.job_summary(job)), 202, (("location", location),))
 
 
-def _show(asked: CallContext) -> Reply:
-    jobs, job = asked.world().jobs, asked.path["job"]
+@jobs.get(_JOBS, errors=(WorldNotFound, NotAllowed))
+def list_jobs(context: CallContext) -> Reply[schemas.JobList]:
+    """List the jobs of a world.
+
+    Returns the jobs of a world, newest first.
+    """
+    found = context.world().jobs.list()
+    return Reply(schemas.JobList(jobs=[schemas.job_summary(job) for job in found]))
+
+
+@jobs.get(_JOBS + "/{job}", errors=_JOB_ERRORS)
+def show_job(context: CallContext) -> Reply[schemas.JobDetail]:
+    """Get a job with its documents and its log.
+
+    Returns a job, the outcome of each of its sources, and the last lines of its log.
+    """
+    found, job = context.world().jobs, context.path["job"]
     return Reply(
-        shapes.JobDetail(
-            job=shapes.job_summary(jobs.get(job)),
-            documents=jobs.documents(job),
-            lines=jobs.lines(job),
+        schemas.JobDetail(
+            job=schemas.job_summary(found.get(job)),
+            documents=found.documents(job),
+            lines=found.lines(job),
         )
     )
 
 
-def _follow(asked: CallContext) -> JobStream:
-    world, job = asked.world(), asked.path["job"]
+@jobs.get(_JOBS + "/{job}/events", errors=_JOB_ERRORS)
+def follow_job(context: CallContext) -> JobStream[schemas.JobSummary]:
+    """Follow a job until it is finished.
 
-    def look() -> tuple[Event, bool]:
-        found = world.jobs.get(job)
-        return Event("job", shapes.job_summary(found)), found.state.is_over
-
-    return JobStream(look, look())
-
-
-def _cancel(asked: CallContext) -> Reply:
-    world = asked.world()
-    return accepted(world, world.jobs.cancel(asked.path["job"]))
-
-
-def _resume(asked: CallContext) -> Reply:
-    world = asked.world()
-    return accepted(world, world.submit_resume(asked.path["job"]))
-
-
-def _repair(asked: CallContext) -> Reply:
-    world = asked.world()
-    return accepted(world, world.submit_repair())
-
-
-def _examine(asked: CallContext) -> Reply:
-    world = asked.world()
-    return accepted(world, world.submit_doctor(apply=asked.body.apply))
-
-
-def accepted(world: World, job: Job) -> Reply:
-    """Return a job that goes on by itself, and where it can be looked at.
-
-    The world is named by its id there: a name may hold what no header can.
+    Sends the job as an event whenever it changes, and ends when the job is finished. While nothing
+    changes, a comment line is sent from time to time.
     """
-    place = f"/v1/worlds/{world.id}/jobs/{job.id}"
-    return Reply(shapes.OneJob(job=shapes.job_summary(job)), 202, (("location", place),))
+    world, job = context.world(), context.path["job"]
+
+    def poll() -> tuple[Event, bool]:
+        found = world.jobs.get(job)
+        return Event("job", schemas.job_summary(found)), found.state.is_over
+
+    return JobStream(poll, poll())
 
 
-_JOBS = "/v1/worlds/{world}/jobs"
+@jobs.post(_JOBS + "/{job}/cancel", status=202, writes=True, errors=_JOB_ERRORS)
+def cancel_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
+    """Cancel a job.
 
-CALLS = (
-    Call(
-        "GET",
-        _JOBS,
-        "listJobs",
-        "The jobs of a world",
-        _list,
-        shapes.JobList,
-        errors=(WorldNotFound, NotAllowed),
-        description="Gives the jobs of a world, the latest first.",
-    ),
-    Call(
-        "GET",
-        _JOBS + "/{job}",
-        "showJob",
-        "A job, its documents and its log",
-        _show,
-        shapes.JobDetail,
-        errors=_ERRORS,
-        description="Gives a job, what became of each of its sources, and the last lines of its "
-        "log.",
-    ),
-    Call(
-        "GET",
-        _JOBS + "/{job}/events",
-        "followJob",
-        "A job as it goes on, until it is over",
-        _follow,
-        shapes.JobSummary,
-        errors=_ERRORS,
-        media_type=EVENTS,
-        description="Sends the job whenever something about it has changed, and ends after it is "
-        "over. A comment line comes now and then while nothing changes.",
-    ),
-    Call(
-        "POST",
-        _JOBS + "/{job}/cancel",
-        "cancelJob",
-        "Ask a job to stop",
-        _cancel,
-        shapes.OneJob,
-        status=202,
-        errors=_ERRORS,
-        writes=True,
-        description="Asks a job to stop before its next step. What it did stays, and it can be "
-        "resumed, unless it was an upload: its files are removed then.",
-    ),
-    Call(
-        "POST",
-        _JOBS + "/{job}/resume",
-        "resumeJob",
-        "Go on with a job that did not end well",
-        _resume,
-        shapes.OneJob,
-        status=202,
-        errors=(*_ERRORS, JobNotResumable),
-        writes=True,
-        description="Goes on with a job that was interrupted, was cancelled or failed; what was "
-        "done is not done again.",
-    ),
-    Call(
-        "POST",
-        "/v1/worlds/{world}/repair",
-        "repairWorld",
-        "Mend what searches have found; a job does",
-        _repair,
-        shapes.OneJob,
-        status=202,
-        errors=_UPKEEP,
-        writes=True,
-        description="Starts a job that does the repairs of a world that are queued and writes "
-        "what is pending. One that waits already is given instead.",
-    ),
-    Call(
-        "POST",
-        "/v1/worlds/{world}/doctor",
-        "examineWorld",
-        "Compare store and index of a world; a job does",
-        _examine,
-        shapes.OneJob,
-        takes=shapes.DoctorRequest,
-        status=202,
-        errors=_UPKEEP,
-        writes=True,
-        example={"apply": False},
-        description="Starts a job that compares store and index of a world both ways, and mends "
-        "what it finds if asked to. What it found is in the lines of the job.",
-    ),
+    The job stops before its next step. Completed steps are kept and the job can be resumed, unless
+    it is an upload, whose files are then removed.
+    """
+    world = context.world()
+    return accept_job(world, world.jobs.cancel(context.path["job"]))
+
+
+@jobs.post(
+    _JOBS + "/{job}/resume",
+    status=202,
+    writes=True,
+    errors=(*_JOB_ERRORS, JobNotResumable),
+    links={"showJob": _JOB, "followJob": _JOB},
 )
+def resume_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
+    """Resume a job that did not complete.
+
+    Continues a job that was interrupted or cancelled, or that failed. Completed steps are not
+    repeated.
+    """
+    world = context.world()
+    return accept_job(world, world.submit_resume(context.path["job"]))
+
+
+@jobs.post(
+    "/v1/worlds/{world}/repair", status=202, writes=True, errors=_WORLD_ERRORS, links=JOB_LINKS
+)
+def repair_world(context: CallContext) -> Reply[schemas.AcceptedJob]:
+    """Start a repair job.
+
+    The job carries out the queued repairs of a world and writes pending vectors. If a repair job
+    is already queued, that job is returned.
+    """
+    world = context.world()
+    return accept_job(world, world.submit_repair())
+
+
+@jobs.post(
+    "/v1/worlds/{world}/doctor",
+    status=202,
+    writes=True,
+    errors=_WORLD_ERRORS,
+    example={"apply": False},
+    links=JOB_LINKS,
+)
+def examine_world(context: CallContext, body: schemas.DoctorRequest) -> Reply[schemas.AcceptedJob]:
+    """Start a job that compares store and index.
+
+    The job compares store and index of a world in both directions, and repairs the differences if
+    `apply` is true. The findings are in the log of the job.
+    """
+    world = context.world()
+    return accept_job(world, world.submit_doctor(apply=body.apply))
+
+
+@generations.get(_GENERATIONS, errors=_WORLD_ERRORS)
+def list_generations(context: CallContext) -> Reply[schemas.GenerationList]:
+    """List the generations of a world.
+
+    Returns the generations of a world, how complete each is, and the aliases that point to it.
+    """
+    return Reply(schemas.GenerationList(generations=context.world().generations.list()))
+
+
+@generations.post(
+    _GENERATIONS, status=202, writes=True, errors=_WORLD_ERRORS, example={}, links=JOB_LINKS
+)
+def reindex(context: CallContext, body: schemas.NewGeneration) -> Reply[schemas.AcceptedJob]:
+    """Start a job that builds a new generation.
+
+    The job builds a generation of all documents, with another model or chunking if the body names
+    one. The generation is not used before it is promoted.
+    """
+    world = context.world()
+    options = msgspec.structs.asdict(body)
+    return accept_job(world, world.generations.submit_reindex(**options))
+
+
+@generations.post(_GENERATIONS + "/rollback", writes=True, errors=_ALIAS_ERRORS, example={})
+def rollback(context: CallContext, body: schemas.AliasMove) -> Reply[Promotion]:
+    """Return to the previous generation.
+
+    Moves the world's alias, or that of a domain, back to the generation it pointed to before.
+    """
+    return Reply(context.world().generations.rollback(domain=body.domain))
+
+
+@generations.post(
+    _GENERATIONS + "/{generation}/promote", writes=True, errors=_ALIAS_ERRORS, example={}
+)
+def promote(context: CallContext, body: schemas.AliasMove) -> Reply[Promotion]:
+    """Promote a generation.
+
+    Moves the world's alias, or that of a domain, to a generation if that generation is complete
+    and verified.
+    """
+    number = _generation_number(context)
+    return Reply(context.world().generations.promote(number, domain=body.domain))
+
+
+@generations.delete(
+    _GENERATIONS + "/{generation}", errors=(*_WORLD_ERRORS, GenerationNotFound, GenerationInUse)
+)
+def remove_generation(context: CallContext) -> Reply[schemas.RemovedGeneration]:
+    """Remove an unused generation.
+
+    Removes a generation with its vectors. A generation that an alias points to is refused.
+    """
+    number = _generation_number(context)
+    context.world().generations.remove(number)
+    return Reply(schemas.RemovedGeneration(removed=number))
+
+
+def _generation_number(context: CallContext) -> int:
+    text = context.path["generation"]
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise InvalidSettings("A generation is named by its number.")
+    return int(text)

@@ -1,4 +1,4 @@
-"""Search, retrieval and answers of a whole world."""
+"""Search, retrieval and answers over a whole world."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from truespan.errors import (
     StoreDamaged,
     WorldNotFound,
 )
-from truespan.http import schemas as shapes
-from truespan.http.call import Call, CallContext, Event, Events, Reply, Result
-from truespan.http.problems import bundle_reply
+from truespan.http import schemas
+from truespan.http.operation import CallContext, Event, Events, Reply, Routes
+from truespan.http.replies import bundle_reply
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.decision import Decision
 from truespan.world import World
 
-ASKING = (
+QUERY_ERRORS = (
     WorldNotFound,
     NotAllowed,
     InvalidSettings,
@@ -54,75 +54,145 @@ ASKING = (
     ProfileMismatch,
     StoreDamaged,
 )
-"""What can go wrong wherever something is looked for."""
-MODE = "x-answer-mode"
-DOMAIN = "x-rag-domain"
+"""The errors of every operation that searches."""
+QUESTION = {"query": "Who wound the great clock?"}
+CHUNK = {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"}
+_WORLD = "/v1/worlds/{world}"
+_ANSWER: dict[str, Any] = {
+    "errors": (*QUERY_ERRORS, DomainNotFound, DocumentNotFound),
+    "domains": True,
+    "example": QUESTION,
+}
+
+routes = Routes("Asking", "Search a world, retrieve context from it, and ask it questions.")
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision made again from what was written down, and whether it is the one on record."""
+    """A decision recomputed from its record, and whether it equals the recorded one."""
 
     decision: Decision
     same: bool | None
 
 
-def _search(asked: CallContext) -> Reply:
-    return Reply(asked.world().search(**msgspec.structs.asdict(asked.body)))
+@routes.post(
+    _WORLD + "/search",
+    errors=(*QUERY_ERRORS, DomainNotFound),
+    domains=True,
+    example=QUESTION | {"top_k": 5},
+)
+def search(context: CallContext, body: SearchArguments) -> Reply[SearchResult]:
+    """Search for the passages closest to a query.
+
+    Returns passages ordered by similarity, each verified when it was read, and the number of
+    candidates left after each stage.
+    """
+    return Reply(context.world().search(**msgspec.structs.asdict(body)))
 
 
-def _retrieve(asked: CallContext) -> Reply:
-    return bundle_reply(asked.world().retrieve(**msgspec.structs.asdict(asked.body)))
+@routes.post(
+    _WORLD + "/retrieve",
+    errors=(*QUERY_ERRORS, DomainNotFound, DocumentNotFound, ScopeViolation),
+    domains=True,
+    example=QUESTION | {"language_constraint": None},
+)
+def retrieve(context: CallContext, body: schemas.RetrieveRequest) -> Reply[ContextBundle]:
+    """Retrieve context for a model within a token budget.
+
+    Returns a bundle: chunks within the token budget, the context assembled from them, and how it
+    was assembled. An empty bundle is not an error. A failed retrieval is a problem that contains
+    the bundle.
+    """
+    return bundle_reply(context.world().retrieve(**msgspec.structs.asdict(body)))
 
 
-def _why_not(asked: CallContext) -> Reply:
-    return Reply(asked.world().why_not(**msgspec.structs.asdict(asked.body)))
+@routes.post(
+    _WORLD + "/why-not",
+    errors=(*QUERY_ERRORS, DomainNotFound),
+    domains=True,
+    example=QUESTION | CHUNK,
+)
+def why_not(context: CallContext, body: schemas.WhyNotRequest) -> Reply[Reason]:
+    """Explain why a query does not return a chunk.
+
+    Returns why the same request to retrieve does not return the chunk, and the chunk's similarity
+    if it is known.
+    """
+    return Reply(context.world().why_not(**msgspec.structs.asdict(body)))
 
 
-def _answer(asked: CallContext) -> Result:
-    return _answered(asked, asked.world())
+@routes.post(_WORLD + "/answer", **_ANSWER)
+def answer(context: CallContext, body: schemas.Question) -> Reply[Answer] | Events:
+    """Answer a question from the documents of a world.
+
+    Returns an answer with its sources and the decision behind it. X-Answer-Mode says whether the
+    answer is based on the documents. With `stream` the answer is sent as events: `started`, then
+    `piece` events, then `finished` with the whole answer, or `problem`.
+    """
+    return _answer_in(context, context.world(), body)
 
 
-def _chat(asked: CallContext) -> Result:
-    return _answered(asked, _meant(asked))
+@routes.post("/chat", **_ANSWER)
+def chat(context: CallContext, body: schemas.ChatQuestion) -> Reply[Answer] | Events:
+    """Answer a question; X-RAG-Domain selects the domain.
+
+    Works like answer. The world is the one named by the body or by X-RAG-Domain, otherwise the one
+    the server was started with, otherwise the only one.
+    """
+    return _answer_in(context, _select_world(context, body.world), body)
 
 
-def _answered(asked: CallContext, world: World) -> Result:
-    question = msgspec.structs.asdict(asked.body)
-    question.pop("world", None)
-    streamed = question.pop("stream")
-    return answered(asked, world.answer_stream(**question), streamed=streamed)
+@routes.get(_WORLD + "/usage", errors=(WorldNotFound, NotAllowed))
+def list_usage(context: CallContext, query: schemas.UsageQuery) -> Reply[schemas.UsageList]:
+    """List the latest answered requests.
+
+    Returns the records of the latest answers, newest first. Queries are stored as keyed hashes
+    unless the operator chose otherwise.
+    """
+    return Reply(schemas.UsageList(usage=context.world().usage(limit=query.limit)))
 
 
-def answered(asked: CallContext, events: Iterator[AnswerEvent], *, streamed: bool) -> Result:
-    """Return an answer whole or in pieces. The mode is settled before the first byte leaves."""
+@routes.get(_WORLD + "/usage/{record}", errors=(WorldNotFound, NotAllowed, RecordNotFound))
+def explain(context: CallContext) -> Reply[Replay]:
+    """Recompute the decision of an answered request.
+
+    Decides again from the recorded inputs, and says whether the outcome is the same.
+    """
+    found = context.world().explain(context.path["record"])
+    return Reply(Replay(decision=found.decision, same=found.same))
+
+
+def answer_reply(
+    context: CallContext, events: Iterator[AnswerEvent], *, stream: bool
+) -> Reply[Answer] | Events:
+    """Return an answer complete or as events. Its mode is decided before the headers are sent."""
     first = next(events)
     if not isinstance(first, Started):
         raise InternalError("beginning of an answer")
-    headers = ((MODE, str(first.mode)),)
-    if asked.domain is not None:
-        headers += ((DOMAIN, asked.domain),)
-    if streamed:
-        return Events(_told(first, events), headers)
-    return Reply(_whole(asked, events), headers=headers)
+    headers = (("x-answer-mode", str(first.mode)),)
+    if context.domain is not None:
+        headers += (("x-rag-domain", context.domain),)
+    if stream:
+        return Events(_to_sent_events(first, events), headers)
+    return Reply(_wait_for_answer(context, events), headers=headers)
 
 
-def _whole(asked: CallContext, events: Iterator[AnswerEvent]) -> Answer:
-    """Return the answer when it is all there; whoever leaves ends the request to the model."""
+def _wait_for_answer(context: CallContext, events: Iterator[AnswerEvent]) -> Answer:
+    """Return the complete answer; a client that disconnects ends the request to the model."""
     try:
         for event in events:
             if isinstance(event, Finished):
                 return event.answer
-            if asked.gone():
+            if context.is_cancelled():
                 raise Interrupted
     finally:
-        # The error that is raised holds on to what raised it, so nothing ends by itself here.
+        # The raised error references the generator, so it is not closed by itself.
         close = getattr(events, "close", None)
         if close is not None:
             close()
     raise InternalError("end of an answer")
 
 
-def _told(first: Started, events: Iterator[AnswerEvent]) -> Iterator[Event]:
+def _to_sent_events(first: Started, events: Iterator[AnswerEvent]) -> Iterator[Event]:
     yield Event("started", first)
     for event in events:
         if isinstance(event, Piece):
@@ -131,136 +201,30 @@ def _told(first: Started, events: Iterator[AnswerEvent]) -> Iterator[Event]:
             yield Event("finished", event.answer)
 
 
-def _meant(asked: CallContext) -> World:
+def _answer_in(
+    context: CallContext, world: World, body: schemas.Question
+) -> Reply[Answer] | Events:
+    question = msgspec.structs.asdict(body)
+    question.pop("world", None)
+    stream = question.pop("stream")
+    return answer_reply(context, world.answer_stream(**question), stream=stream)
+
+
+def _select_world(context: CallContext, name: str | None) -> World:
     """Return the world of a request that need not name one.
 
     Raises:
-        InvalidSettings: there are several, and nobody said which.
+        InvalidSettings: there are several worlds and none is chosen.
     """
-    named = asked.body.world
-    if asked.domain is not None:
-        return asked.library.domain(asked.domain, world=named)
-    if named is not None:
-        return asked.library.world(named)
-    seen = [world.id for world in asked.library.worlds()]
-    # What the operator named may be nothing that this caller knows of.
-    usual = [world for world in seen if world == asked.default_world] or seen
-    if len(usual) != 1:
+    if context.domain is not None:
+        return context.library.domain(context.domain, world=name)
+    if name is not None:
+        return context.library.world(name)
+    visible = [world.id for world in context.library.worlds()]
+    # The operator's default counts only if this caller may see it.
+    candidates = [world for world in visible if world == context.default_world] or visible
+    if len(candidates) != 1:
         raise InvalidSettings(
-            "Say which world is meant.", advice='Send "world", or the header X-RAG-Domain.'
+            "The request must name a world.", advice='Send "world", or the header X-RAG-Domain.'
         )
-    return asked.library.world(usual[0])
-
-
-def _usage(asked: CallContext) -> Reply:
-    return Reply(shapes.UsageList(usage=asked.world().usage(limit=asked.query.limit)))
-
-
-def _explain(asked: CallContext) -> Reply:
-    found = asked.world().explain(asked.path["record"])
-    return Reply(Replay(decision=found.decision, same=found.same))
-
-
-_QUESTION = {"query": "Who wound the great clock?"}
-_WORLD = "/v1/worlds/{world}"
-_ANSWERED: dict[str, Any] = {
-    "errors": (*ASKING, DomainNotFound, DocumentNotFound),
-    "domains": True,
-    "streams": True,
-    "example": _QUESTION,
-}
-
-CALLS = (
-    Call(
-        "POST",
-        _WORLD + "/search",
-        "search",
-        "Find the passages closest to a query",
-        _search,
-        SearchResult,
-        takes=SearchArguments,
-        errors=(*ASKING, DomainNotFound),
-        domains=True,
-        example=_QUESTION | {"top_k": 5},
-        description="Gives passages in the order of their similarity, each checked as it was "
-        "read, and how many candidates were left after each stage.",
-    ),
-    Call(
-        "POST",
-        _WORLD + "/retrieve",
-        "retrieve",
-        "Assemble context for a model within its budget",
-        _retrieve,
-        ContextBundle,
-        takes=shapes.Retrieving,
-        errors=(*ASKING, DomainNotFound, DocumentNotFound, ScopeViolation),
-        domains=True,
-        example=_QUESTION | {"language_constraint": None},
-        description="Gives a bundle: chunks within a budget of tokens, the context made of them, "
-        "and the account of how it came about. An empty bundle is no error; one that "
-        "failed comes as a problem with the bundle in it.",
-    ),
-    Call(
-        "POST",
-        _WORLD + "/why-not",
-        "whyNot",
-        "Say why a chunk is not among what a query brings",
-        _why_not,
-        Reason,
-        takes=shapes.Missing,
-        errors=(*ASKING, DomainNotFound),
-        domains=True,
-        example=_QUESTION | {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"},
-        description="Says why a chunk is not among what the same request to retrieve brings, and "
-        "how similar it is where that can be told.",
-    ),
-    Call(
-        "POST",
-        _WORLD + "/answer",
-        "answer",
-        "Answer a question from the documents of a world",
-        _answer,
-        Answer,
-        takes=shapes.Question,
-        **_ANSWERED,
-        description="Gives an answer with its sources and how it was decided. X-Answer-Mode says "
-        "whether it rests on the documents. With stream it comes as events: started, "
-        "then pieces, then finished with the whole answer, or problem.",
-    ),
-    Call(
-        "POST",
-        "/chat",
-        "chat",
-        "Answer a question; X-RAG-Domain chooses the domain",
-        _chat,
-        Answer,
-        takes=shapes.ChatQuestion,
-        **_ANSWERED,
-        description="Does what answer does. The world is the one that the body or X-RAG-Domain "
-        "names, else the one that the server was started with, else the only one "
-        "there is.",
-    ),
-    Call(
-        "GET",
-        _WORLD + "/usage",
-        "listUsage",
-        "The latest answered requests",
-        _usage,
-        shapes.UsageList,
-        asks=shapes.UsageQuery,
-        errors=(WorldNotFound, NotAllowed),
-        description="Gives what was written down of the latest answers, the newest first. Queries "
-        "are keyed hashes there unless the operator wants it otherwise.",
-    ),
-    Call(
-        "GET",
-        _WORLD + "/usage/{record}",
-        "explain",
-        "Make the decision of an answered request again",
-        _explain,
-        Replay,
-        errors=(WorldNotFound, NotAllowed, RecordNotFound),
-        description="Takes what the decision of an answer was made from, decides again, and says "
-        "whether the outcome is the same.",
-    ),
-)
+    return context.library.world(candidates[0])

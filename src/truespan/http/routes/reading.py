@@ -1,4 +1,4 @@
-"""Readers: where they are, what they have read, and what that has to say."""
+"""Readers: their positions, and retrieval and answers from what they have read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from truespan.errors import (
     StoreDamaged,
     WorldNotFound,
 )
-from truespan.http import schemas as shapes
-from truespan.http.call import Call, CallContext, Reply, Result
-from truespan.http.problems import bundle_reply
+from truespan.http import schemas
+from truespan.http.operation import CallContext, Events, Reply, Routes
+from truespan.http.replies import bundle_reply
 from truespan.http.routes.documents import image_reply
-from truespan.http.routes.questions import ASKING, answered
+from truespan.http.routes.questions import CHUNK, QUERY_ERRORS, QUESTION, answer_reply
 from truespan.retrieval.positions import ReadingPosition
 from truespan.types.answer import Answer
 from truespan.types.bundle import ContextBundle, Reason
@@ -31,157 +31,110 @@ from truespan.types.reading import SentencePage
 if TYPE_CHECKING:
     from truespan.reader import Reader
 
-_FOLLOWING = (WorldNotFound, NotAllowed, InvalidSettings, PositionNotFound, StoreDamaged)
+_READER = "/v1/worlds/{world}/readers/{reader}"
+_POSITION_ERRORS = (WorldNotFound, NotAllowed, InvalidSettings, PositionNotFound, StoreDamaged)
+
+routes = Routes("Reading", "Nothing past a reader's position in a book is ever returned.")
 
 
-def _reader(asked: CallContext) -> Reader:
-    return asked.world().reader(asked.path["reader"])
+def _reader(context: CallContext) -> Reader:
+    return context.world().reader(context.path["reader"])
 
 
-def _books(asked: CallContext) -> Reply:
-    return Reply(shapes.ReaderBooks(books=_reader(asked).books()))
+@routes.get(_READER + "/books", errors=_POSITION_ERRORS)
+def list_books(context: CallContext) -> Reply[schemas.ReaderBooks]:
+    """List the books in which a reader has a position.
+
+    Returns each book that the reader has started, and the position in it. Nothing past the
+    positions is included.
+    """
+    return Reply(schemas.ReaderBooks(books=_reader(context).books()))
 
 
-def _where(asked: CallContext) -> Reply:
-    return Reply(_reader(asked).where(asked.query.book))
+@routes.get(_READER + "/position", errors=_POSITION_ERRORS)
+def read_position(context: CallContext, query: schemas.BookQuery) -> Reply[ReadingPosition]:
+    """Get a reader's position.
+
+    Returns the reader's position in a book; in the current one if the request names none.
+    """
+    return Reply(_reader(context).where(query.book))
 
 
-def _set(asked: CallContext) -> Reply:
-    found = _reader(asked).set(**msgspec.structs.asdict(asked.body))
+@routes.put(
+    _READER + "/position",
+    errors=(*_POSITION_ERRORS, DocumentNotFound, PassageNotFound, PassageAmbiguous),
+    example={"book": "clockmaker.md", "sid": 41},
+)
+def set_position(
+    context: CallContext, body: schemas.NewPosition
+) -> Reply[schemas.RecordedPosition]:
+    """Set a reader's position; for the owner.
+
+    Sets the position to the end of a sentence, a chapter or a passage; the body has exactly one of
+    them. The reply contains no text of the book. A token that is bound to readers cannot do this.
+    """
+    found = _reader(context).set(**msgspec.structs.asdict(body))
     return Reply(
-        shapes.QueueStatus(
+        schemas.RecordedPosition(
             document=found.document, doc_id=found.doc_id, sid=found.sid, current=found.current
         )
     )
 
 
-def _retrieve(asked: CallContext) -> Reply:
-    return bundle_reply(_reader(asked).retrieve(**msgspec.structs.asdict(asked.body)))
+@routes.post(_READER + "/retrieve", errors=(*QUERY_ERRORS, DocumentNotFound), example=QUESTION)
+def retrieve_as_reader(context: CallContext, body: ReadingArguments) -> Reply[ContextBundle]:
+    """Retrieve context from what the reader has read.
+
+    Returns a bundle from the part of a book that the reader has read, in reading order. Text past
+    the position does not influence the reply.
+    """
+    return bundle_reply(_reader(context).retrieve(**msgspec.structs.asdict(body)))
 
 
-def _answer(asked: CallContext) -> Result:
-    body = asked.body
-    events = _reader(asked).answer_stream(body.query, body.book)
-    return answered(asked, events, streamed=body.stream)
+@routes.post(_READER + "/answer", errors=(*QUERY_ERRORS, DocumentNotFound), example=QUESTION)
+def answer_as_reader(context: CallContext, body: schemas.ReaderQuestion) -> Reply[Answer] | Events:
+    """Answer a question from what the reader has read.
+
+    Answers from the part of a book that the reader has read, or says that it cannot. Events are
+    sent as for answer.
+    """
+    events = _reader(context).answer_stream(body.query, body.book)
+    return answer_reply(context, events, stream=body.stream)
 
 
-def _why_not(asked: CallContext) -> Reply:
-    return Reply(_reader(asked).why_not(**msgspec.structs.asdict(asked.body)))
-
-
-def _sentences(asked: CallContext) -> Reply:
-    page = asked.query
-    return Reply(_reader(asked).sentences(page.book, first=page.first, count=page.count))
-
-
-def _image(asked: CallContext) -> Reply:
-    return image_reply(_reader(asked).image(asked.path["image_ref"]))
-
-
-_READER = "/v1/worlds/{world}/readers/{reader}"
-_QUESTION = {"query": "Who wound the great clock?"}
-
-CALLS = (
-    Call(
-        "GET",
-        _READER + "/books",
-        "listBooks",
-        "The books in which a reader has a position",
-        _books,
-        shapes.ReaderBooks,
-        errors=_FOLLOWING,
-        description="Gives each book that the reader has begun, and how far. It tells nothing of "
-        "what lies ahead.",
-    ),
-    Call(
-        "GET",
-        _READER + "/position",
-        "readPosition",
-        "How far a reader is",
-        _where,
-        ReadingPosition,
-        asks=shapes.BookQuery,
-        errors=_FOLLOWING,
-        description="Gives how far the reader is in a book, the current one unless another is "
-        "named.",
-    ),
-    Call(
-        "PUT",
-        _READER + "/position",
-        "setPosition",
-        "Record how far a reader is; for the owner",
-        _set,
-        shapes.QueueStatus,
-        takes=shapes.NewPosition,
-        errors=(*_FOLLOWING, DocumentNotFound, PassageNotFound, PassageAmbiguous),
-        writes=True,
-        example={"book": "clockmaker.md", "sid": 41},
-        description="Puts a reader to the end of a sentence, of a chapter, or of a passage; "
-        "exactly one of them is given. The reply has no word of the book. A token "
-        "that is bound to readers cannot do this.",
-    ),
-    Call(
-        "POST",
-        _READER + "/retrieve",
-        "retrieveAsReader",
-        "Context from what has been read of a book",
-        _retrieve,
-        ContextBundle,
-        takes=ReadingArguments,
-        errors=(*ASKING, DocumentNotFound),
-        example=_QUESTION,
-        description="Gives a bundle made of what the reader has read of a book, in reading order. "
-        "What lies ahead changes no byte of it.",
-    ),
-    Call(
-        "POST",
-        _READER + "/answer",
-        "answerAsReader",
-        "An answer from what has been read of a book",
-        _answer,
-        Answer,
-        takes=shapes.ReadingQuestion,
-        errors=(*ASKING, DocumentNotFound),
-        streams=True,
-        example=_QUESTION,
-        description="Answers from what the reader has read of a book, or says that it does not "
-        "answer that; events come as for answer.",
-    ),
-    Call(
-        "POST",
-        _READER + "/why-not",
-        "whyNotAsReader",
-        "Say why a chunk is not among what a reader's query brings",
-        _why_not,
-        Reason,
-        takes=shapes.ReadingMissing,
-        errors=(*ASKING, DocumentNotFound),
-        example=_QUESTION | {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"},
-        description="Says why a chunk is not among what the reader's request brings. A chunk that "
-        "was not read yet is answered for as one that does not exist.",
-    ),
-    Call(
-        "GET",
-        _READER + "/sentences",
-        "readSentencesAsReader",
-        "The verified text of what has been read",
-        _sentences,
-        SentencePage,
-        asks=shapes.BookPageQuery,
-        errors=(*_FOLLOWING, DocumentNotFound),
-        description="Gives sentences up to the reader's position and never one beyond it; more "
-        "says whether others follow that were read.",
-    ),
-    Call(
-        "GET",
-        _READER + "/images/{image_ref:path}",
-        "showImageAsReader",
-        "The image of a figure that has been reached",
-        _image,
-        bytes,
-        errors=(WorldNotFound, NotAllowed, ImageNotFound),
-        media_type="image/*",
-        description="Gives the image of a figure that the reader has reached. Any other is "
-        "answered for as one that does not exist.",
-    ),
+@routes.post(
+    _READER + "/why-not", errors=(*QUERY_ERRORS, DocumentNotFound), example=QUESTION | CHUNK
 )
+def why_not_as_reader(context: CallContext, body: schemas.ReaderWhyNotRequest) -> Reply[Reason]:
+    """Explain why a reader's query does not return a chunk.
+
+    Returns why the reader's request does not return the chunk. A chunk past the position is
+    reported as one that does not exist.
+    """
+    return Reply(_reader(context).why_not(**msgspec.structs.asdict(body)))
+
+
+@routes.get(_READER + "/sentences", errors=(*_POSITION_ERRORS, DocumentNotFound))
+def read_sentences_as_reader(
+    context: CallContext, query: schemas.BookPageQuery
+) -> Reply[SentencePage]:
+    """Read the verified text that the reader has read.
+
+    Returns sentences up to the reader's position and never past it; `more` says whether further
+    sentences up to the position follow.
+    """
+    page = _reader(context).sentences(query.book, first=query.first, count=query.count)
+    return Reply(page)
+
+
+@routes.get(
+    _READER + "/images/{image_ref:path}",
+    errors=(WorldNotFound, NotAllowed, ImageNotFound),
+    media_type="image/*",
+)
+def show_image_as_reader(context: CallContext) -> Reply[bytes]:
+    """Get the image of a figure that the reader has reached.
+
+    Any other image is reported as one that does not exist.
+    """
+    return image_reply(_reader(context).image(context.path["image_ref"]))

@@ -1,0 +1,210 @@
+"""Operations of the API: a method and a path, a handler, and what its signature says about both.
+
+A handler is written once. Its name is the operation's id, its docstring the description, its
+`body` and `query` parameters the types that a request must have, and its return type the reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from truespan.errors import TruespanError
+from truespan.http.bodies import Form
+from truespan.types.token import Principal
+
+if TYPE_CHECKING:
+    from truespan.library import Library
+    from truespan.world import World
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+Value = TypeVar("Value")
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """A request as a handler sees it: parsed, validated, and with its caller's authority."""
+
+    library: Library
+    principal: Principal
+    path: Mapping[str, str]
+    domain: str | None = None
+    """The value of the header X-RAG-Domain."""
+    default_world: str | None = None
+    """The world of requests that name none, if the operator chose one."""
+    is_cancelled: Callable[[], bool] = bool
+    """Returns whether the client has disconnected."""
+
+    def world(self) -> World:
+        """Return the world in the path, at the generation of the domain if the request has one."""
+        reference = self.path["world"]
+        if self.domain is not None:
+            return self.library.domain(self.domain, world=reference)
+        return self.library.world(reference)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[Value]):
+    """A complete reply: a value to encode as JSON, or bytes of another media type."""
+
+    value: Value
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    media_type: str = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A server-sent event."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A reply sent event by event. The headers are sent before the first event."""
+
+    events: Iterator[Event]
+    headers: tuple[tuple[str, str], ...] = ()
+    cancel: Callable[[], object] = bool
+    """Stops the work that produces the events."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStream(Generic[Value]):
+    """A job's state whenever it changes. `poll` returns it, and whether the job is finished."""
+
+    poll: Callable[[], tuple[Event, bool]]
+    first: tuple[Event, bool]
+
+
+Result: TypeAlias = Reply[Any] | Events | JobStream[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """One operation of the API. Its handler runs on a thread and may block."""
+
+    method: str
+    path: str
+    handler: Callable[..., Result]
+    errors: tuple[type[TruespanError], ...] = ()
+    """The errors specific to this operation, for the OpenAPI document."""
+    status: int = 200
+    media_type: str = JSON
+    writes: bool = False
+    """Whether it changes something, so that Idempotency-Key applies."""
+    domains: bool = False
+    """Whether X-RAG-Domain applies."""
+    public: bool = False
+    """Whether it needs no token even if the server requires tokens."""
+    inline: bool = False
+    """Whether it runs on the event loop because it does not use the library."""
+    check: Callable[[CallContext], None] | None = None
+    """Runs before a large body is read, to refuse it early."""
+    example: Mapping[str, Any] | None = None
+    """An example of the body."""
+    links: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])
+    """Operations that take their parameters from the reply, for the OpenAPI document."""
+    body_type: Any = None
+    """The type of a JSON body; None for no body or a form."""
+    query_type: Any = None
+    reply_type: Any = None
+    takes_form: bool = False
+    streams: bool = False
+    """Whether the reply may be sent as events."""
+
+    @classmethod
+    def from_handler(
+        cls, method: str, path: str, handler: Callable[..., Result], **options: Any
+    ) -> Operation:
+        """Make an operation whose types are those of the handler's signature."""
+        hints = get_type_hints(handler, include_extras=True)
+        returns = hints["return"]
+        kinds = get_args(returns) if get_origin(returns) is Union else (returns,)
+        body, takes_form = hints.get("body"), hints.get("body") is Form
+        if get_origin(kinds[0]) is JobStream:
+            options["media_type"] = EVENTS
+        return cls(
+            method,
+            path,
+            handler,
+            body_type=None if takes_form else body,
+            query_type=hints.get("query"),
+            reply_type=get_args(kinds[0])[0],
+            takes_form=takes_form,
+            streams=Events in kinds,
+            **options,
+        )
+
+    @property
+    def name(self) -> str:
+        """The operation's id, from which clients are generated."""
+        return re.sub(r"_(\w)", lambda found: found[1].upper(), self.handler.__name__)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the handler's docstring."""
+        return (self.handler.__doc__ or "").partition("\n")[0].rstrip(".")
+
+    @property
+    def description(self) -> str:
+        """The rest of the handler's docstring."""
+        return " ".join((self.handler.__doc__ or "").partition("\n")[2].split())
+
+    def run(self, context: CallContext, body: Any, query: Any) -> Result:
+        """Call the handler with what its signature asks for."""
+        arguments = {} if self.body_type is None and not self.takes_form else {"body": body}
+        if self.query_type is not None:
+            arguments["query"] = query
+        return self.handler(context, **arguments)
+
+
+class Routes:
+    """The operations of one topic. Handlers register with `get`, `post`, `put` and `delete`."""
+
+    def __init__(self, topic: str, description: str) -> None:
+        self.topic = topic
+        self.description = description
+        self.operations: list[Operation] = []
+
+    def get(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
+        """Register a handler for GET; the options are fields of `Operation`."""
+        return self._register("GET", path, options)
+
+    def post(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
+        """Register a handler for POST."""
+        return self._register("POST", path, options)
+
+    def put(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
+        """Register a handler for PUT, which writes."""
+        return self._register("PUT", path, {"writes": True, **options})
+
+    def delete(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
+        """Register a handler for DELETE, which writes."""
+        return self._register("DELETE", path, {"writes": True, **options})
+
+    def _register(
+        self, method: str, path: str, options: Mapping[str, Any]
+    ) -> Callable[[Handler], Handler]:
+        def register(handler: Handler) -> Handler:
+            self.operations.append(Operation.from_handler(method, path, handler, **options))
+            return handler
+
+        return register

@@ -1,0 +1,251 @@
+"""Replies: problem details (RFC 9457), complete replies, and streams of server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import threading
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.types import Receive, Send
+
+from truespan.errors import MethodNotAllowed, Overloaded, TruespanError, Unauthorized
+from truespan.http.operation import EVENTS, Event, Events, JobStream, Reply
+from truespan.serialize import failure_of, problem, status_of
+from truespan.types.bundle import ContextBundle
+
+if TYPE_CHECKING:
+    from truespan.http.pool import Pool
+
+PROBLEM = "application/problem+json"
+POLL_SECONDS = 0.5
+HEARTBEAT_SECONDS = 15.0
+OnBug = Callable[[str, Exception], TruespanError]
+_ENCODER = msgspec.json.Encoder()
+
+
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request failed. `code` is stable; `retryable` says whether to retry the same request.
+
+    `bundle` is the bundle of a retrieval that failed.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    retryable: bool
+    advice: str = ""
+    bundle: ContextBundle | msgspec.UnsetType = msgspec.UNSET
+
+
+def problem_reply(
+    error: TruespanError, bundle: ContextBundle | None = None
+) -> Reply[ProblemDetails]:
+    """Return an error as problem details, with the headers of its kind."""
+    status, data = status_of(error).http, problem(error)
+    details = ProblemDetails(
+        type=f"urn:truespan:problem:{error.code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=data["message"],
+        code=data["code"],
+        retryable=data["retryable"],
+        advice=data["advice"],
+        bundle=msgspec.UNSET if bundle is None else bundle,
+    )
+    headers: list[tuple[str, str]] = []
+    wait = getattr(error, "retry_after", None)
+    if wait is not None and math.isfinite(wait):
+        headers.append(("retry-after", str(max(1, math.ceil(wait)))))
+    if isinstance(error, Unauthorized):
+        headers.append(("www-authenticate", 'Bearer realm="truespan"'))
+    if isinstance(error, MethodNotAllowed):
+        headers.append(("allow", ", ".join(error.allowed)))
+    return Reply(details, status, tuple(headers), PROBLEM)
+
+
+def bundle_reply(bundle: ContextBundle) -> Reply[Any]:
+    """Return a bundle, or the problem of a failed retrieval with its bundle."""
+    failure = failure_of(bundle)
+    return Reply(bundle) if failure is None else problem_reply(failure, bundle)
+
+
+def encode_reply(reply: Reply[Any]) -> Reply[bytes]:
+    """Return a reply whose value is encoded as JSON."""
+    body = reply.value if isinstance(reply.value, bytes) else _ENCODER.encode(reply.value)
+    return Reply(body, reply.status, reply.headers, reply.media_type)
+
+
+async def send_reply(reply: Reply[Any], send: Send) -> None:
+    """Send a complete reply."""
+    body = encode_reply(reply).value
+    headers = [
+        (b"content-type", reply.media_type.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *((name.encode(), value.encode()) for name, value in reply.headers),
+    ]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_events(
+    reply: Events, send: Send, receive: Receive, pool: Pool, ending: asyncio.Event, on_bug: OnBug
+) -> None:
+    """Send events as they are produced; a client that disconnects stops their production."""
+    queue: asyncio.Queue[Event | None] = asyncio.Queue()
+    loop, cancelled = asyncio.get_running_loop(), threading.Event()
+
+    def put(event: Event | None) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, event)
+
+    await _start_stream(send, reply.headers)
+    watching = asyncio.create_task(_watch(receive, cancelled, ending, reply.cancel))
+    producing = asyncio.ensure_future(pool.run(partial(_produce, reply, put, cancelled, on_bug)))
+    try:
+        while (event := await _next_event(queue, producing)) is not None:
+            await _send_block(send, _encode_event(event))
+    except Overloaded as error:
+        await _send_block(send, _encode_event(_problem_event(error)))
+    finally:
+        cancelled.set()
+        reply.cancel()
+        watching.cancel()
+    await _end_stream(send)
+
+
+async def _next_event(
+    queue: asyncio.Queue[Event | None], producing: asyncio.Future[None]
+) -> Event | None:
+    """Return the next event; None after the last.
+
+    Raises:
+        Overloaded: the pool refused the work.
+    """
+    waiting = asyncio.ensure_future(queue.get())
+    done, _ = await asyncio.wait({waiting, producing}, return_when=asyncio.FIRST_COMPLETED)
+    if waiting in done:
+        return waiting.result()
+    producing.result()
+    return await waiting
+
+
+def _produce(
+    reply: Events,
+    put: Callable[[Event | None], None],
+    cancelled: threading.Event,
+    on_bug: OnBug,
+) -> None:
+    """Produce events on a thread until there are no more or the stream is cancelled."""
+    try:
+        for event in reply.events:
+            if cancelled.is_set():
+                break
+            put(event)
+    except TruespanError as error:
+        # An error after a cancellation is its consequence.
+        if not cancelled.is_set():
+            put(_problem_event(error))
+    except Exception as error:
+        put(_problem_event(on_bug("events", error)))
+    finally:
+        close = getattr(reply.events, "close", None)
+        if close is not None:
+            close()
+        put(None)
+
+
+async def send_job(
+    reply: JobStream[Any],
+    send: Send,
+    receive: Receive,
+    pool: Pool,
+    ending: asyncio.Event,
+    on_bug: OnBug,
+) -> None:
+    """Send a job's state whenever it changes, until the job is finished."""
+    await _start_stream(send, ())
+    cancelled = threading.Event()
+    watching = asyncio.create_task(_watch(receive, cancelled, ending))
+    (event, finished), sent, quiet_seconds = reply.first, b"", 0.0
+    try:
+        while not cancelled.is_set():
+            block = _encode_event(event)
+            if block != sent:
+                await _send_block(send, block)
+                sent, quiet_seconds = block, 0.0
+            elif quiet_seconds >= HEARTBEAT_SECONDS:
+                await _send_block(send, b": still there\n\n")
+                quiet_seconds = 0.0
+            if finished:
+                break
+            await asyncio.wait({watching}, timeout=POLL_SECONDS)
+            quiet_seconds += POLL_SECONDS
+            # Under load, the next poll is soon enough.
+            with contextlib.suppress(Overloaded):
+                event, finished = await pool.run(reply.poll)
+    except TruespanError as error:
+        await _send_block(send, _encode_event(_problem_event(error)))
+    except Exception as error:
+        await _send_block(send, _encode_event(_problem_event(on_bug("events", error))))
+    finally:
+        watching.cancel()
+    await _end_stream(send)
+
+
+async def _watch(
+    receive: Receive,
+    cancelled: threading.Event,
+    ending: asyncio.Event,
+    cancel: Callable[[], object] = bool,
+) -> None:
+    """Cancel the stream when the client disconnects or the server shuts down."""
+    tasks = {
+        asyncio.create_task(wait_for_disconnect(receive)),
+        asyncio.create_task(ending.wait()),
+    }
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        cancelled.set()
+        cancel()
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def wait_for_disconnect(receive: Receive) -> bool:
+    """Return once the client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    return True
+
+
+def _problem_event(error: TruespanError) -> Event:
+    return Event("problem", problem_reply(error).value)
+
+
+def _encode_event(event: Event) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (event.name.encode(), _ENCODER.encode(event.value))
+
+
+async def _start_stream(send: Send, headers: tuple[tuple[str, str], ...]) -> None:
+    start = [
+        (b"content-type", EVENTS.encode()),
+        (b"x-accel-buffering", b"no"),
+        *((name.encode(), value.encode()) for name, value in headers),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": start})
+
+
+async def _send_block(send: Send, block: bytes) -> None:
+    await send({"type": "http.response.body", "body": block, "more_body": True})
+
+
+async def _end_stream(send: Send) -> None:
+    await send({"type": "http.response.body", "body": b""})
