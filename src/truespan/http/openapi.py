@@ -125,6 +125,7 @@ _JOB_EVENTS = {"job": JobSummary, "problem": ProblemDetails}
 
 _SAMPLES: dict[str, Any] = {
     "str": "example",
+    "object": "example",
     "int": 12,
     "float": 2.0,
     "Iterable[str]": ("GET", "HEAD"),
