@@ -69,6 +69,8 @@ class ResourceProvider(Protocol):
 
     def described(self, subject: Any, reference: str) -> Any: ...
 
+    def sentences(self, subject: Any, reference: str, first: int, count: int) -> SentencePage: ...
+
 
 class WorldOffering:
     """The documents in force of a world."""
@@ -79,10 +81,14 @@ class WorldOffering:
 
     def described(self, subject: World, reference: str) -> Described:
         """Return a document's labels and its outline."""
-        document = subject.document(reference)
+        document = subject.documents.get(reference)
         if document.active is None:
             raise DocumentNotFound(reference)
-        return _described(document, tuple(subject.outline(document.doc_id)))
+        return _described(document, tuple(subject.documents.outline(document.doc_id)))
+
+    def sentences(self, subject: World, reference: str, first: int, count: int) -> SentencePage:
+        """Return sentences of a document."""
+        return subject.documents.sentences(reference, first=first, count=count)
 
 
 class ReaderOffering:
@@ -95,6 +101,10 @@ class ReaderOffering:
     def described(self, subject: Reader, reference: str) -> ReadingPosition:
         """Return how far the reader is in a book."""
         return subject.where(reference)
+
+    def sentences(self, subject: Reader, reference: str, first: int, count: int) -> SentencePage:
+        """Return sentences of a book, up to the reader's position."""
+        return subject.sentences(reference, first=first, count=count)
 
 
 def _described(document: Any, outline: tuple[OutlineEntry, ...] = ()) -> Described:
@@ -181,19 +191,21 @@ def read_resource(offered: ResourceProvider, uri: str, subject: Any) -> dict[str
         if found[2] is None:
             text = msgspec.json.encode(offered.described(subject, reference)).decode()
             return _contents(uri, "application/json", text)
-        page = _page(subject, reference, int(found[2]), int(found[3]))
+        page = _page(offered, subject, reference, int(found[2]), int(found[3]))
     except (DocumentNotFound, PositionNotFound):
         raise _absent() from None
     return _contents(uri, "text/plain", _joined(page.sentences))
 
 
-def _page(subject: Any, reference: str, first: int, last: int) -> SentencePage:
+def _page(
+    offered: ResourceProvider, subject: Any, reference: str, first: int, last: int
+) -> SentencePage:
     """Return exactly these sentences; a part of them would not be what the address names."""
     if not first <= last <= LAST_FIRST:
         raise _absent()
     if last - first >= MOST_PAGE_SENTENCES:
         raise InvalidSettings(f"At most {MOST_PAGE_SENTENCES} sentences can be read at a time.")
-    page: SentencePage = subject.sentences(reference, first=first, count=last - first + 1)
+    page = offered.sentences(subject, reference, first, last - first + 1)
     if [one.sid for one in page.sentences] != list(range(first, last + 1)):
         raise _absent()
     return page
