@@ -116,10 +116,10 @@ def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Term
     assert found["warnings"] == []
     out = terminal("search", "hook seven", "-w", "w", "--fused")[1]
     assert "blend 1.000" in out
-    assert "A floor of 0.15 lets most unrelated text pass" in out
+    assert "A floor of 0.15 admits most unrelated text" in out
     out = terminal("retrieve", "hook seven", "-w", "w", "--fused")[1]
     assert "blend 1.000" in out
-    assert "A floor of 0.3 lets most unrelated text pass" in out
+    assert "A floor of 0.3 admits most unrelated text" in out
     assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--fused")[0] == 2
 
 

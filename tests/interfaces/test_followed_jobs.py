@@ -14,7 +14,7 @@ from tests.interfaces.test_cli import KEYS, NIGHT, Terminal
 from tests.interfaces.test_upkeep_commands import a_worker
 from tests.support.postgres import fresh_database
 from tests.unit.test_workers import Works
-from truespan.cli.follow import followed, followed_upkeep
+from truespan.cli.follow import follow_ingest, follow_maintenance
 from truespan.cli.output_ingest import MOST_ROWS, show_followed, show_one_job
 from truespan.errors import (
     InvalidConfiguration,
@@ -26,7 +26,7 @@ from truespan.errors import (
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState, Phase
 from truespan.wiring import open_library
 
-NOTHING = "No file that can be ingested was found there."
+NOTHING = "No file that can be ingested was found."
 
 
 @pytest.fixture
@@ -89,13 +89,13 @@ def test_a_job_that_failed_ends_its_follower_as_the_error_would_have_ended_the_c
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.FAILED
 
-    code = followed(world, job, as_json=False, leave=False)
+    code = follow_ingest(world, job, as_json=False, leave=False)
 
     err = capsys.readouterr().err.splitlines()[-1]
     assert code == expected
     assert str(getattr(error, "code", type(error).__name__)) in err
     assert f"truespan jobs show {job.id}" in err
-    assert followed(world, job, as_json=True, leave=False) == expected
+    assert follow_ingest(world, job, as_json=True, leave=False) == expected
     assert capsys.readouterr().err == ""
 
 
@@ -108,7 +108,7 @@ def test_a_share_that_failed_ends_the_follower_of_its_job_by_the_same_code(
     works.embedder.before = raising(ProviderRefused("The provider refused."))
     opened.work(once=True)
 
-    assert followed(world, job, as_json=True, leave=False) == 4
+    assert follow_ingest(world, job, as_json=True, leave=False) == 4
 
 
 def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) -> None:
@@ -123,7 +123,7 @@ def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) ->
     with open_library(terminal.folder / "library") as library:
         world = library.world("w")
         found = world.jobs.get(job)
-        assert followed(world, found, as_json=True, leave=False) == 130
+        assert follow_ingest(world, found, as_json=True, leave=False) == 130
 
 
 def test_upkeep_that_was_cancelled_or_failed_is_told_by_the_same_codes(
@@ -138,7 +138,7 @@ def test_upkeep_that_was_cancelled_or_failed_is_told_by_the_same_codes(
     opened.work(once=True)
 
     def code(*jobs: Job) -> int:
-        return followed_upkeep([(world, one) for one in jobs], as_json=True, leave=False)
+        return follow_maintenance([(world, one) for one in jobs], as_json=True, leave=False)
 
     assert world.jobs.get(failed.id).state is JobState.FAILED
     assert (code(cancelled), code(failed), code(cancelled, failed)) == (130, 1, 1)
@@ -192,7 +192,7 @@ def test_a_follower_says_which_documents_a_job_pruned(
     job = world.submit_ingest(files, prune=True)
     opened.work(once=True)
 
-    assert followed(world, job, as_json=False, leave=False) == 0
+    assert follow_ingest(world, job, as_json=False, leave=False) == 0
 
     assert "removed: keys.txt" in capsys.readouterr().out.splitlines()
 
@@ -206,7 +206,7 @@ def test_a_folder_without_a_file_is_told_in_the_words_of_a_library_in_a_file(
     job = world.submit_ingest(tmp_path / "empty")
     opened.work(once=True)
 
-    assert followed(world, job, as_json=False, leave=False) == 0
+    assert follow_ingest(world, job, as_json=False, leave=False) == 0
 
     assert capsys.readouterr().out.strip() == NOTHING
 
@@ -217,7 +217,7 @@ def test_workers_go_on_with_a_job_of_ingestion_that_is_resumed(terminal: Termina
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
 
     code, out, _ = terminal("jobs", "resume", job, "-w", "w", "--no-follow")
-    assert (code, f"Workers have it as job {job}." in out) == (0, True)
+    assert (code, f"Queued as job {job}." in out) == (0, True)
     assert terminal.json("jobs", "show", job, "-w", "w")[1]["job"]["state"] == "queued"
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
     with a_worker(terminal):
@@ -270,7 +270,7 @@ def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
         rest += follower.stderr.read()
 
     assert "have it as job" in first
-    assert (follower.returncode, rest.count("No worker gave a sign of life")) == (130, 1)
+    assert (follower.returncode, rest.count("No worker is running")) == (130, 1)
 
 
 def test_nobody_is_told_of_missing_workers_where_one_works(terminal: Terminal) -> None:
@@ -279,4 +279,4 @@ def test_nobody_is_told_of_missing_workers_where_one_works(terminal: Terminal) -
         assert terminal.json("ingest", str(terminal.files), "-w", "w")[0] == 0
         code, _, err = terminal("ingest", str(terminal.files), "-w", "w")
 
-    assert (code, "sign of life" in err) == (0, False)
+    assert (code, "No worker is running" in err) == (0, False)

@@ -98,7 +98,7 @@ def test_workers_do_what_the_command_line_submits_and_it_follows_them(terminal: 
     assert terminal("init", "--world", "w")[0] == 0
 
     code, out, _ = terminal("ingest", str(terminal.files), "-w", "w", "--no-follow")
-    assert (code, "Workers have it as job" in out) == (0, True)
+    assert (code, "Queued as job" in out) == (0, True)
     code, listed = terminal.json("jobs", "list", "-w", "w")
     assert [job["state"] for job in listed["jobs"]] == ["queued"]
     # The job, a share for each file, and what is left to do in the end.
@@ -113,7 +113,7 @@ def test_workers_do_what_the_command_line_submits_and_it_follows_them(terminal: 
         assert "1 at a time" in busy.stdout.readline()
         code, told = terminal.json("ingest", str(terminal.files), "-w", "w")
         busy.terminate()
-        assert "carried out" in busy.stdout.read()
+        assert "Ran " in busy.stdout.read()
     assert (busy.returncode, code, told["job"]["state"]) == (0, 6, "done")
     states = {one["name"]: one["state"] for one in told["documents"]}
     assert states == {"night.txt": "unchanged", "keys.md": "embedded", "broken.pdf": "failed"}

@@ -80,7 +80,7 @@ def test_repair_stays_here_if_it_is_told_to(terminal: Terminal) -> None:
     assert (code, told["w"]["reembedded"]) == (0, 0)
 
     code, out, _ = terminal("repair", "-w", "w", "--no-follow")
-    assert (code, out.startswith("Workers have it as ")) == (0, True)
+    assert (code, out.startswith("Queued as ")) == (0, True)
     code, again = terminal.json("repair", "--no-follow")
     assert (code, again["jobs"][0]["job"]["id"] in out) == (0, True)
     assert terminal.json("worker", "--once") == (0, {"carried_out": 1})

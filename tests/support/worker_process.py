@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.worlds import DirectParser, WordCounter, WordEmbedder
 from truespan.adapters.postgres_store import PostgresStore
 from truespan.adapters.postgres_store.connection import Address
-from truespan.cli.serve import told_to_stop
+from truespan.cli.serve import stop_on_signals
 from truespan.components import Components
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
@@ -73,7 +73,7 @@ def library(
 def main(folder: str, url: str) -> None:
     told = TellingEmbedder(limits=FEW)
     opened = library(Path(folder), Secret(url), embedder=told, most_crashes=1000)
-    with opened, told_to_stop() as stop:
+    with opened, stop_on_signals() as stop:
         print("ready", flush=True)
         opened.work(stopping=stop.is_set)
     print("left", flush=True)

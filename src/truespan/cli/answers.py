@@ -1,4 +1,4 @@
-"""Commands for answers, and for how they came about."""
+"""Commands for answers and their decisions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from truespan.cli.app import (
     Tags,
     WorldName,
     app,
+    echo,
     filters_from,
     named_world,
     open_at,
     require_target,
-    say,
 )
 from truespan.errors import InvalidSettings, TruespanError
 from truespan.serialize import EXIT_UNHEALTHY, problem, to_json
@@ -48,7 +48,7 @@ def ask(
         str | None, typer.Option("--reader", "-r", help="Answer from what this reader has read.")
     ] = None,
     book: Annotated[
-        str | None, typer.Option(help="The reader's book; the current one if left out.")
+        str | None, typer.Option(help="The reader's book; default: the current one.")
     ] = None,
     documents: Documents = None,
     tags: Tags = None,
@@ -58,7 +58,8 @@ def ask(
     version: Annotated[str | None, typer.Option(help="Only this version label.")] = None,
     fused: Fused = False,
     stream: Annotated[
-        bool | None, typer.Option("--stream/--no-stream", help="Print the answer as it comes.")
+        bool | None,
+        typer.Option("--stream/--no-stream", help="Print the answer as it is generated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -69,11 +70,11 @@ def ask(
         chosen = named_world(opened, world, domain)
         if reader is None:
             if book is not None:
-                raise InvalidSettings("A book is a reader's.", advice="Give '--reader NAME' too.")
+                raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
             events = chosen.answer_stream(question, fused=fused, **filters)
         else:
             if fused or any(filters.values()):
-                raise InvalidSettings("A reader asks one book, without filters.")
+                raise InvalidSettings("Filters and --fused cannot be combined with --reader.")
             events = chosen.reader(reader).answer_stream(question, book)
         _show(events, as_json=as_json, stream=stream)
 
@@ -82,16 +83,16 @@ def ask(
 def usage(
     world: WorldName,
     library: LibraryPath = None,
-    limit: Annotated[int, typer.Option(help="Most records.")] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of records.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List the latest answered requests: when, how they were decided, and how long it took."""
+    """List the latest answered requests with their decisions and times."""
     from truespan.cli.output_answer import show_usage
 
     with open_at(library) as opened:
         chosen = opened.world(world)
         name, records = chosen.name, chosen.usage(limit=limit)
-    say(to_json({"world": name, "records": records}) if as_json else show_usage(records))
+    echo(to_json({"world": name, "records": records}) if as_json else show_usage(records))
 
 
 @app.command()
@@ -100,15 +101,15 @@ def explain(
     world: MaybeWorld = None,
     library: LibraryPath = None,
     file: Annotated[
-        str | None, typer.Option(help="A record as JSON instead; '-' for standard input.")
+        str | None, typer.Option(help="Read the record from this JSON file; '-' is standard input.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make a recorded decision again, without any model, and say how it came about."""
+    """Replay a recorded decision, without a model, and explain it."""
     from truespan.cli.output_answer import show_explanation
 
     if (record is None) == (file is None):
-        raise InvalidSettings("Give the id of a record, or '--file', one of the two.")
+        raise InvalidSettings("Pass either the id of a record or '--file'.")
     if file is not None:
         found = _from_file(file)
     else:
@@ -116,9 +117,9 @@ def explain(
             found = named_world(opened, world).explain(record or "")
     if as_json:
         same = {"decision_explain": found.decision.explained(), "same_as_recorded": found.same}
-        say(to_json({"record": found.record} | same))
+        echo(to_json({"record": found.record} | same))
     else:
-        say(show_explanation(found))
+        echo(show_explanation(found))
     return EXIT_UNHEALTHY if found.same is False else 0
 
 
@@ -130,7 +131,7 @@ def _show(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool | None) 
     answer: Answer | None = None
     for event in events:
         if as_json and stream:
-            say(_line(event))
+            echo(_line(event))
         elif isinstance(event, Piece) and not as_json and stream is not False:
             typer.echo(printable(event.text), nl=False)
             sys.stdout.flush()
@@ -139,10 +140,10 @@ def _show(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool | None) 
     if answer is None or (as_json and stream):
         return
     if as_json:
-        say(to_json(answer))
+        echo(to_json(answer))
         return
-    say(printable(answer.answer) if stream is False else "")
-    say(printable(show_account(answer)))
+    echo(printable(answer.answer) if stream is False else "")
+    echo(printable(show_account(answer)))
 
 
 def error_line(error: TruespanError) -> str:

@@ -1,4 +1,4 @@
-"""The commands. Each opens the library, calls its twin in the engine, and shows what came back."""
+"""The basic commands. Each opens the library, calls the same method there and prints the result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WorldName = Annotated[
     str, typer.Option("--world", "-w", envvar="TRUESPAN_WORLD", help="Name or id of the world.")
 ]
 AnyWorld = Annotated[
-    str | None, typer.Option("--world", "-w", help="Name or id of the world; all if left out.")
+    str | None, typer.Option("--world", "-w", help="Name or id of the world; default: all.")
 ]
 MaybeWorld = Annotated[
     str | None,
@@ -42,20 +42,25 @@ MaybeWorld = Annotated[
     ),
 ]
 Domain = Annotated[
-    str | None, typer.Option("--domain", "-d", help="Ask this domain; it chooses the world.")
+    str | None, typer.Option("--domain", "-d", help="Use this domain; it selects the world.")
 ]
-Fused = Annotated[bool, typer.Option("--fused", help="Let the words of the query count as well.")]
+Fused = Annotated[
+    bool, typer.Option("--fused", help="Rank by the words of the query too (fused search).")
+]
 Chapter = Annotated[str | None, typer.Option("--chapter", help="Only this chapter.")]
 Section = Annotated[str | None, typer.Option("--section", help="Only this section.")]
 Documents = Annotated[
     list[str] | None,
-    typer.Option("--document", help="Only this document; may be given several times."),
+    typer.Option("--document", help="Only this document; repeatable."),
 ]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag; several: all.")]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", help="Only documents with this tag; repeat for all of several."),
+]
 Here = Annotated[
-    bool, typer.Option("--here", help="Do it in this process even where there are workers.")
+    bool, typer.Option("--here", help="Run in this process even if there are workers.")
 ]
-NoFollow = Annotated[bool, typer.Option("--no-follow", help="Leave once workers have the job.")]
+NoFollow = Annotated[bool, typer.Option("--no-follow", help="Exit once the job is queued.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -66,17 +71,19 @@ def _version(
     if version:
         from truespan import __version__
 
-        say(__version__)
+        echo(__version__)
         raise typer.Exit
 
 
 @app.command()
 def init(
     library: LibraryPath = None,
-    world: Annotated[str | None, typer.Option("--world", "-w", help="Make this world too.")] = None,
+    world: Annotated[
+        str | None, typer.Option("--world", "-w", help="Create this world too.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a library, and a world in it. What is there already stays as it is."""
+    """Create a library, and a world in it. What exists already is left unchanged."""
     with open_at(library, create=True) as opened:
         if world is not None:
             _make_world(opened, world)
@@ -85,23 +92,23 @@ def init(
             "worlds": [entry.name for entry in opened.worlds()],
         }
     if as_json:
-        say(to_json(result))
+        echo(to_json(result))
         return
     worlds = ", ".join(result["worlds"]) or "none yet; add one with --world NAME"
-    say(f"Library: {result['library']}\nWorlds: {worlds}")
+    echo(f"Library: {result['library']}\nWorlds: {worlds}")
 
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="What to look for.")],
+    query: Annotated[str, typer.Argument(help="What to search for.")],
     world: MaybeWorld = None,
     library: LibraryPath = None,
     domain: Domain = None,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Most results.")] = 10,
-    floor: Annotated[float, typer.Option(help="Least similarity, 0.0 to 1.0.")] = 0.15,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Maximum number of results.")] = 10,
+    floor: Annotated[float, typer.Option(help="Minimum similarity, 0.0 to 1.0.")] = 0.15,
     fused: Fused = False,
     context: Annotated[
-        bool, typer.Option("--context", help="Print only the text a model would be given.")
+        bool, typer.Option("--context", help="Print only the context for a model.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -111,9 +118,9 @@ def search(
         chosen = named_world(opened, world, domain)
         result = chosen.search(query, top_k=top_k, floor=floor, fused=fused)
     if as_json:
-        say(to_json(result))
+        echo(to_json(result))
     elif context:
-        say(result.context)
+        echo(result.context)
     else:
         from truespan.cli.output import print_search
 
@@ -135,12 +142,12 @@ def show(
         chosen = opened.world(world)
         if _is_chunk(reference):
             record = chosen.documents.chunk(reference)
-            say(to_json(chunk_data(record)) if as_json else show_chunk(record))
+            echo(to_json(chunk_data(record)) if as_json else show_chunk(record))
             return
         document = chosen.documents.get(reference)
         if text:
             whole = chosen.documents.text(reference)
-            say(to_json({"document": document, "text": whole}) if as_json else whole)
+            echo(to_json({"document": document, "text": whole}) if as_json else whole)
             return
         outline, metadata = (
             chosen.documents.outline(reference),
@@ -148,12 +155,12 @@ def show(
         )
         audit = chosen.documents.audit(reference)
     result = {"document": document, "outline": outline, "metadata": metadata, "audit": audit}
-    say(to_json(result) if as_json else show_document(document, outline, metadata, audit))
+    echo(to_json(result) if as_json else show_document(document, outline, metadata, audit))
 
 
 @app.command()
 def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson = False) -> None:
-    """Show the worlds of a library, or the documents of one world, in numbers."""
+    """Show the worlds of a library, or the documents of one world, with counts."""
     from truespan.cli.output import show_world, show_worlds
 
     with open_at(library) as opened:
@@ -161,7 +168,7 @@ def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson 
             chosen = opened.world(world)
             numbers, documents = chosen.status(), chosen.documents.list()
             result: Any = {"world": chosen.name, "status": numbers, "documents": documents}
-            say(to_json(result) if as_json else show_world(chosen.name, numbers, documents))
+            echo(to_json(result) if as_json else show_world(chosen.name, numbers, documents))
             return
         listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]
     result = {
@@ -169,10 +176,10 @@ def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson 
             {"world": entry.name, "id": entry.id, "status": numbers} for entry, numbers in listed
         ]
     }
-    say(to_json(result) if as_json else show_worlds(listed))
+    echo(to_json(result) if as_json else show_worlds(listed))
 
 
-def say(text: str) -> None:
+def echo(text: str) -> None:
     """Print to standard output."""
     typer.echo(text)
 
@@ -220,14 +227,14 @@ def filters_from(
 def require_target(world: str | None, domain: str | None = None) -> None:
     """Refuse a command that names neither a world nor a domain, before anything is opened."""
     if world is None and domain is None:
-        raise InvalidSettings("Say which world is meant.", advice="Give --world NAME.")
+        raise InvalidSettings("No world was named.", advice="Add --world NAME.")
 
 
 def _make_world(library: Library, name: str) -> None:
     try:
         library.create_world(name)
     except WorldExists:
-        # Making what is there already is what running a set-up twice does.
+        # A set-up script may run twice.
         return
 
 
@@ -259,11 +266,11 @@ def mcp(
     ] = False,
 ) -> int:
     """Serve a model over standard input and output (Model Context Protocol)."""
-    # A server that sees whole documents must not come about by leaving something out.
+    # A server that sees whole documents must be asked for explicitly.
     if owner == (reader is not None):
         raise InvalidSettings(
-            "Say for whom the server is: a reader, or the owner who sees whole documents.",
-            advice="Give '--reader NAME' or '--owner', one of the two.",
+            "Choose who the server is for: a reader, or the owner, who sees whole documents.",
+            advice="Add either '--reader NAME' or '--owner'.",
         )
     from truespan.mcp.stdio import serve_owner, serve_reader
 

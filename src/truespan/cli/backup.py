@@ -1,4 +1,4 @@
-"""Commands that keep a library safe, or make it forget: backup, restore, delete."""
+"""Commands to back up, restore and delete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truespan.cli.app import AsJson, LibraryPath, WorldName, app, open_at, say
+from truespan.cli.app import AsJson, LibraryPath, WorldName, app, echo, open_at
 from truespan.errors import InvalidSettings
 from truespan.serialize import to_json
 
@@ -22,29 +22,31 @@ def backup(
     file: Annotated[Path, typer.Argument(help="The file to write, or to verify.")],
     library: LibraryPath = None,
     without_vectors: Annotated[
-        bool, typer.Option("--without-vectors", help="Smaller; embedded again when restored.")
+        bool,
+        typer.Option(
+            "--without-vectors",
+            help="Leave out vectors: smaller, but texts are embedded again after a restore.",
+        ),
     ] = False,
     with_settings: Annotated[
         bool, typer.Option("--with-settings", help="Add truespan.toml.")
     ] = False,
     with_keys: Annotated[
-        bool, typer.Option("--with-keys", help="Add the library's own keys: keep the file safe.")
+        bool, typer.Option("--with-keys", help="Add the library's own keys. Keep the file safe.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the file if it is there.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Write nothing; check that a backup is whole.")
+        bool, typer.Option("--verify", help="Write nothing; verify an existing backup.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the whole library into one file, and read it back; others may go on meanwhile."""
+    """Write the whole library into one file and verify it. Other processes may keep working."""
     import truespan
 
     if verify:
         manifest = truespan.verify_backup(file)
-        result: Any = {"verified": str(file), "manifest": _told(manifest)}
-        say(to_json(result) if as_json else f"{file} is whole: {_contents(manifest)}.")
+        result: Any = {"verified": str(file), "manifest": manifest_to_json(manifest)}
+        echo(to_json(result) if as_json else f"{file} is intact: {_contents(manifest)}.")
         return
     with open_at(library) as opened:
         report = opened.backup(
@@ -55,12 +57,16 @@ def backup(
             replace=force,
         )
     if as_json:
-        result = {"path": report.path, "bytes": report.bytes, "manifest": _told(report.manifest)}
-        say(to_json(result))
+        result = {
+            "path": report.path,
+            "bytes": report.bytes,
+            "manifest": manifest_to_json(report.manifest),
+        }
+        echo(to_json(result))
         return
-    say(f"Wrote and verified {report.path} ({_size(report.bytes)}): {_contents(report.manifest)}.")
+    echo(f"Wrote and verified {report.path} ({_size(report.bytes)}): {_contents(report.manifest)}.")
     for line in _warnings(report.manifest):
-        say(line)
+        echo(line)
 
 
 @app.command()
@@ -69,7 +75,7 @@ def restore(
     library: LibraryPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a library of a backup: in a new or empty folder, or in an empty store on a server."""
+    """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
     import truespan
     from truespan.settings import default_library
 
@@ -80,20 +86,20 @@ def restore(
         "written": report.written,
         "pending": report.pending,
         "settings_aside": report.settings_aside,
-        "manifest": _told(report.manifest),
+        "manifest": manifest_to_json(report.manifest),
     }
     if as_json:
-        say(to_json(result))
+        echo(to_json(result))
         return
-    say(f"Restored to {report.path}: {_contents(report.manifest)}.")
-    say(f"The index has {report.written} points again.")
+    echo(f"Restored to {report.path}: {_contents(report.manifest)}.")
+    echo(f"The index was rebuilt with {report.written} points.")
     if report.pending:
-        say(
-            f"{report.pending} chunks are to be embedded: "
+        echo(
+            f"{report.pending} chunks must be embedded: "
             f"run 'truespan repair --library {report.path}'."
         )
     if report.settings_aside:
-        say(f"The settings of the backup are not in force; they are in {report.settings_aside}.")
+        echo(f"The settings of the backup are not used; they are in {report.settings_aside}.")
 
 
 @app.command()
@@ -104,20 +110,20 @@ def delete(
     ] = None,
     library: LibraryPath = None,
     whole: Annotated[bool, typer.Option("--all", help="Delete the world itself.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --all: do it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --all: confirm.")] = False,
     no_erase: Annotated[
-        bool, typer.Option("--no-erase", help="Leave what is left in files to 'truespan repair'.")
+        bool, typer.Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
     ] = False,
     receipt: Annotated[
         Path | None, typer.Option("--receipt", help="Write the receipt to this file, as JSON.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a document or a world for good: text, points, vectors, images, traces in files."""
+    """Delete a document or a world permanently: text, points, vectors, images and all files."""
     if whole == (reference is not None):
-        raise InvalidSettings("Name a document, or give --all for the whole world.")
+        raise InvalidSettings("Name a document, or pass --all for the whole world.")
     if receipt is not None and (whole <= yes):
-        # Made before anything is deleted: a receipt cannot be had a second time.
+        # Created before anything is deleted: a receipt cannot be issued a second time.
         _make_room(receipt)
     with open_at(library) as opened:
         chosen = opened.world(world)
@@ -132,15 +138,15 @@ def delete(
     if receipt is not None:
         receipt.write_text(to_json(gone.to_json()) + "\n", encoding="utf-8")
     result = {"deleted": gone.number, "doc_id": gone.doc_id, "name": gone.name}
-    say(to_json({**result, "receipt": gone.to_json()}) if as_json else _show(gone))
+    echo(to_json({**result, "receipt": gone.to_json()}) if as_json else _show(gone))
 
 
 def _make_room(receipt: Path) -> None:
-    """Make the empty file of a receipt; refuse where that cannot be."""
+    """Create the empty file of a receipt; refuse if it exists or cannot be written."""
     try:
         receipt.touch(exist_ok=False)
     except FileExistsError:
-        raise InvalidSettings(f"There is a file {receipt} already.") from None
+        raise InvalidSettings(f"The file {receipt} already exists.") from None
     except OSError as error:
         raise InvalidSettings(f"{receipt} cannot be written: {error.strerror}.") from None
 
@@ -155,7 +161,7 @@ def _preview(world: World, as_json: bool) -> None:
             "chunks": status.chunks,
         },
     }
-    say(
+    echo(
         to_json(result)
         if as_json
         else f"World {world.name!r} has {status.documents} documents with {status.chunks} chunks. "
@@ -182,14 +188,13 @@ def _show(receipt: Receipt) -> str:
 
 
 _OUTSIDE = {
-    "requested": "The server of the {} was asked to remove it from its files; they are not ours "
-    "to look into.",
-    "left_to_operator": "The server of the {} keeps it in its files until its operator has them "
-    "vacuumed.",
+    "requested": "The {} server was asked to remove it from its files, which Truespan cannot "
+    "inspect.",
+    "left_to_operator": "The {} server keeps it in its files until its operator vacuums them.",
 }
 
 
-def _told(manifest: Manifest) -> dict[str, Any]:
+def manifest_to_json(manifest: Manifest) -> dict[str, Any]:
     return {
         "format": manifest.format,
         "schema": manifest.schema,
@@ -208,12 +213,12 @@ def _told(manifest: Manifest) -> dict[str, Any]:
 
 
 def _contents(manifest: Manifest) -> str:
-    from truespan.cli.output import counted
+    from truespan.cli.output import pluralize
 
     vectors = "with vectors" if manifest.vectors else "without vectors"
     return (
-        f"{counted(manifest.worlds, 'world')}, {counted(manifest.documents, 'document')}, "
-        f"{counted(manifest.chunks, 'chunk')}, "
+        f"{pluralize(manifest.worlds, 'world')}, {pluralize(manifest.documents, 'document')}, "
+        f"{pluralize(manifest.chunks, 'chunk')}, "
         f"{manifest.images} images, {vectors}"
     )
 
@@ -221,9 +226,9 @@ def _contents(manifest: Manifest) -> str:
 def _warnings(manifest: Manifest) -> list[str]:
     lines = []
     if manifest.has("keys"):
-        lines.append("WARNING: the file holds the library's keys. Keep it as safe as the keys.")
+        lines.append("WARNING: the file contains the library's keys. Protect it like the keys.")
     if manifest.missing_images:
-        lines.append(f"WARNING: images of {manifest.missing_images} documents were not there.")
+        lines.append(f"WARNING: images of {manifest.missing_images} documents are missing.")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""`truespan doctor`: what is wrong with a library, a plan to mend it, and what mending it did."""
+"""`truespan doctor` and `truespan repair`: find what is wrong, plan repairs, apply them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from truespan.cli.app import (
     NoFollow,
     app,
     chosen_worlds,
+    echo,
     open_at,
-    say,
 )
 from truespan.errors import InvalidConfiguration, InvalidSettings
 from truespan.serialize import EXIT_UNHEALTHY, to_json
@@ -33,7 +33,7 @@ MOST_SAMPLES = 1_000_000
 def doctor(
     world: AnyWorld = None,
     library: LibraryPath = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Do what the plan says.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Apply the plan.")] = False,
     plan_file: Annotated[
         Path | None,
         typer.Option("--plan-file", help="Write the plan to a file; with --apply, read it."),
@@ -44,26 +44,28 @@ def doctor(
             "--embed-sample",
             min=0,
             max=MOST_SAMPLES,
-            help="Texts a generation to embed again and compare.",
+            help="Number of texts per generation to embed again and compare.",
         ),
     ] = None,
     self_test: Annotated[
-        bool, typer.Option("--self-test/--no-self-test", help="Try the walls between worlds.")
+        bool, typer.Option("--self-test/--no-self-test", help="Test the isolation between worlds.")
     ] = True,
     background: Annotated[
-        bool, typer.Option("--background", help="Have workers look, at each world as a job.")
+        bool, typer.Option("--background", help="Run as jobs on the workers, one per world.")
     ] = False,
     no_follow: NoFollow = False,
     as_json: AsJson = False,
 ) -> int:
-    """Look for whatever is wrong and show a plan; the store is what is believed."""
+    """Compare store and index, and show a plan of repairs. The store is the source of truth."""
     from truespan.cli.follow import progress_bar
     from truespan.cli.output_doctor import plan_members, show_plan, show_treatment, treated
 
     if apply and plan_file is not None and world is not None:
-        raise InvalidSettings("A plan file says itself which worlds it is for.")
+        raise InvalidSettings("A plan file names its worlds; leave --world out.")
     if background and plan_file is not None:
-        raise InvalidSettings("What is found in the background is told by its job, not by a file.")
+        raise InvalidSettings(
+            "--plan-file cannot be combined with --background; see the log of the job."
+        )
     if background:
         with open_at(library) as opened:
             return _in_background(
@@ -85,9 +87,9 @@ def doctor(
             _write(plan_file, plan)
         treatment = opened.apply_plan(plan, on_progress=on_progress) if apply else None
     if treatment is None:
-        say(to_json(plan_members(plan)) if as_json else show_plan(plan))
+        echo(to_json(plan_members(plan)) if as_json else show_plan(plan))
         return 0 if plan.healthy else EXIT_UNHEALTHY
-    say(to_json(treated(treatment)) if as_json else show_treatment(treatment))
+    echo(to_json(treated(treatment)) if as_json else show_treatment(treatment))
     return 0 if treatment.left.healthy and not plan.problems else EXIT_UNHEALTHY
 
 
@@ -101,19 +103,20 @@ def _in_background(
     embed_sample: int,
     self_test: bool,
 ) -> int:
-    """Have workers look at each world that holds anything, and follow them."""
-    from truespan.cli.follow import followed_upkeep
+    """Submit a doctor job for each world with documents, and follow the jobs."""
+    from truespan.cli.follow import follow_maintenance
 
     if not opened.has_workers:
         raise InvalidConfiguration(
-            "This library has no workers: its store is a file.", advice="Leave --background out."
+            "This library has no workers because its store is a file.",
+            advice="Leave --background out.",
         )
     jobs = [
         (one, one.submit_doctor(apply=apply, embed_sample=embed_sample, self_test=self_test))
         for one in chosen_worlds(opened, world)
         if one.generations.list()
     ]
-    return followed_upkeep(jobs, as_json=as_json, leave=leave)
+    return follow_maintenance(jobs, as_json=as_json, leave=leave)
 
 
 def _write(path: Path, plan: Plan) -> None:
@@ -149,12 +152,12 @@ def repair(
         chosen = chosen_worlds(opened, world)
         filled = [one for one in chosen if one.generations.list()]
         if filled and opened.has_workers and not here:
-            from truespan.cli.follow import followed_upkeep
+            from truespan.cli.follow import follow_maintenance
 
             jobs = [(one, one.submit_repair()) for one in filled]
-            return followed_upkeep(jobs, as_json=as_json, leave=no_follow)
+            return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
         reports = {one.name: one.repair() for one in chosen}
         # A world that was deleted has nobody left to repair it.
         opened.erase()
-    say(to_json(reports) if as_json else show_repairs(reports))
+    echo(to_json(reports) if as_json else show_repairs(reports))
     return 0

@@ -14,10 +14,10 @@ from truespan.cli.app import (
     MaybeWorld,
     WorldName,
     app,
+    echo,
     named_world,
     open_at,
     require_target,
-    say,
 )
 from truespan.errors import InvalidSettings
 from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, to_json
@@ -102,7 +102,7 @@ def calibrate(
 
     with open_at(library) as opened:
         report = opened.world(world).evaluation.calibrate(golden, generation=generation, keep=keep)
-    say(to_json(report) if as_json else calibration_table(report).rstrip("\n"))
+    echo(to_json(report) if as_json else calibration_table(report).rstrip("\n"))
 
 
 @golden_app.callback(invoke_without_command=True)
@@ -146,7 +146,7 @@ def add(
             top_k=top_k,
             id=name,
         )
-    say(to_json({"file": file, "added": added}) if as_json else f"Added {added.id} to {file}.")
+    echo(to_json({"file": file, "added": added}) if as_json else f"Added {added.id} to {file}.")
 
 
 @golden_app.command("check")
@@ -158,7 +158,7 @@ def check(
         chosen = opened.world(world)
         queries, absent = chosen.evaluation.queries(file), chosen.evaluation.missing_documents(file)
     result: dict[str, Any] = {"file": file, "queries": len(queries), "absent": absent}
-    say(to_json(result) if as_json else _checked(len(queries), absent))
+    echo(to_json(result) if as_json else _checked(len(queries), absent))
     return EXIT_PARTIAL if absent else 0
 
 
@@ -180,11 +180,11 @@ def _show(
 
     if as_json:
         result = {"evaluation": found, "comparison": comparison, "verdict": verdict}
-        say(to_json(result if comparison else {"evaluation": found}))
+        echo(to_json(result if comparison else {"evaluation": found}))
         return
-    say((evaluation_table(found) if per_query else summary_table(found)).rstrip("\n"))
+    echo((evaluation_table(found) if per_query else summary_table(found)).rstrip("\n"))
     if comparison is not None:
-        say("\n" + comparison_table(comparison, verdict).rstrip("\n"))
+        echo("\n" + comparison_table(comparison, verdict).rstrip("\n"))
 
 
 def _write_trec(found: Evaluation, run: Path | None, qrels: Path | None) -> None:

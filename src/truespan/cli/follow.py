@@ -1,4 +1,4 @@
-"""Following a job that workers do, from the command that submitted it."""
+"""Follow a job on the workers from the command that submitted it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from truespan.cli.app import say
+from truespan.cli.app import echo
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
 from truespan.ingest.job_log import Progress
 from truespan.serialize import (
@@ -61,25 +61,25 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
 
 
 _POLL_SECONDS = 0.3
-_NOBODY = "No worker gave a sign of life of late, so it waits. Start 'truespan worker'.\n"
+_NOBODY = "No worker is running; the job is queued. Start 'truespan worker'.\n"
 
 
-def followed(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
+def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
     """Show how a job goes on until it is over, unless its follower is to leave at once.
 
     Raises:
         Interrupted: whoever follows it stopped; the job goes on.
     """
     if leave:
-        say(to_json({"job": job}) if as_json else f"Workers have it as job {job.id}.")
+        echo(to_json({"job": job}) if as_json else f"Queued as job {job.id}.")
         return 0
     if not as_json:
-        sys.stderr.write(f"Workers have it as job {job.id}.\n{_if_nobody_works(world)}")
+        sys.stderr.write(f"Queued as job {job.id}.\n{_if_nobody_works(world)}")
     ended = _ended(world, job, hidden=as_json)
-    return _told(world, ended, as_json)
+    return _print_result(world, ended, as_json)
 
 
-def followed_upkeep(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: bool) -> int:
+def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: bool) -> int:
     """Show how upkeep of one world after the other goes on, unless its follower is to leave.
 
     Raises:
@@ -88,13 +88,13 @@ def followed_upkeep(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: 
     if leave:
         ids = ", ".join(job.id for _, job in jobs)
         told = to_json({"jobs": [{"job": job} for _, job in jobs]})
-        say(told if as_json else f"Workers have it as {ids}.")
+        echo(told if as_json else f"Queued as {ids}.")
         return 0
     codes, members = [0], []
     for place, (world, job) in enumerate(jobs):
         if not as_json:
             nobody = "" if place else _if_nobody_works(world)
-            sys.stderr.write(f"World {world.name}: workers have it as job {job.id}.\n{nobody}")
+            sys.stderr.write(f"World {world.name}: queued as job {job.id}.\n{nobody}")
         ended = _ended(world, job, hidden=as_json)
         lines = world.jobs.lines(job.id)
         members.append({"job": ended, "log": lines})
@@ -102,10 +102,10 @@ def followed_upkeep(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: 
         if not as_json:
             from truespan.cli.output_ingest import show_one_job
 
-            say(show_one_job(ended, [], lines))
-            tell_failure(world, ended)
+            echo(show_one_job(ended, [], lines))
+            report_failure(world, ended)
     if as_json:
-        say(to_json({"jobs": members}))
+        echo(to_json({"jobs": members}))
     return max(codes, key=_SEVERITY.index)
 
 
@@ -113,7 +113,7 @@ _SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3
 """Of several jobs that end differently, the exit code is the one that stands last here."""
 
 
-def code_of(world: World, job: Job) -> int:
+def exit_code_of_job(world: World, job: Job) -> int:
     """Return the exit code of a job that is over, of whatever kind."""
     from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
 
@@ -125,7 +125,7 @@ def code_of(world: World, job: Job) -> int:
     return EXIT_PARTIAL if refused and job.kind == REINDEX else code
 
 
-def tell_failure(world: World, job: Job) -> None:
+def report_failure(world: World, job: Job) -> None:
     """Say on standard error that a job did not end well, and what to do about it."""
     if job.state is JobState.DONE:
         return
@@ -134,9 +134,14 @@ def tell_failure(world: World, job: Job) -> None:
         code = _error_code(job)
         # Of an exception that nobody foresaw, its name is more than the code of a bug.
         said = f"failed: {job.error or code}. {advice_of(code)}".rstrip()
-        told = f"{said} See 'truespan jobs show {place}'; 'truespan jobs resume {place}' goes on."
+        told = (
+            f"{said} See 'truespan jobs show {place}'; 'truespan jobs resume {place}' continues it."
+        )
     else:
-        told = f"was {job.state}; what was done is kept. 'truespan jobs resume {place}' goes on."
+        told = (
+            f"was {job.state}; everything done so far is kept. "
+            f"'truespan jobs resume {place}' continues it."
+        )
     sys.stderr.write(f"truespan: Job {job.id} {told}\n")
 
 
@@ -186,8 +191,8 @@ def _ended(world: World, job: Job, *, hidden: bool) -> Job:
                 time.sleep(_POLL_SECONDS)
             except KeyboardInterrupt:
                 raise Interrupted(
-                    f"No longer followed; workers go on with job {job.id}.",
-                    advice=f"See 'truespan jobs follow {job.id}', or cancel it there.",
+                    f"Stopped following; job {job.id} continues on the workers.",
+                    advice=f"Follow it with 'truespan jobs follow {job.id}', or cancel it.",
                 ) from None
 
 
@@ -204,13 +209,13 @@ def _progress(job: Job) -> Progress:
     )
 
 
-def _told(world: World, job: Job, as_json: bool) -> int:
+def _print_result(world: World, job: Job, as_json: bool) -> int:
     documents = world.jobs.documents(job.id)
     if as_json:
-        say(to_json({"job": job, "documents": documents}))
+        echo(to_json({"job": job, "documents": documents}))
     else:
         from truespan.cli.output_ingest import show_followed
 
-        say(show_followed(job, documents, world.jobs.lines(job.id)))
-        tell_failure(world, job)
+        echo(show_followed(job, documents, world.jobs.lines(job.id)))
+        report_failure(world, job)
     return _ingest_code(job, documents)

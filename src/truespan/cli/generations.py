@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truespan.cli.app import AsJson, LibraryPath, WorldName, app, open_at, say
+from truespan.cli.app import AsJson, LibraryPath, WorldName, app, echo, open_at
 from truespan.serialize import EXIT_PARTIAL, to_json
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def generations(world: WorldName, library: LibraryPath = None, as_json: AsJson =
     """List the generations of a world: what each was built with, and who is sent to it."""
     with open_at(library) as opened:
         records = opened.world(world).generations.list()
-    say(to_json({"generations": records}) if as_json else show_generations(records))
+    echo(to_json({"generations": records}) if as_json else show_generations(records))
 
 
 @app.command()
@@ -39,14 +39,17 @@ def reindex(
         typer.Option(help="An embedding profile of truespan.toml; the default if left out."),
     ] = None,
     chunking: Annotated[
-        str | None, typer.Option(help="One chunking profile for all; each its own if left out.")
+        str | None,
+        typer.Option(
+            help="One chunking profile for all documents; default: that of each document."
+        ),
     ] = None,
     generation: Annotated[
-        int | None, typer.Option("--generation", "-g", help="Complete this one instead.")
+        int | None, typer.Option("--generation", "-g", help="Complete this generation instead.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Build a generation beside the one in use. Interrupted, it goes on."""
+    """Build a new generation next to the one in use. Resumes if interrupted."""
     from truespan.cli.follow import progress_bar
 
     with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
@@ -58,7 +61,7 @@ def reindex(
 
 def finish_reindex(report: ReindexReport, as_json: bool) -> int:
     """Show what building a generation did, and return the exit code."""
-    say(to_json(report) if as_json else show_reindex(report))
+    echo(to_json(report) if as_json else show_reindex(report))
     return EXIT_PARTIAL if report.failures else 0
 
 
@@ -69,53 +72,51 @@ def promote(
     library: LibraryPath = None,
     domain: DomainKey = None,
     golden: Annotated[
-        str | None, typer.Option(help="Golden queries that it must not find less of.")
+        str | None, typer.Option(help="Golden queries on which it must not be worse.")
     ] = None,
-    allowed_drop: Annotated[
-        float, typer.Option(help="How much a measure may fall, at most.")
-    ] = 0.01,
+    allowed_drop: Annotated[float, typer.Option(help="Largest allowed drop of a metric.")] = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    """Put a generation into use, if it is complete, verified and not worse than the last."""
+    """Put a generation into use if it is complete, verified and not worse than the current one."""
     with open_at(library) as opened:
         done = opened.world(world).generations.promote(
             generation, domain=domain, golden=golden, allowed_drop=allowed_drop
         )
-    say(to_json(done) if as_json else show_promotion(done))
+    echo(to_json(done) if as_json else show_promotion(done))
 
 
 @app.command()
 def rollback(
     world: WorldName, library: LibraryPath = None, domain: DomainKey = None, as_json: AsJson = False
 ) -> None:
-    """Go back to the generation that was in use before."""
+    """Go back to the previous generation."""
     with open_at(library) as opened:
         done = opened.world(world).generations.rollback(domain=domain)
-    say(to_json(done) if as_json else show_promotion(done))
+    echo(to_json(done) if as_json else show_promotion(done))
 
 
 @app.command("remove-generation")
 def remove_generation(
     generation: Number, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
 ) -> None:
-    """Remove a generation that nothing names, with its points, chunks and vectors."""
+    """Remove a generation that is not in use, with its points, chunks and vectors."""
     with open_at(library) as opened:
         opened.world(world).generations.remove(generation)
-    say(to_json({"removed": generation}) if as_json else f"Removed generation {generation}.")
+    echo(to_json({"removed": generation}) if as_json else f"Removed generation {generation}.")
 
 
 @app.command()
 def domains(
     library: LibraryPath = None,
-    remove: Annotated[str | None, typer.Option(help="Forget this domain's name.")] = None,
+    remove: Annotated[str | None, typer.Option(help="Remove this domain.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the domains of a library, or forget one; `promote --domain` makes and moves them."""
+    """List the domains of a library, or remove one. `promote --domain` creates and moves them."""
     with open_at(library) as opened:
         if remove is not None:
             opened.domain(remove).generations.forget(remove)
         records = opened.domains()
-    say(to_json({"domains": records}) if as_json else show_domains(records))
+    echo(to_json({"domains": records}) if as_json else show_domains(records))
 
 
 def show_generations(records: Sequence[GenerationRecord]) -> str:
@@ -131,7 +132,7 @@ def show_generations(records: Sequence[GenerationRecord]) -> str:
                 "*" if names else "",
                 str(generation.number),
                 f"{generation.profile.provider}/{generation.profile.model}",
-                generation.chunking.name if generation.chunking else "as each document says",
+                generation.chunking.name if generation.chunking else "per document",
                 str(record.documents),
                 str(record.chunks),
                 _state(record, names),
@@ -143,17 +144,18 @@ def show_generations(records: Sequence[GenerationRecord]) -> str:
 def _state(record: GenerationRecord, names: Sequence[str]) -> str:
     if not record.complete:
         return f"incomplete: {record.missing} documents, {record.pending} vectors missing"
-    return f"complete; named by {', '.join(names)}" if names else "complete"
+    return f"complete; used by {', '.join(names)}" if names else "complete"
 
 
 def show_reindex(report: ReindexReport) -> str:
     """Return what building a generation did, for people."""
-    from truespan.cli.output import counted
+    from truespan.cli.output import pluralize
 
     lines = [
-        f"Generation {report.generation}: {counted(report.documents, 'document')}, "
-        f"{counted(report.chunks, 'chunk')} written; {counted(report.embedded, 'text')} embedded, "
-        f"{counted(report.reused, 'vector')} reused."
+        f"Generation {report.generation}: {pluralize(report.documents, 'document')}, "
+        f"{pluralize(report.chunks, 'chunk')} written; "
+        f"{pluralize(report.embedded, 'text')} embedded, "
+        f"{pluralize(report.reused, 'vector')} reused."
     ]
     lines += [f"  not built: {one.name}: {one.message}" for one in report.failures]
     lines += [f"  note: {one}" for one in report.warnings]
@@ -165,15 +167,15 @@ def show_reindex(report: ReindexReport) -> str:
 def show_promotion(done: Promotion) -> str:
     """Return who is sent where now, for people."""
     name = f"Domain {done.domain!r}" if done.domain else "The world"
-    before = f" It named {done.previous} before." if done.previous is not None else ""
-    judged = " Golden queries agreed." if done.verdict else ""
-    return f"{name} names generation {done.generation} now.{before}{judged}"
+    before = f" It used {done.previous} before." if done.previous is not None else ""
+    judged = " The golden queries passed." if done.verdict else ""
+    return f"{name} now uses generation {done.generation}.{before}{judged}"
 
 
 def show_domains(records: Sequence[DomainRecord]) -> str:
     """Return domains for people."""
     if not records:
-        return "No domains yet; 'truespan promote GENERATION --domain KEY' makes one."
+        return "No domains yet; 'truespan promote GENERATION --domain KEY' creates one."
     return "\n".join(
         f"{one.key}: generation {one.generation} of {one.world_name!r}" for one in records
     )

@@ -16,10 +16,10 @@ from truespan.cli.app import (
     NoFollow,
     WorldName,
     app,
+    echo,
     named_world,
     open_at,
     require_target,
-    say,
 )
 from truespan.errors import InvalidSettings
 from truespan.serialize import EXIT_PARTIAL, EXIT_REFUSED, to_json
@@ -106,14 +106,14 @@ def ingest(
             from truespan.cli.output_ingest import dry_run_data, show_dry_run
 
             plan = chosen.plan_ingest(paths or (), **asked)
-            say(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
+            echo(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
             return 0
         # Moving an alias is no part of a job, so who asks for it stays with it.
         if opened.has_workers and not (here or update_alias):
-            from truespan.cli.follow import followed
+            from truespan.cli.follow import follow_ingest
 
             job = chosen.submit_ingest(paths or (), **asked)
-            return followed(chosen, job, as_json=as_json, leave=no_follow)
+            return follow_ingest(chosen, job, as_json=as_json, leave=no_follow)
         from truespan.cli.follow import progress_bar
 
         with progress_bar(hidden=as_json) as on_progress:
@@ -145,7 +145,7 @@ def _target(opened: Library, world: str | None, domain: str | None, *, update_al
 def _bare(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         raise InvalidSettings(
-            "Say what about jobs: list, show, follow, cancel or resume.",
+            "Missing subcommand: list, show, follow, cancel or resume.",
             advice="See 'truespan jobs --help'.",
         )
 
@@ -157,7 +157,7 @@ def list_jobs(world: WorldName, library: LibraryPath = None, as_json: AsJson = F
 
     with open_at(library) as opened:
         jobs = opened.world(world).jobs.list()
-    say(to_json({"jobs": jobs}) if as_json else show_jobs(jobs))
+    echo(to_json({"jobs": jobs}) if as_json else show_jobs(jobs))
 
 
 @jobs_app.command("show")
@@ -171,13 +171,13 @@ def show_job(
         jobs = opened.world(world).jobs
         found, documents, lines = jobs.get(job), jobs.documents(job), jobs.lines(job)
     result = {"job": found, "documents": documents, "log": lines}
-    say(to_json(result) if as_json else show_one_job(found, documents, lines))
+    echo(to_json(result) if as_json else show_one_job(found, documents, lines))
 
 
 @jobs_app.command("follow")
 def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> int:
-    """Show how a job goes on until it is over."""
-    from truespan.cli.follow import code_of, tell_failure
+    """Show the progress of a job until it ends."""
+    from truespan.cli.follow import exit_code_of_job, report_failure
     from truespan.cli.output_ingest import show_job_line
 
     with open_at(library) as opened:
@@ -186,11 +186,11 @@ def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> int
             found = chosen.jobs.get(job)
             line = show_job_line(found)
             if line != shown:
-                say(line)
+                echo(line)
                 shown = line
             if found.state.is_over:
-                tell_failure(chosen, found)
-                return code_of(chosen, found)
+                report_failure(chosen, found)
+                return exit_code_of_job(chosen, found)
             time.sleep(_POLL_SECONDS)
 
 
@@ -198,7 +198,7 @@ def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> int
 def cancel_job(
     job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
 ) -> None:
-    """Ask a job to stop before its next step. What it did stays, and it can be resumed."""
+    """Stop a job before its next step. Its work is kept and it can be resumed."""
     from truespan.cli.output_ingest import show_job_line
     from truespan.types.job import JobState
 
@@ -206,9 +206,9 @@ def cancel_job(
         jobs = opened.world(world).jobs
         over = jobs.get(job).state in (JobState.DONE, JobState.CANCELLED)
         found = jobs.get(job) if over else jobs.cancel(job)
-    given_up = "Given up." if found.state.is_over else "Asked to stop."
-    done = "There is nothing to stop." if over else given_up
-    say(to_json({"job": found}) if as_json else f"{done} {show_job_line(found)}")
+    given_up = "Cancelled." if found.state.is_over else "Stopping."
+    done = "The job has already ended." if over else given_up
+    echo(to_json({"job": found}) if as_json else f"{done} {show_job_line(found)}")
 
 
 @jobs_app.command("resume")
@@ -220,8 +220,8 @@ def resume_job(
     no_follow: NoFollow = False,
     as_json: AsJson = False,
 ) -> int:
-    """Go on with a job that was interrupted, was cancelled or failed."""
-    from truespan.cli.follow import followed, followed_upkeep, progress_bar
+    """Resume a job that was interrupted, cancelled or failed."""
+    from truespan.cli.follow import follow_ingest, follow_maintenance, progress_bar
     from truespan.cli.generations import finish_reindex
     from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
 
@@ -231,14 +231,16 @@ def resume_job(
         if kind in MAINTENANCE:
             if here and opened.has_workers:
                 raise InvalidSettings(
-                    f"Only workers go on with a job of {kind}.", advice="Leave --here out."
+                    f"Only workers can resume a {kind} job.", advice="Leave --here out."
                 )
             again = chosen.submit_resume(job)
             # Where there are no workers, nobody would go on with it once this process has left.
             leave = no_follow and opened.has_workers
-            return followed_upkeep([(chosen, again)], as_json=as_json, leave=leave)
+            return follow_maintenance([(chosen, again)], as_json=as_json, leave=leave)
         if opened.has_workers and kind != REINDEX and not here:
-            return followed(chosen, chosen.submit_resume(job), as_json=as_json, leave=no_follow)
+            return follow_ingest(
+                chosen, chosen.submit_resume(job), as_json=as_json, leave=no_follow
+            )
         with progress_bar(hidden=as_json) as on_progress:
             if kind == REINDEX:
                 return finish_reindex(chosen.generations.resume(job, on_progress), as_json)
@@ -249,13 +251,13 @@ def resume_job(
 
 def _say_doomed(documents: Sequence[Document]) -> None:
     for document in documents:
-        say(f"to be removed: {document.name} (document {document.number}), no longer there")
+        echo(f"will be removed: {document.name} (document {document.number}), its file is gone")
 
 
 def _finish(report: IngestReport, as_json: bool) -> int:
     from truespan.cli.output_ingest import show_ingest
 
-    say(to_json(report) if as_json else show_ingest(report))
+    echo(to_json(report) if as_json else show_ingest(report))
     if not report.failures:
         return 0
     done = report.ingested or report.unchanged

@@ -1,4 +1,4 @@
-"""The command that moves a library between one machine and many."""
+"""Commands that move a library between stores and prepare a PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from truespan.cli.app import AsJson, LibraryPath, app, folder_of, say
+from truespan.cli.app import AsJson, LibraryPath, app, echo, folder_of
 from truespan.serialize import EXIT_UNHEALTHY, to_json
 
 if TYPE_CHECKING:
@@ -20,14 +20,15 @@ def migrate(
     library: LibraryPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Move a library into another one: files into PostgreSQL and Qdrant, or back; all is verified.
+    """Move a library from files to PostgreSQL and Qdrant, or back, and verify every row.
 
-    Its own settings say where the source is; those of --library and the environment say where to.
+    The source is described by its own settings, the target by those of --library and the
+    environment.
     """
     import truespan
 
     report = truespan.migrate(source, folder_of(library))
-    say(to_json({**_told(report)}) if as_json else _show(report))
+    echo(to_json({**_told(report)}) if as_json else _show(report))
     return EXIT_UNHEALTHY if report.findings else 0
 
 
@@ -47,31 +48,33 @@ def _told(report: MigrationReport) -> dict[str, object]:
 
 
 def _show(report: MigrationReport) -> str:
-    from truespan.cli.output import counted
+    from truespan.cli.output import pluralize
 
     lines = [
-        f"Moved to {report.path} and verified: {counted(report.worlds, 'world')}, "
-        f"{counted(report.rows, 'row')} in {len(report.tables)} tables, "
-        f"{counted(report.files, 'file')}.",
-        f"The index has {counted(report.points, 'point')}.",
+        f"Moved to {report.path} and verified: {pluralize(report.worlds, 'world')}, "
+        f"{pluralize(report.rows, 'row')} in {len(report.tables)} tables, "
+        f"{pluralize(report.files, 'file')}.",
+        f"The index has {pluralize(report.points, 'point')}.",
     ]
     if report.pending:
-        lines.append(f"{counted(report.pending, 'chunk')} wait to be embedded: 'truespan repair'.")
+        lines.append(
+            f"{pluralize(report.pending, 'chunk')} must be embedded: run 'truespan repair'."
+        )
     if report.findings:
         told = ", ".join(f"{code}: {count}" for code, count in report.findings.items())
-        lines.append(f"'truespan doctor' has something to say: {told}.")
+        lines.append(f"'truespan doctor' reports: {told}.")
     return "\n".join(lines)
 
 
 @app.command("prepare-store")
 def prepare_store(library: LibraryPath = None, as_json: AsJson = False) -> None:
-    """Make or update the tables of a PostgreSQL store, as the role of store_owner_url."""
+    """Create or update the tables of a PostgreSQL store, as the role of store_owner_url."""
     import truespan
 
     before, now = truespan.prepare_store(folder_of(library))
     if as_json:
-        say(to_json({"schema_before": before, "schema": now}))
+        echo(to_json({"schema_before": before, "schema": now}))
     elif before == now:
-        say(f"The tables are up to date, at schema {now}; rights and policies were renewed.")
+        echo(f"The tables are up to date (schema {now}); grants and policies were renewed.")
     else:
-        say(f"The tables were brought from schema {before} to {now}.")
+        echo(f"The tables were updated from schema {before} to {now}.")

@@ -1,4 +1,4 @@
-"""How results look to a person at a terminal."""
+"""Search results and documents as text for a terminal."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _bundle_account(bundle: ContextBundle) -> list[str]:
         for miss in metadata.near_misses
     ]
     lines += [
-        f"The selection stands in {found.source}, {found.chapter}, "
+        f"The selection is in {found.source}, {found.chapter}, "
         f"sentences {found.first_sid}-{found.last_sid}."
         for found in metadata.located
     ]
@@ -118,7 +118,7 @@ def _fused(score: FusedScore | None) -> str:
 def _floor(floor: float | None, discriminates: bool | None) -> list[str]:
     if floor is None or discriminates is None:
         return []
-    kept = "keeps most unrelated text out" if discriminates else "lets most unrelated text pass"
+    kept = "excludes most unrelated text" if discriminates else "admits most unrelated text"
     return [f"A floor of {floor:g} {kept} under this embedding profile."]
 
 
@@ -151,9 +151,9 @@ def _account(result: SearchResult) -> list[str]:
     lines += [f"Skipped: {entry.count} x {entry.code}." for entry in result.skipped]
     lines += [f"Note: {notice.message}" for notice in result.warnings]
     if not result.requested_k:
-        return ["No results were asked for."]
+        return ["No results were requested (top_k is 0)."]
     if not result.results and not result.warnings:
-        lines.append(f"Nothing reached a similarity of {result.floor:g}.")
+        lines.append(f"No passage reached a similarity of {result.floor:g}.")
     return lines
 
 
@@ -162,7 +162,7 @@ def show_chunk(record: ChunkRecord) -> str:
     document, chunk = record.document, record.chunk
     head = [
         f"document {document.number} ({document.name}), revision {document.revision}",
-        f"state {record.state}, {'in force' if record.live else 'not in force'}",
+        f"state {record.state}, {'active' if record.live else 'not active'}",
     ]
     if chunk is None:
         return "\n".join([*head, "The chunk row is missing; 'truespan repair' rebuilds it."])
@@ -192,7 +192,7 @@ def show_document(
         f"{document.kind}, version {document.version}, language {document.language}, "
         f"revision {document.active or document.staged}",
         f"{document.characters} characters, {document.sentences} sentences, "
-        f"{counted(document.chunks, 'chunk')} by '{document.chunking}', "
+        f"{pluralize(document.chunks, 'chunk')} by '{document.chunking}', "
         f"{document.embedded} embedded",
     ]
     lines += [
@@ -202,7 +202,7 @@ def show_document(
     ]
     lines += [
         f"sanitiser: {entry.count} x {entry.label} ({entry.rule}), "
-        f"{'replaced' if entry.redacted else 'counted only'}"
+        f"{'replaced' if entry.redacted else 'pluralize only'}"
         for entry in audit
     ]
     for entry in outline:
@@ -232,13 +232,13 @@ def show_world(name: str, numbers: WorldStatus, documents: Sequence[Document]) -
 def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:
     """Show every world in one line each."""
     if not listed:
-        return "No worlds yet. Make one with 'truespan init --world NAME'."
+        return "No worlds yet. Create one with 'truespan init --world NAME'."
     return "\n".join(_summary(world.name, numbers) for world, numbers in listed)
 
 
 def _summary(name: str, numbers: WorldStatus) -> str:
-    documents = counted(numbers.documents, "document")
-    chunks = f"{numbers.embedded} of {counted(numbers.chunks, 'chunk')}"
+    documents = pluralize(numbers.documents, "document")
+    chunks = f"{numbers.embedded} of {pluralize(numbers.chunks, 'chunk')}"
     line = f"{name}: {documents}, {chunks} embedded"
     for label, count in (
         ("pending", numbers.pending),
@@ -259,7 +259,7 @@ def show_repairs(reports: Mapping[str, RepairReport]) -> str:
     )
 
 
-def counted(count: int, one: str) -> str:
+def pluralize(count: int, one: str) -> str:
     """Return a number with its noun."""
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
 

@@ -1,4 +1,4 @@
-"""How answers and decisions look to a person at a terminal."""
+"""Answers and decisions as text for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from truespan.answers.decide import Replayed
-from truespan.cli.output import counted, table
+from truespan.cli.output import pluralize, table
 from truespan.types.answer import Answer, Citation, UsageRecord
 from truespan.types.decision import Decision, DecisionReason, Refusal
 
@@ -17,18 +17,18 @@ _QUOTE_SHOWN = 80
 
 REASONS = {
     DecisionReason.NOTHING_FOUND: "nothing reached the low threshold",
-    DecisionReason.NOTHING_USABLE: "nothing that was found can be given to a model",
-    DecisionReason.BELOW_LOW: "the best passage lies below the low threshold",
-    DecisionReason.GATE_FAILED: "between the thresholds, and a gate did not hold",
-    DecisionReason.PRIMARY_BLANK: "the model said nothing",
+    DecisionReason.NOTHING_USABLE: "no result can be given to a model",
+    DecisionReason.BELOW_LOW: "the best passage is below the low threshold",
+    DecisionReason.GATE_FAILED: "between the thresholds, and a check failed",
+    DecisionReason.PRIMARY_BLANK: "the model returned no text",
     DecisionReason.PRIMARY_NO_CONTEXT: "the model found no answer in the passages",
     DecisionReason.REACHED_HIGH: "the best passage reached the high threshold",
-    DecisionReason.GATES_HELD: "between the thresholds, and every gate held",
+    DecisionReason.GATES_HELD: "between the thresholds, and all checks passed",
 }
 REFUSALS = {
-    Refusal.READING: "a reader gets no answer from a model's memory",
-    Refusal.NO_FALLBACK_MODEL: "no model is configured to answer without passages",
-    Refusal.FALLBACK_SILENT: "the model that was asked without passages had no answer",
+    Refusal.READING: "readers get no answer from the model's own knowledge",
+    Refusal.NO_FALLBACK_MODEL: "no fallback model is configured",
+    Refusal.FALLBACK_SILENT: "the fallback model had no answer",
 }
 
 
@@ -44,7 +44,7 @@ def show_account(answer: Answer) -> str:
         lines += ["", "Sources:", *(f"  {_cited(one)}" for one in answer.citations)]
     wrong = [quote for quote in answer.quotes if not quote.verified]
     if wrong:
-        lines += ["", "Quotes that do not stand in the sources so:"]
+        lines += ["", "Quotes not found verbatim in the sources:"]
         lines += [f"  ✗ {_shortened(quote.text)}" for quote in wrong]
     lines += ["", _decided(answer.decision_explain)]
     lines += [f"Note: {notice.message}" for notice in answer.warnings]
@@ -54,7 +54,7 @@ def show_account(answer: Answer) -> str:
 
 def _cited(citation: Citation) -> str:
     if citation.document is None:
-        return f"[{citation.number}] ✗ there is no such source"
+        return f"[{citation.number}] ✗ no such source"
     labels = dict.fromkeys((citation.title, citation.chapter, citation.section))
     place = " › ".join(" ".join(label.split()) for label in labels if label)
     page = f", page {citation.page}" if citation.page is not None else ""
@@ -72,14 +72,16 @@ def _decided(explained: dict[str, Any]) -> str:
     words = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
     speaker = words[explained["used_llm"]]
     line = f"{explained['mode']}: {reason}; "
-    line += f"{counts['used']} of {counted(counts['retrieved'], 'passage')} used, {speaker} spoke"
+    line += (
+        f"{counts['used']} of {pluralize(counts['retrieved'], 'passage')} used, {speaker} was used"
+    )
     return f"{line}; {REFUSALS[Refusal(refusal)]}." if refusal else f"{line}."
 
 
 def show_usage(records: Sequence[UsageRecord]) -> str:
     """Show the usage log, one request a line."""
     if not records:
-        return "Nothing was asked yet, or nothing is kept of it."
+        return "The usage log is empty."
     rows = [("record", "when (UTC)", "mode", "reason", "best", "used", "ms", "models")]
     rows += [_usage_row(record) for record in records]
     return "\n".join(table(rows))
@@ -159,13 +161,13 @@ def _scale(decision: Decision) -> list[str]:
 def _thresholds(decision: Decision) -> list[str]:
     lines = [f"  scores: {decision.score_mode.value}, {decision.distance.value}"]
     if decision.thresholds.short_query_active:
-        lines.append("  tightened, since the query is short")
+        lines.append("  tightened because the query is short")
     return lines
 
 
 def _gates(decision: Decision) -> list[str]:
     if not decision.gates:
-        return ["Gates: not asked, since the best score does not lie between the thresholds."]
+        return ["Gates: not evaluated, because the best score is not between the thresholds."]
     lines = ["Gates:"]
     for gate in decision.gates:
         shown = gate.explained()

@@ -1,4 +1,4 @@
-"""How the doctor's findings look: grouped by world and generation, each with its remedy."""
+"""The findings of the doctor as text and JSON, by world and generation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from truespan.cli.output import counted
+from truespan.cli.output import pluralize
 from truespan.maintenance.doctor.leaks import is_canary
 from truespan.maintenance.doctor.plan import (
     MANUAL,
@@ -32,9 +32,9 @@ def show_plan(plan: Plan) -> str:
     elif plan.actionable:
         lines.append("Nothing was changed. Run with --apply to do this.")
     if any(item.action in MANUAL for item in plan.all_items()):
-        lines.append("What is marked with ! cannot be mended here: ingest those sources again.")
+        lines.append("Items marked with ! cannot be repaired: ingest those sources again.")
     if plan.problems:
-        lines.append(f"{counted(len(plan.problems), 'check')} failed.")
+        lines.append(f"{pluralize(len(plan.problems), 'check')} failed.")
     return "\n".join(lines)
 
 
@@ -46,8 +46,8 @@ def show_treatment(treatment: RepairResult) -> str:
         for action, count in treatment.done.items()
     ] or ["  nothing"]
     if treatment.skipped:
-        left_alone = counted(len(treatment.skipped), "item")
-        lines.append(f"  {left_alone} had changed meanwhile and were left alone")
+        left_alone = pluralize(len(treatment.skipped), "item")
+        lines.append(f"  {left_alone} changed in the meantime and were skipped")
     lines += [f"  not done: {reason}" for reason in treatment.failures]
     left = list(treatment.left.all_items())
     if not left:
@@ -91,7 +91,7 @@ def _world_members(world: WorldPlan) -> dict[str, Any]:
 
 
 def _found(plan: Plan) -> Iterator[str]:
-    yield from _checks("Around the library", plan.checks)
+    yield from _checks("Environment", plan.checks)
     yield from _checks("Self-test", plan.self_test)
     yield from _worlds(plan)
 
@@ -118,8 +118,8 @@ def _worlds(plan: Plan, *, ailing: bool = False) -> Iterator[str]:
             unnamed = "" if one.named else ", not in use"
             yield (
                 f"  generation {one.number}{unnamed}, {one.profile}: "
-                f"{counted(one.checked_chunks, 'chunk')} and "
-                f"{counted(one.checked_points, 'point')} compared"
+                f"{pluralize(one.checked_chunks, 'chunk')} and "
+                f"{pluralize(one.checked_points, 'point')} compared"
             )
             yield from _items(one.items, "    ")
             if not one.items:
@@ -127,7 +127,7 @@ def _worlds(plan: Plan, *, ailing: bool = False) -> Iterator[str]:
         if not world.generations:
             yield "  empty"
     if plan.leftovers:
-        yield "Of no world"
+        yield "Not in any world"
         yield from _items(plan.leftovers, "  ")
 
 

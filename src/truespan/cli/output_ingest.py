@@ -1,4 +1,4 @@
-"""What people see of ingestion: reports, plans and jobs."""
+"""Ingestion reports, plans and jobs as text for a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from truespan.cli.output import counted, table
+from truespan.cli.output import pluralize, table
 from truespan.ingest.job_log import IngestReport
 from truespan.ingest.plan import LOOKED_UP, DocumentOutcome, DryRun, elsewhere
 from truespan.jobs.world_jobs import MAINTENANCE
@@ -15,15 +15,15 @@ from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobStat
 
 MOST_ROWS = 40
 _LEAST_SHOWN = 0.0001
-_NOTHING_FOUND = "No file that can be ingested was found there."
+_NOTHING_FOUND = "No file that can be ingested was found."
 
 
 def show_ingest(report: IngestReport) -> str:
     """Say what a run did."""
     lines = [
         f"{len(report.ingested)} ingested, {report.unchanged} unchanged, "
-        f"{len(report.failures)} failed; {counted(report.embedded, 'text')} embedded, "
-        f"{counted(report.reused, 'vector')} reused."
+        f"{len(report.failures)} failed; {pluralize(report.embedded, 'text')} embedded, "
+        f"{pluralize(report.reused, 'vector')} reused."
     ]
     if not (report.ingested or report.unchanged or report.failures):
         lines = [_NOTHING_FOUND]
@@ -34,7 +34,7 @@ def show_ingest(report: IngestReport) -> str:
     lines += [f"note: {warning}" for warning in report.warnings]
     lines += [f"matched no file: {path}" for path in report.unmatched]
     if report.passed_over:
-        lines.append(f"{counted(report.passed_over, 'file')} of other kinds passed over.")
+        lines.append(f"{pluralize(report.passed_over, 'file')} of other types skipped.")
     lines += [f"removed: {name}" for name in report.removed]
     if report.generation is not None:
         lines.append(f"Generation {report.generation} is in use now.")
@@ -79,10 +79,10 @@ def show_dry_run(plan: DryRun) -> str:
     )
     lines += [
         "",
-        f"{counted(plan.documents, 'document')} ({fates or 'none'}), "
-        f"{counted(plan.chunks, 'chunk')}, {counted(plan.tokens, 'token')}; "
-        f"{counted(plan.to_embed, 'text')} to embed "
-        f"({counted(plan.tokens_to_embed, 'token')}).",
+        f"{pluralize(plan.documents, 'document')} ({fates or 'none'}), "
+        f"{pluralize(plan.chunks, 'chunk')}, {pluralize(plan.tokens, 'token')}; "
+        f"{pluralize(plan.to_embed, 'text')} to embed "
+        f"({pluralize(plan.tokens_to_embed, 'token')}).",
         f"Here: {_asked(plan.estimate.requests, plan.estimate.cost)}.",
     ]
     others = elsewhere(plan.tokens_to_embed, plan.to_embed) if plan.to_embed else {}
@@ -90,23 +90,23 @@ def show_dry_run(plan: DryRun) -> str:
         f"With {name}: {_asked(one.requests, one.cost)} (price of {LOOKED_UP})."
         for name, one in others.items()
     ]
-    lines += [f"Another generation is kept: {model} embeds them as well." for model in plan.beside]
+    lines += [f"Another generation exists: {model} embeds them too." for model in plan.beside]
     lines += [f"failed: {row.message}" for row in plan.rows if row.message]
     lines += [f"would be removed: {document.name}" for document in plan.removed]
     lines += [f"matched no file: {path}" for path in plan.unmatched]
     if plan.passed_over:
-        lines.append(f"{counted(plan.passed_over, 'file')} of other kinds would be passed over.")
-    lines.append("Nothing was written, and nothing was embedded.")
+        lines.append(f"{pluralize(plan.passed_over, 'file')} of other types would be skipped.")
+    lines.append("Dry run: nothing was written or embedded.")
     return "\n".join(lines).lstrip("\n")
 
 
 def _asked(requests: int, cost: float | None) -> str:
-    return f"{counted(requests, 'request')}, {_price(cost)}"
+    return f"{pluralize(requests, 'request')}, {_price(cost)}"
 
 
 def _price(cost: float | None) -> str:
     if cost is None:
-        return "price not known"
+        return "price unknown"
     if 0 < cost < _LEAST_SHOWN:
         return f"under {_LEAST_SHOWN} USD"
     return f"about {cost:.4f} USD" if cost else "no cost"
@@ -124,8 +124,8 @@ def show_job_line(job: Job) -> str:
     line = f"{job.id}  {began}  {job.kind} {job.state} ({job.phase}), {counts.fraction:.0%}"
     if job.kind not in MAINTENANCE:
         line += (
-            f": {counts.documents} of {counted(counts.documents_total, 'document')}, "
-            f"{counted(counts.chunks, 'chunk')}, {counts.embedded} embedded"
+            f": {counts.documents} of {pluralize(counts.documents_total, 'document')}, "
+            f"{pluralize(counts.chunks, 'chunk')}, {counts.embedded} embedded"
         )
     if counts.failed:
         line += f", {counts.failed} failed"

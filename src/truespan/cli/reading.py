@@ -18,11 +18,11 @@ from truespan.cli.app import (
     Tags,
     WorldName,
     app,
+    echo,
     filters_from,
     named_world,
     open_at,
     require_target,
-    say,
 )
 from truespan.serialize import exit_code_of_bundle, to_json
 
@@ -39,7 +39,7 @@ ReaderName = Annotated[str, typer.Option("--reader", "-r", help="Name of the rea
 
 @app.command()
 def retrieve(
-    query: Annotated[str | None, typer.Argument(help="What to look for.")] = None,
+    query: Annotated[str | None, typer.Argument(help="What to search for.")] = None,
     world: MaybeWorld = None,
     library: LibraryPath = None,
     domain: Domain = None,
@@ -58,7 +58,7 @@ def retrieve(
     ] = False,
     fused: Fused = False,
     context: Annotated[
-        bool, typer.Option("--context", help="Print only the text a model would be given.")
+        bool, typer.Option("--context", help="Print only the context for a model.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -103,7 +103,7 @@ def set_position(
             .reader(reader)
             .set(book, sid=sentence, through_chapter=through_chapter, passage=passage)
         )
-    say(to_json(found) if as_json else show_whereabouts([found]))
+    echo(to_json(found) if as_json else show_whereabouts([found]))
 
 
 @reader_app.command("show")
@@ -115,7 +115,7 @@ def show_positions(
 
     with open_at(library) as opened:
         found = opened.world(world).reader(reader).books()
-    say(to_json({"reader": reader, "books": found}) if as_json else show_whereabouts(found))
+    echo(to_json({"reader": reader, "books": found}) if as_json else show_whereabouts(found))
 
 
 @read_app.command()
@@ -127,7 +127,7 @@ def ask(
     book: Annotated[str | None, typer.Option(help="The book; the current one if left out.")] = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Most chunks, 1 to 20.")] = 20,
     context: Annotated[
-        bool, typer.Option("--context", help="Print only the text a model would be given.")
+        bool, typer.Option("--context", help="Print only the context for a model.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -140,9 +140,9 @@ def ask(
 
 def _show(bundle: ContextBundle, *, context: bool, as_json: bool) -> None:
     if as_json:
-        say(to_json(bundle))
+        echo(to_json(bundle))
     elif context:
-        say(bundle.context)
+        echo(bundle.context)
     else:
         from truespan.cli.output import print_bundle
 

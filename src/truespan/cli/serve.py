@@ -1,4 +1,4 @@
-"""The command that does the jobs of a library on a server."""
+"""Commands that serve a library over HTTP and run its background jobs."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from typing import Annotated
 
 import typer
 
-from truespan.cli.app import AsJson, LibraryPath, app, folder_of, say
+from truespan.cli.app import AsJson, LibraryPath, app, echo, folder_of
 from truespan.serialize import to_json
 
 
 @app.command()
 def serve(
     library: LibraryPath = None,
-    host: Annotated[str, typer.Option(help="Address to serve at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to serve at; 0 takes a free one.")] = 8700,
-    workers: Annotated[int, typer.Option(help="Processes that serve.")] = 1,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8700,
+    workers: Annotated[int, typer.Option(help="Number of server processes.")] = 1,
     require_token: Annotated[
-        bool, typer.Option("--require-token", help="Ask for a token on this machine as well.")
+        bool, typer.Option("--require-token", help="Require a token on loopback too.")
     ] = False,
     world: Annotated[
-        str | None, typer.Option("--world", "-w", help="World that is meant where none is named.")
+        str | None, typer.Option("--world", "-w", help="World of requests that name none.")
     ] = None,
     mcp_reader: Annotated[
-        str | None, typer.Option(help="Let MCP without a token serve this reader.")
+        str | None, typer.Option(help="Serve this reader to MCP clients without a token.")
     ] = None,
     mcp_owner: Annotated[
-        bool, typer.Option("--mcp-owner", help="Let MCP without a token see whole documents.")
+        bool,
+        typer.Option("--mcp-owner", help="Let MCP clients without a token see whole documents."),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Serve the library over HTTP: an API, MCP, and a page to see it."""
+    """Serve the library over HTTP: API, MCP and web page."""
     from truespan.http.app import ServerOptions
     from truespan.http.server import Service
     from truespan.http.server import serve as run
@@ -51,7 +52,7 @@ def serve(
 
     def on_ready(address: str) -> None:
         told = {"address": address, "library": str(chosen)}
-        say(to_json(told) if as_json else f"Truespan serves {chosen} at {address}")
+        echo(to_json(told) if as_json else f"Truespan serves {chosen} at {address}")
 
     return run(service, on_ready)
 
@@ -60,28 +61,26 @@ def serve(
 def worker(
     library: LibraryPath = None,
     concurrency: Annotated[
-        int, typer.Option(min=1, max=64, help="Jobs that are done at a time.")
+        int, typer.Option(min=1, max=64, help="Number of jobs to run at once.")
     ] = 1,
-    once: Annotated[
-        bool, typer.Option("--once", help="Leave when no job is left to begin with.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit when the queue is empty.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do the jobs that are submitted to a library in PostgreSQL, until told to stop."""
+    """Run the queued jobs of a library in PostgreSQL until stopped."""
     import truespan
 
     chosen = folder_of(library)
-    with truespan.open(chosen, logs=True) as opened, told_to_stop() as stop:
+    with truespan.open(chosen, logs=True) as opened, stop_on_signals() as stop:
         if not as_json and not once and opened.has_workers:
-            say(f"Doing jobs of {chosen}, {concurrency} at a time. Stop with Ctrl-C.")
+            echo(f"Running jobs of {chosen}, {concurrency} at a time. Stop with Ctrl-C.")
         done = opened.work(concurrency=concurrency, once=once, stopping=stop.is_set)
-    carried_out = "1 order was" if done == 1 else f"{done} orders were"
-    say(to_json({"carried_out": done}) if as_json else f"{carried_out} carried out.")
+    jobs = "1 job" if done == 1 else f"{done} jobs"
+    echo(to_json({"carried_out": done}) if as_json else f"Ran {jobs}.")
 
 
 @contextmanager
-def told_to_stop() -> Iterator[threading.Event]:
-    """Give an event that is set when the process is asked to end; a second time ends it."""
+def stop_on_signals() -> Iterator[threading.Event]:
+    """Yield an event that is set on SIGTERM or SIGINT; a second SIGINT ends the process."""
     event = threading.Event()
 
     def on_signal(number: int, _frame: object) -> None:

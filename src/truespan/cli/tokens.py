@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from truespan.cli.app import AsJson, LibraryPath, app, open_at, say
+from truespan.cli.app import AsJson, LibraryPath, app, echo, open_at
 from truespan.errors import InvalidSettings
 from truespan.serialize import to_json
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from truespan.types.scope import Unlimited
     from truespan.types.token import TokenRecord, TokenState
 
-token_app = typer.Typer(help="Access tokens: who may ask, and what.", no_args_is_help=True)
+token_app = typer.Typer(help="Manage access tokens.", no_args_is_help=True)
 app.add_typer(token_app, name="token")
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
@@ -31,7 +31,7 @@ def create(
         list[str] | None, typer.Option("--world", "-w", help="A world, by name or id; repeatable.")
     ] = None,
     all_worlds: Annotated[
-        bool, typer.Option("--all-worlds", help="Every world, also those made later.")
+        bool, typer.Option("--all-worlds", help="Every world, including future ones.")
     ] = False,
     verb: Annotated[
         list[str] | None,
@@ -40,22 +40,22 @@ def create(
     reader: Annotated[
         list[str] | None,
         typer.Option(
-            "--reader", "-r", help="Only as this reader, who can only follow; repeatable."
+            "--reader", "-r", help="Bind to this reader, who can only follow; repeatable."
         ),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option("--expires", help="Such as 12h, 30d or 8w; never if left out.")
+        str | None, typer.Option("--expires", help="For example 12h, 30d or 8w; default: never.")
     ] = None,
     library: LibraryPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token and print its secret, this once; only a digest of it is kept."""
+    """Create a token and print its secret once; only a digest is stored."""
     from truespan.types.scope import UNLIMITED
 
-    # A token for everything must not come about by leaving something out.
+    # A token for every world must be asked for explicitly.
     if all_worlds == bool(world):
         raise InvalidSettings(
-            "Say which worlds the token is for.", advice="Give --world NAME or --all-worlds."
+            "No worlds were named for the token.", advice="Add --world NAME or --all-worlds."
         )
     expires_in = None if expires is None else _seconds(expires)
     with open_at(library) as opened:
@@ -68,23 +68,23 @@ def create(
         )
         names, state = _names(opened), opened.tokens.state(record)
     if as_json:
-        say(to_json({"token": _told(record, state), "secret": secret.reveal()}))
+        echo(to_json({"token": _told(record, state), "secret": secret.reveal()}))
         return
-    say(f"Made token {record.id}, {record.name}: {_allowed(record, names)}.")
-    say("This is its secret. It is not kept, and cannot be shown again:")
-    say(secret.reveal())
+    echo(f"Created token {record.id}, {record.name}: {_allowed(record, names)}.")
+    echo("This is its secret. It is not stored and cannot be shown again:")
+    echo(secret.reveal())
 
 
 @token_app.command("list")
 def list_tokens(library: LibraryPath = None, as_json: AsJson = False) -> None:
-    """List the tokens of a library with what each allows and how it stands."""
+    """List the tokens of a library with their permissions and state."""
     with open_at(library) as opened:
         told = [(record, opened.tokens.state(record)) for record in opened.tokens.list()]
         names = _names(opened)
     if as_json:
-        say(to_json({"tokens": [_told(record, state) for record, state in told]}))
+        echo(to_json({"tokens": [_told(record, state) for record, state in told]}))
         return
-    say("\n".join(_line(*one, names) for one in told) or "No tokens yet.")
+    echo("\n".join(_line(*one, names) for one in told) or "No tokens yet.")
 
 
 @token_app.command("revoke")
@@ -93,12 +93,12 @@ def revoke(
     library: LibraryPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token invalid at once, in every process that uses the library."""
+    """Revoke a token at once, in every process that uses the library."""
     with open_at(library) as opened:
         record = opened.tokens.revoke(token)
         state = opened.tokens.state(record)
     told = {"token": _told(record, state)}
-    say(to_json(told) if as_json else f"Revoked token {record.id}, {record.name}.")
+    echo(to_json(told) if as_json else f"Revoked token {record.id}, {record.name}.")
 
 
 def _seconds(spelled: str) -> int:
@@ -146,7 +146,7 @@ def _allowed(record: TokenRecord, names: Mapping[str, str]) -> str:
         if isinstance(worlds, str)
         else ", ".join(sorted(names.get(world, world) for world in worlds)) or "no world"
     )
-    whom = "" if isinstance(readers, str) else f" as {', '.join(readers) or 'nobody'}"
+    whom = "" if isinstance(readers, str) else f" as {', '.join(readers) or 'no reader'}"
     return f"{', '.join(sorted(record.verbs))}{whom} in {where}; {_until(record)}"
 
 

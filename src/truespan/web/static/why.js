@@ -18,7 +18,7 @@ function skipped(entries) {
 
 function floor() {
   if (found.floor === null) return make("p", { class: "hint" }, "A reader’s request has no floor: what was read is ranked, and the closest is given.");
-  const kept = { true: "keeps most unrelated text out", false: "lets most unrelated text pass" }[found.discriminates];
+  const kept = { true: "excludes most unrelated text", false: "admits most unrelated text" }[found.discriminates];
   return make("p", { class: "hint" }, `The floor is ${found.floor}`, kept ? `; under this model it ${kept}.` : ".");
 }
 
