@@ -1,4 +1,4 @@
-"""Watches that are made of others: several as one, and one that only hears of stages."""
+"""What the engine reports about its work to observers: requests, stages and counts."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from truespan.types.telemetry import CounterName, Request, Stage
 
 
 class RequestTrace(Protocol):
-    """One request on its way. Used by the threads of this request alone, one at a time."""
+    """One running request. Used only by the threads of this request, one at a time."""
 
     def stage(self, name: Stage, /) -> AbstractContextManager[object]:
-        """Return what a stage is done within. One that has to be done again comes again."""
+        """Return the context in which a stage runs. A repeated stage is reported again."""
         ...
 
-    def count(self, tally: CounterName, amount: int = 1, code: str = "", /) -> None:
-        """Add to a tally of this request; `code` says which of its kinds, where it has kinds."""
+    def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
+        """Add to a counter of this request; `code` is the kind, for counters with kinds."""
         ...
 
 
 class Observer(Protocol):
-    """Whoever wants to know what the engine does. Used by many threads at once."""
+    """Receives what the engine reports. Used by many threads at once."""
 
     def request(self, name: Request, /) -> AbstractContextManager[RequestTrace]:
-        """Return what a whole request is done within.
+        """Return the context in which a whole request runs.
 
-        It is left with the exception that ended the request, if one did; see `failure_of`. It may
-        be entered and left by different threads, since an answer that is given piece by piece is.
+        It exits with the exception that ended the request, if there was one; see `failure_of`.
+        Different threads may enter and exit it, because answers are streamed.
         """
         ...
 
 
-class Unwatched:
-    """The watch that nobody keeps: one object is watch, request and stage, and does nothing."""
+class NullObserver:
+    """Ignores everything: one object is observer, request and stage."""
 
     __slots__ = ()
 
-    def request(self, _name: Request, /) -> Unwatched:
+    def request(self, _name: Request, /) -> NullObserver:
         return self
 
-    def stage(self, _name: Stage, /) -> Unwatched:
+    def stage(self, _name: Stage, /) -> NullObserver:
         return self
 
-    def count(self, _tally: CounterName, _amount: int = 1, _code: str = "", /) -> None:
+    def count(self, _counter: CounterName, _amount: int = 1, _code: str = "", /) -> None:
         return
 
-    def __enter__(self) -> Unwatched:
+    def __enter__(self) -> NullObserver:
         return self
 
     def __exit__(
@@ -61,13 +61,13 @@ class Unwatched:
         return
 
 
-NULL_OBSERVER = Unwatched()
+NULL_OBSERVER = NullObserver()
 
 
 def failure_of(error: BaseException | None) -> tuple[CounterName, str] | None:
-    """Return what a request that ended so counts as; None if it ended well.
+    """Return the counter and code for a request that ended with `error`; None if it succeeded.
 
-    Of an exception of our own that is its code, of any other only that it was there.
+    Only our own errors have a code. Of other exceptions nothing is reported but that one occurred.
     """
     if error is None:
         return None
@@ -80,32 +80,31 @@ def failure_of(error: BaseException | None) -> tuple[CounterName, str] | None:
     return CounterName.ERRORS, "interrupted"
 
 
-def joined(*watches: Observer) -> Observer:
-    """Return one watch that tells all of these; none of them can disturb a request.
+def joined(*observers: Observer) -> Observer:
+    """Return one observer that passes everything on to all of these.
 
-    What a watch raises is dropped here: a request must come out the same, watched or not.
+    Exceptions of an observer are dropped: a request must have the same result, observed or not.
     """
-    kept = [watch for watch in watches if not isinstance(watch, Unwatched)]
-    return Joined(kept) if kept else NULL_OBSERVER
+    active = [observer for observer in observers if not isinstance(observer, NullObserver)]
+    return _CombinedObserver(active) if active else NULL_OBSERVER
 
 
-class Joined:
-    """Several watches as one."""
+class _CombinedObserver:
+    """Several observers as one."""
 
-    __slots__ = ("_watches",)
+    __slots__ = ("_observers",)
 
-    def __init__(self, watches: Sequence[Observer]) -> None:
-        self._watches = watches
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
 
-    def request(self, name: Request, /) -> _Together:
-        """Begin a request with every watch."""
-        return _Together([one.request for one in self._watches], name)
+    def request(self, name: Request, /) -> _CombinedTrace:
+        return _CombinedTrace([observer.request for observer in self._observers], name)
 
 
-class _Together:
-    """Contexts that are entered and left together; also the course that requests of them make."""
+class _CombinedTrace:
+    """A request or stage of several observers: enters and exits all their contexts."""
 
-    __slots__ = ("_courses", "_entered", "_makers", "_name")
+    __slots__ = ("_entered", "_makers", "_name", "_traces")
 
     def __init__(
         self, makers: Sequence[Callable[[Any], AbstractContextManager[Any]]], name: Request | Stage
@@ -113,13 +112,13 @@ class _Together:
         self._makers = makers
         self._name = name
         self._entered: list[AbstractContextManager[Any]] = []
-        self._courses: list[RequestTrace] = []
+        self._traces: list[RequestTrace] = []
 
-    def __enter__(self) -> _Together:
+    def __enter__(self) -> _CombinedTrace:
         for make in self._makers:
             with suppress(Exception):
                 context = make(self._name)
-                self._courses.append(context.__enter__())
+                self._traces.append(context.__enter__())
                 self._entered.append(context)
         return self
 
@@ -133,21 +132,20 @@ class _Together:
             with suppress(Exception):
                 context.__exit__(kind, error, trace)
 
-    def stage(self, name: Stage, /) -> _Together:
-        return _Together([one.stage for one in self._courses], name)
+    def stage(self, name: Stage, /) -> _CombinedTrace:
+        return _CombinedTrace([trace.stage for trace in self._traces], name)
 
-    def count(self, tally: CounterName, amount: int = 1, code: str = "", /) -> None:
-        for course in self._courses:
+    def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
+        for trace in self._traces:
             with suppress(Exception):
-                course.count(tally, amount, code)
+                trace.count(counter, amount, code)
 
 
 class StageListener:
-    """Tells somebody the stages of a request as they begin, each of them once.
+    """Calls a function when a stage of a request starts, once for each stage.
 
-    How often a stage is done again depends on work that the caller may not know of, such as a
-    document that is just being replaced; so whoever waits for an answer hears of the first time
-    only.
+    How often a stage is repeated depends on work that the caller may not know about, such as a
+    document that is being replaced, so only the first time is reported.
     """
 
     __slots__ = ("_on_stage",)
@@ -155,13 +153,13 @@ class StageListener:
     def __init__(self, on_stage: Callable[[Stage], None]) -> None:
         self._on_stage = on_stage
 
-    def request(self, _name: Request, /) -> _Heard:
-        """Begin a request whose stages are told."""
-        return _Heard(self._on_stage)
+    def request(self, _name: Request, /) -> _HeardRequest:
+        """Return a request whose stages are reported."""
+        return _HeardRequest(self._on_stage)
 
 
-class _Heard(Unwatched):
-    """One request of a listener, and each of its stages."""
+class _HeardRequest(NullObserver):
+    """One request of a listener."""
 
     __slots__ = ("_known", "_on_stage")
 
@@ -169,8 +167,8 @@ class _Heard(Unwatched):
         self._on_stage = on_stage
         self._known: set[Stage] = set()
 
-    def stage(self, name: Stage, /) -> Unwatched:
-        """Tell of a stage; it is begun as soon as it is asked for."""
+    def stage(self, name: Stage, /) -> NullObserver:
+        """Report a stage at its first start."""
         if name not in self._known:
             self._known.add(name)
             self._on_stage(name)

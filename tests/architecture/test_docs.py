@@ -46,8 +46,15 @@ from truespan.parsing.child.parser import ChildParser
 from truespan.retrieval.positions import ReadingPosition
 from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
 from truespan.settings import read_settings
-from truespan.settings.catalogue import CHOICES, MOST, NUMBERS, SHARED_NAMES, Settings
-from truespan.settings.check import _CHUNKING_FIELDS
+from truespan.settings.catalogue import (
+    LARGEST,
+    SHARED_NAMES,
+    Settings,
+    base_type,
+    choices,
+    constraints,
+)
+from truespan.settings.tables import CHUNKING_FIELDS
 from truespan.types import answer, bundle
 from truespan.types.answer import UsageRecord
 from truespan.types.decision import AnswerMode, DecisionReason, Refusal
@@ -130,11 +137,18 @@ def test_each_variable_of_the_settings_page_sets_its_setting(tmp_path: Path) -> 
         for spelled in (variable, own):
             for value, meant in values_for(name, default, least):
                 assert getattr(read_settings(tmp_path, {spelled: value}), name) == meant
-        assert all(choice in meaning for choice in CHOICES.get(name, ()))
-        assert f"at most {MOST.get(name, '')}" in meaning or name not in MOST
+        assert all(choice in meaning for choice in choices(name))
+        if (most := maximum(name)) is not None:
+            assert f"at most {most}" in meaning
         for wrong in wrong_values_for(name, least):
             with pytest.raises(errors.InvalidConfiguration):
                 read_settings(tmp_path, {variable: wrong})
+
+
+def maximum(name: str) -> int | None:
+    """Return the maximum of a whole number that has one of its own."""
+    most = constraints(name).le if base_type(name) is int else None
+    return None if most is None or most == LARGEST else int(most)
 
 
 def values_for(name: str, default: str, least: str) -> list[tuple[str, Any]]:
@@ -143,17 +157,18 @@ def values_for(name: str, default: str, least: str) -> list[tuple[str, Any]]:
         return [(str(number), number) for number in (int(least), int(least) + 7)]
     if default in ("true", "false"):
         return [("1", True), ("0", False)]
-    if name in NUMBERS:
+    if base_type(name) is float:
         return [("0.5", 0.5)]
     if name.endswith("_url"):
         return [("http://localhost:1", "http://localhost:1")]
-    return [(choice, choice) for choice in CHOICES.get(name, ("another",))]
+    return [(choice, choice) for choice in choices(name) or ("another",)]
 
 
 def wrong_values_for(name: str, least: str) -> list[str]:
     if least:
-        return [str(int(least) - 1)] + ([str(MOST[name] + 1)] if name in MOST else [])
-    return ["nonsense"] if name in CHOICES else []
+        most = maximum(name)
+        return [str(int(least) - 1)] + ([] if most is None else [str(most + 1)])
+    return ["nonsense"] if choices(name) else []
 
 
 def test_the_settings_page_names_every_other_variable_that_is_read() -> None:
@@ -364,7 +379,7 @@ def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> No
 def test_the_chunking_page_lists_every_member_of_a_profile() -> None:
     rows = table_rows(sections_of(DOCS / "chunking.md")["Custom profiles"])
 
-    assert [row[0] for row in rows] == [*_CHUNKING_FIELDS]
+    assert [row[0] for row in rows] == [*CHUNKING_FIELDS]
 
 
 def test_the_documents_page_lists_every_format_with_its_endings() -> None:

@@ -17,7 +17,7 @@ from truespan.generations import Generations
 from truespan.library import Library
 from truespan.maintenance.delete import Receipt
 from truespan.reader import Reader
-from truespan.settings.embeddings import _MEMBERS
+from truespan.settings.tables import EMBEDDING_FIELDS
 from truespan.types.request import FILTER_ARGUMENTS
 from truespan.world import World
 from truespan.world_evaluation import WorldEvaluation
@@ -61,7 +61,7 @@ def test_the_settings_page_lists_what_a_table_may_say_of_each_provider() -> None
     rows = table_rows(sections_of(DOCS / "settings.md")["Additional embedding models"])
 
     assert {row[0]: set(re.findall(r"\w+", row[1])) for row in rows} == {
-        provider: set(members) for provider, members in _MEMBERS.items()
+        provider: set(members) for provider, members in EMBEDDING_FIELDS.items()
     }
 
 

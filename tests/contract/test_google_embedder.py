@@ -28,8 +28,8 @@ from truespan.errors import (
     TextTooLong,
 )
 from truespan.protocols import Embedder, EmbeddingLimits
+from truespan.providers.embedder import PROBE
 from truespan.providers.google import GoogleEmbedder
-from truespan.providers.ollama import PROBE
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
 

@@ -33,14 +33,8 @@ from tests.support.providers import DEFAULT_MODEL, Answer, Asked, Model, Ollama
 from tests.support.worlds import HandClock, WordCounter, similarity, vector_of
 from truespan.errors import InvalidConfiguration, ProviderBadReply, ProviderUnavailable, TextTooLong
 from truespan.protocols import Embedder
-from truespan.providers.ollama import (
-    PROBE,
-    OllamaEmbedder,
-    manner_of,
-    same_model,
-    spellings,
-    to_pull,
-)
+from truespan.providers.embedder import PROBE, prefixes_for
+from truespan.providers.ollama import OllamaEmbedder, same_model, spellings, to_pull
 from truespan.settings import read_settings
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
@@ -189,7 +183,7 @@ def test_dimensions_that_the_model_does_not_give_are_the_operator_s_to_change(
 ) -> None:
     server.models = [Model(DEFAULT_MODEL, dimensions=64)]
 
-    with pytest.raises(InvalidConfiguration, match="gives 64 dimensions, not the 128"):
+    with pytest.raises(InvalidConfiguration, match=r"returns 64 dimensions, but \w+ is 128"):
         embedder_of(server, dimensions=128).embed_query("q")
 
 
@@ -275,11 +269,11 @@ def test_a_name_without_an_alias_is_taken_as_it_is() -> None:
     ],
 )
 def test_a_model_is_asked_as_its_family_was_trained(name: str, query: str, document: str) -> None:
-    manner = manner_of(name)
+    prefixes = prefixes_for(name)
 
-    assert (manner.query, manner.document) == (query, document)
-    assert manner.query in manner.query_mode
-    assert manner.document in manner.document_mode
+    assert (prefixes.query, prefixes.document) == (query, document)
+    assert prefixes.query in prefixes.query_mode
+    assert prefixes.document in prefixes.document_mode
 
 
 @proves("embedding.input-types")

@@ -31,8 +31,9 @@ from truespan.errors import (
 )
 from truespan.ingest.drift import PROBES
 from truespan.ingest.embed import CANARY
+from truespan.providers.embedder import PROBE
 from truespan.providers.http import Bounds
-from truespan.providers.ollama import PROBE, RECHECK_SECONDS
+from truespan.providers.ollama import RECHECK_SECONDS
 from truespan.wiring import open_library
 from truespan.world import World
 

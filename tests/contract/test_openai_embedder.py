@@ -33,8 +33,8 @@ from truespan.errors import (
     TextTooLong,
 )
 from truespan.protocols import Embedder
+from truespan.providers.embedder import PROBE
 from truespan.providers.keys import KeyRing
-from truespan.providers.ollama import PROBE
 from truespan.providers.openai import OpenAiEmbedder
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
@@ -186,7 +186,7 @@ def test_dimensions_are_sent_with_every_text_once_they_are_configured(server: Op
 def test_dimensions_that_the_model_does_not_give_are_the_operator_s_to_change(
     server: OpenAi,
 ) -> None:
-    with pytest.raises(InvalidConfiguration, match="gives 64 dimensions, not the 128"):
+    with pytest.raises(InvalidConfiguration, match=r"returns 64 dimensions, but \w+ is 128"):
         embedder_of(server, dimensions=128).embed_query("q")
 
 

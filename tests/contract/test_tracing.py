@@ -19,7 +19,7 @@ from tests.support.answer_worlds import Scripted, study
 from tests.support.observers import watched
 from truespan.errors import BlankQuery, ProviderUnavailable
 from truespan.library import Library
-from truespan.observability.tracing import TracingWatch
+from truespan.observability.tracing import TracingObserver
 from truespan.types.answer import Finished
 
 TEXT = (
@@ -65,7 +65,7 @@ def stages_below(spans: Sequence[ReadableSpan], above: ReadableSpan) -> list[str
 def test_each_stage_is_one_span_below_its_request(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
-    world = watched(tmp_path, TracingWatch(tracer)).world(a__md=TEXT)
+    world = watched(tmp_path, TracingObserver(tracer)).world(a__md=TEXT)
     exporter.clear()
 
     bundle = world.retrieve("harbour light")
@@ -89,7 +89,7 @@ def test_each_stage_is_one_span_below_its_request(
 def test_a_request_is_below_the_span_of_whoever_asks(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
-    world = watched(tmp_path, TracingWatch(tracer)).world(a__md=TEXT)
+    world = watched(tmp_path, TracingObserver(tracer)).world(a__md=TEXT)
     exporter.clear()
 
     with tracer.start_as_current_span("of the caller") as around:
@@ -103,7 +103,7 @@ def test_a_request_is_below_the_span_of_whoever_asks(
 def test_ingestion_has_a_span_for_each_stage(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
-    watched(tmp_path, TracingWatch(tracer)).world(a__md=TEXT)
+    watched(tmp_path, TracingObserver(tracer)).world(a__md=TEXT)
 
     spans = exporter.get_finished_spans()
     whole = request_span(spans, "ingest")
@@ -121,7 +121,7 @@ def test_an_answer_is_one_trace_in_whatever_threads_its_pieces_are_asked_for(
 ) -> None:
     here = study(tmp_path, primary=Scripted(["The ", "keeper ", "[1]."]))
     here.scores(0.9)
-    library = Library(replace(here.library._components, watch=TracingWatch(tracer)))
+    library = Library(replace(here.library._components, watch=TracingObserver(tracer)))
     events = library.world("world").answer_stream("Who held the spare key to the hut?")
 
     # As a server does it: each step in a thread of a pool, under a context of its own.
@@ -142,7 +142,7 @@ def test_an_answer_is_one_trace_in_whatever_threads_its_pieces_are_asked_for(
 def test_a_failure_is_told_by_its_code_and_in_no_other_words(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
-    here = watched(tmp_path, TracingWatch(tracer))
+    here = watched(tmp_path, TracingObserver(tracer))
     world = here.world(a__md=TEXT)
     exporter.clear()
     told = []
@@ -176,7 +176,7 @@ def _raising(error: Exception):
 def test_a_failure_that_a_bundle_tells_of_is_the_span_s_too(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
-    here = watched(tmp_path, TracingWatch(tracer))
+    here = watched(tmp_path, TracingObserver(tracer))
     world = here.world(a__md=TEXT)
     here.embedder.before = _raising(ProviderUnavailable("It does not answer."))
 
@@ -188,6 +188,6 @@ def test_a_failure_that_a_bundle_tells_of_is_the_span_s_too(
 
 
 def test_without_an_sdk_nothing_is_recorded_and_nothing_differs(tmp_path: Path) -> None:
-    plain = watched(tmp_path / "plain", TracingWatch()).world(a__md=TEXT)
+    plain = watched(tmp_path / "plain", TracingObserver()).world(a__md=TEXT)
 
     assert plain.search("harbour").results

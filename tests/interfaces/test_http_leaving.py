@@ -20,7 +20,7 @@ from truespan.errors import Interrupted
 from truespan.http.app import ServerOptions
 from truespan.http.endpoint import Limits
 from truespan.library import Library
-from truespan.observability.metrics import MetricsWatch
+from truespan.observability.metrics import MetricsObserver
 from truespan.protocols import ChatModels
 from truespan.providers.http import Bounds
 from truespan.types.answer import Message, Role
@@ -40,7 +40,7 @@ class Silent:
         self.model.fault = self._after_its_head if head else self._before_its_head
         made = study(folder)
         made.scores(0.9)
-        self.metrics = MetricsWatch()
+        self.metrics = MetricsObserver()
         chat = ChatModels(openai_chat(self.model, bounds=PATIENT), None)
         self.library = Library(replace(made.library._components, chat=chat, watch=self.metrics))
 

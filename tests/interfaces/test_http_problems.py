@@ -14,7 +14,7 @@ from tests.support.worlds import place
 from tests.unit.test_watch_metrics import number, samples
 from truespan.errors import InternalError, MethodNotAllowed, TruespanError, error_types
 from truespan.library import Library
-from truespan.observability.metrics import MetricsWatch
+from truespan.observability.metrics import MetricsObserver
 from truespan.serialize import STATUS, status_of
 from truespan.types.token import ID_BYTES, SECRET_BYTES, TokenSecret
 
@@ -43,7 +43,7 @@ class Failing:
 class Door:
     client: Client
     store: Failing
-    metrics: MetricsWatch
+    metrics: MetricsObserver
 
     def bugs(self) -> float:
         return number(samples(self.metrics.exposition()), "bugs_total", request="door")
@@ -53,7 +53,7 @@ class Door:
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     here = place(tmp_path_factory.mktemp("problems"))
     here.world("w", a__txt="The lamp went out at midnight.")
-    parts, metrics = here.library._components, MetricsWatch()
+    parts, metrics = here.library._components, MetricsObserver()
     store = Failing(parts.store)
     library = Library(
         replace(parts, store=store, watch=metrics, metrics=metrics.exposition)  # type: ignore[arg-type]

@@ -19,9 +19,9 @@ from tests.support.answer_worlds import ScoreEmbedder, Scripted, scored, study
 from tests.support.worlds import other_profile
 from truespan.errors import IndexUnavailable, ProviderRefused, ProviderUnavailable
 from truespan.library import Library
-from truespan.observability.logs import LogWatch, write_logs
-from truespan.observability.metrics import MetricsWatch
-from truespan.observability.tracing import TracingWatch
+from truespan.observability.logs import LogObserver, write_logs
+from truespan.observability.metrics import MetricsObserver
+from truespan.observability.tracing import TracingObserver
 from truespan.observer import Observer, joined
 from truespan.world import World
 
@@ -37,7 +37,7 @@ class Sinks:
     """Everything that tells of the engine's work, at its most talkative."""
 
     exporter: InMemorySpanExporter
-    metrics: MetricsWatch
+    metrics: MetricsObserver
     lines: list[io.StringIO]
     watch: Observer
 
@@ -53,11 +53,11 @@ def sinks(request: pytest.FixtureRequest) -> Iterator[Sinks]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    metrics, stream = MetricsWatch(), io.StringIO()
+    metrics, stream = MetricsObserver(), io.StringIO()
     ours = logging.getLogger("truespan")
     before, level = list(logging.getLogger().handlers), ours.level
     write_logs(level="debug", as_json=request.param, stream=stream)
-    watch = joined(TracingWatch(provider.get_tracer("test")), metrics, LogWatch())
+    watch = joined(TracingObserver(provider.get_tracer("test")), metrics, LogObserver())
     yield Sinks(exporter, metrics, [stream], watch)
     logging.getLogger().handlers[:] = before
     ours.setLevel(level)

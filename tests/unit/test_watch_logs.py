@@ -16,7 +16,7 @@ import truespan
 from tests.support.observers import watched
 from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.errors import BlankQuery, ProviderUnavailable
-from truespan.observability.logs import LEVELS, LinesHandler, LogWatch, write_logs
+from truespan.observability.logs import LEVELS, LinesHandler, LogObserver, write_logs
 
 TEXT = "The harbour light burned all night."
 Write = Callable[..., io.StringIO]
@@ -43,7 +43,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 def test_a_request_is_one_line_with_its_numbers(tmp_path: Path, write: Write) -> None:
-    world = watched(tmp_path, LogWatch()).world(a__txt=TEXT)
+    world = watched(tmp_path, LogObserver()).world(a__txt=TEXT)
     stream = write()
 
     result = world.search("harbour")
@@ -63,7 +63,7 @@ def test_a_request_is_one_line_with_its_numbers(tmp_path: Path, write: Write) ->
 
 
 def test_at_level_debug_each_stage_has_a_line(tmp_path: Path, write: Write) -> None:
-    world = watched(tmp_path, LogWatch()).world(a__txt=TEXT)
+    world = watched(tmp_path, LogObserver()).world(a__txt=TEXT)
     stream = write("debug")
 
     world.search("harbour")
@@ -75,7 +75,7 @@ def test_at_level_debug_each_stage_has_a_line(tmp_path: Path, write: Write) -> N
 
 
 def test_a_line_for_people_says_the_same(tmp_path: Path, write: Write) -> None:
-    world = watched(tmp_path, LogWatch()).world(a__txt=TEXT)
+    world = watched(tmp_path, LogObserver()).world(a__txt=TEXT)
     stream = write(as_json=False)
 
     world.search("harbour")
@@ -86,7 +86,7 @@ def test_a_line_for_people_says_the_same(tmp_path: Path, write: Write) -> None:
 
 
 def test_a_failure_has_its_code_and_its_weight(tmp_path: Path, write: Write) -> None:
-    here = watched(tmp_path, LogWatch())
+    here = watched(tmp_path, LogObserver())
     world = here.world(a__txt=TEXT)
     stream = write()
 
@@ -135,7 +135,7 @@ def test_of_foreign_lines_only_fixed_words_are_written(write: Write) -> None:
 
 
 def test_lines_of_ingestion_are_told_as_such(tmp_path: Path, write: Write) -> None:
-    here = watched(tmp_path, LogWatch())
+    here = watched(tmp_path, LogObserver())
     world = here.world(a__txt=TEXT)
     stream = write("warning")
 

@@ -17,7 +17,7 @@ from tests.scenario.test_verify_and_repair import chunk_of, put_old_point_back
 from tests.support.observers import watched
 from tests.support.worlds import Place, WordCounter, WordEmbedder
 from truespan.errors import BlankQuery, NotAllowed
-from truespan.observability.metrics import MetricsWatch
+from truespan.observability.metrics import MetricsObserver
 from truespan.types.scope import UNLIMITED, Authority, Verb
 from truespan.types.telemetry import LABELS, CounterName, Request, Stage, known_code
 from truespan.world import World
@@ -44,16 +44,16 @@ def number(found: Samples, name: str, **labels: str) -> float:
 
 
 @pytest.fixture
-def metrics() -> MetricsWatch:
-    return MetricsWatch()
+def metrics() -> MetricsObserver:
+    return MetricsObserver()
 
 
-def harbour(folder: Path, metrics: MetricsWatch) -> tuple[Place, World]:
+def harbour(folder: Path, metrics: MetricsObserver) -> tuple[Place, World]:
     here = watched(folder, metrics)
     return here, here.world(**TEXTS)
 
 
-def test_metrics_are_what_bundles_said_summed_up(tmp_path: Path, metrics: MetricsWatch) -> None:
+def test_metrics_are_what_bundles_said_summed_up(tmp_path: Path, metrics: MetricsObserver) -> None:
     here, world = harbour(tmp_path, metrics)
     put_old_point_back(here, world, chunk_of(here, 1), "harbour harbour of long ago")
 
@@ -85,7 +85,7 @@ def test_metrics_are_what_bundles_said_summed_up(tmp_path: Path, metrics: Metric
     assert 1 <= number(found, "repairs_total", request="repair", deed="deleted_point") <= sum(stale)
 
 
-def test_what_the_budget_cuts_is_counted(tmp_path: Path, metrics: MetricsWatch) -> None:
+def test_what_the_budget_cuts_is_counted(tmp_path: Path, metrics: MetricsObserver) -> None:
     here = watched(tmp_path, metrics)
     world = here.world(**{f"f{n}__txt": f"{n} " + "by " * 3000 for n in range(2)})
 
@@ -98,7 +98,7 @@ def test_what_the_budget_cuts_is_counted(tmp_path: Path, metrics: MetricsWatch) 
         assert number(found, "skipped_total", request="retrieve", code=code) == count
 
 
-def test_a_cached_query_is_counted_as_such(tmp_path: Path, metrics: MetricsWatch) -> None:
+def test_a_cached_query_is_counted_as_such(tmp_path: Path, metrics: MetricsObserver) -> None:
     _, world = harbour(tmp_path, metrics)
 
     for _ in range(3):
@@ -109,7 +109,9 @@ def test_a_cached_query_is_counted_as_such(tmp_path: Path, metrics: MetricsWatch
     assert number(found, "query_cache_total", request="search", outcome="hit") == 2
 
 
-def test_errors_are_counted_by_code_and_bugs_apart(tmp_path: Path, metrics: MetricsWatch) -> None:
+def test_errors_are_counted_by_code_and_bugs_apart(
+    tmp_path: Path, metrics: MetricsObserver
+) -> None:
     here, world = harbour(tmp_path, metrics)
     with pytest.raises(BlankQuery):
         world.search(" ")
@@ -128,7 +130,7 @@ def _slip() -> None:
 
 
 def test_labels_are_names_of_ours_and_never_a_caller_s(
-    tmp_path: Path, metrics: MetricsWatch
+    tmp_path: Path, metrics: MetricsObserver
 ) -> None:
     here = watched(tmp_path, metrics)
     world = here.world("canary-world", canary_file__txt="The canary sang of harbours.")
@@ -158,7 +160,9 @@ def test_labels_are_names_of_ours_and_never_a_caller_s(
             assert label in known or LABELS[CounterName(tally)] == label
 
 
-def test_nothing_enters_the_registry_of_the_process(tmp_path: Path, metrics: MetricsWatch) -> None:
+def test_nothing_enters_the_registry_of_the_process(
+    tmp_path: Path, metrics: MetricsObserver
+) -> None:
     harbour(tmp_path, metrics)
 
     assert not [one for one in REGISTRY.collect() if one.name.startswith("truespan")]
@@ -187,7 +191,7 @@ def test_metrics_are_off_until_asked_for_and_for_the_owner_alone(tmp_path: Path)
 
 
 def test_a_watch_of_one_s_own_may_be_given_when_opening(tmp_path: Path) -> None:
-    own = MetricsWatch()
+    own = MetricsObserver()
     with truespan.open(
         tmp_path, create=True, embedder=WordEmbedder(), counter=WordCounter(), watch=own
     ) as library:
@@ -202,15 +206,15 @@ from pathlib import Path
 from truespan.settings import share_metrics, shared_metrics
 
 share_metrics(Path(sys.argv[1]))
-from truespan.observability.metrics import MetricsWatch
-from truespan.types.telemetry import Request, Stage, Tally
+from truespan.observability.metrics import MetricsObserver
+from truespan.types.telemetry import CounterName, Request, Stage
 from prometheus_client import Counter
 
-Counter("somebody_else", "A counter of the process").inc()
+Counter("another_counter", "A counter of the process").inc()
 for _ in range(2):
-    watch = MetricsWatch(shared_metrics())
-    with watch.request(Request.SEARCH) as course, course.stage(Stage.HITS):
-        course.count(Tally.SKIPPED, 3, "stale_vector")
+    watch = MetricsObserver(shared_metrics())
+    with watch.request(Request.SEARCH) as trace, trace.stage(Stage.HITS):
+        trace.count(CounterName.SKIPPED, 3, "stale_vector")
 sys.stdout.buffer.write(watch.exposition())
 """
 

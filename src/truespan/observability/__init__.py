@@ -1,6 +1,6 @@
-"""Those who keep watch: traces, metrics and logs.
+"""Observers of the engine: traces, metrics and logs.
 
-Owns: how requests, stages and counts are told to OpenTelemetry, Prometheus and the log.
-Does not own: what is told, and by which names; that is in `ports.watch` and `model.names`.
-Must hold: names and numbers only leave here, never a text, an id, or what an exception says.
+Owns: how requests, stages and counts reach OpenTelemetry, Prometheus and the log.
+Does not own: what is observed and under which names; see `observer` and `types.telemetry`.
+Must hold: only names and numbers leave here, never a text, an id or the message of an exception.
 """

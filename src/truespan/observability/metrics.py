@@ -1,15 +1,15 @@
-"""Metrics: how long requests and stages take, and everything that is counted.
+"""Metrics: durations of requests and stages, and all counters.
 
-They are kept apart from what the process counts otherwise: in a registry of their own, or, where
-several processes serve one library, in files of a folder that these share.
+They are separate from other metrics of the process: in their own registry or, where several
+processes serve one library, in the files of a shared folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from time import perf_counter
-from types import TracebackType
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -24,79 +24,89 @@ REQUEST, STAGE = "request", "stage"
 BUCKETS = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120,
 )  # fmt: skip
-"""Upper bounds in seconds: a search of a small world takes a few milliseconds, an answer longer."""
+"""Upper bounds in seconds: a search takes a few milliseconds, an answer much longer."""
 MEANINGS = {
-    CounterName.FETCHED: "Candidates that the index gave, as results count them",
-    CounterName.VERIFIED: "Candidates whose text was what had been embedded",
-    CounterName.RETURNED: "Passages that were given out",
-    CounterName.SKIPPED: "Candidates that were left out, by reason",
-    CounterName.CONTEXT_TOKENS: "Tokens of the passages that bundles hold",
+    CounterName.FETCHED: "Candidates from the index, as results count them",
+    CounterName.VERIFIED: "Candidates whose text matched the embedded text",
+    CounterName.RETURNED: "Passages returned",
+    CounterName.SKIPPED: "Candidates left out, by reason",
+    CounterName.CONTEXT_TOKENS: "Tokens of the passages in bundles",
     CounterName.BUNDLES: "Bundles, by status",
-    CounterName.QUERY_CACHE: "Vectors of queries that were at hand, or not",
+    CounterName.QUERY_CACHE: "Query vectors found in the cache or not",
     CounterName.ANSWERS: "Answers, by mode",
-    CounterName.DOCUMENTS: "Sources of ingestion, by what became of them",
-    CounterName.CHUNKS: "Chunks that were cut",
-    CounterName.VECTORS: "Vectors of chunks, by whether they had to be made",
-    CounterName.REPAIRS: "Repairs, by what was done",
-    CounterName.ERRORS: "Requests that failed, by code",
-    CounterName.BUGS: "Requests that an exception ended which nobody foresaw",
-    CounterName.ABANDONED: "Requests whose listener went away, and work that was told to stop",
+    CounterName.DOCUMENTS: "Ingested sources, by outcome",
+    CounterName.CHUNKS: "Chunks created",
+    CounterName.VECTORS: "Vectors of chunks, computed or reused",
+    CounterName.REPAIRS: "Repairs, by action",
+    CounterName.ERRORS: "Failed requests, by error code",
+    CounterName.BUGS: "Requests that ended with an unexpected exception",
+    CounterName.ABANDONED: "Requests whose client disconnected, and work that was stopped",
 }
 
 
-class MetricsWatch:
+class MetricsObserver:
     """Counts and times for Prometheus. `shared` is the folder of all processes that serve."""
 
     def __init__(self, shared: str | None = None) -> None:
         self._shared = shared
-        # Files are one set for each process, so there is one set of what writes to them as well.
+        # prometheus_client has one set of files per process, so there is one set of instruments.
         self._instruments = _shared_instruments() if shared else _Instruments(CollectorRegistry())
 
-    def request(self, name: Request, /) -> _TimedRequest:
-        """Begin to time a request."""
-        return _TimedRequest(self._instruments, name)
+    @contextmanager
+    def request(self, name: Request, /) -> Iterator[_TimedRequest]:
+        """Time a request and count its failure."""
+        trace, start = _TimedRequest(self._instruments, name), perf_counter()
+        try:
+            yield trace
+        except BaseException as error:
+            if (failure := failure_of(error)) is not None:
+                trace.count(failure[0], 1, failure[1])
+            raise
+        finally:
+            self._instruments.time_request(name, perf_counter() - start)
 
     def exposition(self) -> bytes:
-        """Return everything in the text format of Prometheus, that of all processes summed up."""
+        """Return all metrics in the text format of Prometheus, summed over all processes."""
         if self._shared is None:
             return generate_latest(self._instruments.registry)
         registry = CollectorRegistry()
-        registry.register(_Ours(MultiProcessCollector(None, path=self._shared)))
+        registry.register(_OwnMetrics(MultiProcessCollector(None, path=self._shared)))
         return generate_latest(registry)
 
 
-class _Ours(Collector):
-    """What is ours in a folder that others of the same process may write to as well."""
+class _OwnMetrics(Collector):
+    """Our metrics in a folder to which other code of the process may write as well."""
 
-    def __init__(self, everything: Any) -> None:
-        self._everything = everything
+    def __init__(self, collector: Any) -> None:
+        self._collector = collector
 
     def collect(self) -> Iterable[Metric]:
-        return [one for one in self._everything.collect() if one.name.startswith(f"{SYSTEM}_")]
+        prefix = f"{SYSTEM}_"
+        return [metric for metric in self._collector.collect() if metric.name.startswith(prefix)]
 
 
 class _Instruments:
-    """Histograms and counters; those for one set of labels are looked up once."""
+    """Histograms and counters; the child for a set of labels is looked up once."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.registry: Any = registry
         self._requests = Histogram(
             f"{SYSTEM}_request_seconds",
-            "Time that requests took",
+            "Duration of requests",
             [REQUEST],
             buckets=BUCKETS,
             registry=registry,
         )
         self._stages = Histogram(
             f"{SYSTEM}_stage_seconds",
-            "Time that stages of requests took",
+            "Duration of stages of requests",
             [REQUEST, STAGE],
             buckets=BUCKETS,
             registry=registry,
         )
         self._counters = {
-            tally: Counter(f"{SYSTEM}_{tally}", meaning, _labels(tally), registry=registry)
-            for tally, meaning in MEANINGS.items()
+            counter: Counter(f"{SYSTEM}_{counter}", meaning, _labels(counter), registry=registry)
+            for counter, meaning in MEANINGS.items()
         }
         self._known: dict[tuple[Any, ...], Any] = {}
 
@@ -106,10 +116,10 @@ class _Instruments:
     def time_stage(self, request: Request, stage: Stage, seconds: float) -> None:
         self._child(self._stages, request, stage).observe(seconds)
 
-    def count(self, request: Request, tally: CounterName, amount: int, code: str) -> None:
-        code = known_code(tally, code)
-        labels = (request, code) if tally in LABELS else (request,)
-        self._child(self._counters[tally], *labels).inc(amount)
+    def count(self, request: Request, counter: CounterName, amount: int, code: str) -> None:
+        code = known_code(counter, code)
+        labels = (request, code) if counter in LABELS else (request,)
+        self._child(self._counters[counter], *labels).inc(amount)
 
     def _child(self, metric: Any, *labels: str) -> Any:
         key = (metric, *labels)
@@ -124,64 +134,28 @@ def _shared_instruments() -> _Instruments:
     return _Instruments(None)
 
 
-def _labels(tally: CounterName) -> list[str]:
-    return [REQUEST, LABELS[tally]] if tally in LABELS else [REQUEST]
+def _labels(counter: CounterName) -> list[str]:
+    return [REQUEST, LABELS[counter]] if counter in LABELS else [REQUEST]
 
 
 class _TimedRequest:
-    """One request, timed from when it is entered until it is left."""
+    """One request with its counters."""
 
-    __slots__ = ("_began", "_instruments", "_name")
+    __slots__ = ("_instruments", "_name")
 
     def __init__(self, instruments: _Instruments, name: Request) -> None:
         self._instruments = instruments
         self._name = name
-        self._began = 0.0
 
-    def __enter__(self) -> _TimedRequest:
-        self._began = perf_counter()
-        return self
+    @contextmanager
+    def stage(self, name: Stage, /) -> Iterator[None]:
+        """Time a stage; its failure is counted for the request."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self._instruments.time_stage(self._name, name, perf_counter() - start)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._instruments.time_request(self._name, perf_counter() - self._began)
-        failure = failure_of(error)
-        if failure is not None:
-            tally, code = failure
-            self.count(tally, 1, code)
-
-    def stage(self, name: Stage, /) -> _TimedStage:
-        """Begin to time a stage."""
-        return _TimedStage(self._instruments, self._name, name)
-
-    def count(self, tally: CounterName, amount: int = 1, code: str = "", /) -> None:
+    def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
         """Add to a counter."""
-        self._instruments.count(self._name, tally, amount, code)
-
-
-class _TimedStage:
-    """One stage, timed like a request. Why it failed is counted there."""
-
-    __slots__ = ("_began", "_instruments", "_name", "_request")
-
-    def __init__(self, instruments: _Instruments, request: Request, name: Stage) -> None:
-        self._instruments = instruments
-        self._request = request
-        self._name = name
-        self._began = 0.0
-
-    def __enter__(self) -> _TimedStage:
-        self._began = perf_counter()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._instruments.time_stage(self._request, self._name, perf_counter() - self._began)
+        self._instruments.count(self._name, counter, amount, code)

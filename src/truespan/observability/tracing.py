@@ -1,15 +1,16 @@
-"""Traces: a span for each request, and within it one for each stage.
+"""Traces: a span for each request, and within it a span for each stage.
 
-Only the programming interface of OpenTelemetry is used. Where spans go, and which are kept, is for
-the process that brings the SDK; without one, nothing is recorded.
+Only the API of OpenTelemetry is used. The process that installs the SDK decides where spans go and
+which are kept; without the SDK, nothing is recorded.
 
-Parents are handed down and never looked up: an answer that is given piece by piece goes on in
-whatever thread asks for the next piece. Only a request looks for the span around it.
+Parents are passed on explicitly, because an answer that is streamed continues in whichever thread
+asks for the next piece. Only a request looks for a current span around it.
 """
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -19,75 +20,61 @@ from truespan.observer import failure_of
 from truespan.types.telemetry import ERROR_TYPE, SYSTEM, CounterName, Request, Stage, known_code
 
 
-class TracingWatch:
-    """Tells requests and stages to OpenTelemetry."""
+class TracingObserver:
+    """Creates OpenTelemetry spans for requests and stages."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
         self._tracer = tracer or trace.get_tracer(SYSTEM)
 
-    def request(self, name: Request, /) -> _RequestSpan:
-        """Begin the span of a request, below the one that is current, if there is one."""
-        return _RequestSpan(self._tracer, f"{SYSTEM}.{name}", None)
+    @contextmanager
+    def request(self, name: Request, /) -> Iterator[_TracedRequest]:
+        """Create the span of a request, below the current span if there is one."""
+        with _span(self._tracer, f"{SYSTEM}.{name}", None) as span:
+            yield _TracedRequest(self._tracer, span)
 
 
-class _Spanned:
-    """A span from when it is entered until it is left."""
+@contextmanager
+def _span(tracer: Tracer, name: str, parent: Context | None) -> Iterator[Span]:
+    span = tracer.start_span(name, parent, record_exception=False, set_status_on_exception=False)
+    try:
+        yield span
+    except BaseException as error:
+        if (failure := failure_of(error)) is not None:
+            _mark_failed(span, *failure)
+        raise
+    finally:
+        span.end()
 
-    __slots__ = ("_name", "_parent", "_span", "_tracer")
 
-    def __init__(self, tracer: Tracer, name: str, parent: Context | None) -> None:
+def _mark_failed(span: Span, counter: CounterName, code: str) -> None:
+    # The exception itself is not recorded: its message may quote a text.
+    span.set_attribute(ERROR_TYPE, known_code(counter, code) or counter.value)
+    if counter is not CounterName.ABANDONED:
+        span.set_status(Status(StatusCode.ERROR))
+
+
+class _TracedRequest:
+    """The span of a request, with its counts as attributes."""
+
+    __slots__ = ("_counts", "_span", "_tracer")
+
+    def __init__(self, tracer: Tracer, span: Span) -> None:
         self._tracer = tracer
-        self._name = name
-        self._parent = parent
-        self._span: Span = trace.INVALID_SPAN
-
-    def __enter__(self) -> _Spanned:
-        self._span = self._tracer.start_span(
-            self._name, self._parent, record_exception=False, set_status_on_exception=False
-        )
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        failure = failure_of(error)
-        if failure is not None:
-            self._fail(*failure)
-        self._span.end()
-
-    def _fail(self, tally: CounterName, code: str) -> None:
-        # The exception itself is not recorded: what it says may quote a text.
-        self._span.set_attribute(ERROR_TYPE, known_code(tally, code) or tally.value)
-        if tally is not CounterName.ABANDONED:
-            self._span.set_status(Status(StatusCode.ERROR))
-
-
-class _RequestSpan(_Spanned):
-    """The span of a request, which has its counts as attributes."""
-
-    __slots__ = ("_counts",)
-
-    def __init__(self, tracer: Tracer, name: str, parent: Context | None) -> None:
-        super().__init__(tracer, name, parent)
+        self._span = span
         self._counts: dict[str, int] = {}
 
-    def __enter__(self) -> _RequestSpan:
-        super().__enter__()
-        return self
+    @contextmanager
+    def stage(self, name: Stage, /) -> Iterator[None]:
+        """Create a span below the request's."""
+        parent = trace.set_span_in_context(self._span)
+        with _span(self._tracer, f"{SYSTEM}.stage.{name}", parent):
+            yield
 
-    def stage(self, name: Stage, /) -> _Spanned:
-        """Begin a span below this one."""
-        below = trace.set_span_in_context(self._span)
-        return _Spanned(self._tracer, f"{SYSTEM}.stage.{name}", below)
-
-    def count(self, tally: CounterName, amount: int = 1, code: str = "", /) -> None:
-        """Add to an attribute; a failure that is told in a result is the span's, too."""
-        code = known_code(tally, code)
-        name = f"{SYSTEM}.{tally}.{code}" if code else f"{SYSTEM}.{tally}"
+    def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
+        """Add to an attribute; an error inside a result also marks the span as failed."""
+        code = known_code(counter, code)
+        name = f"{SYSTEM}.{counter}.{code}" if code else f"{SYSTEM}.{counter}"
         self._counts[name] = self._counts.get(name, 0) + amount
         self._span.set_attribute(name, self._counts[name])
-        if tally is CounterName.ERRORS:
-            self._fail(tally, code)
+        if counter is CounterName.ERRORS:
+            _mark_failed(self._span, counter, code)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from truespan.errors import ModelUnavailable, TextTooLong
 from truespan.protocols import EmbeddingLimits
+from truespan.providers.embedder import ModelPrefixes, prefixes_for
 from truespan.providers.local import disable_telemetry
-from truespan.providers.ollama import ModelPrefixes, manner_of
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.vectors import unit_vector
@@ -41,7 +41,7 @@ class _Loaded:
     network: Any
     tokenizer: Tokenizer
     profile: EmbeddingProfile
-    manner: ModelPrefixes
+    prefixes: ModelPrefixes
     room: int
 
 
@@ -98,17 +98,17 @@ class FastembedEmbedder:
         if not texts:
             return []
         ready = self._ready()
-        return self._embed(ready, [ready.manner.document + text for text in texts])
+        return self._embed(ready, [ready.prefixes.document + text for text in texts])
 
     def embed_query(self, text: str) -> Vector:
         """Return the vector of a query; raises as `embed_documents` does."""
         ready = self._ready()
-        return self._embed(ready, [ready.manner.query + text])[0]
+        return self._embed(ready, [ready.prefixes.query + text])[0]
 
     def count_query(self, text: str) -> int:
         """Return the exact number of tokens of a query, what stands before it included."""
         ready = self._ready()
-        return _count(ready.tokenizer, ready.manner.query + text)
+        return _count(ready.tokenizer, ready.prefixes.query + text)
 
     def _embed(self, ready: _Loaded, texts: list[str]) -> list[Vector]:
         clean = [text.encode(errors="replace").decode() for text in texts]
@@ -131,7 +131,7 @@ class FastembedEmbedder:
         network = self._open()
         inner = network.model
         tokenizer, context = _uncut(inner.tokenizer)
-        manner = manner_of(self._model)
+        prefixes = prefixes_for(self._model)
         room = context - tokenizer.num_special_tokens_to_add(False)
         profile = EmbeddingProfile(
             provider=PROVIDER,
@@ -139,11 +139,11 @@ class FastembedEmbedder:
             revision=_revision(Path(inner._model_dir)),
             dimensions=len(next(iter(network.embed(["dimensions"], batch_size=1)))),
             distance=Distance.COSINE,
-            document_mode=manner.document_mode,
-            query_mode=manner.query_mode,
-            input_limit=max(room - _count(tokenizer, manner.document), 1),
+            document_mode=prefixes.document_mode,
+            query_mode=prefixes.query_mode,
+            input_limit=max(room - _count(tokenizer, prefixes.document), 1),
         )
-        return _Loaded(network, tokenizer, profile, manner, room)
+        return _Loaded(network, tokenizer, profile, prefixes, room)
 
     def _open(self) -> Any:
         disable_telemetry()  # The package runs its models with onnxruntime.

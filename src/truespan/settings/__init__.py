@@ -1,7 +1,7 @@
 """Settings: the only reader of configuration files and of the environment.
 
-A library folder may hold `truespan.toml`; environment variables win over it. Everything is checked
-when a library is opened, so that a wrong value fails at start-up and not at first use.
+A library folder may contain `truespan.toml`; environment variables win over it. Everything is
+checked when a library is opened, so that a wrong value fails at start-up and not at first use.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from truespan.errors import InvalidConfiguration
 from truespan.settings.catalogue import SHARED_NAMES, Settings
-from truespan.settings.check import checked, read_chunkings, refuse_passwords
-from truespan.settings.embeddings import read_embeddings
-from truespan.settings.keys import read_keys
+from truespan.settings.check import convert_setting, refuse_passwords
+from truespan.settings.tables import read_chunkings, read_embeddings, read_keys
 
 __all__ = [
     "Settings",
@@ -35,44 +33,46 @@ FILE_NAME = "truespan.toml"
 PREFIX = "TRUESPAN_"
 SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 """A variable of prometheus_client."""
-_TABLES = frozenset({"keys", "chunkings", "embeddings"})
-
-
-_ELSEWHERE = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"}
-"""Variables that the command line reads through `default_library` and its options."""
+_OTHER_VARIABLES = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"}
+"""Variables that are no settings: the command line reads them."""
 
 
 def read_settings(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
     """Return the settings of a library.
 
     Raises:
-        InvalidConfiguration: a name is unknown or a value is not of its kind.
+        InvalidConfiguration: a name is unknown or a value is invalid.
     """
     variables = os.environ if environment is None else environment
-    values: dict[str, Any] = {**_from_file(folder / FILE_NAME)}
+    values = _read_file(folder / FILE_NAME)
     refuse_passwords(values)
     tables = {
         "chunkings": read_chunkings(values.pop("chunking", {})),
         "embeddings": read_embeddings(values.pop("embedding", {})),
         "keys": read_keys(values.pop("keys", []), folder, variables),
     }
-    values |= _from_environment(variables)
-    known = {entry.name for entry in fields(Settings)} - _TABLES
-    for name, value in values.items():
-        if name not in known:
-            raise InvalidConfiguration(
-                f"There is no setting {name!r}.", advice=f"Known are: {', '.join(sorted(known))}."
-            )
-        values[name] = checked(name, value)
-    return Settings(**values, **tables)
+    given = {name: (value, FILE_NAME) for name, value in values.items()}
+    # Other programs may read the shared names too, so the names with our prefix come last and win.
+    given |= {
+        name: (variables[variable], f"the variable {variable}")
+        for variable, name in SHARED_NAMES.items()
+        if variable in variables
+    }
+    given |= {
+        variable.removeprefix(PREFIX).lower(): (value, f"the variable {variable}")
+        for variable, value in variables.items()
+        if variable.startswith(PREFIX) and variable not in _OTHER_VARIABLES
+    }
+    converted = {name: convert_setting(name, *entry) for name, entry in given.items()}
+    return Settings(**converted, **tables)
 
 
 def read_own_settings(folder: Path) -> Settings:
-    """Return the settings of a library whose folder alone says them: one among two of a command.
+    """Return the settings that the library's own file gives, for a command with two libraries.
 
-    The environment says how the other one works. Keys of providers may still come from it.
+    The environment configures the other library. Only keys of providers still come from it.
     """
-    shared = {*SHARED_NAMES, *_ELSEWHERE}
+    shared = {*SHARED_NAMES, *_OTHER_VARIABLES}
     others = {
         name: value
         for name, value in os.environ.items()
@@ -82,7 +82,7 @@ def read_own_settings(folder: Path) -> Settings:
 
 
 def names_server(file: Path) -> bool:
-    """Say whether a file of settings puts store or index on a server, whatever else is in it."""
+    """Return whether a settings file puts store or index on a server, even if it is invalid."""
     try:
         with file.open("rb") as content:
             values = tomllib.load(content)
@@ -92,7 +92,7 @@ def names_server(file: Path) -> bool:
 
 
 def default_library(environment: Mapping[str, str] | None = None) -> Path:
-    """Return where the library lies when nobody says so."""
+    """Return the folder of the library that is used when none is named."""
     variables = os.environ if environment is None else environment
     if chosen := variables.get("TRUESPAN_LIBRARY"):
         return Path(chosen)
@@ -101,49 +101,36 @@ def default_library(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def model_cache(environment: Mapping[str, str] | None = None) -> Path:
-    """Return where downloaded models are kept."""
+    """Return the folder for downloaded models."""
     variables = os.environ if environment is None else environment
     cache = variables.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "truespan" / "models"
 
 
 def debugging(environment: Mapping[str, str] | None = None) -> bool:
-    """Say whether a person asked to see where an unexpected error came from."""
+    """Return whether unexpected errors are shown with their traceback."""
     variables = os.environ if environment is None else environment
     return variables.get("TRUESPAN_DEBUG", "") not in ("", "0")
 
 
 def share_metrics(folder: Path) -> None:
-    """Have this process and those it starts keep their metrics in one folder, so that they add up.
+    """Let this process and those it starts write their metrics to one folder, to be summed up.
 
-    It has to be said before anything imports prometheus_client, which looks once.
+    Must be called before anything imports prometheus_client, which reads the variable once.
     """
     os.environ[SHARED_METRICS] = str(folder)
 
 
 def shared_metrics(environment: Mapping[str, str] | None = None) -> str | None:
-    """Return the folder in which processes keep their metrics together; None if they do not."""
+    """Return the folder to which several processes write their metrics; None if there is none."""
     variables = os.environ if environment is None else environment
     return variables.get(SHARED_METRICS) or None
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidConfiguration(f"{path.name} cannot be read: {error}.") from None
-
-
-def _from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return settings given as variables; a misspelt one is an error, not a silence."""
-    shared = {
-        setting: variables[name] for name, setting in SHARED_NAMES.items() if name in variables
-    }
-    # Other programs may read the shared names too, so our own spelling wins over them.
-    return shared | {
-        name.removeprefix(PREFIX).lower(): value
-        for name, value in variables.items()
-        if name.startswith(PREFIX) and name not in _ELSEWHERE
-    }

@@ -1,4 +1,4 @@
-"""Checks of single values, so that a wrong one fails at start-up and not at first use."""
+"""Checks of single settings, so that a wrong value fails at start-up and not at first use."""
 
 from __future__ import annotations
 
@@ -7,125 +7,114 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from truespan.errors import InvalidConfiguration
 from truespan.settings.catalogue import (
-    ADDRESSES,
-    CHOICES,
-    LEAST,
-    LISTS,
-    MAY_BE_BLANK,
-    MOST,
-    MOST_WHOLE,
-    NUMBERS,
-    OPTIONAL,
-    REQUIRED,
+    LARGEST,
     SECRETS,
-    SWITCHES,
+    TYPES,
+    base_type,
+    choices,
+    constraints,
 )
-from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, OverlapMode, Strategy
 
 _ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no", "")
 
 
-def checked(name: str, value: Any) -> Any:
-    """Return the value of a setting in its own type.
+def convert_setting(name: str, value: Any, source: str) -> Any:
+    """Return the value of a setting in its own type; `source` says where the value was given.
 
     Raises:
-        InvalidConfiguration: it is not of its kind.
+        InvalidConfiguration: there is no such setting, or the value is invalid.
     """
-    if name in LEAST:
-        return _whole_number(name, value)
-    if name in SWITCHES:
-        return _switch(name, value)
-    if name in NUMBERS:
-        return None if name in OPTIONAL and value == "" else _number(name, value)
-    if name in LISTS and isinstance(value, list):
-        return ",".join(_text(name, one) for one in value)
-    return _text(name, value)
+    if name not in TYPES:
+        raise _unknown(name, source)
+    kind, bounds = base_type(name), constraints(name)
+    if value == "" and kind is float and type(None) in getattr(TYPES[name], "__args__", ()):
+        return None
+    try:
+        plain = msgspec.convert(_parse(value, kind, bounds.title), TYPES[name], strict=True)
+    except (msgspec.ValidationError, ValueError):
+        raise _invalid(name, value, source) from None
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise _invalid(name, value, source)
+    if bounds.title in ("url", "url or blank"):
+        optional = bounds.title == "url or blank"
+        if not (_is_url(str(plain)) or (optional and not plain)):
+            raise _invalid(name, value, source)
+    return plain
+
+
+def _parse(value: Any, kind: type, title: str | None) -> Any:
+    """Return a value from the environment, which is always text, in the setting's plain type."""
+    if isinstance(value, list) and title == "comma-separated list":
+        return ",".join(value) if all(isinstance(part, str) for part in value) else value
+    if kind is bool and isinstance(value, str | int) and not isinstance(value, bool):
+        word = str(value).strip().lower()
+        return word in _ON if word in (*_ON, *_OFF) else value
+    return kind(value) if isinstance(value, str) and kind in (int, float) else value
+
+
+def _unknown(name: str, source: str) -> InvalidConfiguration:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, TYPES, n=1)
+    advice = (
+        f"Did you mean {close[0]!r}?" if close else f"Settings are: {', '.join(sorted(TYPES))}."
+    )
+    return InvalidConfiguration(f"There is no setting {name!r} (in {source}).", advice=advice)
+
+
+def _invalid(name: str, value: Any, source: str) -> InvalidConfiguration:
+    kind, bounds = base_type(name), constraints(name)
+    if allowed := choices(name):
+        expected = f"one of: {', '.join(choice or '(blank)' for choice in allowed)}"
+    elif kind is bool:
+        expected = "true or false (1 or 0)"
+    elif kind is str:
+        expected = {"url": "an http:// or https:// URL without user, query and fragment"}.get(
+            (bounds.title or "")[:3], "text" if bounds.pattern is None else "text that is not blank"
+        )
+    else:
+        expected = "a whole number" if kind is int else "a number"
+        if bounds.ge is not None and bounds.le == LARGEST:
+            expected += f" of at least {bounds.ge}"
+        elif bounds.ge is not None:
+            expected += f" from {bounds.ge} to {bounds.le}"
+        if bounds.le == LARGEST and isinstance(value, int | str) and len(str(value)) > 9:
+            expected += f" and at most {LARGEST}"
+    # The value of a text setting is not repeated: a key or a password may have been pasted into it.
+    shown = "" if kind is str and not allowed else f", not {str(value)[:60]!r}"
+    return InvalidConfiguration(f"The setting {name} (in {source}) must be {expected}{shown}.")
 
 
 def refuse_passwords(values: Mapping[str, Any]) -> None:
-    """Refuse settings of a file that hold a password.
+    """Refuse settings of a file that contain a password.
 
     Raises:
-        InvalidConfiguration: one does; it is not repeated.
+        InvalidConfiguration: one does; the message does not repeat it.
     """
     for name in sorted(SECRETS & values.keys()):
-        if isinstance(values[name], str) and _holds_password(values[name]):
+        if isinstance(values[name], str) and _has_password(values[name]):
             raise InvalidConfiguration(
-                f"The setting {name} holds a password, which must not stand in this file.",
+                f"The setting {name} contains a password, which must not be in this file.",
                 advice=f"Set the variable TRUESPAN_{name.upper()}, or {name}_file.",
             )
 
 
-def _holds_password(address: str) -> bool:
+def _has_password(url: str) -> bool:
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(url)
         return parts.password is not None or "password" in parts.query
     except ValueError:
         return True
 
 
-def _whole_number(name: str, value: Any) -> int:
-    most = MOST.get(name, MOST_WHOLE)
-    number = _as_whole(value)
-    if number is None or not LEAST[name] <= number <= most:
-        told = name in MOST or (number is not None and number > most)
-        limit = f" and at most {most}" if told else ""
-        raise InvalidConfiguration(
-            f"The setting {name} must be a whole number of at least {LEAST[name]}{limit}."
-        )
-    return number
+def _is_url(value: str) -> bool:
+    """Return whether a value has an allowed scheme and a host, and no part for a password.
 
-
-def _as_whole(value: Any) -> int | None:
-    if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            return None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _switch(name: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    shown = str(value).strip().lower() if isinstance(value, str | int) else None
-    if shown not in (*_ON, *_OFF):
-        raise InvalidConfiguration(f"The setting {name} must be 0 or 1.")
-    return shown in _ON
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    least, most = NUMBERS[name]
-    if not (math.isfinite(number) and least <= number <= most):
-        limits = f" from {least} to {most}" if math.isfinite(most) else ""
-        raise InvalidConfiguration(f"The setting {name} must be a number{limits}.")
-    return number
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InvalidConfiguration(f"The setting {name} must be text.")
-    choices = CHOICES.get(name)
-    if choices is not None and value not in choices:
-        raise InvalidConfiguration(f"The setting {name} must be one of: {', '.join(choices)}.")
-    if name in ADDRESSES and not _is_web_address(value) and (value or name not in MAY_BE_BLANK):
-        # The value is not repeated: it may hold a password.
-        raise InvalidConfiguration(f"The setting {name} must be an http:// or https:// address.")
-    if name in REQUIRED and not value.strip():
-        raise InvalidConfiguration(f"The setting {name} must not be blank.")
-    return value
-
-
-def _is_web_address(value: str) -> bool:
-    """Say whether a value has an allowed scheme and a host, and nothing that may be a password.
-
-    Its adapter checks the rest of it.
+    The client of the service checks the rest of it.
     """
     try:
         parts = urlsplit(value)
@@ -133,45 +122,3 @@ def _is_web_address(value: str) -> bool:
         return False
     extra = parts.query or parts.fragment or "@" in parts.netloc
     return parts.scheme in ("http", "https") and bool(parts.hostname) and not extra
-
-
-_CHUNKING_FIELDS = ("strategy", "size", "overlap", "overlap_mode", "pack", "dedupe")
-
-
-def read_chunkings(tables: Any) -> dict[str, ChunkingProfile]:
-    """Return the standard chunking profiles and those of a settings file."""
-    if not isinstance(tables, dict):
-        raise InvalidConfiguration("The setting chunking must be tables, as [chunking.NAME].")
-    return STANDARD_CHUNKING | {name: _chunking(name, table) for name, table in tables.items()}
-
-
-def _chunking(name: str, table: Any) -> ChunkingProfile:
-    where = f"[chunking.{name}]"
-    if name in STANDARD_CHUNKING:
-        raise InvalidConfiguration(f"{where}: this name is taken.", advice="Choose another name.")
-    if not isinstance(table, dict) or set(table) - set(_CHUNKING_FIELDS):
-        raise InvalidConfiguration(
-            f"{where} has an unknown member.",
-            advice=f"Known are: {', '.join(_CHUNKING_FIELDS)}.",
-        )
-    try:
-        strategy = Strategy(table.get("strategy", "window"))
-        mode = OverlapMode(table.get("overlap_mode", "shared"))
-    except ValueError:
-        raise InvalidConfiguration(f"{where}: no such strategy or overlap mode.") from None
-    standard = STANDARD_CHUNKING[strategy.value]
-    dedupe = table.get("dedupe", False)
-    if not isinstance(dedupe, bool):
-        raise InvalidConfiguration(f"{where}: dedupe must be true or false.")
-    try:
-        return ChunkingProfile(
-            name=name,
-            strategy=strategy,
-            size=table.get("size", standard.size),
-            overlap=table.get("overlap", standard.overlap),
-            overlap_mode=mode,
-            pack=table.get("pack"),
-            dedupe=dedupe,
-        )
-    except InvalidConfiguration as error:
-        raise InvalidConfiguration(f"{where}: {error.message}", advice=error.advice) from None

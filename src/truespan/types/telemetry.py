@@ -1,8 +1,8 @@
-"""Every name that traces, metrics and logs have in common: requests, stages, tallies and events.
+"""The names that traces, metrics and logs share: requests, stages, counters and events.
 
-Whatever tells of the engine's work uses these and no others, so that a dashboard, a trace and a
-line of the log speak of the same thing by the same word. None of them holds anything of a caller:
-no text, no name of a world, reader or document, and no id.
+Every observer uses these and no others, so that a dashboard, a trace and a log line name the same
+thing with the same word. None of them contains data of a caller: no text, no name of a world,
+reader or document, and no id.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from truespan.types.job import DocumentState
 from truespan.types.trust import FlawKind
 
 SYSTEM = "truespan"
-"""What names of spans, attributes, metrics and loggers begin with."""
+"""Prefix of the names of spans, attributes, metrics and loggers."""
 FIELDS = "truespan_fields"
-"""The member of a line of the log that has our fields."""
+"""The attribute of a log record that holds our fields."""
 ERROR_TYPE = "error.type"
-"""The attribute of a span that failed; its value is the code of the error."""
+"""The attribute of a failed span; its value is the error code."""
 OTHER = "other"
-"""Stands for a code that nobody knows, so that the number of codes has a bound."""
+"""Replaces an unknown code, so that the number of codes is limited."""
 
 
 class Request(StrEnum):
@@ -41,24 +41,24 @@ class Request(StrEnum):
     REPAIR = "repair"
     DOCTOR = "doctor"
     DOOR = "door"
-    """What came to a door and ended there as nobody foresaw, within a request or outside."""
+    """A call of an interface that ended with an unexpected exception."""
 
 
 class Stage(StrEnum):
-    """A part of a call, named after what there is once it is done."""
+    """A part of a call, named after its result."""
 
     ADMITTED = "admitted"
-    """The request is one that this caller may make."""
+    """The caller may make this request."""
     SCOPED = "scoped"
-    """What may be looked at is known, and how much of it there is."""
+    """The visible documents and their size are known."""
     VECTOR = "vector"
     TAIL = "tail"
-    """What stands, for a reader, beside what the index has."""
+    """The reader's newest text, which the index does not have."""
     WORDS = "words"
     HITS = "hits"
     VERIFIED = "verified"
     ENOUGH = "enough"
-    """It is known whether more has to be fetched."""
+    """It is known whether more hits are needed."""
     VISIBLE = "visible"
     RANKED = "ranked"
     PACKED = "packed"
@@ -67,9 +67,9 @@ class Stage(StrEnum):
     BUNDLE = "bundle"
 
     MODEL = "model"
-    """A model has begun to answer, or will not."""
+    """The chat model has started to answer, or failed."""
     CHECKED = "checked"
-    """Quotes and citations were held against the sources."""
+    """Quotes and citations were compared with the sources."""
 
     SOURCE = "source"
     BLOCKS = "blocks"
@@ -86,7 +86,7 @@ class Stage(StrEnum):
 
 
 class CounterName(StrEnum):
-    """Something that is counted."""
+    """A counter."""
 
     FETCHED = "fetched"
     VERIFIED = "verified"
@@ -102,13 +102,13 @@ class CounterName(StrEnum):
     REPAIRS = "repairs"
     ERRORS = "errors"
     BUGS = "bugs"
-    """Exceptions that nobody foresaw."""
+    """Unexpected exceptions."""
     ABANDONED = "abandoned"
-    """Answers whose listener went away."""
+    """Requests whose client disconnected."""
 
 
 class CacheOutcome(StrEnum):
-    """Whether the vector of a query was at hand."""
+    """Whether the vector of a query was in the cache."""
 
     HIT = "hit"
     MISS = "miss"
@@ -131,19 +131,19 @@ class RepairAction(StrEnum):
 
 
 class Event(StrEnum):
-    """A line of the log."""
+    """A kind of log line."""
 
     REQUEST_FINISHED = "request_finished"
     REQUEST_FAILED = "request_failed"
     REQUEST_ABANDONED = "request_abandoned"
     REQUEST_BROKEN = "request_broken"
-    """A bug of ours."""
+    """An unexpected exception: a bug."""
     STAGE_FINISHED = "stage_finished"
     HTTP_ANSWERED = "http_answered"
-    """A request over HTTP, whatever became of it."""
+    """An HTTP request, with any status."""
     INGEST_LINE = "ingest_line"
     FOREIGN = "foreign"
-    """A line of a library that we use, without what was filled in."""
+    """A line of another library, without the values filled in."""
 
 
 LABELS = {
@@ -156,17 +156,17 @@ LABELS = {
     CounterName.REPAIRS: "deed",
     CounterName.ERRORS: "code",
 }
-"""What the code of a tally is called, for those that have codes."""
+"""The label of a counter's code, for counters with codes."""
 
 
-def known_code(tally: CounterName, code: str) -> str:
-    """Return a code that may be told with a tally: itself, or `other` if it is not one of ours."""
-    return code if not code or code in _codes()[tally] else OTHER
+def known_code(counter: CounterName, code: str) -> str:
+    """Return the code if it is one of the counter's codes, otherwise `other`."""
+    return code if not code or code in _codes()[counter] else OTHER
 
 
 @cache
 def _codes() -> dict[CounterName, frozenset[str]]:
-    known: dict[CounterName, frozenset[str]] = {tally: frozenset() for tally in CounterName}
+    known: dict[CounterName, frozenset[str]] = {counter: frozenset() for counter in CounterName}
     return known | {
         CounterName.SKIPPED: frozenset(FlawKind) | frozenset(WhyNot),
         CounterName.BUNDLES: frozenset(BundleStatus),

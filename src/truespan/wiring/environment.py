@@ -15,7 +15,7 @@ from truespan.protocols import Clock, VectorIndex
 from truespan.providers.local_model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
 from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
-from truespan.settings.keys import USUAL_VARIABLES
+from truespan.settings.tables import USUAL_VARIABLES
 from truespan.types.maintenance import Check, Verdict
 
 _PACKAGES = (

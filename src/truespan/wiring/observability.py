@@ -28,18 +28,18 @@ def observers_of(
     watches: list[Observer] = [own or NULL_OBSERVER]
     exposition: Callable[[], bytes] = bytes
     if settings.tracing:
-        from truespan.observability.tracing import TracingWatch
+        from truespan.observability.tracing import TracingObserver
 
-        watches.append(TracingWatch())
+        watches.append(TracingObserver())
     if settings.metrics if metrics is None else metrics:
-        from truespan.observability.metrics import MetricsWatch
+        from truespan.observability.metrics import MetricsObserver
 
-        counting = MetricsWatch(shared_metrics())
+        counting = MetricsObserver(shared_metrics())
         watches.append(counting)
         exposition = counting.exposition
     if logs:
-        from truespan.observability.logs import LogWatch, write_logs
+        from truespan.observability.logs import LogObserver, write_logs
 
         write_logs(level=settings.log_level, as_json=settings.log_format == "json")
-        watches.append(LogWatch())
+        watches.append(LogObserver())
     return Observers(joined(*watches), exposition)
