@@ -142,3 +142,9 @@ def explain_error(error: msgspec.ValidationError, kind: type) -> str:
     return (
         f"The argument {where!r} is wrong: {what}." if where else f"The request is wrong: {what}."
     )
+
+
+def arguments_schema(kind: type[Arguments]) -> dict[str, Any]:
+    """Return the JSON Schema of arguments."""
+    schema = msgspec.json.schema(kind)
+    return schema["$defs"][schema["$ref"].rpartition("/")[2]]

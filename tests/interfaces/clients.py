@@ -16,8 +16,8 @@ import truespan
 from tests.interfaces.http_client import Client
 from truespan.cli import run
 from truespan.errors import TruespanError, error_types
-from truespan.mcp.server import answer
-from truespan.mcp.tools import OWNING, READING
+from truespan.mcp.server import call_tool
+from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.serialize import failure_of, status_of
 from truespan.types.bundle import ContextBundle
 
@@ -255,7 +255,7 @@ class McpDoor:
 
     def ask(self, operation: str, given: dict[str, Any]) -> Outcome | None:
         """Call the tool that stands for it; a server is for one world, and has no domains."""
-        tool = {tool.name: tool for role in (READING, OWNING) for tool in role.tools}.get(
+        tool = {tool.name: tool for role in (READER_ROLE, OWNER_ROLE) for tool in role.tools}.get(
             {"search": "search", "retrieve": "retrieve", "read": "retrieve_context",
              "books": "list_books", "position": "get_reading_position"}.get(operation, "")
         )  # fmt: skip
@@ -267,7 +267,7 @@ class McpDoor:
             subject = world if reader is None else world.reader(reader)
         except TruespanError as error:
             return Outcome(None, error.code, error.retryable)
-        told = answer(tool, arguments, subject)
+        told = call_tool(tool, arguments, subject)
         found = outcome(told["structuredContent"])
         assert told["isError"] is (found.code is not None)
         if operation == "books" and found.code is None:

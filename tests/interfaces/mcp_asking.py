@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from tests.interfaces.http_client import Client, Told
 from tests.interfaces.mcp_clients import HELLO
-from truespan.mcp.tools import OWNING, READING
+from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
 
 HEADERS = [
     ("accept", "application/json, text/event-stream"),
@@ -58,8 +58,8 @@ def addresses(world: str, reader: str) -> list[str]:
 
 def messages(paths: list[str], query: str, book: str, document: str) -> Iterator[Message]:
     """Give every request that the protocol has, with these names wherever one can stand."""
-    tools = {tool.name: tool for role in (READING, OWNING) for tool in role.tools}
-    prompts = {prompt.name: prompt for role in (READING, OWNING) for prompt in role.prompts}
+    tools = {tool.name: tool for role in (READER_ROLE, OWNER_ROLE) for tool in role.tools}
+    prompts = {prompt.name: prompt for role in (READER_ROLE, OWNER_ROLE) for prompt in role.prompts}
     given = {"query": query, "book": book, "language_constraint": None, "question": query,
              "about": query, "topic": query}  # fmt: skip
     for path in paths:
@@ -67,12 +67,12 @@ def messages(paths: list[str], query: str, book: str, document: str) -> Iterator
         for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
             yield Message(path, method, {})
         for name, tool in tools.items():
-            known = tool.takes.__struct_fields__
+            known = tool.arguments.__struct_fields__
             arguments = {key: value for key, value in given.items() if key in known}
             yield Message(path, "tools/call", {"name": name, "arguments": arguments})
             yield Message(path, "tools/call", {"name": name, "arguments": {"position": 999}})
         for name, prompt in prompts.items():
-            known = prompt.takes.__struct_fields__
+            known = prompt.arguments.__struct_fields__
             filled = {key: str(value) for key, value in given.items() if key in known}
             yield Message(path, "prompts/get", {"name": name, "arguments": filled})
         for uri in uris(book, document):

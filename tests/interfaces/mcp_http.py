@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import truespan
 from tests.interfaces.mcp_clients import HELLO, Session
 from truespan.errors import Unauthorized
-from truespan.mcp.http import mcp_app
-from truespan.mcp.sessions import Told
+from truespan.mcp.http import McpApp
+from truespan.mcp.sessions import AnonymousAccess
 from truespan.types.scope import OWNER
 from truespan.types.token import Principal
 
@@ -128,10 +128,12 @@ def message_of(answer: httpx2.Response) -> Any:
 
 
 @contextmanager
-def serving(library: truespan.Library, told: Told, *, sessions: bool = True) -> Iterator[Address]:
+def serving(
+    library: truespan.Library, told: AnonymousAccess, *, sessions: bool = True
+) -> Iterator[Address]:
     """Serve a library on a free port of this machine."""
     sent = Sent()
-    mcp = mcp_app(library, told, sessions=sessions)
+    mcp = McpApp(library, told, sessions=sessions)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

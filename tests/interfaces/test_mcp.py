@@ -33,9 +33,9 @@ from truespan.errors import (
     ProviderUnavailable,
     WorldNotFound,
 )
-from truespan.mcp.context import open_for_owner, open_for_reader
-from truespan.mcp.server import answer
-from truespan.mcp.tools import OWNING, READING
+from truespan.mcp.server import call_tool
+from truespan.mcp.stdio import open_for_owner, open_for_reader
+from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.retrieval.positions import ReadingPosition
 from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
 
@@ -229,7 +229,7 @@ def test_what_lies_ahead_changes_no_byte_of_any_answer(tmp_path: Path) -> None:
 
     def answers() -> list[bytes]:
         calls = ({}, {"book": "lamp.md"}, {"query": QUESTION}, {"query": "culprit", "top_k": 1})
-        results = [answer(tool, given, reader) for tool in READING.tools for given in calls]
+        results = [call_tool(tool, given, reader) for tool in READER_ROLE.tools for given in calls]
         for result in results:
             result["structuredContent"].get("metadata", {})["processing_time_ms"] = 0
         return [msgspec.json.encode(result) for result in results]
@@ -274,14 +274,14 @@ def test_a_failed_bundle_is_a_failed_call_with_the_same_code(tmp_path: Path) -> 
     reader.set("lamp.md", sid=3)
     here.embedder.before = fail
 
-    for tool, subject in ((READING.tools[2], reader), (OWNING.tools[1], world)):
-        result = answer(tool, {"query": QUESTION}, subject)
+    for tool, subject in ((READER_ROLE.tools[2], reader), (OWNER_ROLE.tools[1], world)):
+        result = call_tool(tool, {"query": QUESTION}, subject)
 
         assert result["isError"] is True
         error = result["structuredContent"]["error"]
         assert (error["code"], error["retryable"]) == ("provider_unavailable", True)
         assert result["content"][0]["text"].startswith("provider_unavailable: ")
-        jsonschema.validate(encoded(result["structuredContent"]), tool.declared()["outputSchema"])
+        jsonschema.validate(encoded(result["structuredContent"]), tool.to_json()["outputSchema"])
 
 
 def fail() -> None:

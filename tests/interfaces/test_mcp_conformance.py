@@ -31,7 +31,7 @@ from truespan.arguments import Arguments, NoArguments
 from truespan.errors import BlankQuery
 from truespan.mcp.prompts import Prompt
 from truespan.mcp.server import make_server
-from truespan.mcp.tools import READING, BookList, Role, Tool
+from truespan.mcp.tools import READER_ROLE, BookList, Role, Tool
 from truespan.types.telemetry import Stage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,7 +170,7 @@ SUITE = Role(
         _tool("test_error_handling", _refuse),
         _tool("test_tool_with_progress", _go_through),
     ),
-    READING.offered,
+    READER_ROLE.resources,
     (
         Prompt("test_simple_prompt", "x", "x", NoArguments, lambda _: "some words"),
         Prompt("test_prompt_with_arguments", "x", "x", _Both, lambda two: f"{two.arg1} {two.arg2}"),

@@ -28,7 +28,7 @@ from tests.interfaces.mcp_clients import (
 from tests.interfaces.mcp_http import Address, connected, message_of, serving
 from tests.promises import proves
 from truespan.mcp.resources import DOCUMENT, SENTENCES
-from truespan.mcp.sessions import Told
+from truespan.mcp.sessions import AnonymousAccess
 from truespan.reader import Reader
 from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
 
@@ -49,7 +49,7 @@ def opened(library: Path) -> Iterator[truespan.Library]:
 @pytest.fixture(scope="module")
 def at(opened: truespan.Library) -> Iterator[Address]:
     """A server that lets callers without a token be the owner of one world."""
-    with serving(opened, Told(world="w", owner=True)) as address:
+    with serving(opened, AnonymousAccess(world="w", owner=True)) as address:
         yield address
 
 
@@ -344,7 +344,7 @@ def test_a_prompt_that_is_not_there_or_filled_in_wrongly_is_refused(
 def test_no_byte_that_a_reader_is_sent_holds_what_was_not_read(
     opened: truespan.Library, token: str
 ) -> None:
-    with serving(opened, Told()) as alone:
+    with serving(opened, AnonymousAccess()) as alone:
         for mode in ("legacy", "auto"):
             with connected(alone.url, token, mode) as session:
                 everything(session)

@@ -19,7 +19,7 @@ import pytest
 from tests.interfaces.mcp_clients import bare, command
 from tests.promises import proves
 from truespan.cli import run
-from truespan.mcp.stdio import Outline
+from truespan.mcp.server import TemplateFormatter
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTION = "Who had the key to the tower?"
@@ -104,7 +104,7 @@ def test_what_the_sdk_logs_is_shown_without_what_was_filled_in() -> None:
         "mcp", logging.ERROR, "", 0, "bad result %r", ("Quillfeather",), broken("postmistress")
     )
 
-    assert Outline().format(record) == "error: mcp: bad result %r"
+    assert TemplateFormatter().format(record) == "error: mcp: bad result %r"
 
 
 def broken(text: str) -> Any:

@@ -12,17 +12,17 @@ from tests.promises import proves
 from tests.support.worlds import place
 from truespan.errors import CallerError
 from truespan.mcp import resources
-from truespan.mcp.tools import OWNING, READING
+from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.reader import Reader
 
-READER, WORLD = READING.offered, OWNING.offered
+READER, WORLD = READER_ROLE.resources, OWNER_ROLE.resources
 
 
 def all_that_can_be_read(reader: Reader) -> list[bytes]:
     """Return every answer that addresses of a book can give, refusals too."""
     found = [
-        resources.page_of_resources(READER, None, reader),
-        resources.completed(READER, "doc_id", "", reader),
+        resources.list_resources(READER, None, reader),
+        resources.complete_argument(READER, "doc_id", "", reader),
     ]
     (listed,) = found[0]["resources"]
     ranges = [f"/sentences/{first}-{last}" for first in range(15) for last in range(first, 15)]
@@ -58,7 +58,7 @@ def test_what_lies_ahead_changes_no_byte_of_any_resource(tmp_path: Path) -> None
 def test_documents_come_page_by_page_each_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "PAGE", 2)
+    monkeypatch.setattr(resources, "PAGE_SIZE", 2)
     here = place(tmp_path)
     world = here.library.create_world("w")
     for number in range(5):
@@ -66,7 +66,7 @@ def test_documents_come_page_by_page_each_once(
     names, cursor = [], None
 
     for _ in range(3):
-        page = resources.page_of_resources(WORLD, cursor, world)
+        page = resources.list_resources(WORLD, cursor, world)
         names.append([entry["title"] for entry in page["resources"]])
         cursor = page.get("nextCursor")
 
@@ -77,7 +77,7 @@ def test_sentences_are_joined_as_their_paragraphs_were(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("w")
     world.ingest(here.write("a b.md", "One ends. Two ends.\n\nThree ends.\n"))
-    (entry,) = resources.page_of_resources(WORLD, None, world)["resources"]
+    (entry,) = resources.list_resources(WORLD, None, world)["resources"]
 
     (content,) = resources.read_resource(WORLD, entry["uri"] + "/sentences/0-2", world)["contents"]
     (named,) = resources.read_resource(WORLD, "truespan://documents/a%20b.md", world)["contents"]

@@ -20,8 +20,14 @@ from tests.promises import proves
 from tests.support.worlds import Place as Here
 from tests.support.worlds import place
 from truespan.errors import CallerError, InvalidSettings, NotAllowed, WorldNotFound
-from truespan.mcp.sessions import MOST_OF_ONE, Chosen, Place, Told, choose
-from truespan.mcp.streamable import CHOSEN, Streamable
+from truespan.mcp.sessions import (
+    MAX_SESSIONS_PER_CALLER,
+    AnonymousAccess,
+    Target,
+    TargetPath,
+    select_target,
+)
+from truespan.mcp.streamable import TARGET, StreamableApp
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import Principal
 
@@ -44,7 +50,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
 
 @pytest.fixture
 def at(here: Here) -> Iterator[Address]:
-    with serving(here.library, Told()) as address:
+    with serving(here.library, AnonymousAccess()) as address:
         yield address
 
 
@@ -59,18 +65,24 @@ def authority(here: Here, *worlds: str, verbs: str = "read", readers: Any = UNLI
 
 
 def chosen(
-    here: Here, allowed: Authority, *named: str, token: str | None = "t", told: Told | None = None
-) -> Chosen:
-    return choose(here.library, told or Told(), Principal(token, allowed), Place(*named))
+    here: Here,
+    allowed: Authority,
+    *named: str,
+    token: str | None = "t",
+    told: AnonymousAccess | None = None,
+) -> Target:
+    return select_target(
+        here.library, told or AnonymousAccess(), Principal(token, allowed), TargetPath(*named)
+    )
 
 
-def outcome(found: Chosen) -> tuple[str, str | None]:
+def outcome(found: Target) -> tuple[str, str | None]:
     """Return what was chosen, after a look at what the seat cannot do."""
-    library = found.seat.world
-    assert library.authority.verbs == {Verb.READ if found.seat.reader is None else Verb.FOLLOW}
+    library = found.caller.world
+    assert library.authority.verbs == {Verb.READ if found.caller.reader is None else Verb.FOLLOW}
     assert isinstance(library.authority.worlds, frozenset)
     assert len(library.authority.worlds) == 1
-    return found.role.name, found.seat.reader
+    return found.role.name, found.caller.reader
 
 
 # Which world, and as whom
@@ -96,7 +108,7 @@ def test_whoever_opens_too_many_sessions_loses_the_oldest_and_nobody_else_does(
     ended = at.begin(careless)
     assert at.request("DELETE", careless, mcp_session_id=ended).status_code == 200
 
-    opened = [at.begin(careless) for _ in range(MOST_OF_ONE + 1)]
+    opened = [at.begin(careless) for _ in range(MAX_SESSIONS_PER_CALLER + 1)]
 
     assert at.call(opened[0], "ping", careless).status_code == 404
     assert [at.call(one, "ping", careless).status_code for one in opened[1:3]] == [200, 200]
@@ -109,7 +121,7 @@ def test_the_address_chooses_among_several_and_never_beyond_them(here: Here) -> 
     both = authority(here, "one", "two/2")
     readers = authority(here, "one", "two/2", verbs="follow", readers=["ann", "bob"])
 
-    assert chosen(here, both, "two/2").seat.world.id == here.library.world("two/2").id
+    assert chosen(here, both, "two/2").caller.world.id == here.library.world("two/2").id
     assert outcome(chosen(here, readers, "one", "bob")) == ("reading", "bob")
     assert outcome(chosen(here, OWNER, "one", "zoe")) == ("reading", "zoe")
     for refused in (("empty",), ("nowhere",), (here.library.world("empty").id,)):
@@ -145,8 +157,8 @@ def test_what_cannot_be_chosen_is_refused_with_what_to_do(here: Here) -> None:
 
 @proves("authority.only-narrows")
 def test_without_a_token_there_is_what_the_operator_said_and_no_more(here: Here) -> None:
-    def told(*named: str, **said: Any) -> Chosen:
-        return chosen(here, OWNER, *named, token=None, told=Told(**said))
+    def told(*named: str, **said: Any) -> Target:
+        return chosen(here, OWNER, *named, token=None, told=AnonymousAccess(**said))
 
     assert outcome(told(world="one", owner=True)) == ("owning", None)
     assert outcome(told(world="one", reader="ann")) == ("reading", "ann")
@@ -235,7 +247,7 @@ def test_a_session_does_not_go_over_to_another_world_or_reader(here: Here, at: A
 
 def test_a_session_without_a_token_and_one_with_it_are_apart(here: Here) -> None:
     one = token(here, worlds="one")
-    with serving(here.library, Told(world="one", owner=True)) as at:
+    with serving(here.library, AnonymousAccess(world="one", owner=True)) as at:
         bare, mine = at.begin(), at.begin(one)
 
         assert at.call(bare, "tools/list", one).status_code == 404
@@ -263,7 +275,7 @@ def test_a_deleted_world_is_gone_from_a_session_that_is_open(here: Here, at: Add
 
 def test_without_sessions_every_request_stands_alone(here: Here) -> None:
     one, ann = token(here, worlds="one"), token(here, worlds="one", readers="ann")
-    with serving(here.library, Told(), sessions=False) as at:
+    with serving(here.library, AnonymousAccess(), sessions=False) as at:
         greeted = at.post(GREETING, one)
         for secret, tool in ((one, "retrieve"), (ann, "retrieve_context")):
             for mode in ("legacy", "auto"):
@@ -313,12 +325,14 @@ def test_the_server_knows_whether_a_call_is_still_at_work(here: Here) -> None:
         assert go_on.wait(60)
 
     async def ask() -> list[bool]:
-        app = Streamable(here.library, Told(world="one", owner=True), sessions=False)
+        app = StreamableApp(here.library, AnonymousAccess(world="one", owner=True), sessions=False)
         seen = [app.idle]
         async with app.lifetime(), anyio.create_task_group() as calls:
-            chosen = choose(here.library, app._told, Principal(None, OWNER), Place())
-            request = SimpleNamespace(scope={CHOSEN: chosen})
-            calls.start_soon(app._run, request, lambda seat: seat.subject().search("key"))
+            chosen = select_target(
+                here.library, app._anonymous, Principal(None, OWNER), TargetPath()
+            )
+            request = SimpleNamespace(scope={TARGET: chosen})
+            calls.start_soon(app._run, request, lambda caller: caller.subject().search("key"))
             await to_thread.run_sync(waiting.wait)
             calls.cancel_scope.cancel()
             seen.append(app.idle)

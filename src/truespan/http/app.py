@@ -23,8 +23,8 @@ from truespan.http.operation import Operation
 from truespan.http.pool import Pool
 from truespan.http.replies import problem_reply, send_reply
 from truespan.http.routes import OPERATIONS
-from truespan.mcp.http import mcp_app
-from truespan.mcp.sessions import Told
+from truespan.mcp.http import McpApp
+from truespan.mcp.sessions import AnonymousAccess
 from truespan.settings import debugging
 from truespan.web.page import PAGE_OPERATIONS
 
@@ -78,11 +78,8 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
     # Routes are tried in order; those with POST are used most.
     paths = sorted(by_path, key=lambda path: "POST" not in by_path[path])
     routes = [Route(path, Endpoint(context, by_path[path])) for path in paths]
-    mcp = mcp_app(
-        library,
-        Told(options.world, options.mcp_reader, options.mcp_owner),
-        sessions=options.sessions,
-    )
+    anonymous = AnonymousAccess(options.world, options.mcp_reader, options.mcp_owner)
+    mcp = McpApp(library, anonymous, sessions=options.sessions)
     authenticated = AuthenticatedApp(context, mcp)
     routes += [Route(path, authenticated) for path in ("/mcp", "/mcp/{place:path}")]
 

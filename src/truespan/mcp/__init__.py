@@ -1,11 +1,11 @@
-"""The Model Context Protocol: what a model may ask of one reader's books, or of one world.
+"""The Model Context Protocol: tools, resources and prompts for one reader's books or one world.
 
-Owns: the tools, resources and prompts, their schemas and their words; which world or reader a
-request over HTTP is for; the process that a client starts and ends.
-Does not own: what may be read, and how far (the engine decides under the authority it was opened
+Owns: the tools, resources and prompts with their schemas and descriptions; which world or reader an
+HTTP request is for; the process that an MCP client starts.
+Does not own: what may be read, and how far (the engine decides with the authority it was opened
 with); the protocol itself (the official SDK, whose package is also named `mcp`).
-Must hold: no tool takes or moves a position, or names a reader; descriptions, names and errors are
-fixed words, and text out of documents stands in result fields only; an argument that no tool has is
-refused; what a reader has not read is answered for as what does not exist; a session is of the
-token, world and reader that it was begun for; standard output carries the protocol alone.
+Must hold: no tool takes a reader or sets a position; descriptions, names and errors are fixed text,
+and document text appears in result fields only; unknown arguments are refused; what a reader has
+not read is reported as if it did not exist; a session belongs to one token, world and reader;
+standard output carries only the protocol.
 """

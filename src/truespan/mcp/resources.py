@@ -1,7 +1,7 @@
 """Resources: the documents of a world or the books of a reader, and their sentences by number.
 
-Addresses, names and descriptions are made of doc ids, file names and fixed words. Text stands in
-what is read and nowhere else. What a reader has not read is answered for as what does not exist.
+URIs, names and descriptions consist of doc ids, file names and fixed text; document text is only in
+the contents. What a reader has not read is reported as if it did not exist.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 DOCUMENT = "truespan://documents/{doc_id}"
 SENTENCES = "truespan://documents/{doc_id}/sentences/{first}-{last}"
-PAGE = 100
+PAGE_SIZE = 100
 COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""Nothing here is kept by a client: the position moves, and rights are taken away."""
-MOST_COMPLETED = 100
-_ADDRESS = re.compile(
+"""Clients must not cache resources: positions move, and permissions change."""
+MAX_COMPLETIONS = 100
+_URI = re.compile(
     r"truespan://documents/([^/?#\s]+)(?:/sentences/([0-9]{1,10})-([0-9]{1,10}))?", re.ASCII
 )
 
 
-class Listed(Protocol):
-    """A document as a list names it."""
+class ListedDocument(Protocol):
+    """A document in a list."""
 
     @property
     def document(self) -> int: ...
@@ -47,8 +47,8 @@ class Listed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A document as its owner sees it: its labels, and where its chapters and sections begin."""
+class DocumentDescription:
+    """A document as its owner sees it: its labels and its outline."""
 
     document: int
     doc_id: str
@@ -63,43 +63,47 @@ class Described:
 
 
 class ResourceProvider(Protocol):
-    """How a role names its documents, tells of one, and gives sentences of it."""
+    """Lists and describes the documents that a role can see."""
 
-    def listed(self, subject: Any) -> Sequence[Listed]: ...
+    def list(self, subject: Any) -> Sequence[ListedDocument]: ...
 
-    def described(self, subject: Any, reference: str) -> Any: ...
+    def describe(self, subject: Any, reference: str) -> Any: ...
 
     def sentences(self, subject: Any, reference: str, first: int, count: int) -> SentencePage: ...
 
 
-class WorldOffering:
-    """The documents in force of a world."""
+class WorldResources:
+    """The active documents of a world."""
 
-    def listed(self, subject: World) -> Sequence[Listed]:
+    def list(self, subject: World) -> Sequence[ListedDocument]:
         """Return the documents that can be read."""
-        return [_described(found) for found in subject.documents.list() if found.active is not None]
+        return [
+            _describe(document)
+            for document in subject.documents.list()
+            if document.active is not None
+        ]
 
-    def described(self, subject: World, reference: str) -> Described:
+    def describe(self, subject: World, reference: str) -> DocumentDescription:
         """Return a document's labels and its outline."""
         document = subject.documents.get(reference)
         if document.active is None:
             raise DocumentNotFound(reference)
-        return _described(document, tuple(subject.documents.outline(document.doc_id)))
+        return _describe(document, tuple(subject.documents.outline(document.doc_id)))
 
     def sentences(self, subject: World, reference: str, first: int, count: int) -> SentencePage:
         """Return sentences of a document."""
         return subject.documents.sentences(reference, first=first, count=count)
 
 
-class ReaderOffering:
+class ReaderResources:
     """The books in which a reader has a position."""
 
-    def listed(self, subject: Reader) -> Sequence[Listed]:
+    def list(self, subject: Reader) -> Sequence[ListedDocument]:
         """Return the books."""
         return subject.books()
 
-    def described(self, subject: Reader, reference: str) -> ReadingPosition:
-        """Return how far the reader is in a book."""
+    def describe(self, subject: Reader, reference: str) -> ReadingPosition:
+        """Return the reader's position in a book."""
         return subject.where(reference)
 
     def sentences(self, subject: Reader, reference: str, first: int, count: int) -> SentencePage:
@@ -107,8 +111,8 @@ class ReaderOffering:
         return subject.sentences(reference, first=first, count=count)
 
 
-def _described(document: Any, outline: tuple[OutlineEntry, ...] = ()) -> Described:
-    return Described(
+def _describe(document: Any, outline: tuple[OutlineEntry, ...] = ()) -> DocumentDescription:
+    return DocumentDescription(
         document=document.number,
         doc_id=document.doc_id,
         title=document.title,
@@ -122,97 +126,96 @@ def _described(document: Any, outline: tuple[OutlineEntry, ...] = ()) -> Describ
     )
 
 
-def templates() -> dict[str, Any]:
-    """Return the addresses that a client can fill in."""
-    return {
-        "resourceTemplates": [
-            {
-                "uriTemplate": DOCUMENT,
-                "name": "document",
-                "title": "Document",
-                "description": "What is known of a document, by its doc_id: its chapters as far "
-                "as they may be seen.",
-                "mimeType": "application/json",
-            },
-            {
-                "uriTemplate": SENTENCES,
-                "name": "sentences",
-                "title": "Sentences of a document",
-                "description": "The verified text of sentences by number, the last one included; "
-                f"at most {MOST_PAGE_SENTENCES} at a time.",
-                "mimeType": "text/plain",
-            },
-        ],
-        **COMPLETE,
-    }
+TEMPLATES: dict[str, Any] = {
+    "resourceTemplates": [
+        {
+            "uriTemplate": DOCUMENT,
+            "name": "document",
+            "title": "Document",
+            "description": "Labels and outline of a document, or the reader's position in it, by "
+            "doc_id.",
+            "mimeType": "application/json",
+        },
+        {
+            "uriTemplate": SENTENCES,
+            "name": "sentences",
+            "title": "Sentences of a document",
+            "description": "The verified text of sentences by number, the last one included; "
+            f"at most {MOST_PAGE_SENTENCES} at a time.",
+            "mimeType": "text/plain",
+        },
+    ],
+    **COMPLETE,
+}
 
 
-def page_of_resources(
-    offered: ResourceProvider, cursor: str | None, subject: Any
-) -> dict[str, Any]:
-    """Return some of the documents in their order, and where the next ones begin.
+def list_resources(provider: ResourceProvider, cursor: str | None, subject: Any) -> dict[str, Any]:
+    """Return a page of documents ordered by number, and the cursor of the next page.
 
     Raises:
-        InvalidSettings: the cursor is not one of ours.
+        InvalidSettings: the cursor is malformed.
     """
     if cursor is not None and not re.fullmatch("[0-9]{1,18}", cursor):
-        raise InvalidSettings("The cursor is not one that this server gave.")
+        raise InvalidSettings("The cursor is not one that this server returned.")
     after = -1 if cursor is None else int(cursor)
-    left = sorted(
-        (entry for entry in offered.listed(subject) if entry.document > after),
+    remaining = sorted(
+        (entry for entry in provider.list(subject) if entry.document > after),
         key=lambda entry: entry.document,
     )
-    page = left[:PAGE]
-    following = {"nextCursor": str(page[-1].document)} if len(left) > PAGE else {}
-    return {"resources": [_entry(one) for one in page], **following, **COMPLETE}
+    page = remaining[:PAGE_SIZE]
+    entries = [
+        {
+            "uri": f"truespan://documents/{quote(entry.doc_id, safe='')}",
+            "name": entry.doc_id,
+            "title": entry.source,
+            "mimeType": "application/json",
+        }
+        for entry in page
+    ]
+    following = {"nextCursor": str(page[-1].document)} if len(remaining) > PAGE_SIZE else {}
+    return {"resources": entries, **following, **COMPLETE}
 
 
-def _entry(listed: Listed) -> dict[str, Any]:
-    return {
-        "uri": f"truespan://documents/{quote(listed.doc_id, safe='')}",
-        "name": listed.doc_id,
-        "title": listed.source,
-        "mimeType": "application/json",
-    }
-
-
-def read_resource(offered: ResourceProvider, uri: str, subject: Any) -> dict[str, Any]:
-    """Return what stands at an address.
+def read_resource(provider: ResourceProvider, uri: str, subject: Any) -> dict[str, Any]:
+    """Return the contents of a resource.
 
     Raises:
-        CallerError: nothing does, or nothing that may be read; which of the two is not said.
-        InvalidSettings: too many sentences are asked for at once.
+        CallerError: it does not exist or may not be read; the error does not say which.
+        InvalidSettings: the range has too many sentences.
     """
-    found = _ADDRESS.fullmatch(uri)
+    found = _URI.fullmatch(uri)
     if found is None:
-        raise _absent()
+        raise _not_found()
     reference = unquote(found[1])
     try:
         if found[2] is None:
-            text = msgspec.json.encode(offered.described(subject, reference)).decode()
-            return _contents(uri, "application/json", text)
-        page = _page(offered, subject, reference, int(found[2]), int(found[3]))
+            media_type = "application/json"
+            text = msgspec.json.encode(provider.describe(subject, reference)).decode()
+        else:
+            media_type = "text/plain"
+            page = _read_sentences(provider, subject, reference, int(found[2]), int(found[3]))
+            text = _join(page.sentences)
     except (DocumentNotFound, PositionNotFound):
-        raise _absent() from None
-    return _contents(uri, "text/plain", _joined(page.sentences))
+        raise _not_found() from None
+    return {"contents": [{"uri": uri, "mimeType": media_type, "text": text}], **COMPLETE}
 
 
-def _page(
-    offered: ResourceProvider, subject: Any, reference: str, first: int, last: int
+def _read_sentences(
+    provider: ResourceProvider, subject: Any, reference: str, first: int, last: int
 ) -> SentencePage:
-    """Return exactly these sentences; a part of them would not be what the address names."""
+    """Return exactly these sentences: a part of them would not be what the URI names."""
     if not first <= last <= LAST_FIRST:
-        raise _absent()
+        raise _not_found()
     if last - first >= MOST_PAGE_SENTENCES:
         raise InvalidSettings(f"At most {MOST_PAGE_SENTENCES} sentences can be read at a time.")
-    page = offered.sentences(subject, reference, first, last - first + 1)
-    if [one.sid for one in page.sentences] != list(range(first, last + 1)):
-        raise _absent()
+    page = provider.sentences(subject, reference, first, last - first + 1)
+    if [sentence.sid for sentence in page.sentences] != list(range(first, last + 1)):
+        raise _not_found()
     return page
 
 
-def _joined(sentences: Sequence[PageSentence]) -> str:
-    """Return sentences as one text; where a paragraph or line ended, there is an empty line."""
+def _join(sentences: Sequence[PageSentence]) -> str:
+    """Return sentences as one text, with an empty line where a paragraph or line ended."""
     pieces = [sentences[0].text]
     for before, after in pairwise(sentences):
         pieces.append(" " if after.start - before.end < 2 else "\n\n")
@@ -220,26 +223,22 @@ def _joined(sentences: Sequence[PageSentence]) -> str:
     return "".join(pieces)
 
 
-def _contents(uri: str, media_type: str, text: str) -> dict[str, Any]:
-    return {
-        "contents": [{"uri": uri, "mimeType": media_type, "text": text}],
-        **COMPLETE,
-    }
+def _not_found() -> CallerError:
+    return CallerError("The resource does not exist or may not be read.")
 
 
-def _absent() -> CallerError:
-    return CallerError("There is no such resource, or none that may be read here.")
-
-
-def completed(offered: ResourceProvider, name: str, begun: str, subject: Any) -> dict[str, Any]:
-    """Return how an argument could go on: only documents have names that can be guessed at."""
+def complete_argument(
+    provider: ResourceProvider, name: str, prefix: str, subject: Any
+) -> dict[str, Any]:
+    """Return completions of an argument; only arguments that name a document have any."""
     values: list[str] = []
     if name in ("doc_id", "book"):
-        values = [one.doc_id for one in offered.listed(subject) if one.doc_id.startswith(begun)]
+        documents = provider.list(subject)
+        values = [entry.doc_id for entry in documents if entry.doc_id.startswith(prefix)]
     return {
         "completion": {
-            "values": values[:MOST_COMPLETED],
-            "hasMore": len(values) > MOST_COMPLETED,
+            "values": values[:MAX_COMPLETIONS],
+            "hasMore": len(values) > MAX_COMPLETIONS,
         },
         "resultType": "complete",
     }

@@ -1,12 +1,13 @@
-"""Calls in, results out: the SDK's low-level server with schemas, checks and errors of our own."""
+"""The protocol server of a role: the SDK's low-level server with our schemas, checks and errors."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -28,19 +29,24 @@ from truespan import __version__
 from truespan.arguments import parse_arguments
 from truespan.errors import CallerError, InternalError, TruespanError
 from truespan.mcp import resources
-from truespan.mcp.context import CallerContext
-from truespan.mcp.prompts import Prompt
-from truespan.mcp.schema import Fault, Refused
-from truespan.mcp.tools import Role, Tool
+from truespan.mcp.tools import CallerContext, ErrorDetail, ErrorResult, Role, Tool
 from truespan.serialize import problem, status_of
 from truespan.settings import debugging
 from truespan.types.bundle import ContextBundle
 from truespan.types.telemetry import Stage
 
+Content: TypeAlias = dict[str, Any]
 OnStage: TypeAlias = Callable[[Stage], None]
-"""Takes a stage that a call has come to; called on the thread of the call."""
+"""Called on the thread of a call with each stage it reaches."""
+Work: TypeAlias = Callable[[CallerContext], Any]
+"""Work on the reader or world of a request. It does not raise."""
+Runner: TypeAlias = Callable[[Any, Work], Awaitable[Any]]
+"""Runs work off the event loop, for an HTTP request (None over standard input and output)."""
 
-WORDS = {
+SHUTDOWN_SECONDS = 1.5
+"""How long running calls are waited for at the end; clients kill the process after two."""
+STARTED, DONE = "started", "done"
+STAGE_NAMES = {
     Stage.VECTOR: "embedding",
     Stage.TAIL: "embedding",
     Stage.WORDS: "searching",
@@ -49,56 +55,13 @@ WORDS = {
     Stage.RANKED: "packing",
     Stage.PACKED: "packing",
 }
-"""What clients are told of each stage. A stage that is not here is not spoken of."""
-
-BEGUN, DONE = "started", "done"
-
-
-async def reported(session: Any, run: Callable[[OnStage], Awaitable[Any]]) -> Any:
-    """Run a call and return what it gives, while its stages are told to the client.
-
-    Every report is out before the result is: a client may forget the call once it has that.
-    """
-    loop = asyncio.get_running_loop()
-    words: asyncio.Queue[str | None] = asyncio.Queue()
-    found: list[Any] = []
-
-    def on_stage(stage: Stage) -> None:
-        if word := WORDS.get(stage):
-            # When the loop is closed, the client has gone.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(words.put_nowait, word)
-
-    async with anyio.create_task_group() as reporting:
-        words.put_nowait(BEGUN)
-        reporting.start_soon(_report, session, words)
-        found.append(await run(on_stage))
-        words.put_nowait(DONE)
-        words.put_nowait(None)
-    return found[0]
-
-
-async def _report(session: Any, words: asyncio.Queue[str | None]) -> None:
-    """Send each word once, with a number that grows."""
-    sent: list[str] = []
-    while (word := await words.get()) is not None:
-        if word not in sent:
-            await session.report_progress(float(len(sent)), None, word)
-            sent.append(word)
-
-
-Content: TypeAlias = dict[str, Any]
-Work: TypeAlias = Callable[[CallerContext], Any]
-"""What is to be made of the reader or world that a request is for. It does not raise."""
-
-Runner: TypeAlias = Callable[[Any, Work], Awaitable[Any]]
-"""Has work done off the event loop, for the HTTP request it came with (None on a pipe)."""
+"""The progress messages of stages. Other stages are not reported."""
 
 
 def make_server(role: Role, run: Runner) -> Server[Any]:
-    """Return a server that has a role's tools, resources and prompts, and nothing else."""
+    """Return a server with a role's tools, resources and prompts, and nothing else."""
     server: Server[Any] = Server("truespan", version=__version__, instructions=role.instructions)
-    # Traces that nobody asked for cost a tenth of a call, and are one more place to look after.
+    # The SDK's own tracing costs a tenth of a call, and could record text.
     server.middleware.clear()
     _serve_tools(server, role, run)
     _serve_resources(server, role, run)
@@ -108,51 +71,60 @@ def make_server(role: Role, run: Runner) -> Server[Any]:
 
 def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
     tools = {tool.name: tool for tool in role.tools}
-    listed = ListToolsResult.model_validate({"tools": [tool.declared() for tool in role.tools]})
+    listed = ListToolsResult.model_validate({"tools": [tool.to_json() for tool in role.tools]})
 
     async def list_tools(_: Any, __: PaginatedRequestParams) -> ListToolsResult:
         return listed
 
-    async def call_tool(context: Any, params: CallToolRequestParams) -> Content:
+    async def call(context: Any, params: CallToolRequestParams) -> Content:
         tool = tools.get(params.name)
         if tool is None:
             raise protocol_error(CallerError("This server has no such tool."))
 
-        async def called(on_stage: OnStage | None) -> Content:
-            work = partial(answer, tool, params.arguments or {})
-            return await run(context.request, lambda seat: work(seat.subject(on_stage)))
+        async def run_tool(on_stage: OnStage | None) -> Content:
+            work = partial(call_tool, tool, params.arguments or {})
+            return await run(context.request, lambda caller: work(caller.subject(on_stage)))
 
         if (context.meta or {}).get("progress_token") is None:
-            return await called(None)
-        return await reported(context.session, called)
+            return await run_tool(None)
+        return await _run_with_progress(context.session, run_tool)
 
-    # Without it, the newer protocol lists all tools before each call, to look one of them up.
+    # Without this, the newer protocol lists all tools before each call to look up one of them.
     server.get_tool_input_schema = {tool.name: tool.input_schema for tool in listed.tools}.get
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
-    server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
+    server.add_request_handler("tools/call", CallToolRequestParams, call)
 
 
 def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:
-    offered, known = role.offered, resources.templates()
+    provider = role.resources
 
-    async def asked(context: Any, work: Callable[[Any], Content]) -> Content:
-        found = await run(context.request, partial(_attempted, context.method, work))
-        if isinstance(found, MCPError):
-            raise found
-        return found
+    async def run_work(context: Any, work: Callable[[Any], Content]) -> Content:
+        def attempt(caller: CallerContext) -> Content | MCPError:
+            try:
+                return work(caller.subject())
+            except TruespanError as error:
+                return protocol_error(error)
+            except Exception as error:
+                return protocol_error(report_bug(context.method, error))
+
+        result = await run(context.request, attempt)
+        if isinstance(result, MCPError):
+            raise result
+        return result
 
     async def list_resources(context: Any, params: PaginatedRequestParams) -> Content:
-        return await asked(context, partial(resources.page_of_resources, offered, params.cursor))
+        return await run_work(context, partial(resources.list_resources, provider, params.cursor))
 
     async def list_templates(_: Any, __: PaginatedRequestParams) -> Content:
-        return known
+        return resources.TEMPLATES
 
     async def read_resource(context: Any, params: ReadResourceRequestParams) -> Content:
-        return await asked(context, partial(resources.read_resource, offered, params.uri))
+        return await run_work(context, partial(resources.read_resource, provider, params.uri))
 
     async def complete(context: Any, params: CompleteRequestParams) -> Content:
-        part = params.argument
-        return await asked(context, partial(resources.completed, offered, part.name, part.value))
+        name, prefix = params.argument.name, params.argument.value
+        work = partial(resources.complete_argument, provider, name, prefix)
+        return await run_work(context, work)
 
     server.add_request_handler("resources/list", PaginatedRequestParams, list_resources)
     server.add_request_handler("resources/templates/list", PaginatedRequestParams, list_templates)
@@ -162,7 +134,9 @@ def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:
 
 def _serve_prompts(server: Server[Any], role: Role) -> None:
     prompts = {prompt.name: prompt for prompt in role.prompts}
-    listed = ListPromptsResult.model_validate({"prompts": [one.declared() for one in role.prompts]})
+    listed = ListPromptsResult.model_validate(
+        {"prompts": [prompt.to_json() for prompt in role.prompts]}
+    )
 
     async def list_prompts(_: Any, __: PaginatedRequestParams) -> ListPromptsResult:
         return listed
@@ -172,72 +146,111 @@ def _serve_prompts(server: Server[Any], role: Role) -> None:
         if prompt is None:
             raise protocol_error(CallerError("This server has no such prompt."))
         try:
-            return _message(prompt, params.arguments or {})
+            text = prompt.render(parse_arguments(prompt.arguments, params.arguments or {}))
         except TruespanError as error:
             raise protocol_error(error) from None
+        return {
+            "description": prompt.description,
+            "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
+            "resultType": "complete",
+        }
 
     server.add_request_handler("prompts/list", PaginatedRequestParams, list_prompts)
     server.add_request_handler("prompts/get", GetPromptRequestParams, get_prompt)
 
 
-def answer(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
-    """Run a tool and return its result; whatever goes wrong is a result as well."""
+def call_tool(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
+    """Run a tool and return its result; every failure is a result as well."""
     try:
-        found = tool.run(subject, parse_arguments(tool.takes, arguments))
-        return _result(found, tool.blocks)
+        result = tool.run(subject, parse_arguments(tool.arguments, arguments))
+        failure = result.error if isinstance(result, ContextBundle) else None
+        texts = [f"{failure.code}: {failure.message}"] if failure else tool.render(result)
+        return _tool_result(texts, result, is_error=failure is not None)
     except TruespanError as error:
-        return _refusal(error)
+        failed = error
     except Exception as error:
-        return _refusal(unforeseen(tool.name, error))
+        failed = report_bug(tool.name, error)
+    detail = ErrorResult(ErrorDetail(**problem(failed)))
+    return _tool_result([f"{failed.code}: {failed}"], detail, is_error=True)
+
+
+def _tool_result(texts: list[str], result: Any, *, is_error: bool) -> Content:
+    return {
+        "content": [{"type": "text", "text": text} for text in texts],
+        "structuredContent": msgspec.to_builtins(result),
+        "isError": is_error,
+        "resultType": "complete",
+    }
+
+
+async def _run_with_progress(session: Any, run: Callable[[OnStage], Awaitable[Any]]) -> Any:
+    """Run a call and report its stages to the client.
+
+    All reports are sent before the result: a client may forget the call once it has that.
+    """
+    loop = asyncio.get_running_loop()
+    messages: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def on_stage(stage: Stage) -> None:
+        if message := STAGE_NAMES.get(stage):
+            # The loop is closed if the client has disconnected.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(messages.put_nowait, message)
+
+    async def report() -> None:
+        sent: list[str] = []
+        while (message := await messages.get()) is not None:
+            if message not in sent:
+                await session.report_progress(float(len(sent)), None, message)
+                sent.append(message)
+
+    async with anyio.create_task_group() as tasks:
+        messages.put_nowait(STARTED)
+        tasks.start_soon(report)
+        result = await run(on_stage)
+        messages.put_nowait(DONE)
+        messages.put_nowait(None)
+        return result
 
 
 def protocol_error(error: TruespanError) -> MCPError:
-    """Return an error of ours as one of the protocol's, for what has no result to stand in."""
+    """Return an error as one of the protocol, for requests that have no error result."""
     return MCPError(code=status_of(error).mcp, message=str(error), data=problem(error))
 
 
-def _attempted(
-    method: str, work: Callable[[Any], Content], seat: CallerContext
-) -> Content | MCPError:
-    try:
-        return work(seat.subject())
-    except TruespanError as error:
-        return protocol_error(error)
-    except Exception as error:
-        return protocol_error(unforeseen(method, error))
-
-
-def _message(prompt: Prompt, arguments: dict[str, Any]) -> Content:
-    words = prompt.words(parse_arguments(prompt.takes, arguments))
-    return {
-        "description": prompt.description,
-        "messages": [{"role": "user", "content": {"type": "text", "text": words}}],
-        "resultType": "complete",
-    }
-
-
-def _result(found: Any, blocks: Callable[[Any], list[str]]) -> Content:
-    failure = found.error if isinstance(found, ContextBundle) else None
-    texts = blocks(found) if failure is None else [f"{failure.code}: {failure.message}"]
-    return _content(texts, found, failed=failure is not None)
-
-
-def _refusal(error: TruespanError) -> Content:
-    return _content([f"{error.code}: {error}"], Refused(Fault(**problem(error))), failed=True)
-
-
-def _content(texts: list[str], found: Any, *, failed: bool) -> Content:
-    return {
-        "content": [{"type": "text", "text": text} for text in texts],
-        "structuredContent": msgspec.to_builtins(found),
-        "isError": failed,
-        "resultType": "complete",
-    }
-
-
-def unforeseen(what: str, error: Exception) -> InternalError:
-    """Tell the client nothing but that it is a bug: what an exception says may quote a document."""
-    sys.stderr.write(f"truespan mcp: {what}: unexpected {type(error).__name__}\n")
+def report_bug(place: str, error: Exception) -> InternalError:
+    """Log an unexpected exception, without its message: it may quote a document."""
+    sys.stderr.write(f"truespan mcp: {place}: unexpected {type(error).__name__}\n")
     if debugging():
         traceback.print_exception(error)
     return InternalError("error")
+
+
+class TemplateFormatter(logging.Formatter):
+    """Formats a record without its arguments and exceptions, which may quote a document."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's level, logger and message template."""
+        return f"{record.levelname.lower()}: {record.name}: {record.msg}"
+
+
+def stderr_handler() -> logging.Handler:
+    """Return a handler that writes message templates to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(TemplateFormatter())
+    return handler
+
+
+@contextlib.contextmanager
+def restrict_logger(name: str) -> Iterator[None]:
+    """Log only templates of warnings from a logger and those below it, and do not propagate."""
+    logger, handler = logging.getLogger(name), stderr_handler()
+    previous = (logger.level, logger.propagate)
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = previous

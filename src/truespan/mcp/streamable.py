@@ -1,8 +1,8 @@
-"""Readers and owners over streamable HTTP: each request as whoever sends it may be answered.
+"""MCP over streamable HTTP, for readers and owners.
 
-Host and Origin were checked before a request comes here; the SDK's own check of them stays off,
-because two lists would come to differ. What a request is for is chosen anew each time, so that a
-token that was revoked or narrowed counts at the next request, also in a session that is open.
+The gateway has checked Host and Origin, so the SDK's own check stays off: two lists could differ.
+The target is selected for each request, so that a revoked or narrowed token takes effect at the
+next request, also within a session.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import anyio
-import msgspec
 from anyio import to_thread
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -22,12 +21,22 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.responses import Response
 
 from truespan.errors import MethodNotAllowed, RouteNotFound, TruespanError
-from truespan.http.replies import problem_reply
-from truespan.mcp.context import PATIENCE
-from truespan.mcp.server import Work, make_server, unforeseen
-from truespan.mcp.sessions import Chosen, Place, Sessions, Told, choose
-from truespan.mcp.stdio import outlined
-from truespan.mcp.tools import OWNING, READING, Role
+from truespan.http.replies import encode_reply, problem_reply
+from truespan.mcp.server import (
+    SHUTDOWN_SECONDS,
+    Work,
+    make_server,
+    report_bug,
+    restrict_logger,
+)
+from truespan.mcp.sessions import (
+    AnonymousAccess,
+    SessionLimiter,
+    Target,
+    TargetPath,
+    select_target,
+)
+from truespan.mcp.tools import OWNER_ROLE, READER_ROLE, Role
 from truespan.types.token import Principal
 
 if TYPE_CHECKING:
@@ -35,123 +44,120 @@ if TYPE_CHECKING:
 
     from truespan.library import Library
 
-MOST_BODY = 1 << 20
-"""Bytes of a request: the longest selection that may be asked about is far shorter."""
-MOST_SESSIONS = 10_000
+MAX_BODY_BYTES = 1 << 20
+MAX_SESSIONS = 10_000
 """Of all callers together, for each role."""
 IDLE_SECONDS = 30 * 60
-MOST_CALLS = 32
-"""Calls at work at once; the others wait."""
+MAX_CALLS = 32
+"""Calls that run at the same time; others wait."""
 METHODS = ("POST", "DELETE")
-"""There is no stream to be got: nothing is sent that was not asked for, and a stream that stays
-open would hold up the end of the server."""
-CHOSEN = "truespan.mcp"
-"""Where in a request's scope stands what it is for."""
+"""GET would open a stream of unrequested messages. There are none, and an open stream would delay
+the shutdown."""
+TARGET = "truespan.mcp"
+"""The key of a request's target in its scope."""
 
 
-class Streamable:
-    """An ASGI application that serves readers and owners. It works while its lifetime lasts."""
+class StreamableApp:
+    """An ASGI application that serves readers and owners; enter `lifetime` around its use."""
 
-    def __init__(self, library: Library, told: Told, *, sessions: bool) -> None:
+    def __init__(self, library: Library, anonymous: AnonymousAccess, *, sessions: bool) -> None:
         self._library = library
-        self._told = told
+        self._anonymous = anonymous
         self._sessions = sessions
-        self._served: dict[str, StreamableHTTPSessionManager] = {}
+        self._managers: dict[str, StreamableHTTPSessionManager] = {}
         self._calls: anyio.CapacityLimiter | None = None
-        self._opened = Sessions()
+        self._session_limiter = SessionLimiter()
 
     @asynccontextmanager
     async def lifetime(self) -> AsyncIterator[None]:
-        """Serve while this is entered; at the end, running calls are waited for a moment."""
-        self._calls = anyio.CapacityLimiter(MOST_CALLS)
+        """Serve while this is entered; at the end, running calls are waited for briefly."""
+        self._calls = anyio.CapacityLimiter(MAX_CALLS)
         try:
             async with AsyncExitStack() as running:
-                # The second one's debug lines hold every event whole, and so the text of documents.
+                # Debug records of sse_starlette contain events, and so document text.
                 for name in ("mcp", "sse_starlette"):
-                    running.enter_context(outlined(name))
-                for role in (READING, OWNING):
-                    self._served[role.name] = self._serving(role)
-                    await running.enter_async_context(self._served[role.name].run())
+                    running.enter_context(restrict_logger(name))
+                for role in (READER_ROLE, OWNER_ROLE):
+                    manager = self._managers[role.name] = self._make_manager(role)
+                    await running.enter_async_context(manager.run())
                 yield
         finally:
-            await self._settle(self._calls)
+            await _wait_for_calls(self._calls)
 
     @property
     def idle(self) -> bool:
-        """Say whether no call is at work on the library."""
+        """Whether no call uses the library."""
         return self._calls is None or not self._calls.borrowed_tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request as whoever asks may be answered, or say what would have to change."""
+        """Answer a request within the caller's authority, or send a problem."""
         try:
             if scope["method"] not in METHODS:
                 raise MethodNotAllowed(METHODS)
-            chosen = await to_thread.run_sync(self._choose, scope)
-            answering: ASGIApp = self._served[chosen.role.name].handle_request
+            target = await to_thread.run_sync(self._select, scope)
         except TruespanError as error:
-            chosen, answering = None, _problem(error)
+            await _problem(error)(scope, receive, send)
+            return
         except Exception as error:
             self._library.count_bug()
-            chosen, answering = None, _problem(unforeseen("choice", error))
-        seen = {**scope, CHOSEN: chosen, "user": _holder(chosen) if chosen else None}
-        if chosen is None or not self._sessions:
-            await answering(seen, receive, send)
+            await _problem(report_bug("target", error))(scope, receive, send)
+            return
+        answer: ASGIApp = self._managers[target.role.name].handle_request
+        prepared = {**scope, TARGET: target, "user": _sdk_user(target)}
+        if self._sessions:
+            owner = str(target.session_owner)
+            await self._session_limiter.answer(answer, owner, prepared, receive, send)
         else:
-            await self._opened.answer(answering, str(chosen.holder), seen, receive, send)
+            await answer(prepared, receive, send)
 
-    def _choose(self, scope: Scope) -> Chosen:
+    def _select(self, scope: Scope) -> Target:
         principal: Principal = scope["state"]["principal"]
-        return choose(self._library, self._told, principal, _place(scope))
+        # Segments are decoded one by one: a name may contain a slash.
+        path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        names = [unquote(part) for part in path.partition("/mcp")[2].split("/") if part]
+        if len(names) > 2:
+            raise RouteNotFound
+        return select_target(self._library, self._anonymous, principal, TargetPath(*names))
 
-    def _serving(self, role: Role) -> StreamableHTTPSessionManager:
+    def _make_manager(self, role: Role) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
             make_server(role, self._run),
-            # What is kept to be sent again would be text that outlives the right to see it.
+            # Events stored for replay would be text that outlives the permission to see it.
             event_store=None,
             stateless=not self._sessions,
             session_idle_timeout=IDLE_SECONDS,
-            max_request_body_size=MOST_BODY,
-            max_sessions=MOST_SESSIONS,
+            max_request_body_size=MAX_BODY_BYTES,
+            max_sessions=MAX_SESSIONS,
         )
 
     async def _run(self, request: Any, work: Work) -> Any:
-        """Do the work on a thread; a call that its client gave up is finished and forgotten."""
-        chosen: Chosen = request.scope[CHOSEN]
+        """Run work on a thread; a call that its client cancels is finished and dropped."""
+        target: Target = request.scope[TARGET]
         return await to_thread.run_sync(
-            partial(work, chosen.seat), limiter=self._calls, abandon_on_cancel=True
+            partial(work, target.caller), limiter=self._calls, abandon_on_cancel=True
         )
 
-    async def _settle(self, calls: anyio.CapacityLimiter) -> None:
-        """Wait until no call is at work on the library, which is about to be closed."""
-        places = [object() for _ in range(MOST_CALLS)]
-        taken: list[object] = []
-        with anyio.move_on_after(PATIENCE, shield=True):
-            for place in places:
-                await calls.acquire_on_behalf_of(place)
-                taken.append(place)
-        for place in taken:
-            calls.release_on_behalf_of(place)
+
+async def _wait_for_calls(calls: anyio.CapacityLimiter) -> None:
+    """Wait until no call uses the library, which is about to be closed."""
+    acquired: list[object] = []
+    with anyio.move_on_after(SHUTDOWN_SECONDS, shield=True):
+        for borrower in [object() for _ in range(MAX_CALLS)]:
+            await calls.acquire_on_behalf_of(borrower)
+            acquired.append(borrower)
+    for borrower in acquired:
+        calls.release_on_behalf_of(borrower)
 
 
-def _place(scope: Scope) -> Place:
-    """Return what the address names. Its pieces are decoded one by one: names may hold slashes."""
-    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-    pieces = [unquote(piece) for piece in path.partition("/mcp")[2].split("/") if piece]
-    if len(pieces) > 2:
-        raise RouteNotFound
-    return Place(*pieces)
-
-
-def _holder(chosen: Chosen) -> AuthenticatedUser:
-    """Return whom the SDK binds a session to: the same token, world and reader, or nobody."""
-    token, world, reader = chosen.holder
-    # The SDK wants a token's text here and does nothing with it; it does not get one.
+def _sdk_user(target: Target) -> AuthenticatedUser:
+    """Return the user that the SDK binds a session to: the same token, world and reader."""
+    token, world, reader = target.session_owner
+    # The SDK requires a token's text but does not use it, so it gets none.
     return AuthenticatedUser(
         AccessToken(token="", client_id=token, scopes=[], subject=f"{world}/{reader}")
     )
 
 
 def _problem(error: TruespanError) -> Response:
-    reply = problem_reply(error)
-    body = msgspec.json.encode(reply.value)
-    return Response(body, reply.status, dict(reply.headers), reply.media_type)
+    reply = encode_reply(problem_reply(error))
+    return Response(reply.value, reply.status, dict(reply.headers), reply.media_type)
