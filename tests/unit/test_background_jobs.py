@@ -415,7 +415,7 @@ def test_of_two_that_looked_at_it_only_one_takes_a_job(here: Place) -> None:
     with held_up(here):
         [seen, *_] = Jobs(parts, scope).list()
 
-        taken = [worker._taken_up(parts, scope, seen) for _ in range(3)]
+        taken = [worker._resume(parts, scope, seen) for _ in range(3)]
 
     assert [one is not None for one in taken] == [True, False, False]
     queue_of(here).wait()
@@ -440,7 +440,7 @@ def test_a_job_that_is_ordered_twice_is_done_once(here: Place) -> None:
     world = here.library.create_world("world")
     with held_up(here):
         job = world.submit_uploads([Upload("a.txt", b"One. Two.")])
-        world._submitted(job)
+        world._submit(job)
 
     assert settled(here, world, job).state is JobState.DONE
     assert world.documents.list()[0].active == 1

@@ -109,7 +109,7 @@ def test_a_plan_with_an_item_that_nobody_could_have_planned_is_refused(
 ) -> None:
     assert plan_from_json(planned("orphan_point", "delete_point", UUID)).actionable
 
-    with pytest.raises(InvalidSettings, match="does not hold a plan"):
+    with pytest.raises(InvalidSettings, match="does not contain a valid plan"):
         plan_from_json(planned(finding, action, subject))
 
 
@@ -293,7 +293,7 @@ def test_a_large_generation_is_compared_in_passes_with_the_same_outcome(
     here, _ = damaged(tmp_path, *kinds)
     whole = here.library.doctor()
 
-    monkeypatch.setattr("truespan.maintenance.doctor.examine.AT_ONCE", 2)
+    monkeypatch.setattr("truespan.maintenance.doctor.examine.POINTS_PER_PASS", 2)
     parts = here.library.doctor()
 
     assert set(parts.all_items()) == set(whole.all_items())

@@ -236,7 +236,7 @@ def test_what_the_doctor_finds_is_kept_with_its_job(works: Works) -> None:
     told = [(line.level, line.line) for line in lines]
     assert (
         "warning",
-        "generation 1: 1 x stale_point: write the point again from the kept vector",
+        "generation 1: 1 x stale_point: write the point again from the stored vector",
     ) in told
     assert told[-1] == ("warning", "1 findings, 0 checks that failed.")
     # It only looked.

@@ -300,12 +300,12 @@ def test_lines_of_workers_keep_their_numbers_and_codes(works: Works) -> None:
     log.addHandler(lines)
     try:
         opened.work(once=True)
-        log.error("The job %s ended with %s.", "j1", "ValueError")
+        log.error("The job %s failed with %s.", "j1", "ValueError")
     finally:
         log.removeHandler(lines)
 
-    assert "Workers went away; orders put back: 1." in stream.getvalue()
-    assert "The job j1 ended with ValueError." in stream.getvalue()
+    assert "Workers died; jobs requeued: 1." in stream.getvalue()
+    assert "The job j1 failed with ValueError." in stream.getvalue()
     assert "%" not in stream.getvalue()
 
 

@@ -214,7 +214,7 @@ def test_who_may_not_read_all_of_a_world_may_not_evaluate_it(here: Place) -> Non
         lambda: of(here, follower, world).evaluation.add_query(
             here.folder / "g.yaml", "q", documents=["1"]
         ),
-        lambda: reading.calibrate(many(), keep=True),
+        lambda: reading.evaluation.calibrate(many(), keep=True),
         lambda: reading.evaluation.forget_calibration(),
     ):
         with pytest.raises(NotAllowed):
@@ -313,14 +313,14 @@ def test_a_kept_calibration_is_for_whoever_may_read_all_and_for_its_world_alone(
 
     assert isinstance(calibration_of(here.store, scope), Calibration)
     follower = OWNER.as_reader(scope.world, "ann")
-    assert of(here, follower, world).calibration() is shipped(scope.profile) is None
+    assert of(here, follower, world).evaluation.calibration() is shipped(scope.profile) is None
     assert calibration_of(here.store, scope.for_reader(1, 1, 0)) is None
-    assert other.calibration() is None
+    assert other.evaluation.calibration() is None
 
 
 def test_a_kept_calibration_survives_a_restart(tmp_path: Path) -> None:
     here = place(tmp_path)
-    kept = library_of_topics(here).calibrate(many(), keep=True).proposed
+    kept = library_of_topics(here).evaluation.calibrate(many(), keep=True).proposed
     here.library.close()
 
     assert place(tmp_path).library.world("world").evaluation.calibration() == kept
