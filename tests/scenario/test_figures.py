@@ -355,9 +355,9 @@ def test_figures_are_told_to_people_and_not_to_models(tmp_path: Path) -> None:
     for note in bundle.metadata.figures:
         assert note.chunk_type is ChunkKind.FIGURE
         assert note.image_ref
-        assert (
-            note.parent_chunk_id == world.documents.chunk(note.parent_chunk_id or "").chunk.chunk_id
-        )  # type: ignore[union-attr]
+        parent = world.documents.chunk(note.parent_chunk_id or "").chunk
+        assert parent is not None
+        assert note.parent_chunk_id == parent.chunk_id
         assert note.description.startswith("Figure ")
 
 

@@ -61,7 +61,7 @@ def test_a_build_ends_when_its_generation_is_removed_meanwhile(here: Place) -> N
     here.store.retire_generation(built)
 
     with pytest.raises(GenerationNotFound):
-        world.generations._begin(built, None)
+        world.generations._start(built, None)
 
 
 @proves("generation.alias-moves-on-request")

@@ -13,6 +13,7 @@ import pytest
 from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.forked_process import forked
+from truespan.doctor import check_generation
 from truespan.errors import GenerationIncomplete, GenerationInUse, GenerationNotFound
 from truespan.library import Library
 from truespan.world import World
@@ -80,7 +81,9 @@ def test_a_build_killed_at_any_step_is_not_seen_and_is_completed_by_its_number(
                     world.generations.promote(number)
             assert world.generations.reindex(generation=number).failures == []
             assert world.generations.get(number).complete
-            assert world._unsound(world.generations._scope_of(number)) == []
+            assert (
+                check_generation(world.access.components, world.generations._scope_of(number)) == []
+            )
             world.generations.remove(number)
     assert step > 6
 
@@ -126,7 +129,7 @@ def test_removing_a_generation_killed_at_any_step_leaves_the_other_whole(
             # It can no longer be named, so the next command that tidies up finishes it.
             with pytest.raises(GenerationNotFound):
                 world.generations.promote(2)
-            world.generations._clear_retired()
+            world.generations._delete_retired()
             break
     assert steps > 1
     assert opened._components.index.count(scope) == 0

@@ -41,10 +41,10 @@ def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(tmp_path: 
     looked_at = world.jobs.list()[0]
     assert looked_at.state is JobState.INTERRUPTED
 
-    world.jobs.settle(looked_at)
+    world.jobs.record_interruption(looked_at)
     own = SystemProcesses().own()
     assert here.store.continue_job(here.scope(world), looked_at.id, own)
-    world.jobs.settle(looked_at)
+    world.jobs.record_interruption(looked_at)
 
     assert world.jobs.list()[0].state is JobState.RUNNING
     assert not here.store.continue_job(here.scope(world), looked_at.id, own)
