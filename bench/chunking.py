@@ -16,8 +16,7 @@ from bench.material import books
 from bench.measure import medians
 from bench.report import Figure, Options, Target, at_least, run, say
 from truespan.ingest.canonical import assemble
-from truespan.ingest.chunking import cut
-from truespan.ingest.chunking.window import quick_windows
+from truespan.ingest.chunking import chunk_spans, quick_windows
 from truespan.ingest.sentences import split_sentences
 from truespan.parsing import load
 from truespan.types.profile import WINDOW
@@ -82,7 +81,7 @@ def offsets_of(
 
 def spans_of(canonical: CanonicalText, sentences: list[Sentence], tokens: TokenMap) -> list[Span]:
     """Return the spans of a text: what the figure is about."""
-    return cut(canonical, sentences, tokens, WINDOW, INPUT_LIMIT)
+    return chunk_spans(canonical, sentences, tokens, WINDOW, INPUT_LIMIT)
 
 
 def chunk_texts(

@@ -15,7 +15,7 @@ from bench.free import FreeCounter, FreeEmbedder, free_library
 from bench.material import Prose
 from bench.measure import medians, wall_seconds
 from bench.report import Figure, Options, at_most, run, say
-from truespan.ingest.draft import Preparation, draft
+from truespan.ingest.draft import Preparation, make_draft
 from truespan.parsing import load
 from truespan.types.document import Draft
 from truespan.types.source import Declared, DocumentKind, Source
@@ -99,7 +99,7 @@ def drafted(path: Path, chunking: str) -> Draft:
     declared = Declared(kind=DocumentKind.BOOK, chunking=chunking)
     source = Source(str(path), path.name, path.stem, size=0, declared=declared)
     limit = FreeEmbedder.profile.input_limit
-    return draft(
+    return make_draft(
         source,
         load(path.name, path.read_bytes()),
         preparation=Preparation(),

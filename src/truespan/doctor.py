@@ -23,7 +23,7 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.ingest.indexing import Indexer
+from truespan.ingest.indexing import Indexer, clear_retired, embed_pending
 from truespan.ingest.job_log import Progress
 from truespan.ingestion import IngestJobs, OnProgress
 from truespan.jobs.world_jobs import open_orders
@@ -276,13 +276,13 @@ class Doctor:
         if record.generation is not None and only is None:
             scope = Scope(self.authority, record.id, record.generation)
             retired = len(components.store.retired(scope))
-            Indexer(IngestJobs(components, scope).tools, scope).clear_retired()
+            clear_retired(IngestJobs(components, scope).deps, scope)
             result.count(Action.CLEAR, retired)
 
     def _write_pending(self, scope: Scope, result: RepairResult) -> None:
         """Write the pending points of a generation; only those without a vector need its model."""
-        tools = replace(IngestJobs(self.components, scope).tools, embedder=self._embedder(scope))
-        indexer = Indexer(tools, scope)
+        deps = replace(IngestJobs(self.components, scope).deps, embedder=self._embedder(scope))
+        indexer = Indexer(deps, scope)
         refs = self.components.store.unfinished(scope)
         for place, ref in enumerate(refs):
             try:
@@ -292,7 +292,7 @@ class Doctor:
                 line = f"generation {scope.generation.number}: {error.message}"
                 if line not in result.failures:
                     result.failures.append(line)
-        result.count(Action.EMBED_PENDING, indexer.done.written)
+        result.count(Action.EMBED_PENDING, indexer.counts.written)
 
     def _delete_leftovers(self, plan: Plan, result: RepairResult) -> None:
         """Delete what no world claims, if that is still so."""
@@ -366,10 +366,9 @@ def repair_world(
     for kept in components.store.kept_generations(scope):
         generation = replace(scope, generation=kept.generation)
         repaired = apply_observed_repairs(components.store, components.index, generation, trace)
-        jobs = IngestJobs(components, generation)
+        deps = replace(IngestJobs(components, generation).deps, trace=trace)
         try:
-            indexer = Indexer(replace(jobs.tools, course=trace), generation)
-            repaired.reembedded = jobs.embed_pending(indexer, on_progress)
+            repaired.reembedded = embed_pending(deps, generation, on_progress)
             trace.count(CounterName.REPAIRS, repaired.reembedded, RepairAction.REEMBEDDED)
         except ProfileMismatch:
             if access.record().generation == kept.generation:

@@ -17,8 +17,9 @@ from truespan.errors import (
     StoreBusy,
 )
 from truespan.evaluation.compare import ALLOWED_DROP, Verdict, gate_generation
-from truespan.ingest.indexing import Reindex, ReindexReport, Tools, prepare
-from truespan.ingest.job_log import JobJournal, Progress, journaled
+from truespan.ingest.deps import IngestDeps
+from truespan.ingest.indexing import ReindexReport, build_generation, prepare_index
+from truespan.ingest.job_log import JobLog, Progress
 from truespan.ingestion import IngestJobs
 from truespan.jobs.world_jobs import REINDEX, Jobs
 from truespan.observer import RequestTrace
@@ -153,7 +154,7 @@ class Generations:
             if components.store.move_alias(scope, domain):
                 return Promotion(generation, previous, domain, verdict)
             # Documents arrived during the checks, and some are not in this generation yet.
-            Reindex(self._tools(scope), scope).run()
+            build_generation(self._deps(scope), scope)
         raise StoreBusy
 
     def rotate(
@@ -226,11 +227,10 @@ class Generations:
     def _run(self, job: str, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
         components = self._access.components
         with components.watch.request(Request.REINDEX) as trace:
-            tools = replace(self._tools(scope), course=trace)
-            journal = JobJournal(
-                components.store, scope, job, components.clock, on_progress, course=trace
-            )
-            report = journaled(journal, Reindex(tools, scope, journal).run)
+            deps = replace(self._deps(scope), trace=trace)
+            log = JobLog(components.store, scope, job, components.clock, on_progress, trace=trace)
+            with log.record_end():
+                report = build_generation(deps, scope, log)
         return replace(report, job=job)
 
     def _delete_retired(self) -> None:
@@ -239,7 +239,7 @@ class Generations:
         current = self._current()
         for generation in store.retired_generations(current):
             scope = replace(current, generation=generation)
-            prepare(store, index, scope)
+            prepare_index(store, index, scope)
             index.drop(scope)
             index.flush(scope)
             store.remove_generation(scope)
@@ -267,9 +267,9 @@ class Generations:
         made = self._access.components.store.add_generation(current, profile, chunking)
         return replace(current, generation=made)
 
-    def _tools(self, scope: Scope) -> Tools:
+    def _deps(self, scope: Scope) -> IngestDeps:
         self._access.components.require_model(scope.profile)
-        return IngestJobs(self._access.components, scope).tools
+        return IngestJobs(self._access.components, scope).deps
 
     def _scope_of(self, number: int) -> Scope:
         current = self._current()
@@ -330,11 +330,9 @@ def require_domain_key(domain: str | None) -> None:
         )
 
 
-def run_reindex_job(
-    access: WorldAccess, job: Job, journal: JobJournal, trace: RequestTrace
-) -> None:
+def run_reindex_job(access: WorldAccess, job: Job, log: JobLog, trace: RequestTrace) -> None:
     """Fill the generation of a job, in the worker that has the job."""
     generations = Generations(access)
     generations._delete_retired()
     scope = generations._scope_of(json.loads(job.request)["generation"])
-    Reindex(replace(generations._tools(scope), course=trace), scope, journal).run()
+    build_generation(replace(generations._deps(scope), trace=trace), scope, log)

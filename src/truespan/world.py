@@ -14,11 +14,11 @@ from truespan.documents import Documents
 from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed
 from truespan.evaluation.evaluate import Evaluation
 from truespan.generations import Generations, require_domain_key
-from truespan.ingest.command import IngestRequest
 from truespan.ingest.job_log import IngestReport, Progress
 from truespan.ingest.plan import DryRun
-from truespan.ingest.sentences import parts as split_parts
-from truespan.ingestion import IngestJobs, OnPrune, declared_as
+from truespan.ingest.request import IngestRequest
+from truespan.ingest.sentences import split_text
+from truespan.ingestion import IngestJobs, OnPrune
 from truespan.jobs.world_jobs import (
     DOCTOR,
     MAINTENANCE,
@@ -52,7 +52,14 @@ from truespan.types.request import (
 )
 from truespan.types.scope import Authority, Verb
 from truespan.types.scope import World as WorldRecord
-from truespan.types.source import Upload, checked_uploads
+from truespan.types.source import (
+    Declared,
+    DocumentArguments,
+    IngestArguments,
+    IngestOptions,
+    Upload,
+    check_uploads,
+)
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
 from truespan.world_evaluation import Golden, WorldEvaluation
@@ -275,21 +282,16 @@ class World:
         paths: str | PurePath | Sequence[str | PurePath] = (),
         *,
         manifest: str | PurePath | None = None,
-        kind: str | None = None,
-        title: str | None = None,
-        language: str | None = None,
-        version: str | None = None,
-        chunking: str | None = None,
-        tags: Sequence[str] | None = None,
-        prune: bool = False,
-        allow_empty: bool = False,
         domain_key: str | None = None,
         update_alias: bool = False,
         golden: str | None = None,
         on_progress: OnProgress | None = None,
         on_prune: OnPrune | None = None,
+        **options: Unpack[IngestArguments],
     ) -> IngestReport:
         """Ingest files and folders, or the documents of a manifest, into the world.
+
+        The options are those of `IngestArguments`, such as `kind`, `tags` and `prune`.
 
         Unchanged documents cost nothing. With `prune`, documents below the given folders whose
         files are gone are deleted; `on_prune` is called with them before. The run is a job:
@@ -307,7 +309,7 @@ class World:
             ProfileMismatch: the configured embedder is not the one the world was built with.
             Interrupted: stopped by Ctrl-C; the same call continues.
         """
-        declared = declared_as(kind, title, language, version, chunking, tags)
+        checked = IngestOptions.from_arguments(**options)
         require_domain_key(domain_key)
         target = self._access_for(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
@@ -317,7 +319,7 @@ class World:
             self.evaluation.queries(golden)
         components = self.access.components
         jobs = IngestJobs(components, target.writable_scope())
-        request = jobs.request(paths, manifest, declared, prune=prune, allow_empty=allow_empty)
+        request = jobs.request(paths, manifest, checked)
         report = jobs.run(request, on_progress=on_progress, on_prune=on_prune)
         # Finish erasures that a deletion could not do at once.
         components.remover().finish_erasures(urgent=True)
@@ -338,38 +340,22 @@ class World:
         paths: str | PurePath | Sequence[str | PurePath] = (),
         *,
         manifest: str | PurePath | None = None,
-        kind: str | None = None,
-        title: str | None = None,
-        language: str | None = None,
-        version: str | None = None,
-        chunking: str | None = None,
-        tags: Sequence[str] | None = None,
-        prune: bool = False,
-        allow_empty: bool = False,
+        **options: Unpack[IngestArguments],
     ) -> DryRun:
         """Return what `ingest` would do and what it would cost; nothing is spent or written.
 
         For an empty world the provider is asked for its model.
         """
-        declared = declared_as(kind, title, language, version, chunking, tags)
+        checked = IngestOptions.from_arguments(**options)
         jobs = IngestJobs(self.access.components, self.access.planned_scope())
-        return jobs.plan(
-            jobs.request(paths, manifest, declared, prune=prune, allow_empty=allow_empty)
-        )
+        return jobs.plan(jobs.request(paths, manifest, checked))
 
     def submit_ingest(
         self,
         paths: str | PurePath | Sequence[str | PurePath] = (),
         *,
         manifest: str | PurePath | None = None,
-        kind: str | None = None,
-        title: str | None = None,
-        language: str | None = None,
-        version: str | None = None,
-        chunking: str | None = None,
-        tags: Sequence[str] | None = None,
-        prune: bool = False,
-        allow_empty: bool = False,
+        **options: Unpack[IngestArguments],
     ) -> Job:
         """Ingest files and folders in the background, as `ingest` does; return the queued job.
 
@@ -377,21 +363,15 @@ class World:
             SourceMissing, InvalidSettings, ProfileMismatch: as `ingest`, before a job is created.
             Overloaded: too many jobs are queued.
         """
-        declared = declared_as(kind, title, language, version, chunking, tags)
+        checked = IngestOptions.from_arguments(**options)
         jobs = IngestJobs(self.access.components, self.access.writable_scope())
-        request = jobs.request(paths, manifest, declared, prune=prune, allow_empty=allow_empty)
+        request = jobs.request(paths, manifest, checked)
         return self._submit(jobs.queue(request))
 
     def submit_uploads(
         self,
         uploads: Sequence[Upload],
-        *,
-        kind: str | None = None,
-        title: str | None = None,
-        language: str | None = None,
-        version: str | None = None,
-        chunking: str | None = None,
-        tags: Sequence[str] | None = None,
+        **options: Unpack[DocumentArguments],
     ) -> Job:
         """Store uploaded files and ingest them in the background; return the queued job.
 
@@ -408,14 +388,14 @@ class World:
         access, components = self.access, self.access.components
         # Refuse before files are stored.
         components.queue.require_room()
-        declared = declared_as(kind, title, language, version, chunking, tags)
-        checked = checked_uploads(uploads)
+        declared = Declared.from_arguments(**options)
+        checked = check_uploads(uploads)
         jobs = IngestJobs(components, access.writable_scope())
         components.preparation.chunking_for(declared)
         if components.uploads is None:
             raise NotAllowed("upload")
         with components.uploads.receive(jobs.scope.world, checked) as batch:
-            job = jobs.queue(IngestRequest(declared=declared, uploads=batch))
+            job = jobs.queue(IngestRequest(uploads=batch, options=IngestOptions(declared)))
         return self._submit(job)
 
     def resume(
@@ -523,5 +503,5 @@ class World:
         counter = self.access.components.counter
         return Retriever(
             self.access.pipeline(trace),
-            lambda text, limit: split_parts(text, counter, limit - INSTRUCTION_ROOM),
+            lambda text, limit: split_text(text, counter, limit - INSTRUCTION_ROOM),
         )

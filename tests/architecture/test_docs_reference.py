@@ -19,6 +19,7 @@ from truespan.maintenance.delete import Receipt
 from truespan.reader import Reader
 from truespan.settings.tables import EMBEDDING_FIELDS
 from truespan.types.request import FILTER_ARGUMENTS
+from truespan.types.source import DocumentArguments, IngestArguments
 from truespan.world import World
 from truespan.world_evaluation import WorldEvaluation
 
@@ -54,6 +55,10 @@ def arguments_of(member: Any) -> list[str]:
     names = [name for name in inspect.signature(member).parameters if name != "self"]
     if "filters" in names:
         names[names.index("filters") :] = FILTER_ARGUMENTS
+    if "options" in names:
+        arguments = inspect.signature(member).parameters["options"].annotation
+        kind = DocumentArguments if "DocumentArguments" in arguments else IngestArguments
+        names[names.index("options") :] = kind.__annotations__
     return names
 
 

@@ -29,8 +29,7 @@ from truespan.errors import (
     TextTooLong,
     TruespanError,
 )
-from truespan.ingest.drift import PROBES
-from truespan.ingest.embed import CANARY
+from truespan.ingest.embed import CANARY, PROBES
 from truespan.providers.embedder import PROBE
 from truespan.providers.http import Bounds
 from truespan.providers.ollama import RECHECK_SECONDS

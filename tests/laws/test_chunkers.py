@@ -24,7 +24,7 @@ from tests.laws.texts import (
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
 from truespan.ingest.canonical import assemble
-from truespan.ingest.draft import chunks_of
+from truespan.ingest.draft import make_chunks
 from truespan.ingest.sentences import split_sentences
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.text import Block, BlockKind, Span
@@ -37,7 +37,7 @@ from truespan.types.text import Block, BlockKind, Span
 def test_spans_advance_and_the_cutter_ends_for_every_legal_profile(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    spans = doc.cut(profile, limit)
+    spans = doc.chunk_spans(profile, limit)
 
     assert all(span.start < span.end <= len(doc.text) for span in spans)
     assert all(one.start < two.start and one.end < two.end for one, two in pairwise(spans))
@@ -47,7 +47,7 @@ def test_spans_advance_and_the_cutter_ends_for_every_legal_profile(
 @given(documents(), PROFILES, LIMITS)
 def test_no_word_is_left_out(doc: Document, profile: ChunkingProfile, limit: int):
     covered = [False] * len(doc.text)
-    for span in doc.cut(profile, limit):
+    for span in doc.chunk_spans(profile, limit):
         covered[span.start : span.end] = [True] * (span.end - span.start)
 
     left_out = "".join(char for char, seen in zip(doc.text, covered, strict=True) if not seen)
@@ -59,7 +59,7 @@ def test_no_word_is_left_out(doc: Document, profile: ChunkingProfile, limit: int
 def test_no_chunk_exceeds_the_input_limit_or_is_white_space_only(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    contents = [doc.text[span.start : span.end] for span in doc.cut(profile, limit)]
+    contents = [doc.text[span.start : span.end] for span in doc.chunk_spans(profile, limit)]
 
     assert all(count_words(content) <= limit for content in contents)
     assert all(content.strip() for content in contents)
@@ -70,7 +70,7 @@ def test_no_chunk_exceeds_the_input_limit_or_is_white_space_only(
 def test_a_code_point_that_exceeds_the_limit_alone_stands_alone(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    for span in doc.cut(profile, limit):
+    for span in doc.chunk_spans(profile, limit):
         content = doc.text[span.start : span.end]
         assert count_words(content) <= limit or len(content.strip()) == 1
 
@@ -81,9 +81,9 @@ def test_a_code_point_that_exceeds_the_limit_alone_stands_alone(
 def test_chunks_are_numbered_slices_of_the_text(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    spans = doc.cut(profile, limit)
+    spans = doc.chunk_spans(profile, limit)
 
-    chunks = chunks_of(doc.canonical, doc.sentences, measure(doc.text), spans)
+    chunks = make_chunks(doc.canonical, doc.sentences, measure(doc.text), spans)
 
     assert [chunk.index for chunk in chunks] == list(range(len(spans)))
     assert [chunk.text for chunk in chunks] == [
@@ -97,7 +97,7 @@ def test_chunks_are_numbered_slices_of_the_text(
 def test_text_beside_a_chunk_comes_before_it_and_only_in_separate_mode(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    spans = doc.cut(profile, limit)
+    spans = doc.chunk_spans(profile, limit)
 
     if profile.overlap_mode is OverlapMode.SEPARATE:
         assert all(0 <= span.context_start <= span.start for span in spans)
@@ -110,7 +110,7 @@ def test_text_beside_a_chunk_comes_before_it_and_only_in_separate_mode(
 @pytest.mark.parametrize("text", ["", " ", "\n\n", " \n\t\n ", "\u00a0\u3000 " * 800])
 @pytest.mark.parametrize("profile", [WINDOW, SENTENCES, TOKENS])
 def test_text_without_words_has_no_chunks(text: str, profile: ChunkingProfile):
-    assert raw(text).cut(profile) == []
+    assert raw(text).chunk_spans(profile) == []
 
 
 @proves("chunking.no-crlf")
@@ -120,7 +120,7 @@ def test_no_chunk_holds_a_carriage_return(texts: list[str], profile: ChunkingPro
     canonical = assemble([Block(BlockKind.PARAGRAPH, text) for text in texts])
     doc = Document(canonical, tuple(split_sentences(canonical)))
 
-    assert not any("\r" in doc.text[span.start : span.end] for span in doc.cut(profile))
+    assert not any("\r" in doc.text[span.start : span.end] for span in doc.chunk_spans(profile))
 
 
 @proves("chunking.deterministic")
@@ -158,7 +158,7 @@ def every_standard_cut() -> list[Span]:
         for one in (WINDOW, SENTENCES, TOKENS)
         for mode in OverlapMode
     ]
-    return [span for profile in modes for span in doc.cut(profile, 300)]
+    return [span for profile in modes for span in doc.chunk_spans(profile, 300)]
 
 
 @proves("chunking.overlap-limit")

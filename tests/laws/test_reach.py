@@ -33,11 +33,11 @@ _WITHIN_A_WORD = Document(
 
 def assert_reach_is_enough(doc: Document, profile: ChunkingProfile, limit: int) -> None:
     """Cut the document short after each sentence and compare what should not have changed."""
-    spans = doc.cut(profile, limit)
+    spans = doc.chunk_spans(profile, limit)
     for position in range(len(doc.sentences)):
         settled = [span for span in spans if span.reach <= position]
         assert spans[: len(settled)] == settled
-        assert doc.until(position).cut(profile, limit)[: len(settled)] == settled
+        assert doc.until(position).chunk_spans(profile, limit)[: len(settled)] == settled
 
 
 @often
@@ -77,9 +77,11 @@ def test_another_end_of_the_book_changes_no_span_within_reach(
     position = data.draw(st.integers(0, len(doc.sentences) - 1))
     changed = _with_other_end(doc.until(position), other)
 
-    settled = [span for span in doc.cut(profile, limit) if span.reach <= position]
+    settled = [span for span in doc.chunk_spans(profile, limit) if span.reach <= position]
 
-    assert [span for span in changed.cut(profile, limit) if span.reach <= position] == settled
+    assert [
+        span for span in changed.chunk_spans(profile, limit) if span.reach <= position
+    ] == settled
 
 
 def _with_other_end(begun: Document, other: Document) -> Document:
@@ -101,7 +103,7 @@ def _with_other_end(begun: Document, other: Document) -> Document:
 def test_the_reach_of_a_span_never_falls_and_covers_its_sentences(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    spans = doc.cut(profile, limit)
+    spans = doc.chunk_spans(profile, limit)
 
     assert [span.reach for span in spans] == sorted(span.reach for span in spans)
     for span in spans:
@@ -112,7 +114,7 @@ def test_the_reach_of_a_span_never_falls_and_covers_its_sentences(
 def test_a_full_chunk_of_sentences_reaches_no_further_than_itself():
     doc = document(" ".join(f"Sentence number {number} ends." for number in range(40)))
 
-    assert [span.reach for span in doc.cut(SENTENCES)] == [7, 13, 19, 25, 31, 37, 40]
+    assert [span.reach for span in doc.chunk_spans(SENTENCES)] == [7, 13, 19, 25, 31, 37, 40]
 
 
 def test_a_chunk_that_the_end_of_a_chapter_closed_reaches_the_next_chapter():
@@ -120,7 +122,7 @@ def test_a_chunk_that_the_end_of_a_chapter_closed_reaches_the_next_chapter():
     start = doc.sentences[5].start
     chapters = CanonicalText(doc.text, (0, start), (Place("One", None), Place("Two", None)))
 
-    spans = Document(chapters, doc.sentences).cut(SENTENCES)
+    spans = Document(chapters, doc.sentences).chunk_spans(SENTENCES)
 
     assert [span.reach for span in spans] == [5, 12]
 
@@ -129,13 +131,13 @@ def test_a_chunk_that_a_large_sentence_closed_reaches_that_sentence():
     doc = document("One is short. Two is short. Three has " + "many words " * 20 + "in it. Four.")
     packed = ChunkingProfile("packed", Strategy.SENTENCES, size=8, overlap=0, pack=250)
 
-    assert [span.reach for span in doc.cut(packed)] == [2, 4]
+    assert [span.reach for span in doc.chunk_spans(packed)] == [2, 4]
 
 
 def test_a_window_reaches_the_sentence_that_goes_on_behind_it():
     doc = document(" ".join(f"Sentence number {number:>4} ends here." for number in range(100)))
 
-    for span in doc.cut(WINDOW)[:-1]:
+    for span in doc.chunk_spans(WINDOW)[:-1]:
         behind = next(one.sid for one in doc.sentences if one.end > span.start + 1000)
         assert span.reach == behind
 
@@ -146,4 +148,4 @@ def test_what_the_end_of_the_document_closed_reaches_beyond_it():
     for strategy in Strategy:
         for mode in OverlapMode:
             profile = ChunkingProfile("any", strategy, 100, 20, mode)
-            assert [span.reach for span in doc.cut(profile)] == [1]
+            assert [span.reach for span in doc.chunk_spans(profile)] == [1]

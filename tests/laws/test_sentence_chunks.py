@@ -24,7 +24,7 @@ from truespan.types.text import Block, BlockKind, Span
 def test_a_sentence_that_fits_a_chunk_is_whole_in_one(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    spans = doc.cut(profile, limit)
+    spans = doc.chunk_spans(profile, limit)
 
     for _, start, end in doc.sentences:
         fits = count_words(doc.text[start:end]) <= limit
@@ -40,7 +40,7 @@ def test_chunks_of_sentences_begin_and_end_with_one_or_lie_within_one(
     starts = {sentence.start for sentence in doc.sentences}
     ends = {sentence.end for sentence in doc.sentences}
 
-    for span in doc.cut(profile, limit):
+    for span in doc.chunk_spans(profile, limit):
         whole = span.start in starts and span.end in ends
         within = [one for one in doc.sentences if one.start <= span.start and span.end <= one.end]
         assert whole or within
@@ -53,7 +53,7 @@ def test_chunks_of_sentences_begin_and_end_with_one_or_lie_within_one(
 def test_no_chunk_of_sentences_crosses_the_end_of_a_chapter(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    for span in doc.cut(profile, limit):
+    for span in doc.chunk_spans(profile, limit):
         inside = [one for one in doc.sentences if span.context_start <= one.start < span.end]
         assert len({doc.canonical.place_at(one.start).chapter for one in inside}) <= 1
 
@@ -61,7 +61,7 @@ def test_no_chunk_of_sentences_crosses_the_end_of_a_chapter(
 def test_eight_sentences_make_a_chunk_and_two_are_shared():
     doc = document(" ".join(f"Sentence number {number} ends." for number in range(20)))
 
-    sids = [_sids(doc, span) for span in doc.cut(SENTENCES)]
+    sids = [_sids(doc, span) for span in doc.chunk_spans(SENTENCES)]
 
     assert sids == [range(8), range(6, 14), range(12, 20)]
 
@@ -70,7 +70,7 @@ def test_packed_sentences_fill_the_size():
     profile = ChunkingProfile("packed", Strategy.SENTENCES, size=8, overlap=1, pack=100)
     doc = document(" ".join(f"Sentence number {number} ends." for number in range(10, 20)))
 
-    spans = doc.cut(profile)
+    spans = doc.chunk_spans(profile)
 
     assert [_sids(doc, span) for span in spans] == [
         range(4),
@@ -85,7 +85,7 @@ def test_the_overlap_gives_way_to_a_sentence_that_needs_the_room():
     doc = document(f"One two three. Four five six. {long} Seven.")
     profile = ChunkingProfile("packed", Strategy.SENTENCES, size=8, overlap=2, pack=100)
 
-    assert [_sids(doc, span) for span in doc.cut(profile)] == [
+    assert [_sids(doc, span) for span in doc.chunk_spans(profile)] == [
         range(2),
         range(2, 3),
         range(3, 4),
@@ -95,7 +95,7 @@ def test_the_overlap_gives_way_to_a_sentence_that_needs_the_room():
 def test_a_sentence_longer_than_a_chunk_is_split_into_parts_that_join_back_to_it():
     doc = document(f"Before it. {'many words, ' * 300}and an end. After it.")
 
-    spans = doc.cut(SENTENCES, limit=100)
+    spans = doc.chunk_spans(SENTENCES, limit=100)
     parts = [span for span in spans if _sids(doc, span) == range(1, 2)]
 
     start, end = doc.sentences[1].start, doc.sentences[1].end
@@ -113,7 +113,7 @@ def test_in_separate_mode_the_previous_sentences_of_the_chapter_stand_beside():
     canonical = assemble(blocks)
     doc = Document(canonical, tuple(split_sentences(canonical)))
 
-    spans = doc.cut(profile)
+    spans = doc.chunk_spans(profile)
 
     beside = [doc.text[span.context_start : span.start].strip() for span in spans]
     assert [_sids(doc, span) for span in spans] == [

@@ -36,7 +36,7 @@ from tests.support.reading_worlds import (
 )
 from tests.support.sample_books import FORMS, book
 from tests.support.worlds import HandClock, Place, WordEmbedder, other_profile, place
-from truespan.ingest.draft import chunks_of, measured
+from truespan.ingest.draft import make_chunks, measure_sentences
 from truespan.protocols import TokenCounter
 from truespan.providers.local_model import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
@@ -75,14 +75,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Wor
 def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -> RevisionRef:
     """Write a document as ingesting would; the laws of tails need no vectors of stored chunks."""
     tokens = measure(doc.text)
-    spans = doc.cut(profile, scope.profile.input_limit)
+    spans = doc.chunk_spans(profile, scope.profile.input_limit)
     name = f"{next(_NUMBERS)}.txt"
     draft = Draft(
         doc_id=name, name=name, path=name, kind=DocumentKind.BOOK, title=name, language="en",
         language_declared=False, version="1.0", declared_title=None, tags=(), chunking=profile,
         source_hash=name, recipe="", canonical=doc.canonical,
-        sentences=measured(doc.canonical, doc.sentences, tokens),
-        chunks=chunks_of(doc.canonical, doc.sentences, tokens, spans),
+        sentences=measure_sentences(doc.canonical, doc.sentences, tokens),
+        chunks=make_chunks(doc.canonical, doc.sentences, tokens, spans),
     )  # fmt: skip
     return here.store.stage(scope, [draft])[0]
 
@@ -95,8 +95,8 @@ def tail_maker(here: Place, scope: Scope, counter: TokenCounter) -> TailMaker:
 
 def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) -> list[Cut]:
     short = doc.until(position)
-    chunks = chunks_of(
-        short.canonical, short.sentences, measure(short.text), short.cut(profile, limit)
+    chunks = make_chunks(
+        short.canonical, short.sentences, measure(short.text), short.chunk_spans(profile, limit)
     )
     return [
         (c.index, c.start, c.end, c.first_sid, c.last_sid, c.text, c.tokens, c.chapter, c.section)

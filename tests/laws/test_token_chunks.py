@@ -16,7 +16,7 @@ from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
 def test_no_chunk_has_more_tokens_than_its_size(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    for span in doc.cut(profile, limit):
+    for span in doc.chunk_spans(profile, limit):
         content = doc.text[span.start : span.end]
         assert count_words(content) <= min(profile.size, limit) or len(content.strip()) == 1
 
@@ -33,14 +33,14 @@ def test_no_word_is_cut_that_fits_a_chunk(doc: Document, profile: ChunkingProfil
         <= profile.size
     ]
 
-    for span in doc.cut(profile):
+    for span in doc.chunk_spans(profile):
         assert not any(start < span.end < end for start, end in fitting)
 
 
 @often
 @given(documents(), token_profiles())
 def test_neighbours_share_at_most_the_overlap_in_tokens(doc: Document, profile: ChunkingProfile):
-    spans = doc.cut(profile)
+    spans = doc.chunk_spans(profile)
 
     for one, two in pairwise(spans):
         assert count_words(doc.text[two.context_start : one.end]) <= profile.overlap
@@ -49,7 +49,7 @@ def test_neighbours_share_at_most_the_overlap_in_tokens(doc: Document, profile: 
 def test_tokens_fill_chunks_of_short_words_exactly():
     profile = ChunkingProfile("ten", Strategy.TOKENS, size=10, overlap=3)
 
-    spans = raw("ab " * 30 + "ab").cut(profile)
+    spans = raw("ab " * 30 + "ab").chunk_spans(profile)
 
     assert [(span.start // 3, -(-span.end // 3)) for span in spans] == [
         (0, 10),
@@ -63,7 +63,7 @@ def test_in_separate_mode_the_overlap_stands_beside():
     profile = ChunkingProfile("ten", Strategy.TOKENS, 10, 3, OverlapMode.SEPARATE)
     doc = raw("ab " * 24 + "ab")
 
-    spans = doc.cut(profile)
+    spans = doc.chunk_spans(profile)
 
     assert [doc.text[span.start : span.end].split() for span in spans] == [
         ["ab"] * 10,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.laws.texts import LIMITS, Document, documents, measure, often, raw, window_profiles
 from tests.promises import proves
-from truespan.ingest.chunking.window import quick_windows, windows
+from truespan.ingest.chunking import quick_windows, windows
 from truespan.parsing.clean import clean
 from truespan.types.profile import WINDOW, ChunkingProfile, OverlapMode
 from truespan.types.text import TokenMap
@@ -48,7 +48,7 @@ def expected_end(text: str, start: int, size: int) -> int:
 def test_a_default_window_ends_at_the_best_break_that_counts(text: str):
     doc = raw(clean(text).strip())
 
-    for span in doc.cut(WINDOW):
+    for span in doc.chunk_spans(WINDOW):
         assert span.end == expected_end(doc.text, span.start, 1000)
 
 
@@ -58,7 +58,7 @@ def test_a_window_of_any_size_ends_at_the_best_break_that_counts(
     doc: Document, profile: ChunkingProfile
 ):
     content = doc.text.rstrip()
-    for span in doc.cut(profile):
+    for span in doc.chunk_spans(profile):
         piece = doc.text[span.start : expected_end(content, span.start, profile.size)]
         # A break that leaves nothing but white space is none.
         if piece.strip() and span.end < len(content):
@@ -71,7 +71,7 @@ def test_a_window_of_any_size_ends_at_the_best_break_that_counts(
 def test_default_windows_cover_the_text_and_share_exactly_200_characters(text: str):
     doc = raw(clean(text).strip())
 
-    spans = doc.cut(WINDOW)
+    spans = doc.chunk_spans(WINDOW)
 
     assert all(span.end - span.start <= 1000 for span in spans)
     assert all(one.end - two.start == 200 for one, two in pairwise(spans))
@@ -82,7 +82,7 @@ def test_default_windows_cover_the_text_and_share_exactly_200_characters(text: s
 @often
 @given(long_texts())
 def test_no_default_window_but_the_last_is_shorter_than_300_characters(text: str):
-    spans = raw(clean(text).strip()).cut(WINDOW)
+    spans = raw(clean(text).strip()).chunk_spans(WINDOW)
 
     assert all(span.end - span.start >= 300 for span in spans[:-1])
 
@@ -93,7 +93,7 @@ def test_no_default_window_but_the_last_is_shorter_than_300_characters(text: str
 def test_windows_leave_no_gap_but_in_white_space_that_is_wider_than_they_are(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
-    spans = doc.cut(profile, limit)
+    spans = doc.chunk_spans(profile, limit)
     bounds = [0, *(bound for span in spans for bound in span[:2]), len(doc.text.rstrip())]
 
     gaps = [doc.text[end:start] for end, start in zip(bounds[::2], bounds[1::2], strict=True)]
@@ -108,7 +108,7 @@ def _widest_gap(doc: Document) -> int:
 @often
 @given(documents(), window_profiles(), LIMITS)
 def test_no_window_is_longer_than_its_size(doc: Document, profile: ChunkingProfile, limit: int):
-    assert all(span.end - span.start <= profile.size for span in doc.cut(profile, limit))
+    assert all(span.end - span.start <= profile.size for span in doc.chunk_spans(profile, limit))
 
 
 @often
@@ -119,7 +119,7 @@ def test_windows_share_exactly_the_overlap_unless_they_skip_white_space(
     shared = profile.overlap if profile.overlap_mode is OverlapMode.SHARED else 0
     beside = profile.overlap - shared
 
-    spans = doc.cut(profile)
+    spans = doc.chunk_spans(profile)
 
     for one, two in pairwise(spans):
         assert one.end - two.start == shared or not doc.text[one.end - shared : two.start].strip()
@@ -128,7 +128,7 @@ def test_windows_share_exactly_the_overlap_unless_they_skip_white_space(
 
 @proves("chunking.hard-cut")
 def test_text_without_any_break_is_cut_hard():
-    spans = raw("x" * 4000).cut(WINDOW)
+    spans = raw("x" * 4000).chunk_spans(WINDOW)
 
     assert [span[:2] for span in spans] == [
         (0, 1000),
@@ -147,7 +147,7 @@ def test_text_without_any_break_is_cut_hard():
 def test_a_better_break_wins_over_a_later_one(better: str, worse: str):
     text = "x" * 600 + better + "y" * 200 + worse + "z" * 600
 
-    assert raw(text).cut(WINDOW)[0].end == 600 + len(better)
+    assert raw(text).chunk_spans(WINDOW)[0].end == 600 + len(better)
 
 
 @proves("chunking.break-thresholds")
@@ -157,7 +157,7 @@ def test_a_better_break_wins_over_a_later_one(better: str, worse: str):
 def test_a_break_counts_once_it_is_past_its_share_of_the_window(separator: str, least: int):
     def first_end(length: int) -> int:
         text = "x" * (length - len(separator)) + separator + "y" * 2000
-        return raw(text).cut(WINDOW)[0].end
+        return raw(text).chunk_spans(WINDOW)[0].end
 
     assert first_end(least) == least
     assert first_end(300) == 1000
@@ -167,32 +167,32 @@ def test_a_break_counts_once_it_is_past_its_share_of_the_window(separator: str, 
 def test_a_sentence_break_before_the_middle_gives_way_to_a_later_word():
     text = "x" * 490 + ". " + "y" * 300 + " " + "z" * 2000
 
-    assert raw(text).cut(WINDOW)[0].end == 793
+    assert raw(text).chunk_spans(WINDOW)[0].end == 793
 
 
 def test_a_paragraph_break_before_the_middle_still_ends_a_line():
     text = "x" * 400 + "\n\n" + "y" * 2000
 
-    assert raw(text).cut(WINDOW)[0].end == 402
+    assert raw(text).chunk_spans(WINDOW)[0].end == 402
 
 
 def test_white_space_wider_than_a_window_is_passed_over():
     text = "a" * 10 + " " * 5000 + "b" * 10
 
-    spans = raw(text).cut(WINDOW)
+    spans = raw(text).chunk_spans(WINDOW)
 
     assert [text[span.start : span.end].strip() for span in spans] == ["a" * 10, "b" * 10]
 
 
 def test_white_space_at_the_end_goes_with_the_last_window():
-    assert [span[:2] for span in raw("some words \n \n").cut(WINDOW)] == [(0, 14)]
+    assert [span[:2] for span in raw("some words \n \n").chunk_spans(WINDOW)] == [(0, 14)]
 
 
 def test_a_window_that_is_narrowed_by_tokens_keeps_its_share_of_overlap():
     text = "漢" * 3000
     tokens = measure(text)
 
-    spans = raw(text).cut(WINDOW, 510)
+    spans = raw(text).chunk_spans(WINDOW, 510)
 
     assert all(150 < span.end - span.start <= 170 for span in spans[:-1])
     assert all(30 <= one.end - two.start <= 34 for one, two in pairwise(spans))

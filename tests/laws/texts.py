@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from truespan.ingest.canonical import assemble
-from truespan.ingest.chunking import cut
+from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.sentences import split_sentences
 from truespan.parsing.clean import clean
 from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
@@ -52,9 +52,9 @@ class Document:
     def text(self) -> str:
         return self.canonical.text
 
-    def cut(self, profile: ChunkingProfile, limit: int = PLENTY) -> list[Span]:
+    def chunk_spans(self, profile: ChunkingProfile, limit: int = PLENTY) -> list[Span]:
         """Cut it, counting its tokens afresh."""
-        return cut(self.canonical, self.sentences, measure(self.text), profile, limit)
+        return chunk_spans(self.canonical, self.sentences, measure(self.text), profile, limit)
 
     def until(self, position: int) -> "Document":
         """Return the document that ends with the sentence `position`."""

@@ -18,8 +18,8 @@ from tests.support.forked_process import forked
 from tests.support.leftover_search import rare_text, traces
 from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.errors import JobNotResumable, ProviderRefused
-from truespan.files.leftovers import FolderRemains
-from truespan.ingest.command import IngestRequest
+from truespan.files.checks import FolderRemains
+from truespan.ingest.request import IngestRequest
 from truespan.library import Library
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
@@ -99,7 +99,7 @@ def left_behind(made: Library, world: World, name: str, text: str = TALE) -> str
     assert scope is not None
     gone = parts.processes.own().rpartition("/")[0] + "/999999999:1"
     with parts.uploads.receive(scope.world, [Upload(name, f"{text} {name}".encode())]) as batch:
-        request = IngestRequest(uploads=batch).spelled()
+        request = IngestRequest(uploads=batch).to_json()
         return parts.store.queue_job(scope, "ingest", request, gone).id
 
 
@@ -225,7 +225,7 @@ def test_uploads_are_not_in_a_backup_and_their_jobs_are_interrupted_there(
         left_behind(made, world, "queued.txt")
         scope = world.access.scope()
         assert scope is not None
-        request = IngestRequest((str(home.parent / "tale.txt"),)).spelled()
+        request = IngestRequest((str(home.parent / "tale.txt"),)).to_json()
         made._components.store.queue_job(scope, "ingest", request, "another-machine/1:1")
         made._components.store.begin_job(scope, "ingest", "{}", "another-machine/1:1")
         made.backup(tmp_path / "library.backup")

@@ -18,7 +18,7 @@ from tests.support.forked_process import forked
 from tests.support.leftover_search import contents, rare_text, traces
 from truespan.adapters.sqlite_store import erasure
 from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
-from truespan.files.leftovers import FolderRemains
+from truespan.files.checks import FolderRemains
 from truespan.ingest.draft import Preparation
 from truespan.library import Library
 from truespan.maintenance.delete import digest_of

@@ -19,8 +19,8 @@ from typing import Any
 from tests.support.crash_process import Countdown, Mortal
 from tests.support.sample_books import FORMS, Writer, canaries, joined
 from tests.support.worlds import Place, WordCounter, WordEmbedder, other_profile, place
-from truespan.ingest.chunking import cut
-from truespan.ingest.draft import chunks_of
+from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.draft import make_chunks
 from truespan.library import Library
 from truespan.protocols import TokenCounter
 from truespan.reader import Reader
@@ -129,10 +129,10 @@ def cut_from_scratch(
     """Cut the read part as a document of its own, knowing nothing of how it goes on."""
     canonical, sentences = book.until(position), book.sentences[: position + 1]
     tokens = counter.measure(canonical.text)
-    spans = cut(canonical, sentences, tokens, STANDARD_CHUNKING[chunking], limit)
+    spans = chunk_spans(canonical, sentences, tokens, STANDARD_CHUNKING[chunking], limit)
     return [
         (c.index, c.start, c.end, c.first_sid, c.last_sid, c.text, c.tokens, c.chapter, c.section)
-        for c in chunks_of(canonical, sentences, tokens, spans)
+        for c in make_chunks(canonical, sentences, tokens, spans)
     ]
 
 

@@ -32,7 +32,7 @@ from truespan.library import Library
 from truespan.types.ids import WorldId
 from truespan.types.job import MOST_CRASHES, Job, JobState
 from truespan.types.scope import Authority, Verb
-from truespan.types.source import Declared, Upload
+from truespan.types.source import IngestOptions, Upload
 from truespan.world import World
 
 STORY = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(400))
@@ -352,8 +352,8 @@ def left_by(here: Place, world: World, process: str = "gone", **columns: Any) ->
         here.scope(world),
         "ingest",
         IngestJobs(parts, here.scope(world))
-        .request([here.write("left.txt", STORY)], None, Declared(), prune=False, allow_empty=False)
-        .spelled(),
+        .request([here.write("left.txt", STORY)], None, IngestOptions())
+        .to_json(),
         f"{machine}/999999999:{process}",
     )
     for column, value in columns.items():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.promises import proves
 from tests.support.worlds import WordEmbedder, vector_of
 from truespan.errors import ProviderBadReply
-from truespan.ingest.embed import CANARY, Canary, most_canaries, places_for
+from truespan.ingest.embed import CANARY, Canary, canary_places, most_canaries
 from truespan.types.chunk import Vector
 
 Change = Callable[[list[Vector]], list[Vector]]
@@ -31,7 +31,7 @@ def proved(texts: list[str], room: int, change: Change | None = None) -> list[Ve
 
     canary = Canary()
     canary.learn(WordEmbedder(), send)
-    return canary.prove(texts, room, send)
+    return canary.embed_in_order(texts, room, send)
 
 
 @given(st.integers(1, 200), st.integers(0, 50), st.integers(1, 300))
@@ -40,7 +40,7 @@ def test_places_lie_within_the_batch_and_never_look_right_when_it_is_turned(
 ) -> None:
     texts = batch_of(size, seed)
 
-    places = places_for(texts, min(most_canaries(size + room), room))
+    places = canary_places(texts, min(most_canaries(size + room), room))
 
     total = size + len(places)
     assert len(places) == (0 if size < 2 else 1 if size < 8 or room < 2 else 2)
@@ -53,9 +53,9 @@ def test_places_lie_within_the_batch_and_never_look_right_when_it_is_turned(
 
 
 def test_places_follow_from_the_texts_and_reach_every_corner() -> None:
-    assert places_for(batch_of(30), 2) == places_for(batch_of(30), 2)
+    assert canary_places(batch_of(30), 2) == canary_places(batch_of(30), 2)
 
-    seen = {place for seed in range(400) for place in places_for(batch_of(10, seed), 2)}
+    seen = {place for seed in range(400) for place in canary_places(batch_of(10, seed), 2)}
 
     assert seen == set(range(12))
 

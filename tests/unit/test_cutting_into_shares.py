@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from truespan.ingest.command import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split
+from truespan.ingest.request import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split_sources
 from truespan.types.source import Source
 
 
@@ -15,7 +15,7 @@ def source(size: int, number: int = 0) -> Source:
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 40, 127, 128, 1000])
 def test_shares_are_runs_of_sources_that_are_neither_few_nor_large(count: int) -> None:
     sources = [source(100, number) for number in range(count)]
-    shares = split(sources)
+    shares = split_sources(sources)
 
     assert [one for share in shares for one in share] == sources
     assert all(0 < len(share) <= MOST_DOCUMENTS for share in shares)
@@ -25,7 +25,7 @@ def test_shares_are_runs_of_sources_that_are_neither_few_nor_large(count: int) -
 
 def test_a_large_document_is_a_share_of_its_own() -> None:
     sizes = [1, MOST_BYTES, 1, 2, MOST_BYTES // 2, MOST_BYTES // 2, 1, MOST_BYTES * 3, 5] * 10
-    shares = split([source(size, number) for number, size in enumerate(sizes)])
+    shares = split_sources([source(size, number) for number, size in enumerate(sizes)])
 
     assert all(len(share) == 1 or sum(one.size for one in share) <= MOST_BYTES for share in shares)
-    assert split([]) == []
+    assert split_sources([]) == []

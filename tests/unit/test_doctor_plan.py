@@ -194,11 +194,11 @@ def second_generation(here: Place, world: World) -> Scope:
     from truespan.ingest.indexing import Indexer
     from truespan.ingestion import IngestJobs
 
-    tools = replace(
-        IngestJobs(world.access.components, own).tools,
+    deps = replace(
+        IngestJobs(world.access.components, own).deps,
         embedder=WordEmbedder(profile=generation.profile),
     )
-    Indexer(tools, own).fill(here.store.uncut(own))
+    Indexer(deps, own).fill(here.store.uncut(own))
     return own
 
 

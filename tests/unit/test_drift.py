@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from tests.support.providers import PassingClock
 from tests.support.worlds import WordEmbedder, vector_of
 from truespan.errors import ModelDrifted, ProviderBadReply, ProviderUnavailable
-from truespan.ingest.drift import PROBES, DriftProbe
+from truespan.ingest.embed import PROBES, check_drift
 from truespan.types.chunk import Vector
 
 
@@ -34,66 +34,66 @@ def nudged(by: float) -> Callable[[Vector], Vector]:
     return change
 
 
-def probe(embedder: WordEmbedder) -> DriftProbe:
-    return DriftProbe(embedder, PassingClock())
+def probe(embedder: WordEmbedder, earlier: Mapping[str, Vector] | None = None) -> dict[str, Vector]:
+    return check_drift(embedder, PassingClock(), earlier)
 
 
 def test_the_first_time_gives_the_vectors_to_keep() -> None:
     embedder = Changing()
 
-    kept = probe(embedder).check()
+    kept = probe(embedder)
 
     assert kept == {name: vector_of(text) for name, text in PROBES.items()}
     assert embedder.documents == list(PROBES.values())
-    assert probe(embedder).check(kept) == kept
+    assert probe(embedder, kept) == kept
 
 
 def test_what_is_kept_stays_the_first_answer_however_often_it_is_asked() -> None:
     embedder = Changing()
-    kept = first = probe(embedder).check()
+    kept = first = probe(embedder)
 
     for step in range(5):
         embedder.change = nudged(0.008 * step)
-        kept = probe(embedder).check(kept)
+        kept = probe(embedder, kept)
         assert kept == first
     embedder.change = nudged(0.2)
     with pytest.raises(ModelDrifted):
-        probe(embedder).check(kept)
+        probe(embedder, kept)
 
 
 @pytest.mark.parametrize("by", [0.3, -0.3, 5.0])
 def test_another_model_is_refused(by: float) -> None:
     embedder = Changing()
-    kept = probe(embedder).check(None)
+    kept = probe(embedder, None)
     embedder.change = nudged(by)
 
     with pytest.raises(ModelDrifted) as caught:
-        probe(embedder).check(kept)
+        probe(embedder, kept)
     assert "words" in str(caught.value)
 
 
 def test_vectors_of_another_length_are_another_model_s() -> None:
-    kept = probe(Changing()).check()
+    kept = probe(Changing())
     shorter = {name: Vector(vector[:-4]) for name, vector in kept.items()}
 
     with pytest.raises(ModelDrifted):
-        probe(Changing()).check(shorter)
+        probe(Changing(), shorter)
 
 
 def test_rounding_is_no_drift() -> None:
     embedder = Changing()
-    kept = probe(embedder).check()
+    kept = probe(embedder)
     embedder.change = nudged(0.001)
 
-    assert probe(embedder).check(kept) == kept
+    assert probe(embedder, kept) == kept
 
 
 def test_a_probe_that_is_new_is_added_to_what_is_kept() -> None:
-    whole = probe(Changing()).check()
+    whole = probe(Changing())
     name = next(iter(PROBES))
     fewer = {key: vector for key, vector in whole.items() if key != name}
 
-    assert probe(Changing()).check(fewer) == whole
+    assert probe(Changing(), fewer) == whole
 
 
 @pytest.mark.parametrize("change", [lambda _: Vector(b""), lambda _: Vector(bytes(256))])
@@ -102,7 +102,7 @@ def test_what_is_no_vector_is_not_kept(change: Callable[[Vector], Vector]) -> No
     embedder.change = change
 
     with pytest.raises(ProviderBadReply):
-        probe(embedder).check()
+        probe(embedder)
 
 
 def test_a_passing_failure_is_waited_out() -> None:
@@ -112,4 +112,4 @@ def test_a_passing_failure_is_waited_out() -> None:
         if failures:
             raise failures.pop()
 
-    assert len(probe(Changing(before=fail)).check()) == len(PROBES)
+    assert len(probe(Changing(before=fail))) == len(PROBES)

@@ -198,7 +198,7 @@ def outcome(
         embedder, given, limits, HandClock(), counter=WordCounter(), on_token_limit=policy
     )
     for batch in found:
-        whole = whole.joined(batch)
+        whole = whole | batch
     return whole
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.promises import proves
 from tests.support.worlds import WordCounter
 from truespan.ingest.canonical import assemble
-from truespan.ingest.chunking import cut
-from truespan.ingest.draft import chunks_of
+from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.draft import make_chunks
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.ingest.sentences import split_sentences
 from truespan.types.chunk import ChunkKind, NewChunk
@@ -37,8 +37,8 @@ def described(
     canonical = assemble(blocks, show)
     sentences = split_sentences(canonical)
     tokens: TokenMap = COUNTER.measure(canonical.text)
-    spans = cut(canonical, sentences, tokens, profile, limit)
-    chunks = chunks_of(canonical, sentences, tokens, spans)
+    spans = chunk_spans(canonical, sentences, tokens, profile, limit)
+    chunks = make_chunks(canonical, sentences, tokens, spans)
     records = describe_figures(
         "doc", canonical, sentences, chunks, images, lambda words: COUNTER.count(words) <= limit
     )

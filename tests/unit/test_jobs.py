@@ -217,17 +217,18 @@ def test_only_the_last_lines_and_jobs_are_kept(
 
 
 def test_a_request_reads_back_as_it_was_written() -> None:
-    from truespan.ingest.command import IngestRequest, read_request
-    from truespan.types.source import Declared, DocumentKind
+    from truespan.ingest.request import IngestRequest
+    from truespan.types.source import Declared, DocumentKind, IngestOptions
 
     request = IngestRequest(
         ("/a", "/b"),
-        None,
-        Declared(kind=DocumentKind.BOOK, title="T", tags=("x", "y")),
-        prune=True,
-        allow_empty=True,
+        options=IngestOptions(
+            Declared(kind=DocumentKind.BOOK, title="T", tags=("x", "y")),
+            prune=True,
+            allow_empty=True,
+        ),
     )
 
-    assert read_request(request.spelled()) == request
-    plain = replace(request, declared=Declared(), paths=(), manifest="/m.jsonl")
-    assert read_request(plain.spelled()) == plain
+    assert IngestRequest.from_json(request.to_json()) == request
+    plain = replace(request, options=IngestOptions(), paths=(), manifest="/m.jsonl")
+    assert IngestRequest.from_json(plain.to_json()) == plain

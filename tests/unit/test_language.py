@@ -2,7 +2,7 @@
 
 import pytest
 
-from truespan.ingest.language import SAMPLE, detect_language, detector, normal_language
+from truespan.ingest.language import SAMPLE, detect_language, detector_name, normal_language
 
 SENTENCES = {
     "en": "The lighthouse keeper wrote down every ship that passed before dawn.",
@@ -77,7 +77,7 @@ def test_lone_surrogates_do_no_harm() -> None:
 
 
 def test_the_detector_has_a_name_with_its_version() -> None:
-    assert detector().startswith("py3langid-")
+    assert detector_name().startswith("py3langid-")
 
 
 @pytest.mark.parametrize(

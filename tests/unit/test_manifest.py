@@ -10,7 +10,7 @@ import pytest
 
 from tests.promises import proves
 from truespan.errors import ManifestInvalid
-from truespan.ingest.manifest import LONGEST_LINE, PathPattern, parse_manifest, parts_of
+from truespan.ingest.manifest import LONGEST_LINE, PathPattern, parse_manifest, split_path
 from truespan.types.source import Declared, DocumentKind, Entry
 
 PROFILES = ("window", "sentences", "tokens")
@@ -172,9 +172,9 @@ def test_a_line_holds_an_object_and_nothing_else(line: str) -> None:
         (b'{"path": "\\ud800.txt"}', "surrogate"),
         (b'{"path": "\\udcff.txt"}', "surrogate"),
         (b'{"path": "a.txt", "metadata": {"\\udfff": 1}}', "surrogate"),
-        (b'{"path": "a.txt", "path": "b.txt"}', "'path' is there twice"),
-        (b'{"path": "a.txt", "p\\u0061th": "b.txt"}', "'path' is there twice"),
-        (b'{"path": "a.txt", "metadata": {"x": {"y": 1, "y": 1}}}', "'y' is there twice"),
+        (b'{"path": "a.txt", "path": "b.txt"}', "'path' occurs twice"),
+        (b'{"path": "a.txt", "p\\u0061th": "b.txt"}', "'path' occurs twice"),
+        (b'{"path": "a.txt", "metadata": {"x": {"y": 1, "y": 1}}}', "'y' occurs twice"),
         (b'{"path": "a.txt", "metadata": {"x": 1e999}}', "too large"),
         (b'{"path": "a.txt", "metadata": {"x": 9223372036854775808}}', "too large"),
         (b'{"path": "a.txt", "metadata": {"x": ' + b"9" * 100_000 + b"}}", "too large"),
@@ -315,7 +315,7 @@ def test_equal_metadata_are_equal_texts_whatever_their_order() -> None:
 
 
 def matches(pattern: str, path: str) -> bool:
-    return PathPattern.of(parts_of(pattern)).matches(path.split("/"))
+    return PathPattern.of(split_path(pattern)).matches(path.split("/"))
 
 
 @pytest.mark.parametrize(

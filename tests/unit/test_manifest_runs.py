@@ -211,7 +211,7 @@ def test_a_root_that_is_gone_or_empty_removes_nothing(here: Place) -> None:
     world.ingest(here.write("disk/a.txt", story(3)))
     os.unlink(folder / "a.txt")
 
-    with pytest.raises(InvalidSettings, match="Nothing at all"):
+    with pytest.raises(InvalidSettings, match="No file was found"):
         world.ingest(str(folder), prune=True)
     folder.rename(folder.with_name("unmounted"))
     with pytest.raises(SourceMissing):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.worlds import WordEmbedder, place, vector_of
 from truespan.errors import ModelDrifted
-from truespan.ingest.drift import PROBES
+from truespan.ingest.embed import PROBES
 from truespan.protocols import EmbeddingLimits
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState

@@ -18,7 +18,7 @@ from truespan.errors import (
     ProviderRefused,
     ProviderUnavailable,
 )
-from truespan.ingest.embed import ATTEMPTS, LONGEST_PAUSE, RateLimiter, retried
+from truespan.ingest.embed import ATTEMPTS, LONGEST_PAUSE, RateLimiter, call_with_retries
 
 
 @proves("embedding.rate-limit")
@@ -92,7 +92,7 @@ def test_pauses_double_and_differ_between_calls_that_failed_together() -> None:
     waits = []
     for spread in range(8):
         clock = PassingClock()
-        retried(Failing(*[ProviderUnavailable("down")] * 4), clock, spread=spread)
+        call_with_retries(Failing(*[ProviderUnavailable("down")] * 4), clock, spread=spread)
         waits.append(tuple(clock.slept))
 
     assert len(set(waits)) == 8
@@ -107,7 +107,7 @@ def test_pauses_double_and_differ_between_calls_that_failed_together() -> None:
 def test_a_pause_that_is_asked_for_is_given(asked: float, kind: type[ProviderUnavailable]) -> None:
     clock = PassingClock()
 
-    assert retried(Failing(kind("busy", retry_after=asked)), clock, spread=0) == "answer"
+    assert call_with_retries(Failing(kind("busy", retry_after=asked)), clock, spread=0) == "answer"
     assert clock.slept == [asked]
 
 
@@ -116,7 +116,7 @@ def test_nobody_waits_longer_than_is_bearable() -> None:
     clock, call = PassingClock(), Failing(ProviderUnavailable("busy", retry_after=91.0))
 
     with pytest.raises(ProviderUnavailable):
-        retried(call, clock, spread=0)
+        call_with_retries(call, clock, spread=0)
     assert (call.calls, clock.slept) == (1, [])
 
 
@@ -126,7 +126,7 @@ def test_what_will_not_pass_is_tried_once(error: Exception) -> None:
     call = Failing(error)
 
     with pytest.raises(type(error)):
-        retried(call, PassingClock(), spread=0)
+        call_with_retries(call, PassingClock(), spread=0)
     assert call.calls == 1
 
 
@@ -135,5 +135,5 @@ def test_an_outage_that_lasts_is_told_in_the_end() -> None:
     call = Failing(*[ProviderUnavailable("down")] * 10)
 
     with pytest.raises(ProviderUnavailable):
-        retried(call, PassingClock(), spread=0)
+        call_with_retries(call, PassingClock(), spread=0)
     assert call.calls == ATTEMPTS

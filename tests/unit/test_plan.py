@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from truespan.errors import InvalidSettings, SourceEmpty
-from truespan.ingest.plan import DocumentOutcome, DryRun, Estimate, plan_run, to_remove
+from truespan.ingest.plan import DocumentOutcome, DryRun, Estimate, documents_to_remove, plan_run
 from truespan.types.chunk import NewChunk
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash, hash_text
@@ -60,7 +60,9 @@ def removed(
     allow_empty: bool = False,
 ) -> list[str]:
     found = Found(tuple(sources), roots=roots)
-    gone = to_remove(documents, found, is_there=lambda path: path in there, allow_empty=allow_empty)
+    gone = documents_to_remove(
+        documents, found, is_there=lambda path: path in there, allow_empty=allow_empty
+    )
     return [document.path for document in gone]
 
 
@@ -216,7 +218,7 @@ def planned(
     """Plan a run over sources that would become these texts; None is one that is refused."""
     vectors = {hash_text(text) for text in kept}
 
-    def prepare(given: Source, before: Document | None) -> tuple[Source, Draft | None]:
+    def make_draft(given: Source, before: Document | None) -> tuple[Source, Draft | None]:
         made = texts[given.path]
         if made is None:
             raise SourceEmpty(given.name)
@@ -230,7 +232,7 @@ def planned(
     return plan_run(
         found,
         known,
-        prepare=prepare,
+        make_draft=make_draft,
         have_vectors=have_vectors,
         estimate=lambda texts, tokens: Estimate(texts, tokens, 0.5),
         removed=[document("/x.txt")],

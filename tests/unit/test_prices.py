@@ -9,7 +9,7 @@ import pytest
 from tests.support.docs_reader import DOCS, sections_of, table_rows
 from tests.support.worlds import other_profile
 from truespan.ingest.embed import OnTokenLimit
-from truespan.ingest.plan import LOOKED_UP, PRICES, estimate, price_of
+from truespan.ingest.plan import PRICES, PRICES_AS_OF, estimate, price_of
 from truespan.protocols import EmbeddingLimits
 
 SMALL = other_profile(provider="openai", model="text-embedding-3-small")
@@ -64,5 +64,5 @@ def test_the_page_on_providers_lists_every_choice_for_texts_that_are_too_long() 
 
 
 def test_prices_are_dated_and_positive() -> None:
-    assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", LOOKED_UP)
+    assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", PRICES_AS_OF)
     assert all(price > 0 for models in PRICES.values() for price in models.values())

@@ -22,8 +22,8 @@ from tests.support.share_fixtures import (
 from tests.unit.test_workers import Elsewhere, Works
 from truespan.doctor import check_queue
 from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
-from truespan.ingest.command import LEAST_SHARES
-from truespan.ingest.drift import PROBES
+from truespan.ingest.embed import PROBES
+from truespan.ingest.request import LEAST_SHARES
 from truespan.protocols import EmbeddingLimits
 from truespan.types.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
 from truespan.types.source import Upload

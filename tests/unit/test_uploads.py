@@ -21,7 +21,7 @@ from truespan.errors import (
 )
 from truespan.files.uploads import UploadFolder
 from truespan.types.ids import WorldId
-from truespan.types.source import Declared, Upload, checked_name, checked_uploads
+from truespan.types.source import Declared, Upload, check_upload_name, check_uploads
 
 WORLD = WorldId("0b3e6c1e-0000-4000-8000-000000000001")
 OTHER = WorldId("0b3e6c1e-0000-4000-8000-000000000002")
@@ -56,7 +56,7 @@ def left(tmp_path: Path) -> list[Path]:
 )  # fmt: skip
 def test_a_name_that_is_no_plain_name_is_refused_and_not_mended(name: Any) -> None:
     with pytest.raises(InvalidSettings) as refusal:
-        checked_name(name)
+        check_upload_name(name)
     assert refusal.value.code == "invalid_settings"
 
 
@@ -65,18 +65,18 @@ def test_a_name_that_is_no_plain_name_is_refused_and_not_mended(name: Any) -> No
     ["a.txt", "Ünïcode – 名前.md", ".hidden", "CON", "a..b", "نمی\u200cخواهم.txt", "👩\u200d🚀"],
 )
 def test_a_name_in_any_script_is_kept(name: str) -> None:
-    assert checked_name(name) == name
+    assert check_upload_name(name) == name
 
 
 def test_two_spellings_of_one_name_are_one_name() -> None:
-    assert checked_name("cafe\u0301.txt") == "caf\u00e9.txt"
+    assert check_upload_name("cafe\u0301.txt") == "caf\u00e9.txt"
     with pytest.raises(InvalidSettings):
-        checked_uploads([Upload("cafe\u0301.txt", b"a"), Upload("caf\u00e9.txt", b"b")])
+        check_uploads([Upload("cafe\u0301.txt", b"a"), Upload("caf\u00e9.txt", b"b")])
 
 
 def test_nothing_to_take_in_is_refused() -> None:
     with pytest.raises(InvalidSettings):
-        checked_uploads([])
+        check_uploads([])
 
 
 def test_what_is_handed_over_is_what_is_read(folder: UploadFolder, tmp_path: Path) -> None:

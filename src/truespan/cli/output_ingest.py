@@ -9,7 +9,7 @@ from typing import Any
 
 from truespan.cli.output import pluralize, table
 from truespan.ingest.job_log import IngestReport
-from truespan.ingest.plan import LOOKED_UP, DocumentOutcome, DryRun, elsewhere
+from truespan.ingest.plan import PRICES_AS_OF, DocumentOutcome, DryRun, compare_prices
 from truespan.jobs.world_jobs import MAINTENANCE
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
 
@@ -55,8 +55,8 @@ def dry_run_data(plan: DryRun) -> dict[str, Any]:
         "to_embed": plan.to_embed,
         "tokens_to_embed": plan.tokens_to_embed,
         "estimate": plan.estimate,
-        "elsewhere": elsewhere(plan.tokens_to_embed, plan.to_embed),
-        "prices_of": LOOKED_UP,
+        "elsewhere": compare_prices(plan.tokens_to_embed, plan.to_embed),
+        "prices_of": PRICES_AS_OF,
         "rows": plan.rows,
         "removed": [document.name for document in plan.removed],
         "passed_over": plan.passed_over,
@@ -85,9 +85,9 @@ def show_dry_run(plan: DryRun) -> str:
         f"({pluralize(plan.tokens_to_embed, 'token')}).",
         f"Here: {_asked(plan.estimate.requests, plan.estimate.cost)}.",
     ]
-    others = elsewhere(plan.tokens_to_embed, plan.to_embed) if plan.to_embed else {}
+    others = compare_prices(plan.tokens_to_embed, plan.to_embed) if plan.to_embed else {}
     lines += [
-        f"With {name}: {_asked(one.requests, one.cost)} (price of {LOOKED_UP})."
+        f"With {name}: {_asked(one.requests, one.cost)} (price of {PRICES_AS_OF})."
         for name, one in others.items()
     ]
     lines += [f"Another generation exists: {model} embeds them too." for model in plan.beside]

@@ -1,1 +1,1 @@
-"""Files as sources of documents."""
+"""The file system: sources, uploads, images, locks, backups, and checks of the library's files."""

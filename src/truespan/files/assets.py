@@ -1,8 +1,8 @@
 """Images of documents as files: `<folder>/<doc_id>/img_<NNN>.<ext>`.
 
-A revision's images are put aside first, and take the place of the earlier ones when readers see
-the revision. A folder belongs to the world that made it; another world's document of the same id
-is refused there, so that neither can show or remove what is the other's.
+A revision's images are staged first, and replace the earlier ones when the revision becomes active.
+A folder belongs to the world that created it. A document of another world with the same id is
+refused there, so that neither world can show or remove the other's images.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from truespan.types.text import Image
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _IMAGE = re.compile(r"img_[0-9]{3,9}\.[a-z0-9]{1,5}")
 _OWNER = ".world"
-"""Names the world, and in a second line the token of the revision whose images are shown."""
-_ASIDE = ".aside-"
+"""Contains the world, and in a second line the token of the revision whose images are published."""
+_STAGED = ".aside-"
 _NAMES = ".names"
 
 
@@ -40,85 +40,90 @@ class AssetFolder:
         self._reserve = reserve
 
     def put_aside(self, world: WorldId, doc_id: str, token: str, images: Sequence[Image]) -> None:
-        """Write images where nobody looks yet, under a token that names their revision.
+        """Stage images under the token of their revision, invisible until `publish`.
 
         Raises:
             AssetsTaken: the folder belongs to another world.
-            StorageFull: there is no room.
-            InvalidConfiguration: nothing can be written there.
+            StorageFull: there is not enough space.
+            InvalidConfiguration: the folder cannot be written.
         """
         home = self._home(doc_id)
         try:
             self._claim(world, home)
-            require_space(self._folder, self._reserve + sum(len(one.data) for one in images))
-            _put(home / f"{_ASIDE}{token}", images)
+            require_space(self._folder, self._reserve + sum(len(image.data) for image in images))
+            _write_staged(home / f"{_STAGED}{token}", images)
         except OSError:
             raise InvalidConfiguration(
                 "The folder for images cannot be written.",
-                advice="Check RAG_ASSETS_DIR, and that this user may write there.",
+                advice="Check RAG_ASSETS_DIR and the permissions of the folder.",
             ) from None
 
     def pictured(self) -> frozenset[str]:
-        """Return the ids of all documents that have a folder here, whoever owns it."""
+        """Return the ids of all documents with a folder here, of any world."""
         try:
             return frozenset(os.listdir(self._folder))
         except OSError:
             return frozenset()
 
     def publish(self, world: WorldId, doc_id: str, token: str) -> bool:
-        """Put images in the place of the earlier ones; False when there are none of this token,
-        neither aside nor in place.
+        """Replace the earlier images by the staged ones; False if this token has no images, neither
+        staged nor published.
 
-        Whatever moment it is stopped at, calling it again ends in the same state.
+        If it is interrupted, calling it again completes it.
         """
         home = self._home(doc_id)
-        aside = home / f"{_ASIDE}{token}"
+        staged = home / f"{_STAGED}{token}"
         if not self._is_own(world, home):
             return False
         try:
-            arriving = (aside / _NAMES).read_text(encoding="ascii").split("\n")
-            waiting_since = (aside / _NAMES).stat().st_mtime_ns
+            names = (staged / _NAMES).read_text(encoding="ascii").split("\n")
+            staged_at = (staged / _NAMES).stat().st_mtime_ns
         except FileNotFoundError:
-            return self._owner(home)[1:] == [token]
-        for name in arriving:
-            # What another run of the same revision has moved before us is in place.
+            return self._read_owner(home)[1:] == [token]
+        for name in names:
+            # Another run of the same revision may have moved it already.
             with suppress(FileNotFoundError):
-                os.replace(aside / name, home / name)
+                os.replace(staged / name, home / name)
         for entry in home.iterdir():
-            if entry.is_file() and entry.name not in arriving and not entry.name.startswith(_OWNER):
+            if entry.is_file() and entry.name not in names and not entry.name.startswith(_OWNER):
                 entry.unlink(missing_ok=True)
-        _write_whole(home / _OWNER, f"{world}\n{token}")
-        shutil.rmtree(aside, ignore_errors=True)
-        _remove_older(home, waiting_since)
+        _write_atomically(home / _OWNER, f"{world}\n{token}")
+        shutil.rmtree(staged, ignore_errors=True)
+        # What was staged later belongs to a later revision.
+        for left in home.glob(f"{_STAGED}*"):
+            with suppress(FileNotFoundError):
+                if left.stat().st_mtime_ns <= staged_at:
+                    shutil.rmtree(left, ignore_errors=True)
         return True
 
     def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None:
-        """Return the bytes of one image of the revision that a token names.
+        """Return the bytes of an image of the revision with this token.
 
-        None when there is none, or when others are just taking its place.
+        None if there is none, or if images of another revision are just being published.
         """
         if not (_PLAIN.fullmatch(doc_id) and _IMAGE.fullmatch(name)) or ".." in doc_id:
             return None
         home = self._folder / doc_id
-        aside = home / f"{_ASIDE}{token}"
-        # A folder that is only a link leads to what nobody put there for us.
-        if home.is_symlink() or aside.is_symlink() or not self._is_own(world, home):
+        staged = home / f"{_STAGED}{token}"
+        # This class creates no links, so a link leads to files of someone else.
+        if home.is_symlink() or staged.is_symlink() or not self._is_own(world, home):
             return None
-        if (waiting := _plain_bytes(aside / name)) is not None:
-            return waiting
-        shown = _plain_bytes(home / name)
-        # Looked at last, as in `copy_shown`: what was read may have been another revision's.
-        moving = [one for one in _waiting(home) if _is_moving(one)]
-        settled = self._owner(home) == [world, token] and not moving
-        return shown if settled or (moving == [aside] and _brings(aside, name)) else None
+        if (content := _read_regular(staged / name)) is not None:
+            return content
+        content = _read_regular(home / name)
+        # Checked last, as in `copy_shown`: what was read may belong to another revision.
+        moving = [folder for folder in _staged_folders(home) if _is_moving(folder)]
+        published = self._read_owner(home) == [world, token] and not moving
+        return content if published or (moving == [staged] and _contains(staged, name)) else None
 
     def remove(self, world: WorldId, doc_id: str) -> RemovedFiles:
-        """Remove all images of a document; absent ones are no error."""
+        """Remove all images of a document; without effect if there are none."""
         home = self._home(doc_id)
         if not self._is_own(world, home):
             return RemovedFiles(0, 0)
-        removed = _weighed(home)
-        # The owner's name goes last: whoever is stopped on the way may still go on.
+        images = [path for path in home.rglob("*") if path.is_file() and path.name[0] != "."]
+        removed = RemovedFiles(len(images), sum(path.stat().st_size for path in images))
+        # The owner goes last, so that an interrupted removal can be repeated.
         for entry in home.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
@@ -128,37 +133,39 @@ class AssetFolder:
         return removed
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
-        """Remove all images of a world, also those that were being written when it went."""
+        """Remove all images of a world, also those that were being written when it was deleted."""
         removed = [self.remove(world, name) for name in self.pictured() if _PLAIN.fullmatch(name)]
         for made in self._folder.glob(f".new-{world}-*"):
             shutil.rmtree(made, ignore_errors=True)
-        return RemovedFiles(sum(one.files for one in removed), sum(one.bytes for one in removed))
+        return RemovedFiles(
+            sum(item.files for item in removed), sum(item.bytes for item in removed)
+        )
 
     def copy_shown(self, world: WorldId, doc_id: str, token: str, target: Path) -> bool:
-        """Copy the images of a revision into a new folder, as they are shown or are about to be.
+        """Copy the published or staged images of a revision into a new folder.
 
-        False when other images are shown, or are just taking their place.
+        False if images of another revision are published, or are just being published.
         """
         home = self._home(doc_id)
-        aside = home / f"{_ASIDE}{token}"
+        staged = home / f"{_STAGED}{token}"
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         try:
-            if aside.is_dir():
-                names = _names(aside)
-                images = [aside / name for name in names]
+            if staged.is_dir():
+                images = [staged / name for name in _read_names(staged)]
             else:
                 images = sorted(home.glob("img_*"))
             for image in images:
-                _share(image, target / image.name)
+                _link_or_copy(image, target / image.name)
         except FileNotFoundError:
             return False
-        _write_whole(target / _OWNER, f"{world}\n{token}")
-        # Looked at last: whoever changes the images writes their token after that, and until then
-        # some are missing where they waited.
-        if images and images[0].parent == aside:
+        _write_atomically(target / _OWNER, f"{world}\n{token}")
+        # Checked last: `publish` writes the token after it moved the images, and until then some
+        # are missing in the staged folder.
+        if images and images[0].parent == staged:
             return True
-        return self._owner(home) == [world, token] and not any(map(_is_moving, _waiting(home)))
+        moving = any(map(_is_moving, _staged_folders(home)))
+        return self._read_owner(home) == [world, token] and not moving
 
     def _home(self, doc_id: str) -> Path:
         if not _PLAIN.fullmatch(doc_id) or ".." in doc_id:
@@ -166,7 +173,7 @@ class AssetFolder:
         return self._folder / doc_id
 
     def _claim(self, world: WorldId, home: Path) -> None:
-        """Make the folder together with its owner's name, so that it never stands without one."""
+        """Create the folder together with its owner, so that it never exists without one."""
         if not (home / _OWNER).exists():
             made = home.with_name(f".new-{world}-{home.name}")
             try:
@@ -175,25 +182,25 @@ class AssetFolder:
                 os.rename(made, home)
             except OSError:
                 shutil.rmtree(made, ignore_errors=True)
-                # Unless somebody was faster, there is no folder now.
+                # If the folder exists now, another process has created it.
                 if not home.exists():
                     raise
         if not self._is_own(world, home):
             raise AssetsTaken(home.name)
 
     def _is_own(self, world: WorldId, home: Path) -> bool:
-        return self._owner(home)[:1] == [world]
+        return self._read_owner(home)[:1] == [world]
 
-    def _owner(self, home: Path) -> list[str]:
-        """Return the world that a folder belongs to, and the token of what is shown in it."""
+    def _read_owner(self, home: Path) -> list[str]:
+        """Return the world that a folder belongs to, and the token of its published images."""
         try:
             return (home / _OWNER).read_text(encoding="ascii").split("\n")
         except (OSError, UnicodeDecodeError):
             return []
 
 
-def _plain_bytes(path: Path) -> bytes | None:
-    """Return what a file holds; None for whatever is no file of its own, links and pipes too."""
+def _read_regular(path: Path) -> bytes | None:
+    """Return the bytes of a regular file; None for anything else, such as a link or a pipe."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         if path.is_symlink():
@@ -204,59 +211,53 @@ def _plain_bytes(path: Path) -> bytes | None:
         return None
 
 
-def _weighed(home: Path) -> RemovedFiles:
-    """Return how many images lie in a folder, and how large they are together."""
-    images = [path for path in home.rglob("*") if path.is_file() and path.name[0] != "."]
-    return RemovedFiles(len(images), sum(path.stat().st_size for path in images))
+def _write_staged(staged: Path, images: Sequence[Image]) -> None:
+    """Create a folder with images and the list of their names, atomically.
 
-
-def _put(aside: Path, images: Sequence[Image]) -> None:
-    """Make a folder with images and the list of their names, all of it at once.
-
-    Where another run was faster there is nothing to do: one token means the very same images.
+    If another run has created it, nothing is left to do: equal tokens mean equal images.
     """
-    spare = aside.with_name(f"{aside.name}-{uuid4().hex[:8]}")
+    spare = staged.with_name(f"{staged.name}-{uuid4().hex[:8]}")
     spare.mkdir()
     names = [image_name(place, image.extension) for place, image in enumerate(images, 1)]
     for name, image in zip(names, images, strict=True):
         (spare / name).write_bytes(image.data)
     (spare / _NAMES).write_text("\n".join(names), encoding="ascii")
     try:
-        os.rename(spare, aside)
+        os.rename(spare, staged)
     except OSError as error:
         shutil.rmtree(spare, ignore_errors=True)
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.EACCES):
             raise
 
 
-def _waiting(home: Path) -> list[Path]:
-    return [path for path in home.glob(f"{_ASIDE}*") if (path / _NAMES).exists()]
+def _staged_folders(home: Path) -> list[Path]:
+    return [path for path in home.glob(f"{_STAGED}*") if (path / _NAMES).exists()]
 
 
-def _names(aside: Path) -> list[str]:
-    """Return the images that were put aside together."""
-    names = (aside / _NAMES).read_text(encoding="ascii").split("\n")
+def _read_names(staged: Path) -> list[str]:
+    """Return the names of the images that were staged together."""
+    names = (staged / _NAMES).read_text(encoding="ascii").split("\n")
     return [name for name in names if name]
 
 
-def _brings(aside: Path, name: str) -> bool:
-    """Say whether an image is one of those that wait, or that waited, there."""
+def _contains(staged: Path, name: str) -> bool:
+    """Say whether an image is or was staged in a folder."""
     try:
-        return name in _names(aside)
+        return name in _read_names(staged)
     except FileNotFoundError:
         return False
 
 
-def _is_moving(aside: Path) -> bool:
-    """Say whether some of the images that waited have taken their place already."""
+def _is_moving(staged: Path) -> bool:
+    """Say whether some of the staged images were moved to their final place already."""
     try:
-        return not all((aside / name).exists() for name in _names(aside))
+        return not all((staged / name).exists() for name in _read_names(staged))
     except FileNotFoundError:
         return True
 
 
-def _share(image: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where that cannot be; images are never written to."""
+def _link_or_copy(image: Path, target: Path) -> None:
+    """Create a hard link, or a copy where links are not supported; images are never modified."""
     try:
         os.link(image, target)
     except FileNotFoundError:
@@ -265,15 +266,7 @@ def _share(image: Path, target: Path) -> None:
         shutil.copyfile(image, target)
 
 
-def _write_whole(path: Path, text: str) -> None:
+def _write_atomically(path: Path, text: str) -> None:
     spare = path.with_name(f"{path.name}-{os.getpid()}")
     spare.write_text(text, encoding="ascii")
     os.replace(spare, path)
-
-
-def _remove_older(home: Path, moment: int) -> None:
-    """Remove what waits longer than since a moment; what came later belongs to a later revision."""
-    for left in home.glob(f"{_ASIDE}*"):
-        with suppress(FileNotFoundError):
-            if left.stat().st_mtime_ns <= moment:
-                shutil.rmtree(left, ignore_errors=True)

@@ -1,6 +1,7 @@
-"""An exclusive lock between processes, let go by the system when its holder ends, however it ends.
+"""Disk space, durable folders, and an exclusive lock between processes.
 
-The file itself stays: a lock on a file that is removed and made again would be two locks.
+The operating system releases the lock when its process ends, however it ends. The lock file stays:
+a lock on a file that was deleted and created again would be two locks.
 """
 
 from __future__ import annotations
@@ -16,22 +17,19 @@ from truespan.errors import StorageFull
 
 
 def require_space(path: Path, reserve: int) -> None:
-    """Refuse when fewer than `reserve` bytes are free where `path` is or will be.
+    """Check that `reserve` bytes are free on the disk of `path`, which need not exist yet.
 
     Raises:
-        StorageFull: there are fewer.
+        StorageFull: fewer are free.
     """
-    free = shutil.disk_usage(_nearest_existing(path)).free
+    existing = next((place for place in (path, *path.absolute().parents) if place.exists()), path)
+    free = shutil.disk_usage(existing).free
     if free < reserve:
         raise StorageFull(free, reserve)
 
 
-def _nearest_existing(path: Path) -> Path:
-    return next((place for place in (path, *path.absolute().parents) if place.exists()), path)
-
-
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a crash of the machine, where systems allow it."""
+    """Make the names in a folder survive a crash of the machine, if the system supports it."""
     if os.name == "posix":
         names = os.open(folder, os.O_RDONLY)
         try:
@@ -46,7 +44,7 @@ _PAUSE = 0.01
 if sys.platform == "win32":
     import msvcrt
 
-    # Windows forbids others to read what is locked, so the locked byte lies beyond any content.
+    # Windows forbids reading a locked byte, so it lies after any content.
     _LOCKED_BYTE = 2**30
 
     def _lock(file: int) -> bool:
@@ -69,17 +67,17 @@ else:
 
 
 class FileLock:
-    """A lock on one file. As a context it waits its turn; `acquire` does not wait."""
+    """A lock on one file. As a context manager it waits; `acquire` does not."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if nobody holds it, and say whether it is held by this object now."""
+        """Acquire the lock if it is free; True if this object holds it now."""
         if self._file is not None:
             return True
-        # Python's descriptors are not inherited, so a child process does not keep the lock alive.
+        # Python's descriptors are not inherited, so a child process does not keep the lock.
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if _lock(file):
@@ -90,7 +88,7 @@ class FileLock:
         return self._file is not None
 
     def release(self) -> None:
-        """Let the lock go; it is no error not to hold it."""
+        """Release the lock; without effect if it is not held."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

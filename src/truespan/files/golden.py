@@ -1,4 +1,4 @@
-"""Files of golden queries on disk: read with a limit, changed in one step."""
+"""Files of golden queries: read with a size limit, replaced atomically."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from truespan.errors import SourceMissing, SourceUnreadable
-from truespan.files.jail import displayed, read_file
+from truespan.files.jail import display_path, read_file
 
 MAX_GOLDEN_BYTES = 64 << 20
 _ATTEMPTS, _PAUSE = 40, 0.05
 
 
 class GoldenFolder:
-    """Reads and changes files of golden queries wherever the caller says they are."""
+    """Reads and changes files of golden queries at any path."""
 
     def __init__(self, *, attempts: int = _ATTEMPTS) -> None:
         self._attempts = attempts
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file."""
-        return read_file(path, displayed(path), jailed=False, max_bytes=MAX_GOLDEN_BYTES)
+        return read_file(path, display_path(path), jailed=False, max_bytes=MAX_GOLDEN_BYTES)
 
     def change(self, path: str, change: Callable[[bytes], bytes]) -> None:
-        """Put what `change` makes of a file's bytes in its place.
+        """Replace a file's bytes with what `change` makes of them.
 
-        The new file is written beside the old one under a name that only one writer can have, so
-        that writers take turns, and then takes its place.
+        The new file is written beside the old one, under a name that only one writer can create at
+        a time, and then replaces it.
         """
-        # A link stays a link: what it leads to is changed.
+        # A link stays a link: its target is changed.
         place = os.path.realpath(path)
         aside = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.new")
-        file = self._taken(aside, displayed(path))
+        file = self._create(aside, display_path(path))
         try:
             with os.fdopen(file, "wb") as written:
                 written.write(change(self._content(place)))
@@ -45,10 +45,10 @@ class GoldenFolder:
             with suppress(OSError):
                 os.remove(aside)
             if isinstance(error, OSError):
-                raise _unwritable(displayed(path)) from None
+                raise _unwritable(display_path(path)) from None
             raise
 
-    def _taken(self, aside: str, name: str) -> int:
+    def _create(self, aside: str, name: str) -> int:
         for attempt in range(self._attempts):
             try:
                 return os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -59,7 +59,7 @@ class GoldenFolder:
                 raise _unwritable(name) from None
         raise SourceUnreadable(
             name,
-            advice=f"Somebody is changing it. If nobody is, remove {displayed(aside)}.",
+            advice=f"Another process is changing it. If none is, remove {display_path(aside)}.",
         )
 
     def _content(self, place: str) -> bytes:
@@ -70,10 +70,10 @@ class GoldenFolder:
 
 
 def _keep_mode(place: str, aside: str) -> None:
-    """Give the new file the permissions of the old one, where there is one."""
+    """Give the new file the permissions of the old one, if there is one."""
     with suppress(FileNotFoundError):
         os.chmod(aside, os.stat(place).st_mode & 0o7777)
 
 
 def _unwritable(name: str) -> SourceUnreadable:
-    return SourceUnreadable(name, advice="Check that its folder is there and may be written.")
+    return SourceUnreadable(name, advice="Check that its folder exists and is writable.")

@@ -1,8 +1,8 @@
-"""The jail for what a manifest names, and reading files so that nothing can slip in between.
+"""Confining manifests to their folder, and reading files without a race between check and open.
 
-A path is judged where it really leads. What was judged is remembered as a path without any link in
-it, and it is opened name by name without following one. Whoever puts a link there after the check
-gains nothing. A hard link is the file itself, and a mounted folder belongs to where it is mounted.
+A path is checked after its links are resolved. The checked path has no links in it, and it is
+opened name by name without following any, so a link that is created after the check has no effect.
+A hard link is the file itself, and a mounted folder belongs to where it is mounted.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
-from truespan.ingest.manifest import PathPattern, parts_of, path_fault
+from truespan.ingest.manifest import PathPattern, path_fault, split_path
 from truespan.types.source import Declared, Source
 
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 def doc_id_for(path: str) -> str:
-    """Return the identity of a file: its name made plain, and a digest of where it lies.
+    """Return the id of a file: a slug of its name, and a digest of its path.
 
-    The same file gives the same id however it was reached; equal names in two folders differ.
+    The same file has the same id however it was found; equal names in two folders differ.
     """
     return f"{_slug(os.path.basename(path))}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
 
 
 def upload_doc_id(name: str) -> str:
-    """Return the identity of an upload: its name alone, wherever the library lies."""
+    """Return the id of an upload, which depends on its name only."""
     return f"{_slug(name)}-{sha256(upload_path(name).encode()).hexdigest()[:8]}"
 
 
 def upload_path(name: str) -> str:
-    """Return what is recorded as the place of an upload; no file has a path like it."""
+    """Return the recorded path of an upload; no file has such a path."""
     return f"upload:{name}"
 
 
@@ -48,13 +48,13 @@ def _slug(name: str) -> str:
     return _NOT_PLAIN.sub("-", stem.lower()).strip("-")[:48] or "document"
 
 
-def source_at(
+def make_source(
     path: str, size: int, declared: Declared, *, doc_id: str | None = None, origin: str = ""
 ) -> Source:
-    """Return the source that a file is, under its own identity or under one that was declared."""
+    """Return the source of a file, under its own id or a declared one."""
     return Source(
         path=path,
-        name=displayed(os.path.basename(path)),
+        name=display_path(os.path.basename(path)),
         doc_id=doc_id or doc_id_for(path),
         size=size,
         declared=declared,
@@ -63,15 +63,15 @@ def source_at(
 
 
 def walk(folder: str, pattern: PathPattern) -> Iterator[os.DirEntry[str]]:
-    """Give what lies below a folder and matches, by name; links to folders are not entered.
+    """Yield the entries below a folder that match, by name; links to folders are not entered.
 
-    Everything but a folder is given, also what is no file.
+    Every entry except a folder is yielded, even if it is not a regular file.
 
     Raises:
-        SourceUnreadable: a folder cannot be listed, so nobody knows what is missing.
+        SourceUnreadable: a folder cannot be listed, so files may be missing.
     """
-    # A list of what is open, and no recursion: folders may lie deeper than Python can call.
-    opened = [(pattern.begin(), iter(listing(folder)))]
+    # A stack instead of recursion: folders may be nested deeper than Python can call.
+    opened = [(pattern.begin(), iter(list_folder(folder)))]
     while opened:
         states, entries = opened[-1]
         entry = next(entries, None)
@@ -81,20 +81,20 @@ def walk(folder: str, pattern: PathPattern) -> Iterator[os.DirEntry[str]]:
             if pattern.accepts(states, entry.name):
                 yield entry
         elif deeper := pattern.enter(states, entry.name):
-            opened.append((deeper, iter(listing(entry.path))))
+            opened.append((deeper, iter(list_folder(entry.path))))
 
 
-def listing(folder: str) -> list[os.DirEntry[str]]:
+def list_folder(folder: str) -> list[os.DirEntry[str]]:
     """Return the entries of a folder by name."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:
-        raise SourceUnreadable(displayed(folder), advice="Check that it may be read.") from None
+        raise SourceUnreadable(display_path(folder), advice="Check that it may be read.") from None
 
 
-def displayed(path: str) -> str:
-    """Return a path that can be printed and stored: a byte that is no text becomes a mark."""
+def display_path(path: str) -> str:
+    """Return a path for messages and the store: bytes that are not UTF-8 become `?`."""
     return path.encode("utf-8", "replace").decode()
 
 
@@ -106,11 +106,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
-"""Why a path names no file. Anything else means that nobody knows."""
+"""Errors that mean that a path names no file. Any other leaves it unknown."""
 _READ = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK")
 )
-"""Without waiting: a pipe that nobody writes to would keep us for ever."""
+"""Without blocking: opening a pipe without a writer would wait forever."""
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_LINK_AT_ALL = getattr(os, "O_NOFOLLOW_ANY", 0)
@@ -119,12 +119,12 @@ _PIECE = 1 << 20
 
 
 class PathRefused(Exception):
-    """Why a path of a manifest may not be used, in words that follow it."""
+    """Why a path of a manifest cannot be used, in words that follow the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What a path inside the jail leads to; `path` has no links in it."""
+    """A file or folder inside the jail; `path` has no links in it."""
 
     path: str
     status: os.stat_result
@@ -137,88 +137,87 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Jail:
-    """A folder that nothing a manifest names may lie outside of; `root` has no links in it."""
+    """A folder that the paths of a manifest must not leave; `root` has no links in it."""
 
     root: str
 
     @classmethod
     def around(cls, folder: str) -> Jail:
-        """Make a jail of a folder.
+        """Return the jail of a folder.
 
         Raises:
-            SourceMissing: there is no such folder.
+            SourceMissing: the folder does not exist.
         """
         try:
             root = os.path.realpath(folder, strict=True)
         except (OSError, ValueError):
-            raise SourceMissing(displayed(folder), advice="Check the path.") from None
+            raise SourceMissing(display_path(folder), advice="Check the path.") from None
         if not os.path.isdir(root):
-            raise SourceMissing(displayed(folder), advice="Check the path.")
+            raise SourceMissing(display_path(folder), advice="Check the path.")
         return cls(root)
 
     def look(self, path: str) -> Admitted | None:
-        """Return what a relative path leads to; None when there is nothing.
+        """Return the file or folder at a relative path; None if there is none.
 
         Raises:
             PathRefused: it leads outside, or to something that is neither file nor folder.
-            SourceUnreadable: nobody can tell what is there.
+            SourceUnreadable: that cannot be determined.
         """
         if fault := path_fault(path):
             raise PathRefused(fault)
-        return self.admit(os.path.join(self.root, *parts_of(path)))
+        return self.admit(os.path.join(self.root, *split_path(path)))
 
     def admit(self, place: str) -> Admitted | None:
-        """Return what a place below the root leads to, as `look` does."""
-        # Not strict: where a link leads is judged whether or not anything is there.
+        """Return the file or folder at a path below the root, as `look` does."""
+        # Not strict: the target of a link is checked whether or not it exists.
         real = os.path.realpath(place)
-        if not self._holds(real):
+        if real != self.root and not real.startswith(os.path.join(self.root, "")):
             raise PathRefused("leads outside of the manifest's folder")
         try:
             status = os.lstat(real)
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None
-            raise SourceUnreadable(displayed(real), advice="Check that it may be read.") from None
+            raise SourceUnreadable(
+                display_path(real), advice="Check that it may be read."
+            ) from None
         if stat.S_ISLNK(status.st_mode):
-            # Where links lead in a circle, one of them is all that is left.
+            # The links form a circle.
             return None
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise PathRefused("is neither a file nor a folder")
         return Admitted(real, status)
 
-    def _holds(self, real: str) -> bool:
-        return real == self.root or real.startswith(os.path.join(self.root, ""))
-
 
 def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
-    """Return the bytes of a regular file; a jailed one is opened without following any link.
+    """Return the bytes of a regular file; with `jailed`, without following any link.
 
     Raises:
-        SourceMissing: it is gone.
+        SourceMissing: it does not exist.
         SourceTooLarge: it has more than `max_bytes`; then nothing of it was read.
-        SourceUnreadable: it cannot be opened, is no file, or became a link.
+        SourceUnreadable: it cannot be opened, is not a regular file, or became a link.
     """
     try:
-        opened = _opened_in_jail(path) if jailed else _opened(path, os.stat, os.open)
+        opened = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
         with os.fdopen(opened, "rb", buffering=0) as file:
-            return _content(file.fileno(), name, max_bytes)
+            return _read(file.fileno(), name, max_bytes)
     except (FileNotFoundError, NotADirectoryError):
         raise SourceMissing(name) from None
     except _NotPlain:
-        raise SourceUnreadable(name, advice="It is a link or no regular file.") from None
+        raise SourceUnreadable(name, advice="It is a link or not a regular file.") from None
     except (OSError, ValueError):
         raise SourceUnreadable(name, advice="Check that it may be read.") from None
 
 
 class _NotPlain(Exception):
-    """It is no regular file, or one that stands behind a link where none may be."""
+    """It is not a regular file, or a link leads to it where none is allowed."""
 
 
-def _content(opened: int, name: str, max_bytes: int) -> bytes:
+def _read(opened: int, name: str, max_bytes: int) -> bytes:
     size = os.fstat(opened).st_size
     if size > max_bytes:
         raise SourceTooLarge(name)
-    # It may grow while it is read: one byte past the end is asked for to find out.
+    # It may grow while it is read, so one byte past the end is requested.
     pieces, left = [], max_bytes + 1
     wanted = size + 1
     while left > 0 and (piece := os.read(opened, min(wanted, left))):
@@ -230,13 +229,13 @@ def _content(opened: int, name: str, max_bytes: int) -> bytes:
     return b"".join(pieces)
 
 
-def _opened(
+def _open(
     path: str,
     look: Callable[[str], os.stat_result],
     open_file: Callable[[str, int], int],
     flags: int = _READ,
 ) -> int:
-    """Open a regular file. What is none is not opened, and looked at again once it is open."""
+    """Open a regular file: checked before opening, and again once it is open."""
     if not stat.S_ISREG(look(path).st_mode):
         raise _NotPlain
     opened = open_file(path, flags)
@@ -246,13 +245,13 @@ def _opened(
     return opened
 
 
-def _opened_in_jail(path: str) -> int:
+def _open_in_jail(path: str) -> int:
     try:
         if _NO_LINK_AT_ALL:
-            return _opened(path, os.lstat, os.open, _READ | _NO_LINK_AT_ALL)
+            return _open(path, os.lstat, os.open, _READ | _NO_LINK_AT_ALL)
         if _BY_NAME and _NO_LINK:
-            return _opened_by_name(path)
-        return _opened_and_compared(path)
+            return _open_by_name(path)
+        return _open_and_compare(path)
     except NotADirectoryError:
         raise _NotPlain from None
     except OSError as error:
@@ -261,8 +260,8 @@ def _opened_in_jail(path: str) -> int:
         raise
 
 
-def _opened_by_name(path: str) -> int:
-    """Open a file from the top of the file system down, each name within the folder before it."""
+def _open_by_name(path: str) -> int:
+    """Open a file from the root of the file system down, each name in the folder before it."""
     top, *folders, last = path.split(os.sep)
     folder = os.open(top or os.sep, _FOLDER)
     try:
@@ -270,7 +269,7 @@ def _opened_by_name(path: str) -> int:
             below = os.open(name, _FOLDER | _NO_LINK, dir_fd=folder)
             os.close(folder)
             folder = below
-        return _opened(
+        return _open(
             last,
             lambda name: os.stat(name, dir_fd=folder, follow_symlinks=False),
             lambda name, flags: os.open(name, flags, dir_fd=folder),
@@ -280,9 +279,9 @@ def _opened_by_name(path: str) -> int:
         os.close(folder)
 
 
-def _opened_and_compared(path: str) -> int:
-    """Open a file where the system cannot refuse links, and see that none was on the way."""
-    opened = _opened(path, os.lstat, os.open)
+def _open_and_compare(path: str) -> int:
+    """Open a file on a system that cannot refuse links, and check that none was followed."""
+    opened = _open(path, os.lstat, os.open)
     unlinked = os.path.realpath(path) == path
     if not unlinked or not os.path.samestat(os.fstat(opened), os.lstat(path)):
         os.close(opened)

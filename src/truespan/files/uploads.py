@@ -1,8 +1,8 @@
-"""Uploads as files: `<folder>/<world>/<batch>/<number>`, and beside them a list of their names.
+"""Uploads as files: `<folder>/<world>/<batch>/<number>`, with a list of their names.
 
-Files have numbers for names, so that no name an owner gives can mean a place, or mean another
-file on a system that takes two spellings for one. A batch without its list was never whole. Before
-a batch is made its lock is taken; the lock of a batch that can be had belongs to nobody any more.
+Files are named by numbers, so that the name of an upload can neither be a path nor collide with
+another name on a case-insensitive file system. A batch without its list is incomplete. While a
+batch is received its lock is held; if the lock can be acquired, no process is receiving it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from truespan.files.disk import FileLock, require_space, sync_folder
 from truespan.files.jail import read_file, upload_doc_id, upload_path
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import NO_FILES, RemovedFiles
-from truespan.types.source import Declared, Found, Source, Upload, checked_uploads
+from truespan.types.source import Declared, Found, Source, Upload, check_uploads
 
 _LIST = ".list"
 _PIECE = 1 << 20
@@ -32,8 +32,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 MAX_BYTES = 512 << 20
 
 
-class _Kept(NamedTuple):
-    """One file of a batch, as its list has it."""
+class _StoredFile(NamedTuple):
+    """One file of a batch, as in its list."""
 
     file: str
     name: str
@@ -41,7 +41,7 @@ class _Kept(NamedTuple):
 
 
 class UploadFolder:
-    """Keeps uploads below one folder, and never outside it."""
+    """Stores uploads below one folder, and never outside it."""
 
     def __init__(self, folder: Path, *, reserve: int, max_bytes: int = MAX_BYTES) -> None:
         self._folder = folder
@@ -50,15 +50,15 @@ class UploadFolder:
 
     @contextmanager
     def receive(self, world: WorldId, uploads: Sequence[Upload]) -> Iterator[str]:
-        """Keep files durably, and give the name of their batch; gone if the block fails.
+        """Store files durably and yield the name of their batch; removed if the block fails.
 
         Raises:
             InvalidSettings: a name cannot be used.
-            SourceTooLarge: a file is larger than a document may be.
-            StorageFull: there is no room.
-            InvalidConfiguration: nothing can be written there.
+            SourceTooLarge: a file is larger than the limit.
+            StorageFull: there is not enough space.
+            InvalidConfiguration: the folder cannot be written.
         """
-        checked = checked_uploads(uploads)
+        checked = check_uploads(uploads)
         batch = uuid4().hex
         home = self._home(world, batch)
         lock = _lock_of(home)
@@ -75,71 +75,80 @@ class UploadFolder:
         """Return the sources of a batch, unread.
 
         Raises:
-            SourceMissing: nothing of it is left.
+            SourceMissing: the batch was removed.
         """
-        kept = _listed(self._home(world, batch))
-        if not kept:
+        files = _read_list(self._home(world, batch))
+        if not files:
             raise SourceMissing("upload", advice="Upload it again.")
         return Found(
             tuple(
                 Source(
-                    path=upload_path(one.name),
-                    name=one.name,
-                    doc_id=upload_doc_id(one.name),
-                    size=one.size,
+                    path=upload_path(stored.name),
+                    name=stored.name,
+                    doc_id=upload_doc_id(stored.name),
+                    size=stored.size,
                     declared=declared,
-                    upload=f"{world}/{batch}/{one.file}",
+                    upload=f"{world}/{batch}/{stored.file}",
                 )
-                for one in kept
+                for stored in files
             )
         )
 
     def is_there(self, world: WorldId, batch: str) -> bool:
-        """Say whether anything of a batch is left."""
-        return bool(_listed(self._home(world, batch)))
+        """Say whether a batch exists."""
+        return bool(_read_list(self._home(world, batch)))
 
     def read(self, source: Source) -> bytes:
-        """Return the bytes of a source that `find` gave."""
+        """Return the bytes of a source that `find` returned."""
         world, batch, file = source.upload.split("/")
-        path = self._home(WorldId(world), batch).absolute() / _plain(file)
+        path = self._home(WorldId(world), batch).absolute() / _check_name(file)
         return read_file(str(path), source.name, jailed=False, max_bytes=self._max_bytes)
 
     def discard(self, world: WorldId, batch: str) -> None:
-        """Remove a batch; one that is gone is no error."""
+        """Remove a batch; without effect if it does not exist."""
         shutil.rmtree(self._home(world, batch), ignore_errors=True)
 
     def remove(self, world: WorldId, doc_id: str, is_wanted: Callable[[str], bool]) -> RemovedFiles:
-        """Remove what would become a document, from all batches that are not wanted."""
-        removed = self.sweep(world, lambda batch: self._is_whole(world, batch))
+        """Remove the files of a document from all batches that are not wanted."""
+        removed = self.sweep(world, lambda batch: (self._home(world, batch) / _LIST).exists())
         for home in self._unwanted(world, is_wanted):
-            kept = _listed(home)
-            doomed = [one for one in kept if upload_doc_id(one.name) == doc_id]
-            if doomed:
-                removed = _sum(removed, _dropped(home, kept, doomed))
+            files = _read_list(home)
+            left = [stored for stored in files if upload_doc_id(stored.name) != doc_id]
+            if left == files:
+                continue
+            if not left:
+                removed = _add(removed, _remove_folder(home))
+                continue
+            gone = [stored for stored in files if stored not in left]
+            for stored in gone:
+                (home / stored.file).unlink(missing_ok=True)
+            _write_list(home, left)
+            size = sum(stored.size for stored in gone)
+            removed = _add(removed, RemovedFiles(len(gone), size))
         return removed
 
     def sweep(self, world: WorldId, is_wanted: Callable[[str], bool]) -> RemovedFiles:
-        """Remove the batches that are not wanted; one that is being received is left alone."""
+        """Remove the batches that are not wanted, except those being received."""
         removed = NO_FILES
         for home in self._unwanted(world, is_wanted):
-            removed = _sum(removed, _removed(home))
+            removed = _add(removed, _remove_folder(home))
         return removed
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
         """Remove all uploads of a world."""
-        return _removed(self._folder / _plain(world))
+        return _remove_folder(self._folder / _check_name(world))
 
     def worlds(self) -> list[WorldId]:
-        """Return the worlds that uploads are kept of."""
+        """Return the worlds that have uploads."""
         return [WorldId(path.name) for path in _folders(self._folder)]
 
     def _unwanted(self, world: WorldId, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
-        """Give the batches that are not wanted, each while nobody else can have its lock.
+        """Yield the batches that are not wanted, each while its lock is held.
 
-        Whoever receives a batch lets go of it after its job was written down. So a batch is asked
-        about only once its lock is held.
+        A process that receives a batch releases the lock after it stored the job, so `is_wanted` is
+        called only while the lock is held.
         """
-        for home in _folders(self._folder / _plain(world)):
+        for home in _folders(self._folder / _check_name(world)):
             lock = _lock_of(home)
             if not lock.acquire():
                 continue
@@ -149,37 +158,34 @@ class UploadFolder:
             finally:
                 _unlock(lock, home)
 
-    def _is_whole(self, world: WorldId, batch: str) -> bool:
-        return (self._home(world, batch) / _LIST).exists()
-
     def _home(self, world: WorldId, batch: str) -> Path:
-        return self._folder / _plain(world) / _plain(batch)
+        return self._folder / _check_name(world) / _check_name(batch)
 
     def _write(self, home: Path, lock: FileLock, uploads: Sequence[Upload]) -> None:
         try:
             home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock.acquire()
             home.mkdir(mode=0o700)
-            kept = [
-                _Kept(str(number), one.name, self._written(home / str(number), one))
-                for number, one in enumerate(uploads, 1)
+            files = [
+                _StoredFile(str(number), upload.name, self._write_file(home / str(number), upload))
+                for number, upload in enumerate(uploads, 1)
             ]
-            _write_list(home, kept)
+            _write_list(home, files)
             for folder in (home, home.parent, self._folder, self._folder.parent):
                 sync_folder(folder)
         except OSError as error:
             if error.errno in _FULL:
-                # However much is free: it was not enough.
+                # However much is free, it was not enough.
                 require_space(self._folder, 1 << 62)
             raise InvalidConfiguration(
                 "The library's folder for uploads cannot be written.",
-                advice="Check that this user may write there.",
+                advice="Check its permissions.",
             ) from None
 
-    def _written(self, path: Path, upload: Upload) -> int:
+    def _write_file(self, path: Path, upload: Upload) -> int:
         size = 0
-        with _content(upload) as content, _created(path) as file:
-            while piece := _piece(content, upload.name):
+        with _open_content(upload) as content, _create(path) as file:
+            while piece := _read_piece(content, upload.name):
                 size += len(piece)
                 if size > self._max_bytes:
                     raise SourceTooLarge(upload.name)
@@ -201,8 +207,8 @@ def _unlock(lock: FileLock, home: Path) -> None:
 
 
 @contextmanager
-def _content(upload: Upload) -> Iterator[BinaryIO]:
-    """Give an upload's content to be read; a stream of the caller's stays open."""
+def _open_content(upload: Upload) -> Iterator[BinaryIO]:
+    """Open an upload's content for reading; a stream of the caller stays open."""
     if isinstance(upload.content, bytes):
         yield io.BytesIO(upload.content)
     elif isinstance(upload.content, PurePath):
@@ -216,45 +222,35 @@ def _content(upload: Upload) -> Iterator[BinaryIO]:
         yield upload.content
 
 
-def _piece(content: BinaryIO, name: str) -> bytes:
+def _read_piece(content: BinaryIO, name: str) -> bytes:
     try:
         return content.read(_PIECE)
     except (OSError, ValueError):
         raise SourceUnreadable(name) from None
 
 
-def _created(path: Path) -> BinaryIO:
+def _create(path: Path) -> BinaryIO:
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
-def _write_list(home: Path, kept: Sequence[_Kept]) -> None:
-    """Put the list of a batch in place, at once."""
+def _write_list(home: Path, files: Sequence[_StoredFile]) -> None:
+    """Write the list of a batch atomically."""
     aside = home / f"{_LIST}-{uuid4().hex[:8]}"
-    with _created(aside) as file:
-        file.write(msgspec.json.encode(kept))
+    with _create(aside) as file:
+        file.write(msgspec.json.encode(files))
         file.flush()
         os.fsync(file.fileno())
     os.replace(aside, home / _LIST)
 
 
-def _listed(home: Path) -> list[_Kept]:
+def _read_list(home: Path) -> list[_StoredFile]:
     try:
-        return msgspec.json.decode((home / _LIST).read_bytes(), type=list[_Kept])
+        return msgspec.json.decode((home / _LIST).read_bytes(), type=list[_StoredFile])
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return []
 
 
-def _dropped(home: Path, kept: Sequence[_Kept], doomed: Sequence[_Kept]) -> RemovedFiles:
-    left = [one for one in kept if one not in doomed]
-    if not left:
-        return _removed(home)
-    for one in doomed:
-        (home / one.file).unlink(missing_ok=True)
-    _write_list(home, left)
-    return RemovedFiles(len(doomed), sum(one.size for one in doomed))
-
-
-def _removed(folder: Path) -> RemovedFiles:
+def _remove_folder(folder: Path) -> RemovedFiles:
     files = [path for path in folder.rglob("*") if path.is_file() and path.name[0] != "."]
     sizes = []
     for path in files:
@@ -271,12 +267,12 @@ def _folders(folder: Path) -> list[Path]:
         return []
 
 
-def _plain(name: str) -> str:
-    """Return a name that was made here; anything else leads nowhere."""
+def _check_name(name: str) -> str:
+    """Return a name that this class made; refuses any other, which could be a path."""
     if not name or not all(char.isalnum() or char == "-" for char in name):
         raise SourceMissing("upload")
     return name
 
 
-def _sum(one: RemovedFiles, other: RemovedFiles) -> RemovedFiles:
-    return RemovedFiles(one.files + other.files, one.bytes + other.bytes)
+def _add(left: RemovedFiles, right: RemovedFiles) -> RemovedFiles:
+    return RemovedFiles(left.files + right.files, left.bytes + right.bytes)

@@ -1,4 +1,4 @@
-"""The key that stands between queries and the usage log."""
+"""The key by which the usage log hashes queries."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LEAST_BYTES = 32
 
 
 class UsageKey:
-    """Marks queries with a key that lies in a file of its own; made when it is first needed.
+    """Hashes queries with a key in a file of its own, which is created when first needed.
 
-    Equal queries of a world get equal marks, so that they can be counted. Whoever has the log and
-    not the key cannot try out which query it was.
+    Equal queries of a world have equal hashes, so that they can be counted. Without the key, the
+    log does not allow guessing queries.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,17 +29,17 @@ class UsageKey:
         """Return the keyed hash of a query in a world.
 
         Raises:
-            InvalidConfiguration: the key cannot be read, or is too short to be one.
-            StorageFull: there is none yet, and no room for one.
+            InvalidConfiguration: the key cannot be read or is too short.
+            StorageFull: there is no key yet, and no space for one.
         """
-        self._key = self._key or self._read()
-        spelled = f"{len(world)}:{world}{query}".encode(errors="replace")
-        return f"hmac-sha256:{hmac.new(self._key, spelled, sha256).hexdigest()}"
+        self._key = self._key or self._load()
+        message = f"{len(world)}:{world}{query}".encode(errors="replace")
+        return f"hmac-sha256:{hmac.new(self._key, message, sha256).hexdigest()}"
 
-    def _read(self) -> bytes:
+    def _load(self) -> bytes:
         try:
             if not self._path.exists():
-                self._make()
+                self._create()
             key = self._path.read_bytes().strip()
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -47,13 +47,13 @@ class UsageKey:
             raise InvalidConfiguration(f"The key file {self._path.name} cannot be read.") from None
         if len(key) < _LEAST_BYTES:
             raise InvalidConfiguration(
-                f"The key file {self._path.name} holds no key.",
-                advice="Remove it, and another key is made; old and new marks then differ.",
+                f"The key file {self._path.name} contains no key.",
+                advice="Remove it to create a new key; old and new hashes then differ.",
             )
         return key
 
-    def _make(self) -> None:
-        """Write a new key whole and give it its name; a key that came first stays."""
+    def _create(self) -> None:
+        """Write a new key to a draft and link it; a key created meanwhile stays."""
         draft = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:

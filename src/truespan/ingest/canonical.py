@@ -1,4 +1,4 @@
-"""From blocks to canonical text, and where in it chapters, blocks, pages and figures begin."""
+"""From blocks to canonical text, with the offsets of chapters, blocks, pages and figures."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _BETWEEN = "\n\n"
 _NOWHERE = Place(None, None)
 
 Marker = Callable[[int], str]
-"""Gives what stands in the text for a figure; figures count from 1 in reading order."""
+"""Returns the placeholder of a figure; figures are numbered from 1 in reading order."""
 
 
 def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> CanonicalText:
-    """Join blocks into one text with a blank line between two of them.
+    """Join blocks into one text with a blank line between them.
 
-    A block begins and ends with a line that holds something; the spaces before its first word
-    stay, for code needs them. Blocks without any text leave no trace, not even their place. With a
-    `marker`, figures have a text of their own; without, they are only remembered.
+    Blank lines at both ends of a block are removed; the spaces before its first word stay, because
+    code needs them. Blocks without text are dropped, with their place. With a `marker`, figures get
+    a placeholder in the text; without one, only their offsets are recorded.
     """
-    joined = _Joined()
+    builder = _Builder()
     for block in blocks:
-        joined.add(block, _settled(block, marker, len(joined.figures)))
-    return joined.canonical()
+        builder.add(block, _clean_block(block, marker, len(builder.figures)))
+    return builder.build()
 
 
 @dataclass(slots=True)
-class _Settled:
-    """A block's text as it will stand, with the offsets in it of figures and pages."""
+class _CleanBlock:
+    """The final text of a block, with the offsets of its figures and pages."""
 
     text: str
     figures: list[int] = field(default_factory=list)
@@ -40,8 +40,8 @@ class _Settled:
 
 
 @dataclass(slots=True)
-class _Joined:
-    """The text so far."""
+class _Builder:
+    """The canonical text so far."""
 
     parts: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
@@ -53,14 +53,14 @@ class _Joined:
     offset: int = 0
     place: Place = _NOWHERE
 
-    def add(self, block: Block, settled: _Settled) -> None:
-        for offset, start in zip(settled.pages, block.pages, strict=True):
+    def add(self, block: Block, cleaned: _CleanBlock) -> None:
+        for offset, start in zip(cleaned.pages, block.pages, strict=True):
             self._turn_page(self.offset + offset, start.page)
-        follows = self.offset + (len(settled.text) + len(_BETWEEN) if settled.text else 0)
-        for offset, placed in zip(settled.figures, block.figures, strict=True):
+        follows = self.offset + (len(cleaned.text) + len(_BETWEEN) if cleaned.text else 0)
+        for offset, placed in zip(cleaned.figures, block.figures, strict=True):
             self.figures.append(FigureSpot(self.offset + offset, follows, placed.figure))
-        if settled.text:
-            self._add_text(block, settled.text)
+        if cleaned.text:
+            self._add_text(block, cleaned.text)
 
     def _add_text(self, block: Block, text: str) -> None:
         here = Place(_label(block.chapter), _label(block.section))
@@ -78,11 +78,11 @@ class _Joined:
         if self.pages and self.pages[-1].page == page:
             return
         if self.pages and self.pages[-1].offset == offset:
-            # The page before has no text of its own.
+            # The page before has no text.
             self.pages.pop()
         self.pages.append(PageStart(offset, page))
 
-    def canonical(self) -> CanonicalText:
+    def build(self) -> CanonicalText:
         text = _BETWEEN.join(self.parts)
         return CanonicalText(
             text,
@@ -90,39 +90,45 @@ class _Joined:
             tuple(self.places),
             tuple(self.block_starts),
             pages=tuple(start for start in self.pages if start.offset < len(text)),
-            figures=tuple(_within(spot, len(text)) for spot in self.figures),
+            figures=tuple(_move_inside(spot, len(text)) for spot in self.figures),
             captions=tuple(self.captions),
         )
 
 
-def _within(spot: FigureSpot, length: int) -> FigureSpot:
-    """Bring a figure behind the last block back to the end of the text."""
+def _move_inside(spot: FigureSpot, length: int) -> FigureSpot:
+    """Move a figure after the last block to the end of the text."""
     if spot.follows <= length:
         return spot
     return FigureSpot(min(spot.offset, length), length, spot.figure)
 
 
-def _settled(block: Block, marker: Marker | None, before: int) -> _Settled:
-    """Clean a block's text, and move the offsets in it along."""
+def _clean_block(block: Block, marker: Marker | None, before: int) -> _CleanBlock:
+    """Clean a block's text and adjust the offsets in it; `before` counts the earlier figures."""
     cleaned = clean(block.text)
+    margin = len(cleaned) - len(cleaned.lstrip())
+    # Without the blank lines at both ends.
+    text = cleaned[cleaned.rfind("\n", 0, margin) + 1 :].rstrip()
     if not block.figures and not block.pages:
-        return _Settled(_trimmed(cleaned))
-    text = _trimmed(cleaned)
+        return _CleanBlock(text)
     lead = cleaned.find(text) if text else 0
-    moved = _moved(block, cleaned)
-    settled = _Settled(
+    moved = _move_offsets(block, cleaned)
+
+    def clip(offset: int) -> int:
+        return min(max(moved[offset] - lead, 0), len(text))
+
+    result = _CleanBlock(
         text,
-        [_clipped(moved[placed.offset] - lead, text) for placed in block.figures],
-        [_clipped(moved[start.offset] - lead, text) for start in block.pages],
+        [clip(placed.offset) for placed in block.figures],
+        [clip(start.offset) for start in block.pages],
     )
-    return _marked(settled, marker, before) if marker else settled
+    return _insert_markers(result, marker, before) if marker else result
 
 
-def _moved(block: Block, cleaned: str) -> dict[int, int]:
-    """Return where each offset of a block's text lies once it is clean.
+def _move_offsets(block: Block, cleaned: str) -> dict[int, int]:
+    """Return the offset in the clean text of each offset in a block's text.
 
-    What lies between two offsets is cleaned by itself. At their edges that can differ from what
-    the whole becomes by a character that only has a meaning together with its neighbour.
+    The text between two offsets is cleaned separately. At its edges the result can differ from the
+    clean whole by a character that has a meaning only together with its neighbour.
     """
     offsets = sorted(
         {
@@ -140,34 +146,24 @@ def _moved(block: Block, cleaned: str) -> dict[int, int]:
     return moved
 
 
-def _clipped(offset: int, text: str) -> int:
-    return min(max(offset, 0), len(text))
-
-
-def _marked(settled: _Settled, marker: Marker, before: int) -> _Settled:
-    """Put the markers of a block's figures into its text, set off by white space."""
-    text, written, figures, added = settled.text, "", [], []
+def _insert_markers(block: _CleanBlock, marker: Marker, before: int) -> _CleanBlock:
+    """Insert the markers of a block's figures into its text, separated by white space."""
+    text, written, figures, added = block.text, "", [], []
     pieces: list[str] = []
     at = length = 0
-    for number, offset in enumerate(settled.figures, before + 1):
+    for number, offset in enumerate(block.figures, before + 1):
         left, right = text[at:offset], text[offset : offset + 1]
         written = (left or written)[-1:]
         ahead = " " if written and not written.isspace() else ""
         behind = " " if right and not right.isspace() else ""
-        shown = f"{ahead}{marker(number)}{behind}"
+        inserted = f"{ahead}{marker(number)}{behind}"
         figures.append(length + len(left) + len(ahead))
-        pieces += (left, shown)
-        length += len(left) + len(shown)
-        added.append(len(shown))
-        at, written = offset, shown[-1:]
-    pages = [page + sum(added[: bisect_left(settled.figures, page)]) for page in settled.pages]
-    return _Settled("".join((*pieces, text[at:])), figures, pages)
-
-
-def _trimmed(text: str) -> str:
-    """Return `text` without the blank lines at both ends."""
-    margin = len(text) - len(text.lstrip())
-    return text[text.rfind("\n", 0, margin) + 1 :].rstrip()
+        pieces += (left, inserted)
+        length += len(left) + len(inserted)
+        added.append(len(inserted))
+        at, written = offset, inserted[-1:]
+    pages = [page + sum(added[: bisect_left(block.figures, page)]) for page in block.pages]
+    return _CleanBlock("".join((*pieces, text[at:])), figures, pages)
 
 
 def _label(label: str | None) -> str | None:
@@ -175,7 +171,7 @@ def _label(label: str | None) -> str | None:
 
 
 def _units(kind: BlockKind, text: str, offset: int) -> Iterator[int]:
-    """Give where a block begins; in a table each row is one, for no sentence runs on into it."""
+    """Yield the start of a block; of a table, of each row, because no sentence crosses rows."""
     yield offset
     if kind is BlockKind.TABLE:
         for place, char in enumerate(text):

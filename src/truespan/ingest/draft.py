@@ -1,4 +1,4 @@
-"""From what a loader found to everything one revision consists of."""
+"""From parsed blocks to a draft: all that one revision consists of."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from truespan.errors import InvalidSettings, SourceEmpty
-from truespan.ingest.canonical import Marker, assemble
-from truespan.ingest.chunking import cut
+from truespan.ingest.canonical import assemble
+from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit
-from truespan.ingest.figures import describe_figures, figure_chunks, summary_of
-from truespan.ingest.language import detect_language, detector, normal_language
-from truespan.ingest.sentences import segmenter, split_sentences
+from truespan.ingest.figures import describe_figures, figure_chunks, summarize_figures
+from truespan.ingest.language import detect_language, detector_name, normal_language
+from truespan.ingest.sentences import segmenter_name, split_sentences
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.parsing import LOADER_VERSION
 from truespan.parsing.clean import CLEANING_VERSION
@@ -38,33 +38,30 @@ _NOT_WORDS = re.compile(r"\W+")
 
 
 def dedupe_hash(text: str) -> TextHash:
-    """Return a hash that texts share which differ in case, punctuation and white space alone."""
+    """Return a hash that ignores differences in case, punctuation and white space."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    # A row of signs has no words to be told by.
+    # Text without any word is hashed as it is.
     return hash_text(_NOT_WORDS.sub(" ", folded).strip() or folded.strip())
 
 
-def first_of_equals(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
-    """Keep the first of chunks with one hash, and number what is left without a gap.
+def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
+    """Keep the first chunk of each dedupe hash, and number the rest without gaps.
 
-    Whether a chunk stays is decided by what stands before it, so a reader's chunks are the same
+    Whether a chunk is kept depends only on the chunks before it, so a reader's chunks are the same
     whatever follows.
     """
-    seen: set[TextHash] = set()
-    kept: list[NewChunk] = []
+    unique: dict[TextHash, NewChunk] = {}
     for chunk in chunks:
-        found = dedupe_hash(chunk.text)
-        if found in seen:
-            continue
-        seen.add(found)
-        chunk.index, chunk.dedupe_hash = len(kept), found
-        kept.append(chunk)
-    return tuple(kept)
+        key = dedupe_hash(chunk.text)
+        if key not in unique:
+            chunk.index, chunk.dedupe_hash = len(unique), key
+            unique[key] = chunk
+    return tuple(unique.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What is done to sources beside what their callers declare."""
+    """How sources are processed, apart from what callers declare about them."""
 
     figures: FigureFlags = field(default_factory=FigureFlags)
     sanitizer: Sanitizer = field(default_factory=Sanitizer)
@@ -72,7 +69,7 @@ class Preparation:
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
 
     def chunking_for(self, declared: Declared) -> ChunkingProfile:
-        """Return the chunking profile that is named, or the default for the kind of document."""
+        """Return the declared chunking profile, or the default for the kind of document."""
         if declared.chunking is None:
             return SENTENCES if declared.kind is DocumentKind.BOOK else WINDOW
         return self.chunking_named(declared.chunking)
@@ -92,31 +89,29 @@ class Preparation:
             ) from None
 
     def recipe(self, declared: Declared, counter: TokenCounter, *, pictures: bool = True) -> str:
-        """Return a digest of all that is done to a source's bytes; `pictures` may be among them.
+        """Return a digest of everything that is done to a source's bytes.
 
-        The same bytes under the same recipe give the same revision: there is nothing to do again.
-        How much the model reads is not part of it: that belongs to a generation, not a revision.
+        The same bytes under the same recipe give the same revision, so nothing needs to be done
+        again. `pictures` says whether the source can contain any. The model's input limit is not
+        part of the recipe: it belongs to a generation, not to a revision.
         """
+        flags = self.figures
         steps = {
             "cleaning": CLEANING_VERSION,
             "loader": LOADER_VERSION,
-            "segmenter": segmenter(),
+            "segmenter": segmenter_name(),
             "chunking": asdict(self.chunking_for(declared)),
             "counter": counter.name,
             "kind": declared.kind or DocumentKind.DOCUMENT,
             "title": declared.title,
-            "figures": self._figure_steps() if pictures else [],
-            # The mode as well: a library that begins to count has to look at everything once.
+            "figures": [flags.extract_images, flags.placeholders, flags.chunks] if pictures else [],
+            # The mode too: when auditing is switched on, every source has to be examined once.
             "sanitizer": [self.sanitizer.mode, self.sanitizer.digest],
             "on_token_limit": self.on_token_limit,
-            # It decides where sentences end, unless somebody says what the language is.
-            "language": None if declared.language else detector(),
+            # A detected language decides where sentences end.
+            "language": None if declared.language else detector_name(),
         }
         return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
-
-    def _figure_steps(self) -> list[bool]:
-        flags = self.figures
-        return [flags.extract_images, flags.placeholders, flags.chunks]
 
 
 DEFAULT_LANGUAGE = "en"
@@ -124,14 +119,14 @@ DEFAULT_VERSION = "1.0"
 
 
 class _Language(NamedTuple):
-    """A language, whether anybody said so, and whether that was the source itself."""
+    """A language code; `declared` by the caller or the source, `stated` by the source."""
 
     code: str
     declared: bool
     stated: bool
 
 
-def draft(
+def make_draft(
     source: Source,
     loaded: Loaded,
     *,
@@ -140,29 +135,34 @@ def draft(
     recipe: str,
     counter: TokenCounter,
     input_limit: int,
-    cut_as: ChunkingProfile | None = None,
-    course: RequestTrace = NULL_OBSERVER,
+    chunking: ChunkingProfile | None = None,
+    trace: RequestTrace = NULL_OBSERVER,
 ) -> Draft:
-    """Make a revision of a source.
+    """Make the draft of a revision: canonical text, sentences, chunks and figures.
 
-    It is cut as its own chunking profile says, unless the generation it enters has one for all.
+    `chunking` is the profile of the generation, if it has one for all documents.
 
     Raises:
-        SourceEmpty: nothing is left of it.
+        SourceEmpty: the source has no text.
     """
     declared, flags = source.declared, preparation.figures
-    with course.stage(Stage.TEXT):
-        loaded, audit = _sanitized(loaded, preparation.sanitizer)
-        canonical = assemble(loaded.blocks, _marker(source.doc_id, flags))
-    with course.stage(Stage.SENTENCES):
-        language = _language(declared, loaded, canonical)
+    with trace.stage(Stage.TEXT):
+        loaded, audit = _sanitize(loaded, preparation.sanitizer)
+        canonical = assemble(
+            loaded.blocks,
+            (lambda number: marker(figure_id_of(source.doc_id, number)))
+            if flags.placeholders
+            else None,
+        )
+    with trace.stage(Stage.SENTENCES):
+        language = _find_language(declared, loaded, canonical)
         sentences = split_sentences(canonical, language.code)
         if not sentences:
             raise SourceEmpty(source.name)
         tokens = counter.measure(canonical.text)
-    chunking = preparation.chunking_for(declared)
-    with course.stage(Stage.CHUNKS):
-        chunks = text_chunks(canonical, sentences, tokens, cut_as or chunking, input_limit)
+    own_chunking = preparation.chunking_for(declared)
+    with trace.stage(Stage.CHUNKS):
+        chunks = text_chunks(canonical, sentences, tokens, chunking or own_chunking, input_limit)
     figures = (
         describe_figures(
             source.doc_id,
@@ -192,11 +192,11 @@ def draft(
         source_url=declared.source_url,
         metadata=declared.metadata,
         origin=source.origin,
-        chunking=chunking,
+        chunking=own_chunking,
         source_hash=source_hash,
         recipe=recipe,
         canonical=canonical,
-        sentences=measured(canonical, sentences, tokens),
+        sentences=measure_sentences(canonical, sentences, tokens),
         chunks=(*chunks, *described),
         properties=loaded.properties,
         figures=figures,
@@ -206,48 +206,37 @@ def draft(
     )
 
 
-def _sanitized(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[AuditEntry, ...]]:
-    """Return what may be kept of a source, and how much was found in it that may not."""
+def _sanitize(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[AuditEntry, ...]]:
+    """Return a source without personal data, and how often each rule matched."""
     if sanitizer.mode is Mode.OFF:
         return loaded, ()
-    # Imported here: its rules take time to load, and most libraries have it off.
+    # Imported here: the rules take time to load, and the sanitizer is off by default.
     from truespan.sanitize.sanitizer import sanitized_loaded
 
     kept, counts = sanitized_loaded(loaded, sanitizer)
     redacted = sanitizer.mode is Mode.ON
     return kept, tuple(
-        AuditEntry(one.label, one.rule, one.count, redacted) for one in counts.entries
+        AuditEntry(entry.label, entry.rule, entry.count, redacted) for entry in counts.entries
     )
 
 
-def _marker(doc_id: str, flags: FigureFlags) -> Marker | None:
-    if not flags.placeholders:
-        return None
-    return lambda number: marker(figure_id_of(doc_id, number))
+def _find_language(declared: Declared, loaded: Loaded, canonical: CanonicalText) -> _Language:
+    """Return the language that the caller declares, or the source states, or that is detected.
 
-
-def _language(declared: Declared, loaded: Loaded, canonical: CanonicalText) -> _Language:
-    """Return the language that the caller declares, or the source states, or that is detected."""
+    The region of a stated code such as 'en-GB' is dropped: a filter for 'en' includes it.
+    """
     if declared.language:
         return _Language(declared.language, True, False)
-    if stated := _plausible_code(loaded.properties.language):
-        return _Language(stated, True, True)
+    code = normal_language(loaded.properties.language or "")
+    if code.isascii() and code.isalpha() and len(code) in (2, 3):
+        return _Language(code, True, True)
     return _Language(detect_language(canonical.text) or DEFAULT_LANGUAGE, False, False)
-
-
-def _plausible_code(stated: str | None) -> str | None:
-    """Return the language of a code such as 'en-GB'; None for what is no code.
-
-    Sources state a region where nobody asked for one, and a filter for 'en' means that too.
-    """
-    code = normal_language(stated or "")
-    return code if code.isascii() and code.isalpha() and len(code) in (2, 3) else None
 
 
 def _notes(
     loaded: Loaded, flags: FigureFlags, figures: Sequence[FigureRecord], described: int
 ) -> Iterator[str]:
-    """Give the lines that tell how pictures were dealt with, and what could not be kept."""
+    """Yield log lines about pictures, and about what the parser could not read."""
     yield from loaded.warnings
     counts = loaded.pictures
     if not flags.any and not counts.blips:
@@ -260,13 +249,13 @@ def _notes(
         f"images_written={written} image_emit_skip_reason={reason}"
     )
     if flags.any:
-        yield summary_of(figures, placeholders=flags.placeholders, chunks=described)
+        yield summarize_figures(figures, placeholders=flags.placeholders, chunks=described)
     if flags.debug:
         yield from _image_lines(loaded, figures)
 
 
 def _image_lines(loaded: Loaded, figures: Sequence[FigureRecord]) -> Iterator[str]:
-    placed = [one.figure for block in loaded.blocks for one in block.figures]
+    placed = [spot.figure for block in loaded.blocks for spot in block.figures]
     for number, figure in enumerate(placed, 1):
         size = len(loaded.images[figure.image].data) if figure.image is not None else 0
         reference = figures[number - 1].image_ref if figures else None
@@ -276,23 +265,23 @@ def _image_lines(loaded: Loaded, figures: Sequence[FigureRecord]) -> Iterator[st
         )
 
 
-def measured(
+def measure_sentences(
     canonical: CanonicalText, sentences: Sequence[Sentence], tokens: TokenMap
 ) -> tuple[MeasuredSentence, ...]:
-    """Give each sentence the digest and token count that later reads are checked against."""
+    """Return each sentence with the digest and token count that later reads are checked against."""
     text = canonical.text
-    counts = _token_counts(sentences, tokens)
+    counts = _count_tokens(sentences, tokens)
     return tuple(
         MeasuredSentence(sentence, sha256(text[sentence[1] : sentence[2]].encode()).digest(), count)
         for sentence, count in zip(sentences, counts, strict=True)
     )
 
 
-def _token_counts(sentences: Sequence[Sentence], tokens: TokenMap) -> list[int]:
-    """Return the tokens of each sentence.
+def _count_tokens(sentences: Sequence[Sentence], tokens: TokenMap) -> list[int]:
+    """Return the number of tokens of each sentence.
 
-    Nearly all sentences have white space on both sides, where counts add up: theirs are differences
-    of the map's totals, taken for all at once. Those that touch a neighbour are counted one by one.
+    Nearly all sentences have white space on both sides, where counts add up: their counts are
+    differences of the map's totals. Sentences that touch a neighbour are counted individually.
     """
     _, starts, ends = np.asarray(sentences, dtype=np.int64).T
     units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
@@ -310,19 +299,19 @@ def text_chunks(
     chunking: ChunkingProfile,
     input_limit: int,
 ) -> tuple[NewChunk, ...]:
-    """Cut a text into the chunks that a profile makes of it."""
-    spans = cut(canonical, sentences, tokens, chunking, input_limit)
-    chunks = chunks_of(canonical, sentences, tokens, spans)
-    return first_of_equals(chunks) if chunking.dedupe else chunks
+    """Return the text chunks that a chunking profile makes."""
+    spans = chunk_spans(canonical, sentences, tokens, chunking, input_limit)
+    chunks = make_chunks(canonical, sentences, tokens, spans)
+    return deduplicate(chunks) if chunking.dedupe else chunks
 
 
-def chunks_of(
+def make_chunks(
     canonical: CanonicalText,
     sentences: Sequence[Sentence],
     tokens: TokenMap,
     spans: Sequence[Span],
 ) -> tuple[NewChunk, ...]:
-    """Turn spans into chunks. Both starts and ends of spans grow, so two cursors walk along."""
+    """Turn spans into chunks. Starts and ends of spans both grow, so two cursors suffice."""
     text = canonical.text
     starts = [sentence.start for sentence in sentences]
     ends = [sentence.end for sentence in sentences]

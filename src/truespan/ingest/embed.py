@@ -1,4 +1,9 @@
-"""From texts to vectors that can be believed: batches, concurrency, retries, checks."""
+"""From texts to checked vectors: batches, concurrency, retries, and checks of the provider.
+
+Three things can go wrong unnoticed, and each has its check. A vector may be no vector (`is_sound`),
+the vectors of a batch may come back in another order (`Canary`), and the provider may have put
+another model behind the same name (`check_drift`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 from threading import Lock
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -17,12 +23,13 @@ import numpy as np
 from truespan.errors import (
     BatchTooLarge,
     InvalidConfiguration,
+    ModelDrifted,
     ProviderBadReply,
     ProviderRefused,
     ProviderUnavailable,
     TextTooLong,
 )
-from truespan.ingest.sentences import parts
+from truespan.ingest.sentences import split_text
 from truespan.protocols import Clock, Embedder, EmbeddingLimits, RateLimitStore, TokenCounter
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
@@ -41,47 +48,46 @@ def is_sound(vector: Vector, dimensions: int) -> bool:
     return LEAST_NORM**2 < square < float("inf")
 
 
-def cosine(one: Vector, other: Vector) -> float:
-    """Return how alike two vectors are; 0 if they cannot be compared."""
-    if len(one) != len(other):
+def cosine(left: Vector, right: Vector) -> float:
+    """Return the cosine similarity of two vectors; 0 if they cannot be compared."""
+    if len(left) != len(right):
         return 0.0
-    first = np.frombuffer(one, dtype="<f4").astype(np.float64)
-    second = np.frombuffer(other, dtype="<f4").astype(np.float64)
+    first = np.frombuffer(left, dtype="<f4").astype(np.float64)
+    second = np.frombuffer(right, dtype="<f4").astype(np.float64)
     norms = float(np.linalg.norm(first) * np.linalg.norm(second))
     return float(first @ second) / norms if 0 < norms < float("inf") else 0.0
 
 
 def mean(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
-    """Return the weighted mean of sound vectors, with the length one.
+    """Return the weighted mean of sound vectors, scaled to length 1.
 
-    Each vector counts by its direction and its weight, so a provider that does not scale its
-    vectors makes no part of a text louder than another.
+    Each vector is scaled first, so that vectors of different lengths do not change the weights.
     """
     rows = np.stack([np.frombuffer(vector, dtype="<f4") for vector in vectors]).astype(np.float64)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     total = np.asarray(weights, dtype=np.float64) @ rows
     length = float(np.linalg.norm(total))
-    # Parts that cancel out have no common direction; the check on vectors refuses what is left.
+    # Vectors that cancel out have no mean; the caller's check on vectors refuses the result.
     scaled = total / length if length > 0 else total
     return Vector(scaled.astype("<f4").tobytes())
 
 
 CHARACTERS_PER_TOKEN = 4
-"""The estimate that batches are filled by; exact counts are the chunker's business."""
+"""An estimate, used to fill batches only; the chunker counts exactly."""
 
 Item = tuple[TextHash, str]
 
 
 def batches(texts: Sequence[Item], limits: EmbeddingLimits) -> Iterator[list[Item]]:
-    """Group texts so that no batch exceeds the limits; a text above them goes alone.
+    """Group texts so that no batch exceeds the limits; a text above them is a batch of its own.
 
-    Where texts of a batch come back together, room is left for what proves their order.
+    If the provider returns the vectors of a batch together, room is left for canaries.
     """
     batch: list[Item] = []
     used = 0
     room = room_for_texts(limits)
     for item in texts:
-        tokens = estimated_tokens(item[1])
+        tokens = estimate_tokens(item[1])
         if batch and (len(batch) >= room or used + tokens > limits.tokens):
             yield batch
             batch, used = [], 0
@@ -92,42 +98,39 @@ def batches(texts: Sequence[Item], limits: EmbeddingLimits) -> Iterator[list[Ite
 
 
 def room_for_texts(limits: EmbeddingLimits) -> int:
-    """Return how many texts of the world's own one request holds."""
+    """Return how many texts fit in a request beside the canaries."""
     return limits.items - (most_canaries(limits.items) if limits.joint else 0)
 
 
-def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a text has."""
+def estimate_tokens(text: str) -> int:
+    """Return roughly how many tokens a text has."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 ATTEMPTS = 5
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 90.0
-"""Whoever asks for a longer pause than this is not waited for: the caller is told instead."""
+"""If a provider asks for a longer pause than this, the error is raised instead."""
 _MINUTE = 60.0
 
 
 class RateLimiter:
-    """Lets so many requests begin in any minute, and holds the next ones back until they may.
-
-    One of these is shared by all that ask one provider, in whatever thread.
-    """
+    """Limits the requests that begin in any minute. All threads share one for each provider."""
 
     def __init__(self, per_minute: int, clock: Clock) -> None:
         if per_minute < 1:
-            raise InvalidConfiguration("At least one request a minute must be allowed.")
+            raise InvalidConfiguration("The rate limit must be at least one request a minute.")
         self._clock = clock
         self._lock = Lock()
         self._begun: deque[float] = deque(maxlen=per_minute)
 
     def wait(self) -> None:
-        """Return when the next request may begin.
+        """Wait until the next request may begin.
 
-        Its moment is fixed before the waiting begins, so that those who wait together do not all
-        come back for the same moment.
+        The start time is reserved before waiting, so that threads waiting together do not all
+        start at the same time.
         """
         with self._lock:
             now = self._clock.monotonic()
@@ -139,7 +142,7 @@ class RateLimiter:
 
 
 class SharedRateLimiter(RateLimiter):
-    """The same for all processes of a library: the moments are kept where all of them see them."""
+    """Limits requests over all processes of a library: the start times are kept in its store."""
 
     def __init__(self, per_minute: int, clock: Clock, provider: str, paces: RateLimitStore) -> None:
         super().__init__(per_minute, clock)
@@ -148,30 +151,30 @@ class SharedRateLimiter(RateLimiter):
         self._paces = paces
 
     def wait(self) -> None:
-        """Return when the next request may begin."""
+        """Wait until the next request may begin."""
         seconds = self._paces.reserve(self._provider, self._per_minute)
         if seconds > 0:
             self._clock.sleep(seconds)
 
 
-def retried(
-    call: Callable[[], Found], clock: Clock, *, spread: int, until: float = math.inf
-) -> Found:
-    """Call until it answers; what may pass by itself is tried again, a refusal is not.
+def call_with_retries(
+    call: Callable[[], T], clock: Clock, *, spread: int, until: float = math.inf
+) -> T:
+    """Call a provider until it answers; retries ProviderUnavailable, never a refusal.
 
-    The pause doubles each time, and `spread` keeps calls that failed together from returning
-    together. A provider that asks for a pause gets it, unless it is longer than `LONGEST_PAUSE` or
-    would end after `until`, on the clock that only grows.
+    The pause doubles each time, and `spread` varies it, so that calls that failed together do not
+    retry together. A pause that the provider asks for is respected, unless it is longer than
+    `LONGEST_PAUSE` or would end after `until` on the monotonic clock.
     """
     pause = FIRST_PAUSE * (1 + spread % 8 / 8)
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return call()
         except ProviderUnavailable as error:
-            asked = error.retry_after or 0.0
-            wait = max(pause, asked)
+            retry_after = error.retry_after or 0.0
+            wait = max(pause, retry_after)
             late = clock.monotonic() + wait > until
-            if attempt == ATTEMPTS or asked > LONGEST_PAUSE or late:
+            if attempt == ATTEMPTS or retry_after > LONGEST_PAUSE or late:
                 raise
             clock.sleep(wait)
             pause *= 2
@@ -180,24 +183,27 @@ def retried(
 
 CANARY = "The canary in every batch proves that vectors come back in order."
 CANARY_SIMILARITY = 0.98
-"""A provider's own batching may change a vector a little, never this much."""
+"""Batching may change a vector slightly, but never this much."""
 _ENOUGH_FOR_TWO = 8
-"""From this many texts on two canaries cost little, and see far more than one."""
+"""From this many texts on, a second canary costs little and detects far more."""
 
 Send = Callable[[list[str]], list[Vector]]
 
 
 class Canary:
-    """Knows the vector of the canary, which was embedded alone and so cannot be another's."""
+    """Detects vectors that come back in another order, by texts whose vector is known.
+
+    The vector is known because the canary was embedded alone.
+    """
 
     def __init__(self) -> None:
         self._vector: Vector | None = None
 
     def learn(self, embedder: Embedder, send: Send) -> None:
-        """Embed the canary alone, unless that was done before.
+        """Embed the canary alone, once.
 
         Raises:
-            ProviderBadReply: there is no sound vector to compare with.
+            ProviderBadReply: the provider did not return one sound vector.
         """
         if self._vector is not None:
             return
@@ -206,27 +212,34 @@ class Canary:
             raise ProviderBadReply("The embedding provider did not return one sound vector.")
         self._vector = vectors[0]
 
-    def prove(self, texts: Sequence[str], room: int, send: Send) -> list[Vector]:
-        """Return the vectors of a batch that came back in order.
+    def embed_in_order(self, texts: Sequence[str], room: int, send: Send) -> list[Vector]:
+        """Return the vectors of a batch, after checking that they came back in order.
 
         Raises:
             ProviderBadReply: their number or their order is wrong.
         """
-        places = places_for(texts, min(room - len(texts), most_canaries(room)))
-        sent = _with_canaries(texts, places)
+        places = canary_places(texts, min(room - len(texts), most_canaries(room)))
+        sent = list(texts)
+        for place in places:
+            sent.insert(place, CANARY)
         vectors = send(sent)
         check_count(vectors, sent)
         # A place counts the canaries before it, so the last one is taken out first.
         found = [vectors.pop(place) for place in reversed(places)]
-        if not all(self._is_canary(vector) for vector in found) or _stray(vectors, texts, found):
+        own = self._vector
+        in_place = all(own and cosine(vector, own) >= CANARY_SIMILARITY for vector in found)
+        # No other text may have exactly the canary's vector either.
+        words = CANARY.casefold().split()
+        stray = any(
+            vector in found and text.casefold().split() != words
+            for vector, text in zip(vectors, texts, strict=True)
+        )
+        if not in_place or stray:
             raise ProviderBadReply(
                 "The embedding provider mixed up the vectors of a batch.",
-                advice="Lower the batch size or change the provider; nothing of it was kept.",
+                advice="Lower the batch size or change the provider; the batch was discarded.",
             )
         return vectors
-
-    def _is_canary(self, vector: Vector) -> bool:
-        return self._vector is not None and cosine(vector, self._vector) >= CANARY_SIMILARITY
 
 
 def check_count(vectors: Sequence[Vector], sent: Sequence[str]) -> None:
@@ -242,17 +255,17 @@ def check_count(vectors: Sequence[Vector], sent: Sequence[str]) -> None:
 
 
 def most_canaries(items: int) -> int:
-    """Return how many canaries a request of so many texts may hold."""
+    """Return how many canaries a request of at most `items` texts may contain."""
     if items >= _ENOUGH_FOR_TWO + 2:
         return 2
     return 1 if items > 1 else 0
 
 
-def places_for(texts: Sequence[str], room: int) -> list[int]:
-    """Return where the canaries stand among the texts, ascending; nowhere in a batch of one.
+def canary_places(texts: Sequence[str], room: int) -> list[int]:
+    """Return where the canaries go among the texts, ascending; none in a batch of one text.
 
-    No place is the mirror image of itself or of the other, and the two are not half a turn apart:
-    there a batch that comes back turned round would look right.
+    No place mirrors itself or the other, and the two are not half the batch apart: otherwise a
+    batch that comes back reversed or rotated would look right.
     """
     count = min(room, 2 if len(texts) >= _ENOUGH_FOR_TWO else 1)
     if len(texts) < 2 or count < 1:
@@ -261,41 +274,21 @@ def places_for(texts: Sequence[str], room: int) -> list[int]:
     seed = int.from_bytes(sha256("\0".join(texts).encode(errors="replace")).digest()[:8], "big")
     first = seed % (total // 2)
     if count == 1:
-        # Either end will do as well as the other, so that the last place is tried too.
+        # Counted from either end, so that the last place is used too.
         return [first if seed >> 63 else total - 1 - first]
     half = total - total // 2
     second = total // 2 + (seed >> 32) % half
-    while first + second == total - 1 or 2 * (second - first) == total or _middle(second, total):
+    while first + second == total - 1 or 2 * (second - first) == total or 2 * second == total - 1:
         second = total // 2 + (second + 1 - total // 2) % half
     return [first, second]
 
 
-def _middle(place: int, total: int) -> bool:
-    return 2 * place == total - 1
-
-
-def _with_canaries(texts: Sequence[str], places: Sequence[int]) -> list[str]:
-    sent = list(texts)
-    for place in places:
-        sent.insert(place, CANARY)
-    return sent
-
-
-def _stray(vectors: Sequence[Vector], texts: Sequence[str], found: Sequence[Vector]) -> bool:
-    """Say whether the canary's very vector stands for another text as well."""
-    known = CANARY.casefold().split()
-    return any(
-        vector in found and text.casefold().split() != known
-        for vector, text in zip(vectors, texts, strict=True)
-    )
-
-
 LEAST_PART = 8
-"""Who refuses a part of so few tokens refuses something else than its length."""
+"""A provider that refuses a part of fewer tokens does not refuse it for its length."""
 
 
 class OnTokenLimit(StrEnum):
-    """What becomes of a text that is too long for the model."""
+    """What to do with a text that is longer than the model's input limit."""
 
     MEAN = "mean"
     TRUNCATE = "truncate"
@@ -303,21 +296,21 @@ class OnTokenLimit(StrEnum):
 
 
 class Remark(StrEnum):
-    """What is to be said of a text that did not simply get its vector."""
+    """Something to report about a text and its vector."""
 
     MEAN_OF_PARTS = "mean_of_parts"
-    """The model could not read it whole: its vector is the mean of those of its parts."""
+    """The text was too long: its vector is the mean of the vectors of its parts."""
     TRUNCATED = "truncated"
-    """The vector is that of its beginning; nothing of the rest is in it."""
+    """The text was too long: its vector is that of its beginning."""
     TOO_LONG = "too_long"
-    """It got no vector, because the model reads less and the operator wants such texts left out."""
+    """The text was too long and was skipped, as the operator chose."""
     BAD_VECTOR = "bad_vector"
-    """It got no vector, because what came back cannot be one, or because nothing did."""
+    """The provider returned no sound vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstimatedTokens:
-    """Counts as batches are counted, for whoever has no tokenizer at hand."""
+    """Counts tokens by estimate, where no tokenizer is available."""
 
     name: str = "estimate-1"
 
@@ -327,13 +320,13 @@ class EstimatedTokens:
         return TokenMap(text, starts, range(len(starts) + 1), self.count)
 
     def count(self, text: str) -> int:
-        """Return about how many tokens a text has."""
-        return estimated_tokens(text)
+        """Return roughly how many tokens a text has."""
+        return estimate_tokens(text)
 
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """Embeds what is too long, as the operator chose. `limit` is what the model is said to read."""
+    """Embeds texts above the model's input `limit`, as the operator chose."""
 
     policy: OnTokenLimit
     counter: TokenCounter
@@ -341,32 +334,27 @@ class TooLong:
     dimensions: int
 
     def embed(self, text: str, alone: Callable[[str], Vector]) -> tuple[Vector | None, Remark]:
-        """Return a vector for a text that was refused whole, if it gets one, and what to say of it.
+        """Return a vector for a text that the provider refused as too long, or None, and a remark.
 
-        `alone` embeds one text. The parts become smaller until it takes them.
+        `alone` embeds one text. The parts become smaller until the provider accepts them.
         """
         if self.policy is OnTokenLimit.SKIP:
             return None, Remark.TOO_LONG
-        for limit in self._limits(text):
-            pieces = parts(text, self.counter, limit)
-            if self.policy is OnTokenLimit.TRUNCATE:
-                pieces = pieces[:1]
-            try:
-                return self._made(pieces, [alone(piece) for piece in pieces])
-            except TextTooLong:
-                continue
-        # A provider that finds even the smallest part too long is not believed about length: to
-        # leave the text out for good on its word would lose it.
-        return None, Remark.BAD_VECTOR
-
-    def _limits(self, text: str) -> Iterator[int]:
         counted = self.counter.count(text)
         limit = self.limit if counted > self.limit else counted // 2
         while limit >= LEAST_PART:
-            yield limit
-            limit //= 2
+            pieces = split_text(text, self.counter, limit)
+            if self.policy is OnTokenLimit.TRUNCATE:
+                pieces = pieces[:1]
+            try:
+                return self._combine(pieces, [alone(piece) for piece in pieces])
+            except TextTooLong:
+                limit //= 2
+        # A provider that finds even the smallest part too long is wrong about length. Skipping the
+        # text permanently because of that would lose it, so this counts as a bad reply.
+        return None, Remark.BAD_VECTOR
 
-    def _made(self, pieces: list[str], vectors: list[Vector]) -> tuple[Vector | None, Remark]:
+    def _combine(self, pieces: list[str], vectors: list[Vector]) -> tuple[Vector | None, Remark]:
         if not all(is_sound(vector, self.dimensions) for vector in vectors):
             return None, Remark.BAD_VECTOR
         if self.policy is OnTokenLimit.TRUNCATE:
@@ -380,17 +368,16 @@ class TooLong:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedBatch:
-    """Vectors that passed every check, and the texts that got none.
+    """Vectors that passed every check, and the texts without one.
 
-    `notes` say why a text was rejected, and what is to be known of some that were not.
+    `notes` says why texts were rejected, and what to report about some that were not.
     """
 
     vectors: dict[TextHash, Vector] = field(default_factory=dict)
     rejected: tuple[TextHash, ...] = ()
     notes: dict[TextHash, Remark] = field(default_factory=dict)
 
-    def joined(self, other: EmbeddedBatch) -> EmbeddedBatch:
-        """Return what two parts of a batch gave."""
+    def __or__(self, other: EmbeddedBatch) -> EmbeddedBatch:
         return EmbeddedBatch(
             self.vectors | other.vectors, self.rejected + other.rejected, self.notes | other.notes
         )
@@ -406,40 +393,35 @@ def embed_texts(
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN,
     canary: Canary | None = None,
 ) -> Iterator[EmbeddedBatch]:
-    """Embed each text once; give every batch as soon as it is done, so that it can be kept.
+    """Embed each text once; yield every batch as soon as it is done, so that it can be stored.
 
-    `limits` are the operator's; the provider's own win where they are lower. Who embeds again and
-    again keeps one `canary`, which then costs its own request once.
+    `limits` are the operator's; the provider's own apply where they are lower. Pass the same
+    `canary` to several calls, and it is embedded alone only once.
 
     Raises:
-        ProviderUnavailable: it did not answer, `ATTEMPTS` times.
-        ProviderRefused: it answered no.
+        ProviderUnavailable: the provider did not answer in `ATTEMPTS` attempts.
+        ProviderRefused: it refused the request.
         ProviderBadReply: the number or the order of its vectors is wrong.
     """
     if not texts:
         return
     limits = embedder.limits.within(limits)
-    proof = (canary or Canary()) if limits.joint else None
-    work = _Embedding(embedder, limits, clock, proof, counter or EstimatedTokens(), on_token_limit)
+    canary = (canary or Canary()) if limits.joint else None
+    work = _BatchEmbedder(
+        embedder, limits, clock, canary, counter or EstimatedTokens(), on_token_limit
+    )
     todo = batches(list(texts.items()), limits)
-    if proof is not None and len(texts) > 1 and limits.items > 1:
-        proof.learn(embedder, work.send)
+    if canary is not None and len(texts) > 1 and limits.items > 1:
+        canary.learn(embedder, work.send)
     if limits.in_flight == 1:
         yield from map(work.embed, todo)
-    else:
-        yield from _concurrently(work.embed, todo, limits.in_flight)
-
-
-def _concurrently(
-    work: Callable[[list[Item]], EmbeddedBatch], todo: Iterator[list[Item]], in_flight: int
-) -> Iterator[EmbeddedBatch]:
-    """Run `work` over `todo` with at most `in_flight` calls at once; the first error ends it."""
+        return
     running: set[Future[EmbeddedBatch]] = set()
-    with ThreadPoolExecutor(in_flight, thread_name_prefix="embed") as pool:
+    with ThreadPoolExecutor(limits.in_flight, thread_name_prefix="embed") as pool:
         try:
             for batch in todo:
-                running.add(pool.submit(work, batch))
-                if len(running) == in_flight:
+                running.add(pool.submit(work.embed, batch))
+                if len(running) == limits.in_flight:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     yield from (future.result() for future in done)
             yield from (future.result() for future in running)
@@ -449,8 +431,8 @@ def _concurrently(
 
 
 @dataclass(frozen=True, slots=True)
-class _Embedding:
-    """How one batch becomes vectors."""
+class _BatchEmbedder:
+    """Embeds one batch at a time."""
 
     embedder: Embedder
     limits: EmbeddingLimits
@@ -460,59 +442,101 @@ class _Embedding:
     on_token_limit: OnTokenLimit
 
     def send(self, texts: list[str], spread: int = 0) -> list[Vector]:
-        return retried(lambda: self.embedder.embed_documents(texts), self.clock, spread=spread)
+        return call_with_retries(
+            lambda: self.embedder.embed_documents(texts), self.clock, spread=spread
+        )
 
     def embed(self, batch: list[Item]) -> EmbeddedBatch:
-        """Embed a batch; one that is too large for the provider goes in halves.
+        """Embed a batch; one that is too large for the provider is split in halves.
 
-        A text that is too long is not always named, so it is looked for in the same way.
+        Providers do not always say which text is too long, so it is found in the same way.
         """
         try:
-            vectors = self._in_order(batch)
+            vectors = self._send_in_order(batch)
         except (BatchTooLarge, TextTooLong) as refusal:
             if len(batch) == 1:
-                return self._alone(batch[0], refusal)
+                return self._embed_too_long(batch[0], refusal)
             middle = len(batch) // 2
-            return self.embed(batch[:middle]).joined(self.embed(batch[middle:]))
-        return _checked(batch, vectors, self.embedder.profile.dimensions)
+            return self.embed(batch[:middle]) | self.embed(batch[middle:])
+        dimensions = self.embedder.profile.dimensions
+        sound: dict[TextHash, Vector] = {}
+        rejected: list[TextHash] = []
+        for (text_hash, _), vector in zip(batch, vectors, strict=True):
+            if is_sound(vector, dimensions):
+                sound[text_hash] = vector
+            else:
+                rejected.append(text_hash)
+        return EmbeddedBatch(sound, tuple(rejected), dict.fromkeys(rejected, Remark.BAD_VECTOR))
 
-    def _in_order(self, batch: list[Item]) -> list[Vector]:
+    def _send_in_order(self, batch: list[Item]) -> list[Vector]:
         texts = [text for _, text in batch]
         spread = int(batch[0][0][:4], 16)
         if self.canary is not None and len(batch) > 1:
-            return self.canary.prove(texts, self.limits.items, lambda sent: self.send(sent, spread))
+            return self.canary.embed_in_order(
+                texts, self.limits.items, lambda sent: self.send(sent, spread)
+            )
         vectors = self.send(texts, spread)
         check_count(vectors, texts)
         return vectors
 
-    def _alone(self, item: Item, refusal: ProviderRefused) -> EmbeddedBatch:
-        """Do with a text that was refused by itself what the operator chose."""
+    def _embed_too_long(self, item: Item, refusal: ProviderRefused) -> EmbeddedBatch:
+        """Apply the operator's choice to a single text that was refused."""
         if not isinstance(refusal, TextTooLong):
-            # The request was too large with nothing else in it: that is not about tokens.
+            # The request was too large with one text only: that is not about tokens.
             raise refusal
+
+        def embed_alone(text: str) -> Vector:
+            vectors = self.send([text])
+            check_count(vectors, [text])
+            return vectors[0]
+
         text_hash, text = item
         profile = self.embedder.profile
         too_long = TooLong(
             self.on_token_limit, self.counter, profile.input_limit, profile.dimensions
         )
-        vector, remark = too_long.embed(text, lambda part: self._part(part))
+        vector, remark = too_long.embed(text, embed_alone)
         if vector is None:
             return EmbeddedBatch({}, (text_hash,), {text_hash: remark})
         return EmbeddedBatch({text_hash: vector}, (), {text_hash: remark})
 
-    def _part(self, text: str) -> Vector:
-        vectors = self.send([text])
+
+PROBES: Mapping[str, str] = MappingProxyType(
+    {
+        "prose-1": "The ferry left the harbour at dusk, and nobody on the pier waved.",
+        "law-1": "The tenant shall give notice in writing no later than thirty days before the"
+        " end of the term.",
+        "code-1": "def area(width: float, height: float) -> float: return width * height",
+    }
+)
+"""Texts by which a model is recognised. Never change one: their vectors are stored under their
+names. A new text needs a new name."""
+LEAST_SIMILARITY = 0.999
+"""Rounding and hardware change a vector less than this, another model far more."""
+
+
+def check_drift(
+    embedder: Embedder, clock: Clock, earlier: Mapping[str, Vector] | None = None
+) -> dict[str, Vector]:
+    """Embed the probes, compare them with their earlier vectors, and return the vectors to store.
+
+    Earlier vectors are never replaced: a model that changes a little each time would otherwise
+    drift without limit. Each probe is sent alone, because the other texts of a request can change
+    a vector slightly.
+
+    Raises:
+        ModelDrifted: the vector of a probe has changed.
+        ProviderBadReply: the reply holds no sound vector.
+        ProviderUnavailable, ProviderRefused: as the embedder says.
+    """
+    stored = dict(earlier or {})
+    for name, text in PROBES.items():
+        vectors = call_with_retries(
+            lambda text=text: embedder.embed_documents([text]), clock, spread=0
+        )
         check_count(vectors, [text])
-        return vectors[0]
-
-
-def _checked(batch: Sequence[Item], vectors: Sequence[Vector], dimensions: int) -> EmbeddedBatch:
-    """Keep the vectors that have the right length, are finite and are not zero."""
-    good: dict[TextHash, Vector] = {}
-    rejected: list[TextHash] = []
-    for (text_hash, _), vector in zip(batch, vectors, strict=True):
-        if is_sound(vector, dimensions):
-            good[text_hash] = vector
-        else:
-            rejected.append(text_hash)
-    return EmbeddedBatch(good, tuple(rejected), dict.fromkeys(rejected, Remark.BAD_VECTOR))
+        if not is_sound(vectors[0], embedder.profile.dimensions):
+            raise ProviderBadReply("The embedding provider did not return one sound vector.")
+        if cosine(stored.setdefault(name, vectors[0]), vectors[0]) < LEAST_SIMILARITY:
+            raise ModelDrifted(str(embedder.profile))
+    return stored

@@ -1,8 +1,8 @@
-"""Figures of a document: what is said of each, where it stands, and the chunk made of it.
+"""Figures of a document: their descriptions, their places, and the chunks made of them.
 
-A description is made of what stands around a figure: its caption, its alternative text, the
-heading above and the sentence before it. All of that is text the document has, and none of it
-speaks of the picture's bytes, so the same document always gives the same description.
+A description is made of the text around a figure: its caption, its alternative text, the heading
+above and the sentence before it. It does not depend on the picture's bytes, so the same document
+always gives the same description.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from truespan.types.ids import hash_text
 from truespan.types.text import CanonicalText, FigureSpot, Image, Sentence
 
 _LONGEST_PART = 600
-"""Characters of each part of a description; captions are shorter, and context need not be long."""
+"""Characters of each part of a description."""
 _MARKERS = re.compile(r"\s*\[FIGURE:[^\]\s]+\]")
 
 
@@ -32,8 +32,8 @@ def describe_figures(
     images: Sequence[Image],
     fits: Callable[[str], bool],
 ) -> tuple[FigureRecord, ...]:
-    """Return a record of every figure, in reading order; no description is longer than `fits`."""
-    around = _Around(canonical, sentences, chunks, fits)
+    """Return a record of every figure in reading order; every description satisfies `fits`."""
+    describer = _Describer(canonical, sentences, chunks, fits)
     records = []
     for number, spot in enumerate(canonical.figures, 1):
         image = spot.figure.image
@@ -42,7 +42,7 @@ def describe_figures(
             if image is not None and image < len(images)
             else None
         )
-        records.append(around.record(number, figure_id_of(doc_id, number), spot, reference))
+        records.append(describer.describe(number, figure_id_of(doc_id, number), spot, reference))
     return tuple(records)
 
 
@@ -52,15 +52,15 @@ def figure_chunks(
     counter: TokenCounter,
     first_index: int,
 ) -> tuple[NewChunk, ...]:
-    """Return a chunk for each record. They follow the text chunks, whose numbers stay theirs."""
+    """Return a chunk for each record; their indexes follow those of the text chunks."""
     return tuple(
         _chunk(record, canonical, counter, first_index + place)
         for place, record in enumerate(records)
     )
 
 
-def summary_of(records: Sequence[FigureRecord], *, placeholders: bool, chunks: int) -> str:
-    """Return the line that tells how figures became chunks."""
+def summarize_figures(records: Sequence[FigureRecord], *, placeholders: bool, chunks: int) -> str:
+    """Return the log line about the figures of a document."""
     parents = sum(1 for record in records if record.parent is not None) if chunks else 0
     shown = len(records) if placeholders else 0
     return (
@@ -76,7 +76,7 @@ def _chunk(
     index: int,
 ) -> NewChunk:
     spot = canonical.figures[record.number - 1]
-    # Between two blocks it belongs to what stands before it.
+    # A figure between two blocks belongs to the block before it.
     here = max(spot.offset - 1, 0) if spot.offset == spot.follows else spot.offset
     place = canonical.place_at(here)
     text = record.description
@@ -102,8 +102,8 @@ def _chunk(
     )
 
 
-def _fitted(text: str, fits: Callable[[str], bool]) -> str:
-    """Return a description short enough for the model, cut between words."""
+def _shorten(text: str, fits: Callable[[str], bool]) -> str:
+    """Shorten a description between words until it fits."""
     while not fits(text) and len(text) > 1:
         shorter = text[: len(text) * 3 // 4]
         text = shorter.rsplit(None, 1)[0] if " " in shorter.strip() else shorter
@@ -111,8 +111,8 @@ def _fitted(text: str, fits: Callable[[str], bool]) -> str:
 
 
 @dataclass(slots=True)
-class _Around:
-    """Looks at what stands around figures, from the first to the last."""
+class _Describer:
+    """Describes figures by the text around them, from the first to the last."""
 
     canonical: CanonicalText
     sentences: Sequence[Sentence]
@@ -126,17 +126,17 @@ class _Around:
         self.starts = [sentence.start for sentence in self.sentences]
         self.captions = set(self.canonical.captions)
 
-    def record(
+    def describe(
         self, number: int, figure_id: str, spot: FigureSpot, image_ref: str | None
     ) -> FigureRecord:
-        # What begins just where it stands comes after it.
+        # A sentence that starts at its offset comes after it.
         own = max(bisect_left(self.starts, spot.offset) - 1, 0)
         caption = self._caption(spot)
         first, last, own_reach = self._sids(spot, own, caption)
         between, reach = spot.offset == spot.follows, own_reach
-        parent = parent_of(self.chunks, self.sentences[own], spot.offset, between=between)
+        parent = find_parent(self.chunks, self.sentences[own], spot.offset, between=between)
         if parent is not None:
-            # Its id names the chunk it stands in, so it is seen once that is.
+            # Its id names the parent, so it is visible only once the parent is.
             reach = max(reach, parent.reach)
         return FigureRecord(
             number=number,
@@ -147,7 +147,7 @@ class _Around:
             first_sid=first,
             last_sid=last,
             reach=reach,
-            parent=as_parent(parent),
+            parent=parent_ref(parent),
             between=between,
             own_reach=own_reach,
         )
@@ -164,9 +164,8 @@ class _Around:
             ("In: ", " › ".join(label for label in (place.chapter, place.section) if label)),
             ("After: ", text[start:end]),
         )
-        shown = ((label, _short(part)) for label, part in parts)
-        lines = [f"{label}{part}" for label, part in shown if part]
-        return _fitted("\n".join([f"Figure {number}.", *lines]), self.fits)
+        lines = [f"{label}{line}" for label, part in parts if (line := _one_line(part))]
+        return _shorten("\n".join([f"Figure {number}.", *lines]), self.fits)
 
     def _caption(self, spot: FigureSpot) -> tuple[int, int] | None:
         """Return the span of a figure's caption: the block after it, or else the one before."""
@@ -185,8 +184,8 @@ class _Around:
     def _sids(
         self, spot: FigureSpot, own: int, caption: tuple[int, int] | None
     ) -> tuple[int, int, int]:
-        """Return the first and last sentence that a figure is described with, and the last one
-        that had a say: the one after it tells whether there is a caption, and where that ends."""
+        """Return the first and last sentence of a figure's description, and the last one it depends
+        on: the sentence after it decides whether there is a caption, and where that ends."""
         after = bisect_left(self.starts, spot.follows)
         if caption is None:
             return own, own, max(own, after)
@@ -195,35 +194,31 @@ class _Around:
         return first, max(own, beyond - 1), max(own, after, beyond)
 
 
-def parent_of(
+def find_parent(
     chunks: Sequence[NewChunk], before: Sentence, offset: int, *, between: bool
 ) -> NewChunk | None:
-    """Return the first text chunk that holds a figure's place, or the sentence before it."""
+    """Return the first text chunk that contains a figure's offset, or the sentence before it."""
     offsets = (before.end - 1, before.start, offset)
     for wanted in offsets if between else (offset, *offsets):
-        for chunk in _holding(chunks, wanted):
-            return chunk
+        place = bisect_right(chunks, wanted, key=lambda chunk: chunk.start)
+        parent = None
+        while place > 0 and chunks[place - 1].end > wanted:
+            place -= 1
+            parent = chunks[place]
+        if parent is not None:
+            return parent
     return None
 
 
-def _holding(chunks: Sequence[NewChunk], offset: int) -> list[NewChunk]:
-    found = bisect_right(chunks, offset, key=lambda chunk: chunk.start) - 1
-    holding: list[NewChunk] = []
-    while found >= 0 and chunks[found].end > offset:
-        holding.insert(0, chunks[found])
-        found -= 1
-    return holding
-
-
-def as_parent(chunk: NewChunk | None) -> ParentChunk | None:
-    """Return what a figure's id is made from of the chunk it stands in."""
+def parent_ref(chunk: NewChunk | None) -> ParentChunk | None:
+    """Return what the id of a figure's chunk needs of its parent chunk."""
     if chunk is None:
         return None
     return ParentChunk(chunk.index, chunk.start, chunk.first_sid, chunk.last_sid, chunk.text_hash)
 
 
-def _short(text: str) -> str:
-    """Return a part of a description in one line without markers, cut between words if long."""
+def _one_line(text: str) -> str:
+    """Return a part of a description as one line without markers, cut between words if long."""
     line = " ".join(_MARKERS.sub("", text).split())
     if len(line) <= _LONGEST_PART:
         return line

@@ -1,11 +1,11 @@
-"""The journal of a run: told to whoever watches, to the log, and to the job's record."""
+"""The log of a run: progress for the caller, lines for Python's logging, the record of the job."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from truespan.errors import Cancelled, Interrupted, TruespanError
 from truespan.ingest.embed import Remark
@@ -23,6 +23,35 @@ from truespan.types.job import (
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName
 
+SECONDS_BETWEEN_RECORDS = 1.0
+
+_log = logging.getLogger("truespan.ingest")
+# Without a handler Python would print warnings to stderr.
+_log.addHandler(logging.NullHandler())
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+REMARKS = {
+    Remark.BAD_VECTOR: (
+        "provider_bad_reply",
+        "The embedding provider returned no usable vector for a part of this document. "
+        "Run the same command again to retry that part.",
+    ),
+    Remark.TOO_LONG: (
+        "provider_text_too_long",
+        "A part of this document is longer than the model's input limit and was skipped "
+        "(setting on_token_limit).",
+    ),
+    Remark.TRUNCATED: (
+        "text_truncated",
+        "Only the beginning of a part of this document was embedded (setting on_token_limit).",
+    ),
+    Remark.MEAN_OF_PARTS: (
+        "mean_of_parts",
+        "A part of this document was embedded in pieces; its vector is their mean.",
+    ),
+}
+"""The code and the message of each remark."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -35,7 +64,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come. `fraction` is of the bytes to read, the rest are counts so far."""
+    """How far a run has come: `fraction` is of the bytes to read, the rest are counts so far."""
 
     fraction: float
     documents: int
@@ -58,102 +87,76 @@ class IngestReport:
     embedded: int = 0
     reused: int = 0
     passed_over: int = 0
-    """Files of other kinds that folders held."""
+    """Files of unsupported kinds in the folders."""
     unmatched: tuple[str, ...] = ()
     """Paths of a manifest that matched no file."""
     removed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     job: str = ""
     generation: int | None = None
-    """The generation that an alias was moved to, where that was asked for."""
+    """The generation that an alias was moved to, if `update_alias` was set."""
 
 
-@dataclass(slots=True)
-class Meter:
-    """Counts along the way."""
-
-    total: int = 0
-    size: int = 0
-    done: float = 0.0
-    part: float = 0.0
-    documents: int = 0
-    chunks: int = 0
-
-    def fraction(self) -> float:
-        """Return the share of the work that is done."""
-        return min((self.done + self.part) / self.size, 1.0) if self.size else 0.0
-
-
-REMARKS = {
-    Remark.BAD_VECTOR: (
-        "provider_bad_reply",
-        "The embedding provider gave no usable vector for a part of this document. "
-        "The same command tries that part again.",
-    ),
-    Remark.TOO_LONG: (
-        "provider_text_too_long",
-        "A part of this document is longer than the model reads and was left out, "
-        "as on_token_limit says.",
-    ),
-    Remark.TRUNCATED: (
-        "text_truncated",
-        "Of a part of this document only the beginning was embedded, as on_token_limit says.",
-    ),
-    Remark.MEAN_OF_PARTS: (
-        "mean_of_parts",
-        "A part of this document was embedded in pieces, of which the mean was kept.",
-    ),
-}
-"""The code and the words of each remark."""
-
-
-SECONDS_BETWEEN_RECORDS = 1.0
-
-_log = logging.getLogger("truespan.ingest")
-# Who wants the lines asks for them; without a handler Python would print warnings by itself.
-_log.addHandler(logging.NullHandler())
-_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
-
-class Journal:
-    """What a run tells of itself. This one keeps nothing; `JobJournal` does."""
+class RunLog:
+    """The log of a run that is not a job: progress and log lines only. `JobLog` adds the record."""
 
     def __init__(
         self,
         on_progress: Callable[[Progress], None] | None = None,
-        course: RequestTrace = NULL_OBSERVER,
+        trace: RequestTrace = NULL_OBSERVER,
     ) -> None:
         self._on_progress = on_progress
-        self._course = course
+        self._trace = trace
 
     def enter(self, phase: Phase) -> None:
-        """Say that a phase begins."""
+        """Record that a phase begins."""
 
     def progress(self, progress: Progress) -> None:
-        """Say how far the run has come.
-
-        Raises:
-            Cancelled: somebody asked for the run to stop.
-        """
+        """Report how far the run has come; a job may raise Cancelled here."""
         if self._on_progress is not None:
             self._on_progress(progress)
 
     def document(self, document: JobDocument) -> None:
-        """Say what became of a source."""
-        self._course.count(CounterName.DOCUMENTS, 1, document.state)
+        """Record the outcome of a source."""
+        self._trace.count(CounterName.DOCUMENTS, 1, document.state)
         if document.state is DocumentState.FAILED:
             self.line("warning", f"{document.name}: {document.code}")
 
     def line(self, level: str, line: str) -> None:
-        """Write a line that holds no text of a document and no key."""
-        _log.log(_LEVELS[level], _in_one_line(line))
+        """Log a line. Callers never pass text of a document or a key."""
+        _log.log(_LEVELS[level], _single_line(line))
 
     def end(self, state: JobState, error: str | None = None) -> None:
-        """Say how the run ended."""
+        """Record how the run ended."""
+
+    @contextmanager
+    def record_end(
+        self, will_retry: Callable[[TruespanError], bool] = lambda _: False
+    ) -> Iterator[None]:
+        """Run a block and record how it ended, whatever happens in it.
+
+        An error for which `will_retry` is true leaves the job queued instead of failed.
+        """
+        try:
+            yield
+        except Cancelled:
+            self.end(JobState.CANCELLED)
+            raise
+        except (KeyboardInterrupt, Interrupted):
+            self.end(JobState.QUEUED if will_retry(Interrupted()) else JobState.INTERRUPTED)
+            raise Interrupted from None
+        except TruespanError as error:
+            self.end(JobState.QUEUED if will_retry(error) else JobState.FAILED, error.code)
+            raise
+        except Exception as error:
+            # A job that is no longer worked on must not look as if it were running.
+            self.end(JobState.FAILED, type(error).__name__)
+            raise
+        self.end(JobState.DONE)
 
 
-class JobJournal(Journal):
-    """Keeps a job's record, at most once a second, and hears whether it is to stop."""
+class JobLog(RunLog):
+    """Writes a job's record at most once a second, and raises when the job has to stop."""
 
     def __init__(
         self,
@@ -163,68 +166,62 @@ class JobJournal(Journal):
         clock: Clock,
         on_progress: Callable[[Progress], None] | None = None,
         stopping: Callable[[], bool] = lambda: False,
-        course: RequestTrace = NULL_OBSERVER,
+        trace: RequestTrace = NULL_OBSERVER,
         process: str | None = None,
     ) -> None:
-        super().__init__(on_progress, course)
-        self._stopping = stopping
-        self._process = process
+        super().__init__(on_progress, trace)
         self._store = store
         self._scope = scope
         self._job = job
         self._clock = clock
+        self._stopping = stopping
+        self._process = process
         self._phase = Phase.READING
         self._latest = Progress(0.0, 0, 0, 0, 0, "")
         self._unchanged = self._failed = 0
         self._news = JobNews()
-        self._handed_on = False
-        self._began = self._recorded = clock.monotonic()
+        self._left_open = False
+        self._start = self._recorded = clock.monotonic()
 
     def enter(self, phase: Phase) -> None:
-        """Say that a phase begins."""
-        if phase is not self._phase:
-            self._phase = phase
-            self._record(JobState.RUNNING)
-        self._stop_if_asked()
+        """Record that a phase begins; raises as `progress` does."""
+        self._check_running(record=phase is not self._phase, phase=phase)
 
     def progress(self, progress: Progress) -> None:
-        """Take note of how far the run has come; raises when it is to stop.
+        """Record how far the run has come.
 
         Raises:
-            Cancelled: somebody asked for it.
-            Interrupted: the process is about to end.
+            Cancelled: the job was cancelled.
+            Interrupted: the process is shutting down.
         """
         super().progress(progress)
         self._latest = progress
-        if self._clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS:
-            self._record(JobState.RUNNING)
-        self._stop_if_asked()
+        due = self._clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS
+        self._check_running(record=due, phase=self._phase)
 
     def document(self, document: JobDocument) -> None:
-        """Take note of what became of a source."""
+        """Record the outcome of a source."""
         super().document(document)
         self._news.documents[document.doc_id] = document
-        if document.state is DocumentState.UNCHANGED:
-            self._unchanged += 1
-        elif document.state is DocumentState.FAILED:
-            self._failed += 1
+        self._unchanged += document.state is DocumentState.UNCHANGED
+        self._failed += document.state is DocumentState.FAILED
 
     def line(self, level: str, line: str) -> None:
-        """Write a line to the log and to the job."""
+        """Write a line to Python's log and to the job."""
         super().line(level, line)
-        self._news.lines.append(JobLine(self._clock.now(), level, _in_one_line(line)))
+        self._news.lines.append(JobLine(self._clock.now(), level, _single_line(line)))
 
-    def hand_on(self) -> None:
-        """Leave it to others to say how the job ends: they do it from now on."""
-        self._handed_on = True
+    def leave_open(self) -> None:
+        """Make `end` record nothing: from now on another process records how the job ends."""
+        self._left_open = True
 
     def end(self, state: JobState, error: str | None = None) -> None:
-        """Write down how the job ended, unless that is for others to say.
+        """Record how the job ended, unless it was left open.
 
         Raises:
-            Cancelled: it was to be queued again, and somebody asked for it to stop.
+            Cancelled: the job was to be queued again, and had been cancelled.
         """
-        if self._handed_on:
+        if self._left_open:
             return
         if state is JobState.DONE:
             self._phase = Phase.FINISHED
@@ -233,80 +230,41 @@ class JobJournal(Journal):
             self._write(JobState.CANCELLED, None)
             raise Cancelled
 
-    def _stop_if_asked(self) -> None:
-        """Stop because the process is about to end, which is nobody's wish to give the job up."""
+    def _check_running(self, *, record: bool, phase: Phase) -> None:
+        self._phase = phase
+        if record and self._write(JobState.RUNNING, None):
+            raise Cancelled
         if self._stopping():
+            # The process stops, the job is not cancelled: it can be resumed.
             raise Interrupted
 
-    def _record(self, state: JobState) -> None:
-        if self._write(state, None):
-            raise Cancelled
-
     def _write(self, state: JobState, error: str | None) -> bool:
+        """Write the job's record; True if the job was cancelled meanwhile."""
         news, self._news = self._news, JobNews()
-        now = self._clock.monotonic()
-        self._recorded = now
+        latest, self._recorded = self._latest, self._clock.monotonic()
         return self._store.record_job(
             self._scope,
             self._job,
             state=state,
             phase=self._phase,
-            counts=self._counts(now),
+            counts=JobCounts(
+                documents=latest.documents,
+                documents_total=latest.documents_total,
+                unchanged=self._unchanged,
+                failed=self._failed,
+                chunks=latest.chunks,
+                embedded=latest.embedded,
+                reused=latest.reused,
+                fraction=latest.fraction,
+                seconds=round(self._recorded - self._start, 3),
+                current=latest.current,
+            ),
             news=news,
             error=error,
             process=self._process,
         )
 
-    def _counts(self, now: float) -> JobCounts:
-        latest = self._latest
-        return JobCounts(
-            documents=latest.documents,
-            documents_total=latest.documents_total,
-            unchanged=self._unchanged,
-            failed=self._failed,
-            chunks=latest.chunks,
-            embedded=latest.embedded,
-            reused=latest.reused,
-            fraction=latest.fraction,
-            seconds=round(now - self._began, 3),
-            current=latest.current,
-        )
 
-
-T = TypeVar("T")
-
-
-def _never(error: TruespanError) -> bool:
-    del error
-    return False
-
-
-def journaled(
-    journal: Journal, work: Callable[[], T], waits: Callable[[TruespanError], bool] = _never
-) -> T:
-    """Do the work of a run, and write down how it ended, however that was.
-
-    Where it `waits` to be tried again after an error, it is written down as queued.
-    """
-    try:
-        done = work()
-    except Cancelled:
-        journal.end(JobState.CANCELLED)
-        raise
-    except (KeyboardInterrupt, Interrupted):
-        journal.end(JobState.QUEUED if waits(Interrupted()) else JobState.INTERRUPTED)
-        raise Interrupted from None
-    except TruespanError as error:
-        journal.end(JobState.QUEUED if waits(error) else JobState.FAILED, error.code)
-        raise
-    except Exception as error:
-        # Whatever it was, a job that nobody works at any more must not seem to run.
-        journal.end(JobState.FAILED, type(error).__name__)
-        raise
-    journal.end(JobState.DONE)
-    return done
-
-
-def _in_one_line(line: str) -> str:
-    """Return a line that the name of a file cannot make two of, nor steer a terminal with."""
+def _single_line(line: str) -> str:
+    """Replace line breaks and control characters: a file name must not forge a log line."""
     return "".join(char if char.isprintable() else " " for char in line)

@@ -1,48 +1,55 @@
-"""The fields of a manifest line: what each may hold, and what is said when it does not."""
+"""Manifests: JSON lines that name files and declare their documents, and patterns of paths."""
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import translate
 from functools import partial
 from math import isfinite
 from typing import Any
-from urllib.parse import urlsplit
 
 from truespan.errors import ManifestInvalid
-from truespan.types.source import Declared, DocumentKind, Entry
+from truespan.types.source import (
+    FIELD_CHECKS,
+    LONGEST_LABEL,
+    Declared,
+    Entry,
+    FieldError,
+    check_fields,
+    check_label,
+    check_type,
+)
 
 ANY_DEPTH = "**"
 _WILD = re.compile(r"[*?\[]")
 
 States = frozenset[int]
-"""Which parts of a pattern may match the next name."""
+"""The parts of a pattern that may match the next name."""
 
 
-def is_wild(text: str) -> bool:
-    """Say whether a path or a name holds a character that can stand for others."""
+def has_wildcard(text: str) -> bool:
+    """Say whether a path or a name contains a wildcard."""
     return _WILD.search(text) is not None
 
 
-def parts_of(path: str) -> list[str]:
-    """Return the names in a path that slashes divide; empty ones and `.` say nothing."""
+def split_path(path: str) -> list[str]:
+    """Return the names in a path; empty ones and `.` are dropped."""
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """A pattern that is held against one name after another.
+    """A pattern of paths, matched name by name while folders are entered.
 
-    As in a shell, only a part that begins with a dot matches a name that does.
+    As in a shell, only a part that begins with a dot matches a hidden name.
     """
 
     _parts: tuple[Callable[[str], bool] | None, ...]
-    """How each part matches a name; None is any number of folders."""
+    """The test of each part for a name; None is `**`, any number of folders."""
 
     @classmethod
     def of(cls, parts: Sequence[str]) -> PathPattern:
@@ -52,11 +59,11 @@ class PathPattern:
         return cls(tuple(None if part == ANY_DEPTH else _name_test(part) for part in kept))
 
     def begin(self) -> States:
-        """Return the states in which the folder to be searched is entered."""
+        """Return the states in the folder where the search begins."""
         return self._with_skipped({0})
 
     def enter(self, states: States, name: str) -> States:
-        """Return the states within the folder `name`; none when nothing below it can match."""
+        """Return the states in the folder `name`; none if nothing below it can match."""
         after: set[int] = set()
         for state in states:
             test = self._test(state)
@@ -67,7 +74,7 @@ class PathPattern:
         return self._with_skipped(after)
 
     def accepts(self, states: States, name: str) -> bool:
-        """Say whether a file of this name, met in these states, is what the pattern means."""
+        """Say whether a file of this name, in a folder with these states, matches."""
         last = len(self._parts) - 1
         if last not in states:
             return False
@@ -75,7 +82,7 @@ class PathPattern:
         return not _is_hidden(name) if test is None else test(name)
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Say whether a whole path, given as its names, is what the pattern means."""
+        """Say whether a whole path, given as its names, matches."""
         if not names:
             return False
         states = self.begin()
@@ -84,17 +91,17 @@ class PathPattern:
         return self.accepts(states, names[-1])
 
     def _test(self, state: int) -> Callable[[str], bool] | None:
-        # Past the last part nothing matches any more.
+        # Nothing matches after the last part.
         return self._parts[state] if state < len(self._parts) else _never
 
     def _with_skipped(self, states: set[int]) -> States:
-        """Add what may come next where `**` stands for no folder at all."""
+        """Add the states that follow where `**` matches no folder."""
         skipped = {state + 1 for state in states if self._test(state) is None}
         return frozenset(states | skipped)
 
 
 def _name_test(part: str) -> Callable[[str], bool]:
-    if not is_wild(part):
+    if not has_wildcard(part):
         return part.__eq__
     match = re.compile(translate(part)).match
     if part.startswith("."):
@@ -111,22 +118,14 @@ def _is_hidden(name: str) -> bool:
 
 
 LONGEST_PATH = 4096
-LONGEST_URL = 2048
-LONGEST_TITLE = 1000
-LONGEST_LABEL = 200
-MOST_TAGS = 100
-MOST_METADATA = 16 * 1024
-"""Bytes of the metadata of one document, spelled without spaces."""
-MOST_PRIORITY = 10
-
 _DOC_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _DRIVE = re.compile(r"[A-Za-z]:")
-_URL = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
-_SCHEMES = ("http", "https", "truespan")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
-"""Names that Windows takes for a device, whatever ending they have."""
-_TYPES = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
+"""Names that Windows takes for a device, with any extension."""
+_OTHER_NAMES = {"chunking": "profile", "language": "lang"}
+_DECLARED_FIELDS = {_OTHER_NAMES.get(name, name): name for name in FIELD_CHECKS}
+"""The field of `Declared` that each field of a line sets."""
+MANIFEST_FIELDS = ("path", "doc_id", *_DECLARED_FIELDS)
 _MEANT = {
     "id": "doc_id",
     "file": "path",
@@ -136,222 +135,73 @@ _MEANT = {
 }
 
 
-class FieldWrong(Exception):
-    """What is wrong with a line or a field, in words that follow its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The fields of one line, each of them checked."""
-
-    path: str = ""
-    doc_id: str | None = None
-    profile: str | None = None
-    kind: DocumentKind | None = None
-    tags: tuple[str, ...] | None = None
-    lang: str | None = None
-    priority: int | None = None
-    metadata: str | None = None
-    version: str | None = None
-    source_url: str | None = None
-    title: str | None = None
-
-    def declared(self) -> Declared:
-        """Return what the line says of its documents."""
-        return Declared(
-            kind=self.kind,
-            title=self.title,
-            language=self.lang,
-            version=self.version,
-            chunking=self.profile,
-            tags=self.tags,
-            source_url=self.source_url,
-            metadata=self.metadata,
-            priority=self.priority,
-        )
-
-
-def checked_fields(given: Mapping[str, Any], profiles: Collection[str]) -> tuple[Fields, list[str]]:
-    """Return the fields of a line, and everything that is wrong with them."""
-    checks: dict[str, Callable[[Any], Any]] = {**_CHECKS, "profile": partial(_profile, profiles)}
-    right: dict[str, Any] = {}
-    faults = [] if "path" in given else ["path is missing"]
-    for name, value in given.items():
-        if name not in checks:
-            faults.append(f"unknown field {shown(name)}{_nearest(name, checks)}")
-            continue
-        try:
-            right[name] = checks[name](value)
-        except FieldWrong as wrong:
-            faults.append(f"{name} {wrong}")
-    return (Fields() if faults else Fields(**right)), faults
-
-
 def path_fault(path: str) -> str | None:
-    """Say why a path may not stand in a manifest; None when it may.
+    """Say why a path cannot be used in a manifest; None if it can.
 
-    A manifest must mean the same wherever it is read, so what any system takes for a way out of a
-    folder is refused on all of them: a backslash is a separator somewhere, and so is a drive.
+    A manifest must mean the same on every system, so what any system takes for a way out of the
+    folder is refused on all: a backslash is a separator on some, and so is a drive.
     """
     if not path.strip():
         return "is blank"
     if len(path) > LONGEST_PATH:
         return f"is longer than {LONGEST_PATH} characters"
     if "\0" in path:
-        return "holds a NUL character"
+        return "contains a NUL character"
     if "\\" in path:
-        return "holds a backslash; write / between folders"
+        return "contains a backslash; write / between folders"
     if path.startswith("/") or _DRIVE.match(path):
         return "is absolute; it must be relative to the manifest"
     if path.endswith("/"):
-        return "ends with a slash, so that it names no file"
+        return "ends with a slash, so it names no file"
     names = path.split("/")
-    # Windows drops dots and spaces at the end of a name: '.. ' and '...' are ways out there too.
+    # Windows drops dots and spaces at the end of a name: '.. ' and '...' lead out there too.
     if any(name.startswith("..") and not name.strip(". ") for name in names):
-        return "holds '..'; it must stay within the manifest's folder"
+        return "contains '..'; it must stay within the manifest's folder"
     return None if any(name not in ("", ".") for name in names) else "names no file"
 
 
-def shown(text: str) -> str:
-    """Return a name for a message: quoted, without control characters, and not too long."""
+def quote(text: str) -> str:
+    """Return text for a message: quoted, without control characters, and not too long."""
     return repr(text if len(text) <= 80 else f"{text[:77]}...")
 
 
-def _typed(kind: type, value: Any) -> Any:
-    # A boolean is an integer to Python, and to nobody who writes a manifest.
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise FieldWrong(f"must be {_TYPES[kind]}")
-    return value
-
-
-def _text(limit: int, value: Any) -> str:
-    text: str = _typed(str, value)
-    if not text.strip():
-        raise FieldWrong("is blank")
-    if len(text) > limit:
-        raise FieldWrong(f"is longer than {limit} characters")
-    if any(unicodedata.category(character) == "Cc" for character in text):
-        raise FieldWrong("holds a control character")
-    return text
-
-
-def _path(value: Any) -> str:
-    path: str = _typed(str, value)
+def _check_path(value: Any) -> str:
+    path: str = check_type(str, value)
     if fault := path_fault(path):
-        raise FieldWrong(fault)
+        raise FieldError(fault)
     return path
 
 
-def _doc_id(value: Any) -> str:
-    doc_id = _text(LONGEST_LABEL, value)
+def _check_doc_id(value: Any) -> str:
+    doc_id = check_label(LONGEST_LABEL, value)
     if not _DOC_ID.fullmatch(doc_id):
-        raise FieldWrong(
+        raise FieldError(
             "must be 1 to 128 letters, digits, '.', '_' and '-', and begin with a letter or digit"
         )
-    # It becomes the name of a folder, on whatever system.
+    # It becomes the name of a folder, on every system.
     if ".." in doc_id or doc_id.endswith("."):
-        raise FieldWrong("must neither hold '..' nor end with a dot")
+        raise FieldError("must not contain '..' or end with a dot")
     if _DEVICE.fullmatch(doc_id):
-        raise FieldWrong("is the name of a device on Windows")
+        raise FieldError("is the name of a device on Windows")
     return doc_id
 
 
-def _profile(profiles: Collection[str], value: Any) -> str:
-    name = _text(LONGEST_LABEL, value)
+def _check_profile(profiles: Collection[str], value: Any) -> str:
+    name = check_label(LONGEST_LABEL, value)
     if name not in profiles:
         known = ", ".join(sorted(profiles))
-        raise FieldWrong(
-            f"{shown(name)} is no chunking profile ({known} are); embedding profiles belong to "
-            "the world"
+        raise FieldError(
+            f"{quote(name)} is not a chunking profile (known: {known}); embedding profiles belong "
+            "to the world"
         )
     return name
 
 
-def _kind(value: Any) -> DocumentKind:
-    try:
-        return DocumentKind(_typed(str, value))
-    except ValueError:
-        raise FieldWrong("must be 'document' or 'book'") from None
-
-
-def _tags(value: Any) -> tuple[str, ...]:
-    tags: list[Any] = _typed(list, value)
-    if len(tags) > MOST_TAGS:
-        raise FieldWrong(f"are more than {MOST_TAGS}")
-    try:
-        return tuple(sorted({_text(LONGEST_LABEL, tag) for tag in tags}))
-    except FieldWrong as wrong:
-        raise FieldWrong(f"hold one that {wrong}") from None
-
-
-def _language(value: Any) -> str:
-    language = _text(LONGEST_LABEL, value)
-    if not _LANGUAGE.fullmatch(language):
-        raise FieldWrong("must be a language code such as 'en' or 'pt-BR'")
-    return language
-
-
-def _priority(value: Any) -> int:
-    priority: int = _typed(int, value)
-    if not 0 <= priority <= MOST_PRIORITY:
-        raise FieldWrong(f"must be from 0 to {MOST_PRIORITY}")
-    return priority
-
-
-def _metadata(value: Any) -> str:
-    """Return an object in one spelling, so that equal metadata are equal texts."""
-    fields = _typed(dict, value)
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    if len(text.encode()) > MOST_METADATA:
-        raise FieldWrong(f"has more than {MOST_METADATA} bytes")
-    return text
-
-
-def _source_url(value: Any) -> str:
-    """Return an address that is well formed; nobody goes there."""
-    url = _text(LONGEST_URL, value)
-    if not _URL.fullmatch(url):
-        raise FieldWrong("holds characters that an address must not; percent-encode them")
-    try:
-        split = urlsplit(url)
-        # To ask for the port is to have it checked.
-        valid = split.scheme in _SCHEMES and bool(split.hostname) and split.port != 0
-    except ValueError:
-        raise FieldWrong("is no address") from None
-    if not valid or (split.scheme == "truespan" and not split.path.strip("/")):
-        raise FieldWrong("must be an http, https or truespan address")
-    if "@" in split.netloc:
-        raise FieldWrong("must not hold a user or a password")
-    return url
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    """Return which field was probably meant, as a remark; nothing when none is near."""
-    plain = re.sub(r"[^a-z]+", "_", name.lower()[:40]).strip("_")
-    found = get_close_matches(plain, known, n=1)
-    meant = _MEANT.get(plain) or (found[0] if found else None)
-    return f"; did you mean {meant}?" if meant else ""
-
-
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "path": _path,
-    "doc_id": _doc_id,
-    "kind": _kind,
-    "tags": _tags,
-    "lang": _language,
-    "priority": _priority,
-    "metadata": _metadata,
-    "version": partial(_text, LONGEST_LABEL),
-    "source_url": _source_url,
-    "title": partial(_text, LONGEST_TITLE),
-}
-
-
 LONGEST_LINE = 1 << 20
 MOST_DEPTH = 32
-"""How deep objects and lists may lie in one another; whoever reads them later has less room."""
+"""How deep objects and lists may be nested; other readers of the metadata have lower limits."""
 MOST_INTEGER = 1 << 63
-_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r"
 _TOO_DEEP = f"nested more than {MOST_DEPTH} levels deep"
 
@@ -362,106 +212,120 @@ def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tupl
     Raises:
         ManifestInvalid: with every line that cannot be used, and why.
     """
+    checks: dict[str, Callable[[Any], Any]] = {
+        **{field: FIELD_CHECKS[name] for field, name in _DECLARED_FIELDS.items()},
+        "path": _check_path,
+        "doc_id": _check_doc_id,
+        "profile": partial(_check_profile, profiles),
+    }
     entries: list[Entry] = []
     bad: list[tuple[int, str]] = []
-    for number, line in enumerate(data.removeprefix(_MARK).split(b"\n"), start=1):
+    for number, line in enumerate(data.removeprefix(_BYTE_ORDER_MARK).split(b"\n"), start=1):
         if not line.strip(_BLANK):
             continue
-        fields, faults = _judged(line, profiles)
-        bad.extend((number, fault) for fault in faults)
-        if not faults:
-            entries.append(Entry(number, fields.path, fields.doc_id, fields.declared()))
+        try:
+            fields = _parse_line(line)
+        except FieldError as error:
+            bad.append((number, str(error)))
+            continue
+        faults = [] if "path" in fields else ["path is missing"]
+        faults += [
+            f"unknown field {quote(field)}{_suggest(field, checks)}"
+            for field in fields
+            if field not in checks
+        ]
+        known = {field: value for field, value in fields.items() if field in checks}
+        checked, wrong = check_fields(known, checks)
+        faults += wrong
+        if faults:
+            bad.extend((number, fault) for fault in faults)
+            continue
+        path, doc_id = checked.pop("path"), checked.pop("doc_id", None)
+        declared = {_DECLARED_FIELDS[field]: value for field, value in checked.items()}
+        entries.append(Entry(number, path, doc_id, Declared(**declared)))
     if bad:
         raise ManifestInvalid(name, bad)
     return tuple(entries)
 
 
-def _judged(line: bytes, profiles: Collection[str]) -> tuple[Fields, list[str]]:
-    """Return what a line says, and everything that is wrong with it."""
-    try:
-        return checked_fields(_object(line), profiles)
-    except FieldWrong as wrong:
-        return Fields(), [str(wrong)]
+def _suggest(name: str, known: Collection[str]) -> str:
+    """Return which field was probably meant, as a remark; empty if none is near."""
+    plain = re.sub(r"[^a-z]+", "_", name.lower()[:40]).strip("_")
+    found = get_close_matches(plain, known, n=1)
+    meant = _MEANT.get(plain) or (found[0] if found else None)
+    return f"; did you mean {meant}?" if meant else ""
 
 
-def _object(line: bytes) -> dict[str, Any]:
-    """Return the object that a line holds."""
+def _parse_line(line: bytes) -> dict[str, Any]:
+    """Return the JSON object of a line; refuses what Python's parser alone would accept."""
     if len(line) > LONGEST_LINE:
-        raise FieldWrong(f"longer than {LONGEST_LINE} bytes")
-    value = _decoded(line)
-    if not isinstance(value, dict):
-        raise FieldWrong("not a JSON object")
-    _check_depth(value)
-    try:
-        # A string may still hold half of a pair of surrogates, which is no character.
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise FieldWrong("a string holds half a character (a lone surrogate)") from None
-    return value
-
-
-def _decoded(line: bytes) -> Any:
+        raise FieldError(f"longer than {LONGEST_LINE} bytes")
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
-        raise FieldWrong("not UTF-8") from None
+        raise FieldError("not UTF-8") from None
     if text.startswith("\ufeff"):
-        raise FieldWrong("a byte order mark that is not at the start of the file")
+        raise FieldError("a byte order mark that is not at the start of the file")
     try:
-        return json.loads(
+        value = json.loads(
             text,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            parse_int=_bounded,
+            object_pairs_hook=_refuse_duplicates,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_float,
+            parse_int=_parse_int,
         )
     except json.JSONDecodeError as error:
-        raise FieldWrong(f"not JSON: {_lowered(error.msg)} (column {error.colno})") from None
+        reason = error.msg[:1].lower() + error.msg[1:]
+        raise FieldError(f"not JSON: {reason} (column {error.colno})") from None
     except RecursionError:
-        raise FieldWrong(_TOO_DEEP) from None
+        raise FieldError(_TOO_DEEP) from None
+    if not isinstance(value, dict):
+        raise FieldError("not a JSON object")
+    _check_depth(value)
+    try:
+        # A string may still contain half of a surrogate pair, which is not a character.
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise FieldError("a string contains half a character (a lone surrogate)") from None
+    return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique: dict[str, Any] = {}
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     for key, value in pairs:
-        if key in unique:
-            raise FieldWrong(f"{shown(key)} is there twice")
-        unique[key] = value
-    return unique
+        if key in fields:
+            raise FieldError(f"{quote(key)} occurs twice")
+        fields[key] = value
+    return fields
 
 
-def _no_constant(spelled: str) -> Any:
-    raise FieldWrong(f"not JSON: {spelled} is no number of JSON")
+def _refuse_constant(constant: str) -> Any:
+    raise FieldError(f"not JSON: {constant} is not a JSON number")
 
 
-def _finite(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     number = float(digits)
     if not isfinite(number):
-        raise FieldWrong("a number is too large")
+        raise FieldError("a number is too large")
     return number
 
 
-def _bounded(digits: str) -> int:
-    # Counted first: turning very many digits into a number is slow, and Python refuses it.
+def _parse_int(digits: str) -> int:
+    # Counted first: converting very many digits is slow, and Python refuses it.
     if len(digits) > 20 or not -MOST_INTEGER <= (number := int(digits)) < MOST_INTEGER:
-        raise FieldWrong("a number is too large")
+        raise FieldError("a number is too large")
     return number
 
 
 def _check_depth(value: Any) -> None:
-    level: Iterable[Any] = [value]
+    level: list[Any] = [value]
     for _ in range(MOST_DEPTH + 1):
-        level = [inner for outer in level for inner in _within(outer)]
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
         if not level:
             return
-    raise FieldWrong(_TOO_DEEP)
-
-
-def _within(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
-def _lowered(message: str) -> str:
-    return message[:1].lower() + message[1:]
+    raise FieldError(_TOO_DEEP)

@@ -1,7 +1,7 @@
 """Metadata derived from a document after it was embedded: title, authors, dates, keywords, outline.
 
-They describe the whole, so readers never see them. What the caller declared wins over what the
-source states, and that over what is worked out from the text.
+They describe the whole document, so readers never see them. What the caller declared takes
+precedence over what the source states, and that over what is derived from the text.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re
 from collections import Counter
 from typing import Any
 
-from truespan.types.document import Derivable, OutlineEntry
+from truespan.types.document import Derivable
 
 MOST_KEYWORDS = 12
 MOST_OUTLINE = 500
 _PARTS = 10
 _SAMPLE = 2_000
-"""Characters of each tenth of a text that keywords are looked for in."""
+"""Characters read from each tenth of a text to find keywords."""
 _LEAST_LENGTH = 4
 _MARKERS = re.compile(r"\[FIGURE:[^\]\s]+\]")
 _WORD = re.compile(r"[^\W\d_]\w+(?:[’'-]\w+)*")
@@ -51,13 +51,17 @@ _COMMON = frozenset(
 )
 
 
-def derive(source: Derivable) -> str:
-    """Return the metadata of a document as a JSON object with sorted members."""
+def derive_metadata(source: Derivable) -> str:
+    """Return the metadata of a document as a JSON object with sorted keys."""
     stated = source.properties
     words = list(stated.keywords)
+    if source.declared_title:
+        title_from = "declared"
+    else:
+        title_from = "source" if source.title == stated.title else "text or file name"
     derived: dict[str, Any] = {
         "title": source.title,
-        "title_from": _title_origin(source),
+        "title_from": title_from,
         "authors": list(stated.authors),
         "created": stated.created,
         "modified": stated.modified,
@@ -67,7 +71,10 @@ def derive(source: Derivable) -> str:
         "language_from": "declared" if source.language_declared else "detected",
         "keywords": words or keywords(source.text),
         "keywords_from": "source" if words else "text",
-        "outline": _outline(source.outline),
+        "outline": [
+            {"chapter": entry.chapter, "section": entry.section, "first_sid": entry.first_sid}
+            for entry in source.outline[:MOST_OUTLINE]
+        ],
         "characters": len(source.text),
         "sentences": source.sentences,
     }
@@ -76,29 +83,29 @@ def derive(source: Derivable) -> str:
 
 
 def keywords(text: str) -> list[str]:
-    """Return the words that a text uses most and most evenly, apart from the commonest.
+    """Return the words that a text uses most often and most evenly, without common words.
 
-    A word counts by how often it occurs and by how many tenths of the text it occurs in, so that
-    one scene does not stand for a book.
+    A word is ranked by its count times the number of tenths of the text it occurs in, so that a
+    single scene does not represent a book.
     """
     counts: Counter[str] = Counter()
     spread: Counter[str] = Counter()
-    spelled: Counter[str] = Counter()
+    spellings: Counter[str] = Counter()
     for sample in _samples(text):
         words = _WORD.findall(_MARKERS.sub(" ", sample))
         found = Counter(map(str.casefold, words))
-        spelled.update(words)
+        spellings.update(words)
         counts.update(found)
         spread.update(found.keys())
     wanted = [word for word in counts if len(word) >= _LEAST_LENGTH and word not in _COMMON]
     ranked = heapq.nsmallest(
         MOST_KEYWORDS, wanted, key=lambda word: (-counts[word] * spread[word], word)
     )
-    return _as_spelled(ranked, spelled)
+    return _most_frequent_spelling(ranked, spellings)
 
 
 def _samples(text: str) -> list[str]:
-    """Return the beginnings of the tenths of a text, in whole words."""
+    """Return the beginning of each tenth of a text, in whole words."""
     width = -(-len(text) // _PARTS) or 1
     samples = []
     for start in range(0, len(text), width):
@@ -112,26 +119,13 @@ def _samples(text: str) -> list[str]:
     return samples
 
 
-def _as_spelled(words: list[str], spelled: Counter[str]) -> list[str]:
-    """Return words as the text spells them most often."""
-    wanted = dict.fromkeys(words, "")
-    for spelling, count in spelled.items():
+def _most_frequent_spelling(words: list[str], spellings: Counter[str]) -> list[str]:
+    """Return casefolded words in the spelling that the text uses most often."""
+    best = dict.fromkeys(words, "")
+    for spelling, count in spellings.items():
         word = spelling.casefold()
-        if word in wanted:
-            best = wanted[word]
-            if not best or (-count, spelling) < (-spelled[best], best):
-                wanted[word] = spelling
-    return list(wanted.values())
-
-
-def _title_origin(source: Derivable) -> str:
-    if source.declared_title:
-        return "declared"
-    return "source" if source.title == source.properties.title else "text or file name"
-
-
-def _outline(entries: tuple[OutlineEntry, ...]) -> list[dict[str, Any]]:
-    return [
-        {"chapter": entry.chapter, "section": entry.section, "first_sid": entry.first_sid}
-        for entry in entries[:MOST_OUTLINE]
-    ]
+        if word in best:
+            known = best[word]
+            if not known or (-count, spelling) < (-spellings[known], known):
+                best[word] = spelling
+    return list(best.values())

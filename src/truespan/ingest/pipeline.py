@@ -1,140 +1,114 @@
-"""The way in, end to end: read, parse, draft, stage, carry into sight, derive metadata.
+"""Ingestion from end to end: source, blocks, text, sentences, chunks, vectors, index, metadata.
 
-What is done to a document after it was staged is in `carry`. Wherever a run stops, running it again
-goes on from what is there.
+Each source becomes a draft of a revision: its bytes are read and parsed here, and `draft` makes
+the canonical text, the sentences and the chunks. Drafts are staged in groups, `Indexer` embeds and
+activates them, and metadata are derived last. Wherever a run stops, the next run continues from
+what is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from truespan.errors import AssetsTaken, SourceMissing, SourceRefused, TruespanError
-from truespan.ingest.draft import DEFAULT_VERSION, Preparation, draft
-from truespan.ingest.indexing import Indexer, Outcome
-from truespan.ingest.job_log import REMARKS, Failure, IngestReport, Journal, Meter, Progress
-from truespan.ingest.metadata import derive
-from truespan.observer import NULL_OBSERVER, RequestTrace
+from truespan.errors import AssetsTaken, SourceRefused, TruespanError
+from truespan.ingest.deps import IngestDeps
+from truespan.ingest.draft import DEFAULT_VERSION, make_draft
+from truespan.ingest.indexing import Indexer, IndexOutcome, clear_retired, publish_images
+from truespan.ingest.job_log import REMARKS, Failure, IngestReport, Progress, RunLog
 from truespan.parsing import may_have_pictures, usual_kind
-from truespan.protocols import (
-    AssetStore,
-    SourceFinder,
-    SourceParser,
-    TokenCounter,
-    TrustedStore,
-    UploadStore,
-)
-from truespan.types.document import Derivable, Derived, Document, Draft, RevisionRef, assets_token
-from truespan.types.ids import WorldId
+from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, Phase
 from truespan.types.scope import Scope
-from truespan.types.source import Declared, Found, Source
+from truespan.types.source import Declared, Source
 from truespan.types.telemetry import CounterName, Stage
 
 GROUP_CHUNKS = 4096
-"""Documents are carried through together up to this many chunks: a flush is dear."""
-
-DERIVED_TOGETHER = 64
-"""Documents whose metadata are kept in one commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Intake:
-    """What reading sources needs from outside."""
-
-    store: TrustedStore
-    sources: SourceFinder
-    parser: SourceParser
-    counter: TokenCounter
-    assets: AssetStore
-    preparation: Preparation
-    derive: Callable[[Derivable], str] = derive
-    uploads: UploadStore | None = None
-    course: RequestTrace = NULL_OBSERVER
-
-    def find_uploads(self, world: WorldId, batch: str, declared: Declared) -> Found:
-        """Return the sources of a batch of uploads.
-
-        Raises:
-            SourceMissing: nothing of it is left, or nobody keeps uploads here.
-        """
-        if self.uploads is None:
-            raise SourceMissing("upload")
-        return self.uploads.find(world, batch, declared)
-
-    def read(self, source: Source) -> bytes:
-        """Return the bytes of a source, wherever it is kept; raises SourceRefused."""
-        if source.upload and self.uploads is not None:
-            return self.uploads.read(source)
-        return self.sources.read(source)
+"""Documents are indexed together up to this many chunks, because a flush is expensive."""
+METADATA_BATCH = 64
+"""Documents whose metadata are committed together."""
 
 
-class Preparer:
-    """Makes drafts of sources; also for those who only want to know what would be."""
+def ingest_sources(
+    deps: IngestDeps, scope: Scope, sources: Sequence[Source], log: RunLog
+) -> IngestReport:
+    """Ingest sources into a world; a source that is refused is reported, and the rest goes on."""
+    return _Run(deps, scope, log).run(sources)
 
-    def __init__(self, intake: Intake, scope: Scope) -> None:
-        self._intake = intake
+
+def remove_documents(
+    deps: IngestDeps, scope: Scope, documents: Sequence[Document], log: RunLog
+) -> None:
+    """Remove documents: hide each at once, then remove images, points and rows of all."""
+    if not documents:
+        return
+    log.enter(Phase.REMOVING)
+    for document in documents:
+        deps.store.tombstone(scope, document.number)
+        log.document(JobDocument(document.doc_id, document.name, DocumentState.REMOVED))
+    clear_retired(deps, scope)
+
+
+class DraftMaker:
+    """Makes drafts of sources; writes nothing, so that a dry run can use it too."""
+
+    def __init__(self, deps: IngestDeps, scope: Scope) -> None:
+        self._deps = deps
         self._scope = scope
         self._recipes: dict[tuple[Declared, bool], str] = {}
 
-    def prepare(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
-        """Return a source with all that is declared of it, and the revision that it becomes.
+    def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
+        """Return the source with its complete declaration, and the draft of its next revision.
 
-        There is no revision when neither its bytes nor what is done to them has changed.
+        There is no draft if neither its bytes nor the recipe has changed.
 
         Raises:
             SourceRefused: it cannot become a document.
         """
-        intake, preparation = self._intake, self._intake.preparation
-        with intake.course.stage(Stage.SOURCE):
-            content = intake.read(source)
-        source = self._declared(source, known, content)
-        source_hash = sha256(content).hexdigest()
-        recipe = self._recipe(source.declared, may_have_pictures(source.name, content))
-        same = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
-        if known is not None and same and not known.quarantined:
-            return source, None
-        images = preparation.figures.extract_images
-        with intake.course.stage(Stage.BLOCKS):
-            loaded = intake.parser.parse(source.name, content, images=images)
-        made = draft(
-            source,
-            loaded,
-            preparation=preparation,
-            source_hash=source_hash,
-            recipe=recipe,
-            counter=intake.counter,
-            input_limit=self._scope.profile.input_limit,
-            cut_as=self._scope.generation.chunking,
-            course=intake.course,
-        )
-        return source, made
-
-    def _declared(self, source: Source, known: Document | None, content: bytes) -> Source:
+        deps, scope = self._deps, self._scope
+        with deps.trace.stage(Stage.SOURCE):
+            content = deps.read(source)
         declared = source.declared
         if known is not None and not source.origin:
-            # A manifest says all there is to say; a command only what is to be changed.
+            # A manifest line is complete; a command states only what changes.
             declared = declared.or_else(known.declared)
         if declared.kind is None:
             declared = replace(declared, kind=usual_kind(source.name, content))
-        return replace(source, declared=declared)
+        source = replace(source, declared=declared)
+        source_hash = sha256(content).hexdigest()
+        recipe = self._recipe(declared, may_have_pictures(source.name, content))
+        unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
+        if known is not None and unchanged and not known.quarantined:
+            return source, None
+        with deps.trace.stage(Stage.BLOCKS):
+            images = deps.preparation.figures.extract_images
+            loaded = deps.parser.parse(source.name, content, images=images)
+        draft = make_draft(
+            source,
+            loaded,
+            preparation=deps.preparation,
+            source_hash=source_hash,
+            recipe=recipe,
+            counter=deps.counter,
+            input_limit=scope.profile.input_limit,
+            chunking=scope.generation.chunking,
+            trace=deps.trace,
+        )
+        return source, draft
 
     def _recipe(self, declared: Declared, pictures: bool) -> str:
-        known = self._recipes.get((declared, pictures))
-        if known is None:
-            known = self._intake.preparation.recipe(
-                declared,
-                self._intake.counter,
-                pictures=pictures,
+        key = declared, pictures
+        if key not in self._recipes:
+            self._recipes[key] = self._deps.preparation.recipe(
+                declared, self._deps.counter, pictures=pictures
             )
-            self._recipes[declared, pictures] = known
-        return known
+        return self._recipes[key]
 
 
 @dataclass(slots=True)
 class _Group:
-    """Documents that are carried through together."""
+    """Documents that are staged and indexed together."""
 
     drafts: list[Draft] = field(default_factory=list)
     refs: list[RevisionRef] = field(default_factory=list)
@@ -142,77 +116,94 @@ class _Group:
     chunks: int = 0
     size: int = 0
 
+    def name(self, ref: RevisionRef) -> str:
+        member = self.members.get(ref)
+        return member.name if member else f"document {ref.document}"
 
-class Ingestion:
-    """Carries sources into one world."""
 
-    def __init__(
-        self, intake: Intake, carrier: Indexer, scope: Scope, journal: Journal | None = None
-    ) -> None:
-        self._intake = intake
-        self._carrier = carrier
+class _Run:
+    """One run over a list of sources, and its counts so far."""
+
+    def __init__(self, deps: IngestDeps, scope: Scope, log: RunLog) -> None:
+        self._deps = deps
         self._scope = scope
-        self._journal = journal or Journal()
-        self._preparer = Preparer(intake, scope)
-        self._meter = Meter()
-        self._pictured: frozenset[str] = frozenset()
+        self._log = log
+        self._indexer = Indexer(deps, scope)
+        self._drafts = DraftMaker(deps, scope)
+        self._with_images: frozenset[str] = frozenset()
+        self._total = self._documents = self._chunks = 0
+        self._size = 0
+        self._size_done = self._group_done = 0.0
         self.report = IngestReport()
 
     def run(self, sources: Sequence[Source]) -> IngestReport:
-        """Ingest sources; one that cannot be read is reported and the rest goes on."""
-        store = self._intake.store
-        named = {source.doc_id for source in sources}
-        known = {found.doc_id: found for found in store.documents(self._scope, named=named)}
-        self._pictured = self._intake.assets.pictured()
-        self._meter = Meter(total=len(sources), size=sum(source.size for source in sources))
+        doc_ids = {source.doc_id for source in sources}
+        known = {
+            document.doc_id: document
+            for document in self._deps.store.documents(self._scope, named=doc_ids)
+        }
+        self._with_images = self._deps.assets.pictured()
+        self._total, self._size = len(sources), sum(source.size for source in sources)
         group = _Group()
         for source in sources:
-            self._journal.enter(Phase.READING)
+            self._log.enter(Phase.READING)
             try:
-                self._take(group, source, known.get(source.doc_id))
+                self._add(group, source, known.get(source.doc_id))
             except SourceRefused as error:
                 self._fail(source.doc_id, source.name, error.code, str(error))
-                self._passed(source)
+                self._finish_source(source)
             if group.chunks >= GROUP_CHUNKS:
-                self._carry(group)
+                self._index(group)
                 group = _Group()
-        self._carry(group)
-        self._carrier.clear_retired()
-        self._derive()
+        self._index(group)
+        clear_retired(self._deps, self._scope)
+        self._derive_metadata()
         return self.report
 
-    def _take(self, group: _Group, source: Source, known: Document | None) -> None:
-        """Add one source to the group, unless nothing about it has changed."""
-        source, made = self._preparer.prepare(source, known)
-        if made is None and known is not None:
-            self._take_known(group, source, known)
-        elif made is not None:
-            self._put_aside(made)
-            group.drafts.append(replace(made, images=()))
-            group.chunks += len(made.chunks)
+    def _add(self, group: _Group, source: Source, known: Document | None) -> None:
+        """Add a source to the group, unless it is unchanged and complete."""
+        source, draft = self._drafts.make(source, known)
+        if draft is None and known is not None:
+            self._add_unchanged(group, source, known)
+        elif draft is not None:
+            self._store_images(draft)
+            group.drafts.append(replace(draft, images=()))
+            group.chunks += len(draft.chunks)
             group.size += source.size
-            self.report.chunks += len(made.chunks)
-            self._intake.course.count(CounterName.CHUNKS, len(made.chunks))
-            self._note(made)
+            self.report.chunks += len(draft.chunks)
+            self._deps.trace.count(CounterName.CHUNKS, len(draft.chunks))
+            for note in draft.notes:
+                self._log.line("info", f"{draft.doc_id} {note}")
+            if draft.audit:
+                found = ", ".join(f"{entry.label} {entry.count}" for entry in draft.audit)
+                self._log.line("info", f"{draft.doc_id} SANITIZE_AUDIT {found}")
             self._show(source.name)
 
-    def _note(self, made: Draft) -> None:
-        for note in made.notes:
-            self._journal.line("info", f"{made.doc_id} {note}")
-        found = ", ".join(f"{one.label} {one.count}" for one in made.audit)
-        if found:
-            self._journal.line("info", f"{made.doc_id} SANITIZE_AUDIT {found}")
+    def _store_images(self, draft: Draft) -> None:
+        """Write a revision's images before its rows are staged, so that none can be lost."""
+        if not draft.images:
+            return
+        token = assets_token(draft.source_hash, draft.recipe)
+        try:
+            self._deps.assets.put_aside(self._scope.world, draft.doc_id, token, draft.images)
+        except AssetsTaken as error:
+            raise AssetsTaken(draft.name, advice=error.advice) from None
 
-    def _take_known(self, group: _Group, source: Source, known: Document) -> None:
+    def _add_unchanged(self, group: _Group, source: Source, known: Document) -> None:
+        """Update the labels of a document whose text is unchanged; resume it if incomplete."""
         self._relabel(source, known)
         revision = known.staged or known.active
         complete = known.embedded + known.skipped == known.chunks
         member = JobDocument(known.doc_id, known.name, DocumentState.UNCHANGED, chunks=known.chunks)
         if revision is None or (known.staged is None and complete):
-            self._settle_images(known)
+            if known.doc_id in self._with_images:
+                # An earlier run may have ended just before it published or removed images.
+                publish_images(
+                    self._deps, self._scope, known.doc_id, known.source_hash, known.recipe
+                )
             self.report.unchanged += 1
-            self._journal.document(member)
-            self._passed(source)
+            self._log.document(member)
+            self._finish_source(source)
             return
         ref = RevisionRef(known.number, revision)
         group.refs.append(ref)
@@ -222,151 +213,118 @@ class Ingestion:
         self.report.resumed += 1
 
     def _relabel(self, source: Source, known: Document) -> None:
-        """Keep labels that changed although the text did not."""
+        """Store the labels of an unchanged text if they have changed."""
         declared = source.declared
-        version, tags = declared.version or DEFAULT_VERSION, declared.tags or ()
-        labels = (version, tags, declared.source_url, declared.metadata, source.origin)
-        before = (known.version, known.tags, known.source_url, known.metadata, known.origin)
-        if labels == before and declared.language == known.declared.language:
-            return
-        self._intake.store.relabel(
-            self._scope,
-            known.number,
-            language=declared.language,
-            version=version,
-            tags=tags,
-            source_url=declared.source_url,
-            metadata=declared.metadata,
-            origin=source.origin,
-        )
+        labels = {
+            "version": declared.version or DEFAULT_VERSION,
+            "tags": declared.tags or (),
+            "source_url": declared.source_url,
+            "metadata": declared.metadata,
+            "origin": source.origin,
+        }
+        changed = any(getattr(known, name) != value for name, value in labels.items())
+        if changed or declared.language != known.declared.language:
+            self._deps.store.relabel(
+                self._scope, known.number, language=declared.language, **labels
+            )
 
-    def _carry(self, group: _Group) -> None:
-        """Take a group from drafts to flipped documents."""
+    def _index(self, group: _Group) -> None:
+        """Stage the drafts of a group, then embed and activate all its revisions."""
         self._stage(group)
         if not group.refs:
             return
-        self._journal.enter(Phase.EMBEDDING)
+        self._log.enter(Phase.EMBEDDING)
 
         def on_chunks(count: int, ref: RevisionRef) -> None:
-            self._advance(count, group, ref)
+            self._chunks += count
+            if group.chunks:
+                self._group_done += count / group.chunks * group.size
+            if count:
+                self._show(group.name(ref))
 
-        before = replace(self._carrier.done)
-        outcome = self._carrier.carry(group.refs, on_chunks)
-        done = self._carrier.done
-        self.report.embedded += done.embedded - before.embedded
-        self.report.reused += done.reused - before.reused
-        self._account(group, outcome)
-        self._meter.documents += len(group.members)
-        self._meter.done += group.size
-        self._meter.part = 0.0
+        counts = self._indexer.counts
+        embedded, reused = counts.embedded, counts.reused
+        outcome = self._indexer.index_revisions(group.refs, on_chunks)
+        self.report.embedded += counts.embedded - embedded
+        self.report.reused += counts.reused - reused
+        self._report_outcome(group, outcome)
+        self._documents += len(group.members)
+        self._size_done += group.size
+        self._group_done = 0.0
         self._show("")
 
     def _stage(self, group: _Group) -> None:
         if not group.drafts:
             return
-        with self._intake.course.stage(Stage.STAGED):
-            staged = self._intake.store.stage(self._scope, group.drafts)
-        for ref, made in zip(staged, group.drafts, strict=True):
-            chunks = len(made.chunks)
+        with self._deps.trace.stage(Stage.STAGED):
+            staged = self._deps.store.stage(self._scope, group.drafts)
+        for ref, draft in zip(staged, group.drafts, strict=True):
             group.members[ref] = JobDocument(
-                made.doc_id, made.name, DocumentState.READ, chunks=chunks
+                draft.doc_id, draft.name, DocumentState.READ, chunks=len(draft.chunks)
             )
             group.refs.append(ref)
         group.drafts = []
 
-    def _put_aside(self, made: Draft) -> None:
-        """Write a revision's images before anything of it is staged, so that none can be lost."""
-        if not made.images:
-            return
-        token = assets_token(made.source_hash, made.recipe)
-        try:
-            self._intake.assets.put_aside(self._scope.world, made.doc_id, token, made.images)
-        except AssetsTaken as error:
-            raise AssetsTaken(made.name, advice=error.advice) from None
-
-    def _settle_images(self, known: Document) -> None:
-        """Publish what waits for a document that is in force: a run may have ended just before.
-
-        It may have ended before it removed the images of an earlier revision, too.
-        """
-        if known.doc_id not in self._pictured:
-            return
-        token = assets_token(known.source_hash, known.recipe)
-        if not self._intake.assets.publish(self._scope.world, known.doc_id, token):
-            self._intake.assets.remove(self._scope.world, known.doc_id)
-
-    def _passed(self, source: Source) -> None:
-        """Count a source that needs nothing more."""
-        self._meter.documents += 1
-        self._meter.done += source.size
-        self._show(source.name)
-
-    def _account(self, group: _Group, outcome: Outcome) -> None:
-        """Say what became of every document of a group."""
-        for ref in outcome.flipped:
+    def _report_outcome(self, group: _Group, outcome: IndexOutcome) -> None:
+        for ref in outcome.activated:
             if ref in group.members:
                 member = replace(group.members[ref], state=DocumentState.EMBEDDED)
                 self.report.ingested.append(member.name)
-                self._journal.document(member)
-        for ref, remark in sorted(outcome.remarks.items(), key=lambda one: _order(one[0])):
-            code, message = REMARKS[remark]
-            self._warn(f"{self._name(group, ref)}: {message}", code)
-        for ref, remark in sorted(outcome.rejected.items(), key=lambda one: _order(one[0])):
-            code, message = REMARKS[remark]
+                self._log.document(member)
+        for ref in sorted(outcome.remarks, key=_order):
+            code, message = REMARKS[outcome.remarks[ref]]
+            self._warn(f"{group.name(ref)}: {message}", code)
+        for ref in sorted(outcome.rejected, key=_order):
             member = group.members.get(ref)
-            self._fail(member.doc_id if member else "", self._name(group, ref), code, message)
+            doc_id = member.doc_id if member else ""
+            self._fail(doc_id, group.name(ref), *REMARKS[outcome.rejected[ref]])
 
-    def _name(self, group: _Group, ref: RevisionRef) -> str:
-        member = group.members.get(ref)
-        return member.name if member else f"document {ref.document}"
+    def _derive_metadata(self) -> None:
+        """Derive metadata of documents that have none; a failure affects nothing else."""
+        store = self._deps.store
+        refs = store.underived(self._scope)
+        if refs:
+            self._log.enter(Phase.METADATA)
+        for start in range(0, len(refs), METADATA_BATCH):
+            with self._deps.trace.stage(Stage.METADATA):
+                batch = [self._derive(ref) for ref in refs[start : start + METADATA_BATCH]]
+                store.keep_derived(self._scope, batch)
+
+    def _derive(self, ref: RevisionRef) -> Derived:
+        try:
+            source = self._deps.store.derivable(self._scope, ref)
+            return Derived(ref, self._deps.derive(source) if source is not None else None)
+        # Whatever fails while a document is described, the document itself stays.
+        except Exception as error:
+            code = error.code if isinstance(error, TruespanError) else type(error).__name__
+            self._warn(f"The metadata of document {ref.document} could not be derived.", code)
+            return Derived(ref, None, code)
+
+    def _finish_source(self, source: Source) -> None:
+        """Count a source that needs no further work."""
+        self._documents += 1
+        self._size_done += source.size
+        self._show(source.name)
 
     def _warn(self, message: str, code: str) -> None:
         self.report.warnings.append(message)
-        self._journal.line("warning", f"{code}: {message}")
+        self._log.line("warning", f"{code}: {message}")
 
     def _fail(self, doc_id: str, name: str, code: str, message: str) -> None:
         self.report.failures.append(Failure(name, code, message))
-        self._journal.document(JobDocument(doc_id, name, DocumentState.FAILED, code, message))
-
-    def _derive(self) -> None:
-        """Derive the metadata of what has none yet. Whatever fails here harms nothing else."""
-        store = self._intake.store
-        left = store.underived(self._scope)
-        if left:
-            self._journal.enter(Phase.METADATA)
-        for start in range(0, len(left), DERIVED_TOGETHER):
-            batch = left[start : start + DERIVED_TOGETHER]
-            with self._intake.course.stage(Stage.METADATA):
-                store.keep_derived(self._scope, [self._derived(ref) for ref in batch])
-
-    def _derived(self, ref: RevisionRef) -> Derived:
-        try:
-            source = self._intake.store.derivable(self._scope, ref)
-            return Derived(ref, self._intake.derive(source) if source is not None else None)
-        # Nothing that goes wrong in a description may take away what is described.
-        except Exception as error:
-            code = error.code if isinstance(error, TruespanError) else type(error).__name__
-            self._warn(f"The metadata of document {ref.document} were not derived.", code)
-            return Derived(ref, None, code)
-
-    def _advance(self, chunks: int, group: _Group, current: RevisionRef) -> None:
-        self._meter.chunks += chunks
-        if group.chunks:
-            self._meter.part += chunks / group.chunks * group.size
-        if chunks:
-            self._show(self._name(group, current))
+        self._log.document(JobDocument(doc_id, name, DocumentState.FAILED, code, message))
 
     def _show(self, current: str) -> None:
-        meter = self._meter
-        self._journal.progress(
+        done = self._size_done + self._group_done
+        self._log.progress(
             Progress(
-                fraction=meter.fraction(),
-                documents=meter.documents,
-                documents_total=meter.total,
-                chunks=meter.chunks,
-                embedded=self._carrier.done.embedded,
+                fraction=min(done / self._size, 1.0) if self._size else 0.0,
+                documents=self._documents,
+                documents_total=self._total,
+                chunks=self._chunks,
+                embedded=self._indexer.counts.embedded,
                 current=current,
-                reused=self._carrier.done.reused,
+                reused=self._indexer.counts.reused,
             )
         )
 

@@ -1,22 +1,22 @@
-"""What a run would do, and what a sync would remove: decided before anything is spent or lost."""
+"""Planning: what a run would do and cost, and what pruning would remove."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 
 from truespan.errors import InvalidSettings, SourceRefused
 from truespan.ingest.embed import room_for_texts
-from truespan.ingest.manifest import PathPattern, parts_of
+from truespan.ingest.manifest import PathPattern, split_path
 from truespan.protocols import EmbeddingLimits
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.source import Found, Root, Source
 
-LOOKED_UP = "2026-11"
+PRICES_AS_OF = "2026-11"
 PRICES: dict[str, dict[str, float]] = {
     "openai": {
         "text-embedding-3-small": 0.02,
@@ -27,13 +27,13 @@ PRICES: dict[str, dict[str, float]] = {
 }
 """US dollars for a million tokens, by provider and model."""
 FREE = frozenset({"local", "fastembed", "ollama"})
-"""Providers that run on the operator's own machines, whatever the model."""
+"""Providers that run on the operator's own machines."""
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run would ask of a provider. `cost` is in US dollars; None when nobody knows."""
+    """The provider's part of a run. `cost` is in US dollars; None if the price is unknown."""
 
     requests: int
     tokens: int
@@ -41,7 +41,7 @@ class Estimate:
 
 
 def price_of(profile: EmbeddingProfile) -> float | None:
-    """Return the price of a million tokens in US dollars; None when it is not known."""
+    """Return the price of a million tokens in US dollars; None if it is unknown."""
     if profile.provider in FREE:
         return 0.0
     return PRICES.get(profile.provider, {}).get(profile.model)
@@ -55,10 +55,10 @@ def estimate(
     *,
     price: float | None = None,
 ) -> Estimate:
-    """Return what embedding so many texts of so many tokens together would ask of a provider.
+    """Return the requests and the cost of embedding `items` texts of `tokens` tokens in all.
 
-    `limits` are the embedder's own, tightened by the operator's. `price` is the operator's word for
-    a million tokens. The requests that prove order and learn the model are too few to count.
+    `limits` are the embedder's own, reduced by the operator's. `price` is the configured price of
+    a million tokens. The few requests that check the provider are not counted.
     """
     by_items = -(-items // max(room_for_texts(limits), 1))
     by_tokens = -(-tokens // limits.tokens)
@@ -67,8 +67,8 @@ def estimate(
     return Estimate(max(by_items, by_tokens) if items else 0, tokens, cost)
 
 
-def elsewhere(tokens: int, items: int) -> dict[str, Estimate]:
-    """Return what the same work would ask of every model in the table, at the usual limits."""
+def compare_prices(tokens: int, items: int) -> dict[str, Estimate]:
+    """Return the estimate of the same work for every model in the table, at the default limits."""
     limits = EmbeddingLimits()
     by_requests = -(-items // max(room_for_texts(limits), 1)) if items else 0
     requests = max(by_requests, -(-tokens // limits.tokens))
@@ -79,128 +79,84 @@ def elsewhere(tokens: int, items: int) -> dict[str, Estimate]:
     }
 
 
-# What a sync would remove
-
-
-def to_remove(
+def documents_to_remove(
     documents: Sequence[Document],
     found: Found,
     *,
     is_there: Callable[[str], bool],
     allow_empty: bool = False,
 ) -> list[Document]:
-    """Return the documents that a sync of what was searched would remove, by number.
+    """Return the documents that pruning after this search would remove, by number.
 
-    A document is removed when it lies below a root and is not among what was found. If its file
-    `is_there` still, it is removed only where the manifest that named it names it no more, or where
-    a manifest gives the file another id: what was ingested by itself, or by another manifest, is
-    not this one's to forget.
+    A document is removed if it lies below a root and was not found. If its file still `is_there`,
+    it is removed only if the manifest that named it no longer names it, or if a manifest gives its
+    file another id. Documents that were ingested without a manifest, or by another one, stay.
 
     Raises:
-        InvalidSettings: nothing at all was found below a root that has documents. A disk that is
-            not mounted looks like that, so it must be said that an empty root is meant.
+        InvalidSettings: nothing was found below a root that has documents. A disk that is not
+            mounted looks like that, so an empty root must be confirmed.
     """
-    kept = _Kept.of(found)
-    areas = [_Area.of(root) for root in found.roots]
-    gone = {
-        document.number: document
-        for area in areas
-        for document in documents
-        if area.covers(document)
-        and not kept.has(document)
-        and (area.speaks_for(document) or kept.renames(document) or not is_there(document.path))
-    }
+    found_ids = {source.doc_id for source in found}
+    found_paths = {to_utf8(source.path) for source in found if not source.origin}
+    manifest_paths = {to_utf8(source.path) for source in found if source.origin}
+    removed: dict[int, Document] = {}
+    for root in found.roots:
+        below = [
+            document
+            for document in _documents_below(root, documents)
+            if document.doc_id not in found_ids and document.path not in found_paths
+        ]
+        gone = [
+            document
+            for document in below
+            if (root.origin and document.origin == root.origin)
+            or (not document.origin and document.path in manifest_paths)
+            or not is_there(document.path)
+        ]
+        removed |= {document.number: document for document in gone}
     if not allow_empty:
-        _refuse_empty(areas, gone.values())
-    return [gone[number] for number in sorted(gone)]
+        for root in found.roots:
+            if root.found == 0 and any(_documents_below(root, removed.values())):
+                raise InvalidSettings(
+                    f"No file was found below {to_utf8(root.folder)}, so nothing is removed.",
+                    advice="Check that the disk is mounted. To remove all documents of the folder, "
+                    "add --allow-empty.",
+                )
+    return [removed[number] for number in sorted(removed)]
 
 
-def recorded(path: str) -> str:
-    """Return a path as the store records it."""
+def to_utf8(path: str) -> str:
+    """Return a path as the store records it: bytes that are not UTF-8 become question marks."""
     return path.encode("utf-8", "replace").decode()
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What was found, as documents are compared with it."""
-
-    ids: frozenset[str]
-    met: frozenset[str]
-    """Paths that were merely found: under whatever id, the document is still there."""
-    named: frozenset[str]
-    """Paths that a manifest named: it says exactly under which id."""
-
-    @classmethod
-    def of(cls, found: Found) -> _Kept:
-        return cls(
-            frozenset(source.doc_id for source in found),
-            frozenset(recorded(source.path) for source in found if not source.origin),
-            frozenset(recorded(source.path) for source in found if source.origin),
-        )
-
-    def has(self, document: Document) -> bool:
-        return document.doc_id in self.ids or document.path in self.met
-
-    def renames(self, document: Document) -> bool:
-        """Say whether a document that no manifest named has got another id from one."""
-        return not document.origin and document.path in self.named
-
-
-@dataclass(frozen=True, slots=True)
-class _Area:
-    """A root, and which documents lie in it."""
-
-    root: Root
-    folder: PurePath
-    pattern: PathPattern | None
-
-    @classmethod
-    def of(cls, root: Root) -> _Area:
-        pattern = PathPattern.of(parts_of(root.pattern)) if root.pattern else None
-        return cls(root, PurePath(recorded(root.folder)), pattern)
-
-    def covers(self, document: Document) -> bool:
-        """Say whether a document's file lies where this root was searched."""
+def _documents_below(root: Root, documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield the documents whose file lies where a root was searched."""
+    folder = PurePath(to_utf8(root.folder))
+    pattern = PathPattern.of(split_path(root.pattern)) if root.pattern else None
+    for document in documents:
         path = PurePath(document.path)
-        if not path.is_relative_to(self.folder):
-            return False
-        names = path.relative_to(self.folder).parts
-        if not names or ".." in names:
-            return False
-        return self.pattern is None or self.pattern.matches(names)
-
-    def speaks_for(self, document: Document) -> bool:
-        """Say whether it is this manifest that named a document before."""
-        return bool(self.root.origin) and document.origin == self.root.origin
-
-
-def _refuse_empty(areas: Iterable[_Area], gone: Collection[Document]) -> None:
-    for area in areas:
-        if area.root.found == 0 and any(area.covers(document) for document in gone):
-            raise InvalidSettings(
-                f"Nothing at all was found below {recorded(area.root.folder)}, so nothing is "
-                "removed.",
-                advice="Check that the disk is there; to remove everything, say --allow-empty.",
-            )
-
-
-# What a run would do
+        if not path.is_relative_to(folder):
+            continue
+        names = path.relative_to(folder).parts
+        if names and ".." not in names and (pattern is None or pattern.matches(names)):
+            yield document
 
 
 class DocumentOutcome(StrEnum):
-    """What would become of a source."""
+    """What a run would do with a source."""
 
     NEW = "new"
     CHANGED = "changed"
     RESUMED = "resumed"
-    """An earlier run was stopped while it was at it."""
+    """An earlier run stopped before it was complete."""
     UNCHANGED = "unchanged"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDocument:
-    """One source in a plan. Of what is unchanged nothing is counted."""
+    """One source in a plan; an unchanged one has no counts."""
 
     name: str
     doc_id: str
@@ -208,15 +164,15 @@ class PlannedDocument:
     chunks: int = 0
     tokens: int = 0
     to_embed: int = 0
-    """Texts for which no vector is kept, each counted where it comes first. Of what is resumed all
-    that is pending counts here, and its tokens nowhere: they are not read again."""
+    """Texts without a stored vector, each counted once. For a resumed document, its pending chunks;
+    their tokens are not counted, because it is not read again."""
     code: str = ""
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a run would do, without having done any of it."""
+    """What a run would do."""
 
     rows: tuple[PlannedDocument, ...]
     to_embed: int
@@ -226,56 +182,58 @@ class DryRun:
     passed_over: int = 0
     unmatched: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
-    """The models of other generations, which embed the same documents for themselves."""
+    """The models of other generations, which embed the same documents too."""
 
     @property
     def documents(self) -> int:
-        """Return how many sources were looked at."""
+        """Return the number of sources."""
         return len(self.rows)
 
     @property
     def chunks(self) -> int:
-        """Return how many chunks would be cut."""
+        """Return the number of chunks that would be made."""
         return sum(row.chunks for row in self.rows)
 
     @property
     def tokens(self) -> int:
-        """Return how many tokens these chunks have."""
+        """Return the number of tokens in these chunks."""
         return sum(row.tokens for row in self.rows)
 
     def count(self, fate: DocumentOutcome) -> int:
-        """Return how many sources would have this fate."""
+        """Return the number of sources with this outcome."""
         return sum(row.fate is fate for row in self.rows)
 
 
-Prepare = Callable[[Source, Document | None], tuple[Source, Draft | None]]
-"""Makes the revision that a source would become; none when nothing would change."""
+MakeDraft = Callable[[Source, Document | None], tuple[Source, Draft | None]]
+"""Makes the draft that a source would become; None if nothing would change."""
 HaveVectors = Callable[[Sequence[TextHash]], Collection[TextHash]]
-"""Says of which texts vectors are kept."""
+"""Returns the texts whose vectors are stored."""
 
 
 def plan_run(
     found: Found,
     documents: Sequence[Document],
     *,
-    prepare: Prepare,
+    make_draft: MakeDraft,
     have_vectors: HaveVectors,
     estimate: Callable[[int, int], Estimate],
     removed: Sequence[Document] = (),
 ) -> DryRun:
-    """Return what a run over `found` would do. Nothing is written, and no provider is asked.
+    """Return what a run over `found` would do. Nothing is written, and no provider is called.
 
-    `documents` are those of the world. `estimate` is asked with the number of texts to be embedded
-    and of their tokens. A source that is refused is a row like any other.
+    `documents` are those of the world. `estimate` receives the number of texts to embed and of
+    their tokens. A source that is refused is a row like any other.
     """
-    ledger = _Ledger(have_vectors)
+    counter = _TextCounter(have_vectors)
     known = {document.doc_id: document for document in documents}
-    rows = tuple(ledger.row(source, known.get(source.doc_id), prepare) for source in found)
+    rows = tuple(
+        _plan_source(source, known.get(source.doc_id), make_draft, counter) for source in found
+    )
     return DryRun(
         rows=rows,
-        to_embed=ledger.texts,
-        tokens_to_embed=ledger.tokens,
-        estimate=estimate(ledger.texts, ledger.tokens),
+        to_embed=counter.texts,
+        tokens_to_embed=counter.tokens,
+        estimate=estimate(counter.texts, counter.tokens),
         removed=tuple(removed),
         passed_over=found.passed_over,
         unmatched=found.unmatched,
@@ -283,55 +241,50 @@ def plan_run(
 
 
 @dataclass(slots=True)
-class _Ledger:
-    """Counts what would be embedded; one text never twice."""
+class _TextCounter:
+    """Counts texts to embed, each of them once."""
 
     have_vectors: HaveVectors
     counted: set[TextHash] = field(default_factory=set)
     texts: int = 0
     tokens: int = 0
 
-    def row(self, source: Source, known: Document | None, prepare: Prepare) -> PlannedDocument:
-        """Return what would become of one source."""
-        try:
-            _, made = prepare(source, known)
-        except SourceRefused as error:
-            return PlannedDocument(
-                source.name,
-                source.doc_id,
-                DocumentOutcome.FAILED,
-                code=error.code,
-                message=str(error),
-            )
-        if made is not None:
-            return self._drafted(
-                made, DocumentOutcome.NEW if known is None else DocumentOutcome.CHANGED
-            )
-        left = 0 if known is None else known.chunks - known.embedded - known.skipped
-        staged = known is not None and known.staged is not None
-        fate = DocumentOutcome.RESUMED if left or staged else DocumentOutcome.UNCHANGED
-        self.texts += left
-        return PlannedDocument(source.name, source.doc_id, fate, to_embed=left)
-
-    def _drafted(self, made: Draft, fate: DocumentOutcome) -> PlannedDocument:
-        return PlannedDocument(
-            name=made.name,
-            doc_id=made.doc_id,
-            fate=fate,
-            chunks=len(made.chunks),
-            tokens=sum(chunk.tokens for chunk in made.chunks),
-            to_embed=self._count(made),
-        )
-
-    def _count(self, made: Draft) -> int:
-        fresh = {
+    def add(self, draft: Draft) -> int:
+        """Count the texts of a draft that are new; return how many."""
+        new = {
             chunk.text_hash: chunk.tokens
-            for chunk in made.chunks
+            for chunk in draft.chunks
             if chunk.text_hash not in self.counted
         }
-        self.counted.update(fresh)
-        for text_hash in self.have_vectors(list(fresh)):
-            fresh.pop(text_hash, None)
-        self.texts += len(fresh)
-        self.tokens += sum(fresh.values())
-        return len(fresh)
+        self.counted.update(new)
+        for text_hash in self.have_vectors(list(new)):
+            new.pop(text_hash, None)
+        self.texts += len(new)
+        self.tokens += sum(new.values())
+        return len(new)
+
+
+def _plan_source(
+    source: Source, known: Document | None, make_draft: MakeDraft, counter: _TextCounter
+) -> PlannedDocument:
+    try:
+        _, draft = make_draft(source, known)
+    except SourceRefused as error:
+        outcome, message = DocumentOutcome.FAILED, str(error)
+        return PlannedDocument(
+            source.name, source.doc_id, outcome, code=error.code, message=message
+        )
+    if draft is not None:
+        return PlannedDocument(
+            name=draft.name,
+            doc_id=draft.doc_id,
+            fate=DocumentOutcome.NEW if known is None else DocumentOutcome.CHANGED,
+            chunks=len(draft.chunks),
+            tokens=sum(chunk.tokens for chunk in draft.chunks),
+            to_embed=counter.add(draft),
+        )
+    pending = 0 if known is None else known.chunks - known.embedded - known.skipped
+    staged = known is not None and known.staged is not None
+    outcome = DocumentOutcome.RESUMED if pending or staged else DocumentOutcome.UNCHANGED
+    counter.texts += pending
+    return PlannedDocument(source.name, source.doc_id, outcome, to_embed=pending)

@@ -11,8 +11,8 @@ from truespan.components import Components
 from truespan.doctor import Doctor, repair_world
 from truespan.errors import Cancelled, Interrupted, TruespanError, WorldNotFound
 from truespan.generations import run_reindex_job
-from truespan.ingest.indexing import ProviderCheck
-from truespan.ingest.job_log import JobJournal, journaled
+from truespan.ingest.deps import ProviderCheck
+from truespan.ingest.job_log import JobLog
 from truespan.ingestion import IngestJobs, WorkOutcome
 from truespan.jobs.uploads import (
     discard_all_cancelled,
@@ -126,19 +126,17 @@ class LibraryWorker:
 
         try:
             with components.watch.request(_REQUESTS.get(job.kind, Request.INGEST)) as trace:
-                journal = JobJournal(
+                log = JobLog(
                     components.store,
                     scope,
                     job.id,
                     components.clock,
-                    course=trace,
+                    trace=trace,
                     stopping=stopping,
                     process=components.processes.own(),
                 )
-                checks = self._checks_of(job)
-                result = journaled(
-                    journal, lambda: _run_kind(world, job, journal, trace, checks), is_requeued
-                )
+                with log.record_end(is_requeued):
+                    result = _run_kind(world, job, log, trace, self._checks_of(job))
         except Cancelled:
             discard_cancelled(components, scope, job)
             return Outcome.OVER
@@ -268,38 +266,38 @@ def _take_over(components: Components, scope: Scope, job: Job) -> bool:
 def _run_kind(
     world: World,
     job: Job,
-    journal: JobJournal,
+    log: JobLog,
     trace: RequestTrace,
     checks: dict[int, ProviderCheck],
 ) -> WorkOutcome:
     if job.kind == REINDEX:
-        run_reindex_job(world.access, job, journal, trace)
+        run_reindex_job(world.access, job, log, trace)
     elif job.kind == REPAIR:
-        _run_repair(world, journal, trace)
+        _run_repair(world, log, trace)
     elif job.kind == DOCTOR:
-        _run_doctor(world, job, journal)
+        _run_doctor(world, job, log)
     else:
         jobs = IngestJobs(world.access.components, world.access.writable_scope())
-        return jobs.work(job, journal, trace, checks)
+        return jobs.work(job, log, trace, checks)
     return WorkOutcome.DONE
 
 
-def _run_repair(world: World, journal: JobJournal, trace: RequestTrace) -> None:
-    journal.enter(Phase.EMBEDDING)
-    report = repair_world(world.access, journal.progress, trace)
-    journal.line(
+def _run_repair(world: World, log: JobLog, trace: RequestTrace) -> None:
+    log.enter(Phase.EMBEDDING)
+    report = repair_world(world.access, log.progress, trace)
+    log.line(
         "info",
         f"{report.deleted_points} points deleted, {report.restored_texts} texts restored, "
         f"{len(report.quarantined)} quarantined, {report.reembedded} points written.",
     )
     for where, code in report.erasures_waiting.items():
-        journal.line("warning", f"not erased yet: {where} ({code})")
+        log.line("warning", f"not erased yet: {where} ({code})")
 
 
-def _run_doctor(world: World, job: Job, journal: JobJournal) -> None:
-    journal.enter(Phase.READING)
+def _run_doctor(world: World, job: Job, log: JobLog) -> None:
+    log.enter(Phase.READING)
     request, access = json.loads(job.request), world.access
-    doctor = Doctor(access.components, access.authority, journal.progress)
+    doctor = Doctor(access.components, access.authority, log.progress)
     plan = doctor.examine(
         [world.name], embed_sample=request["embed_sample"], self_test=request["self_test"]
     )
@@ -311,7 +309,7 @@ def _run_doctor(world: World, job: Job, journal: JobJournal) -> None:
         lines += result_lines(result)
     # All lines at the end, so that a job that is started again writes none twice.
     for level, line in (*lines, summary_line(left)):
-        journal.line(level, line)
+        log.line(level, line)
 
 
 def _scope_or_none(world: World) -> Scope | None:

@@ -23,7 +23,7 @@ from truespan.errors import (
     ServiceError,
     TextTooLong,
 )
-from truespan.ingest.embed import retried
+from truespan.ingest.embed import call_with_retries
 from truespan.protocols import Clock
 from truespan.providers.http import (
     PASSING,
@@ -84,7 +84,7 @@ def spoken(messages: Sequence[Message]) -> list[dict[str, str]]:
 def begun(begin: Callable[[], Generator[str]], clock: Clock, deadline: float) -> Generator[str]:
     """Give the pieces of a reply; until the first one came, it is asked for again."""
     until = min(clock.monotonic() + RETRY_SECONDS, deadline)
-    first, pieces = retried(lambda: _first_of(begin()), clock, spread=0, until=until)
+    first, pieces = call_with_retries(lambda: _first_of(begin()), clock, spread=0, until=until)
     with closing(pieces):
         if first is not None:
             yield first

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from truespan.errors import StorageFull, StoreBusy, StoreDamaged
-from truespan.ingest.chunking import cut
+from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit, embed_texts
 from truespan.protocols import Clock, Embedders, EmbeddingLimits, TokenCounter, TrustedStore
 from truespan.retrieval.snapshot import Restart
@@ -83,7 +83,7 @@ class TailMaker:
             for place, one in enumerate(stored)
         ]
         tokens = self.counter.measure(text)
-        spans = cut(canonical, sentences, tokens, profile, scope.profile.input_limit)
+        spans = chunk_spans(canonical, sentences, tokens, profile, scope.profile.input_limit)
         index = anchor.index if anchor else 0
         chunks = []
         for number, span in enumerate(spans):

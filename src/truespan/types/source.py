@@ -1,27 +1,73 @@
-"""Files that are handed over instead of being named where they lie."""
+"""Sources, what callers declare about them, and the options of an ingestion.
+
+The fields that a caller can set on a document are defined here once, with their checks, for the
+library, manifests, the command line and HTTP. `IngestOptions.from_arguments` is the only place where
+keyword arguments become options.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import PurePath
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypedDict, Unpack
+from urllib.parse import urlsplit
 
 from truespan.errors import InvalidSettings
 
+LONGEST_URL = 2048
+LONGEST_TITLE = 1000
+LONGEST_LABEL = 200
+MOST_TAGS = 100
+MOST_METADATA = 16 * 1024
+"""Bytes of the metadata of one document, as JSON without spaces."""
+MOST_PRIORITY = 10
+
+_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
+_URL = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
+_SCHEMES = ("http", "https", "truespan")
+_TYPES = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
+
+
+class FieldError(Exception):
+    """Why a value cannot be used, in words that follow the name of its field."""
+
 
 class DocumentKind(StrEnum):
-    """Whether a document is looked things up in, or read from front to back."""
+    """Whether a document is looked up in, or read from beginning to end."""
 
     DOCUMENT = "document"
     BOOK = "book"
 
 
+class DocumentArguments(TypedDict, total=False):
+    """What a caller can declare about documents; None leaves it to the source or the default."""
+
+    kind: str | None
+    title: str | None
+    language: str | None
+    version: str | None
+    chunking: str | None
+    tags: Sequence[str] | None
+
+
+class IngestArguments(DocumentArguments, total=False):
+    """The options of an ingestion."""
+
+    prune: bool
+    """Remove documents below the given folders whose files are gone."""
+    allow_empty: bool
+    """Let `prune` remove all documents of a folder."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the caller says of a document; None leaves it to the source or to the default."""
+    """What the caller declares about a document; None leaves it to the source or the default."""
 
     kind: DocumentKind | None = None
     title: str | None = None
@@ -31,15 +77,34 @@ class Declared:
     tags: tuple[str, ...] | None = None
     source_url: str | None = None
     metadata: str | None = None
-    """A JSON object of the caller's own, in one spelling."""
+    """A JSON object of the caller, with sorted keys."""
     priority: int | None = None
-    """Sources with a higher one, from 0 to 10, are taken first."""
+    """From 0 to 10; sources with a higher priority are ingested first."""
+
+    @classmethod
+    def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> Declared:
+        """Return what keyword arguments declare, checked.
+
+        Raises:
+            InvalidSettings: a value cannot be used.
+        """
+        if unknown := keywords.keys() - DocumentArguments.__annotations__.keys():
+            raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
+        given: dict[str, Any] = {k: v for k, v in keywords.items() if v is not None}
+        if isinstance(given.get("language"), str):
+            given["language"] = given["language"].replace("_", "-")
+        if not isinstance(given.get("tags", ""), str):
+            given["tags"] = list(given["tags"])
+        checked, faults = check_fields(given, FIELD_CHECKS)
+        if faults:
+            raise InvalidSettings(f"The {'; the '.join(faults)}.")
+        return cls(**checked)
 
     def or_else(self, earlier: Declared) -> Declared:
         """Return what is declared now, and where nothing is, what was declared before."""
         if self == _NOTHING:
             return earlier
-        # Another kind of document is cut in its own way, unless a way is named.
+        # Another kind of document is chunked in its own way, unless a profile is named.
         same_kind = self.kind in (None, earlier.kind)
         return Declared(
             kind=self.kind or earlier.kind,
@@ -58,6 +123,130 @@ _NOTHING = Declared()
 
 
 @dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """The options of an ingestion: what is declared about its documents, and what it may remove."""
+
+    declared: Declared = _NOTHING
+    prune: bool = False
+    allow_empty: bool = False
+
+    @classmethod
+    def from_arguments(cls, **keywords: Unpack[IngestArguments]) -> IngestOptions:
+        """Return the options that keyword arguments set, checked.
+
+        Raises:
+            InvalidSettings: a value cannot be used.
+        """
+        prune, allow_empty = keywords.pop("prune", False), keywords.pop("allow_empty", False)
+        return cls(Declared.from_arguments(**keywords), prune, allow_empty)
+
+
+def check_fields(
+    values: Mapping[str, Any], checks: Mapping[str, Callable[[Any], Any]]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the checked values, and a message for each value that cannot be used."""
+    checked: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, value in values.items():
+        try:
+            checked[name] = checks[name](value)
+        except FieldError as error:
+            faults.append(f"{name} {error}")
+    return checked, faults
+
+
+def check_type(kind: type, value: Any) -> Any:
+    """Return a value of the given type; a boolean is not an integer here."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise FieldError(f"must be {_TYPES[kind]}")
+    return value
+
+
+def check_label(limit: int, value: Any) -> str:
+    """Return text of one line that is not blank and not too long."""
+    text: str = check_type(str, value)
+    if not text.strip():
+        raise FieldError("is blank")
+    if len(text) > limit:
+        raise FieldError(f"is longer than {limit} characters")
+    if any(unicodedata.category(character) == "Cc" for character in text):
+        raise FieldError("contains a control character")
+    return text
+
+
+def _check_kind(value: Any) -> DocumentKind:
+    try:
+        return DocumentKind(check_type(str, value))
+    except ValueError:
+        raise FieldError("must be 'document' or 'book'") from None
+
+
+def _check_tags(value: Any) -> tuple[str, ...]:
+    tags: list[Any] = check_type(list, value)
+    if len(tags) > MOST_TAGS:
+        raise FieldError(f"are more than {MOST_TAGS}")
+    try:
+        return tuple(sorted({check_label(LONGEST_LABEL, tag) for tag in tags}))
+    except FieldError as error:
+        raise FieldError(f"contain a tag that {error}") from None
+
+
+def _check_language(value: Any) -> str:
+    language = check_label(LONGEST_LABEL, value)
+    if not _LANGUAGE.fullmatch(language):
+        raise FieldError("must be a language code such as 'en' or 'pt-BR'")
+    return language
+
+
+def _check_priority(value: Any) -> int:
+    priority: int = check_type(int, value)
+    if not 0 <= priority <= MOST_PRIORITY:
+        raise FieldError(f"must be from 0 to {MOST_PRIORITY}")
+    return priority
+
+
+def _check_metadata(value: Any) -> str:
+    """Return an object as JSON with sorted keys, so that equal metadata are equal texts."""
+    fields = check_type(dict, value)
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if len(text.encode()) > MOST_METADATA:
+        raise FieldError(f"has more than {MOST_METADATA} bytes")
+    return text
+
+
+def _check_source_url(value: Any) -> str:
+    """Return a well-formed URL; it is never opened."""
+    url = check_label(LONGEST_URL, value)
+    if not _URL.fullmatch(url):
+        raise FieldError("contains characters that a URL must not; percent-encode them")
+    try:
+        split = urlsplit(url)
+        # Reading the port checks it.
+        valid = split.scheme in _SCHEMES and bool(split.hostname) and split.port != 0
+    except ValueError:
+        raise FieldError("is not a URL") from None
+    if not valid or (split.scheme == "truespan" and not split.path.strip("/")):
+        raise FieldError("must be an http, https or truespan URL")
+    if "@" in split.netloc:
+        raise FieldError("must not contain a user or a password")
+    return url
+
+
+FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "kind": _check_kind,
+    "title": partial(check_label, LONGEST_TITLE),
+    "language": _check_language,
+    "version": partial(check_label, LONGEST_LABEL),
+    "chunking": partial(check_label, LONGEST_LABEL),
+    "tags": _check_tags,
+    "source_url": _check_source_url,
+    "metadata": _check_metadata,
+    "priority": _check_priority,
+}
+"""The check of each field of `Declared`: returns the value to use or raises FieldError."""
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A file that may become a document. `doc_id` is its identity within a world."""
 
@@ -69,12 +258,12 @@ class Source:
     origin: str = ""
     """The manifest that named it, if one did."""
     upload: str = ""
-    """Where an upload is kept, for whoever keeps it; empty for a file that stays where it is."""
+    """Where the upload store keeps it; empty for a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of a manifest that was checked by itself; nothing was looked for yet."""
+    """A checked line of a manifest; no file was searched yet."""
 
     line: int
     path: str
@@ -86,8 +275,8 @@ class Entry:
 class Root:
     """A folder that was searched, and how many sources were found in it.
 
-    `pattern` says which paths below the folder were asked for; without one all of them were. A root
-    with an `origin` was searched for what that manifest names.
+    `pattern` limits the search to matching paths. A root with an `origin` was searched for the
+    files that this manifest names.
     """
 
     folder: str
@@ -98,9 +287,9 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Sources in the order in which they are taken, and what was looked at and is not among them.
+    """Sources in the order of ingestion, and what was searched without finding a source.
 
-    `passed_over` counts files of other kinds, `unmatched` names what matched no file at all.
+    `passed_over` counts files of unsupported kinds, `unmatched` names paths without any file.
     """
 
     sources: tuple[Source, ...] = ()
@@ -117,53 +306,53 @@ class Found:
 
 MAX_NAME_BYTES = 255
 _JOINERS = "\u200c\u200d"
-"""Cannot be printed by themselves; names in some scripts are not spelled right without them."""
+"""Not printable by themselves, but some scripts need them in names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file with the name that its owner gave it. The content is read once, from where it stands.
+    """A file with the name that its owner gave it. The content is read once, from its position on.
 
-    Within a world the name is the identity: another upload of the same name is a new revision.
+    The name is the identity within a world: another upload of the same name is a new revision.
     """
 
     name: str
     content: bytes | PurePath | BinaryIO
 
 
-def checked_name(name: object) -> str:
-    """Return a name in its one spelling.
+def check_upload_name(name: object) -> str:
+    """Return the name of an upload in Unicode's NFC form.
 
     Raises:
         InvalidSettings: it is empty, too long, has parts of a path, or cannot be printed in a line.
     """
     if not isinstance(name, str):
-        raise InvalidSettings("The name of an upload must be text.")
-    spelled = unicodedata.normalize("NFC", name)
-    if not spelled.strip(" .") or spelled != spelled.strip():
+        raise InvalidSettings("The name of an upload must be a string.")
+    normal = unicodedata.normalize("NFC", name)
+    if not normal.strip(" .") or normal != normal.strip():
         raise InvalidSettings(
-            "The name of an upload must not be blank or only dots, nor have blanks around it."
+            "The name of an upload must not be blank or only dots, nor start or end with a space."
         )
-    if "/" in spelled or "\\" in spelled:
-        raise InvalidSettings("The name of an upload is that of a file, without any folder.")
-    if not all(char.isprintable() or char in _JOINERS for char in spelled):
-        raise InvalidSettings("The name of an upload has characters that cannot be printed.")
-    if len(spelled.encode()) > MAX_NAME_BYTES:
+    if "/" in normal or "\\" in normal:
+        raise InvalidSettings("The name of an upload must be a file name without a folder.")
+    if not all(char.isprintable() or char in _JOINERS for char in normal):
+        raise InvalidSettings("The name of an upload contains unprintable characters.")
+    if len(normal.encode()) > MAX_NAME_BYTES:
         raise InvalidSettings(f"The name of an upload has more than {MAX_NAME_BYTES} bytes.")
-    return spelled
+    return normal
 
 
-def checked_uploads(uploads: Sequence[Upload]) -> tuple[Upload, ...]:
-    """Return uploads with their names in one spelling.
+def check_uploads(uploads: Sequence[Upload]) -> tuple[Upload, ...]:
+    """Return uploads with checked names.
 
     Raises:
-        InvalidSettings: there are none, a name is wrong, or two of them are the same.
+        InvalidSettings: there are none, a name cannot be used, or two are the same.
     """
-    checked = tuple(Upload(checked_name(one.name), one.content) for one in uploads)
+    checked = tuple(Upload(check_upload_name(upload.name), upload.content) for upload in uploads)
     if not checked:
-        raise InvalidSettings("There is no file to be taken in.")
-    if len({one.name for one in checked}) < len(checked):
+        raise InvalidSettings("There is no file to ingest.")
+    if len({upload.name for upload in checked}) < len(checked):
         raise InvalidSettings(
-            "Two files have the same name.", advice="The name tells documents apart: rename one."
+            "Two files have the same name.", advice="The name identifies the document: rename one."
         )
     return checked

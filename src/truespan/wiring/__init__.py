@@ -13,8 +13,8 @@ from truespan.adapters.sqlite_store import SqliteStore
 from truespan.components import Components, OtherEmbedder
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.files.assets import AssetFolder
+from truespan.files.checks import FolderRemains
 from truespan.files.golden import GoldenFolder
-from truespan.files.leftovers import FolderRemains
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.files.usage_key import UsageKey

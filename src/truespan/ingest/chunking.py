@@ -1,0 +1,428 @@
+"""Chunking: canonical text and its sentences to spans, by the strategy of a chunking profile.
+
+A span depends on nothing after the sentence `reach`. If the document is cut off after that
+sentence or any later one, the same span comes out at the same index. That is why a reader's
+results can be found among stored chunks without revealing anything the reader has not read.
+
+`window` takes a number of characters and ends where reading would pause: at the last paragraph
+break of the window, else at the last end of a sentence, of a line or of a word. A paragraph or
+sentence counts past half of the window, a line or word past three tenths; without any of them the
+window is cut hard. `sentences` takes whole sentences and never crosses a chapter. `tokens` takes a
+number of tokens in whole words, unless one word alone has more.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, pairwise
+from operator import itemgetter
+
+import numpy as np
+
+from truespan.types.profile import ChunkingProfile, OverlapMode, Strategy
+from truespan.types.text import CanonicalText, Sentence, Span, TokenMap
+
+_SLACK = 64
+"""Precision given up, as a share of the width, to need fewer counts."""
+_SENTENCE_ENDS = ("! ", "? ", ".\n", "!\n", "?\n")
+"""Searched after ". ", which is the most frequent."""
+_CUT_WORDS = 200
+"""Tokens that the two words at the ends of a window can add: tokenizers do not split words of more
+than 100 characters."""
+_LONGEST_TOKEN = 16
+"""Characters that a part may have for each token of the limit. No text has longer tokens, and a
+sentence of millions of characters must not be measured whole for each of its parts."""
+_WORD = re.compile(r"\S")
+_BEFORE_WORD = re.compile(r"\s(?=\S)")
+_END = itemgetter(2)
+_make_span = partial(tuple.__new__, Span)
+
+
+def chunk_spans(
+    canonical: CanonicalText,
+    sentences: Sequence[Sentence],
+    tokens: TokenMap,
+    profile: ChunkingProfile,
+    input_limit: int,
+) -> list[Span]:
+    """Return the spans of a text in order; starts and ends both grow from each to the next.
+
+    No span has more than `input_limit` tokens, except a single code point that alone has more.
+    None is white space only: a text without sentences has no chunks.
+    """
+    if not sentences:
+        return []
+    strategies = {
+        Strategy.WINDOW: _window_spans,
+        Strategy.SENTENCES: _sentence_spans,
+        Strategy.TOKENS: _token_spans,
+    }
+    return strategies[profile.strategy](canonical, sentences, tokens, profile, input_limit)
+
+
+def widest(count: Callable[[int], int], width: int, limit: int) -> int:
+    """Return nearly the largest width with `count(width) <= limit`, where `width` has more.
+
+    It is at least 1, whatever that counts. Only widths up to `width` are counted, so nothing after
+    them influences the result.
+    """
+    fits, over = 1, width
+    probe = width * limit // max(count(width), 1)
+    while over - fits > max(1, width // _SLACK):
+        if not fits < probe < over:
+            probe = (fits + over) // 2
+        if count(probe) <= limit:
+            fits = probe
+        else:
+            over = probe
+        probe = (fits + over) // 2
+    return fits
+
+
+def _window_spans(
+    canonical: CanonicalText,
+    sentences: Sequence[Sentence],
+    tokens: TokenMap,
+    profile: ChunkingProfile,
+    input_limit: int,
+) -> list[Span]:
+    """Return windows of `size` characters, each beginning `overlap` before the end of the last.
+
+    A chunk depends on its whole window and on the text continuing after it, so its reach is the
+    first sentence that ends after the window.
+    """
+    text, size = canonical.text, profile.size
+    separate = profile.overlap_mode is OverlapMode.SEPARATE
+    shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
+    ends = np.fromiter(map(_END, sentences), np.int64, len(sentences))
+    stop = int(ends[-1])
+    quick = quick_windows(text, stop, size, shared)
+    if quick is None or not _all_fit(*quick, tokens, input_limit):
+        found = list(windows(text, 0, stop, size, shared, tokens, input_limit))
+        quick = [start for start, _ in found], [end for _, end in found]
+    starts, stops = quick
+    # White space at the very end goes with the last chunk as far as that has room.
+    stops[-1] = max(stops[-1], min(len(text), starts[-1] + size))
+    contexts = [max(start - beside, 0) for start in starts] if beside else starts
+    reaches = np.searchsorted(ends, np.array(starts) + size, side="right").tolist()
+    return list(map(_make_span, zip(starts, stops, contexts, reaches, strict=True)))
+
+
+def quick_windows(
+    text: str, stop: int, size: int, overlap: int
+) -> tuple[list[int], list[int]] | None:
+    """Return the starts and ends that `windows` yields if no window is too long or blank.
+
+    Nearly every text is like that, and a loop without calls is several times faster. None if the
+    text needs `windows`.
+    """
+    rfind = text.rfind
+    past_half, past_third = size // 2 + 1, size * 3 // 10 + 1
+    starts: list[int] = []
+    ends: list[int] = []
+    start = covered = 0
+    while start + size < stop:
+        bound, half = start + size, start + past_half
+        end = rfind("\n\n", half - 2, bound) + 2
+        if end < half:
+            last = rfind(". ", half - 2, bound)
+            for mark in _SENTENCE_ENDS:
+                later = rfind(mark, last if last > half else half - 2, bound)
+                if later > last:
+                    last = later
+            end = last + 2
+            if end < half:
+                third = start + past_third
+                end = rfind("\n", third - 1, bound) + 1
+                if end < third:
+                    end = rfind(" ", third - 1, bound) + 1
+                    if end < third:
+                        end = bound
+        if end <= covered or (text[start].isspace() and text[start:end].isspace()):
+            return None
+        starts.append(start)
+        ends.append(end)
+        covered = end
+        start = end - overlap
+    if start >= stop:
+        return None
+    return [*starts, start], [*ends, stop]
+
+
+def _all_fit(starts: list[int], ends: list[int], tokens: TokenMap, limit: int) -> bool:
+    """Say whether no span has more than `limit` tokens; counts exactly only close to the limit."""
+    units, totals = np.asarray(tokens.starts), np.asarray(tokens.totals)
+    # The same type as the map's: otherwise the whole map would be converted for the comparison.
+    before = totals[np.searchsorted(units, np.array(starts, units.dtype))].astype(np.int64)
+    counts = totals[np.searchsorted(units, np.array(ends, units.dtype))] - before
+    return all(
+        tokens.count(starts[close], ends[close]) <= limit
+        for close in np.flatnonzero(counts + _CUT_WORDS > limit).tolist()
+    )
+
+
+def windows(
+    text: str, start: int, stop: int, size: int, overlap: int, tokens: TokenMap, limit: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of the chunks of `text[start:stop]`, which ends with a word.
+
+    A window of too many tokens is narrowed, and its overlap with it: otherwise the next one might
+    not advance. If a narrowed window holds nothing new, it starts without overlap. Windows of only
+    white space are skipped.
+    """
+    covered = start
+    while start < stop:
+        bound = min(start + size, stop)
+        end, step = bound, overlap
+        if bound < stop:
+            end = _break(text, start, bound)
+        if tokens.count(start, end) > limit:
+            width = widest(lambda wide, at=start: tokens.count(at, at + wide), end - start, limit)
+            end, step = _break(text, start, start + width), overlap * width // size
+        if text[start].isspace() and text[start:end].isspace():
+            word = _WORD.search(text, start)
+            start = word.start() if word else len(text)
+        elif end <= covered:
+            start = covered
+        else:
+            yield start, end
+            covered = end
+            start = end - step if end < stop else stop
+
+
+def _break(text: str, start: int, stop: int) -> int:
+    """Return where the chunk of the window from `start` to `stop` ends."""
+    width = stop - start
+    half, third = start + width // 2 + 1, start + width * 3 // 10 + 1
+    end = text.rfind("\n\n", half - 2, stop) + 2
+    if end < half:
+        # Of the sentence ends, only one later than the best so far matters.
+        last = text.rfind(". ", half - 2, stop)
+        for mark in _SENTENCE_ENDS:
+            last = max(last, text.rfind(mark, max(last, half - 2), stop))
+        end = last + 2
+    if end < half:
+        end = text.rfind("\n", third - 1, stop) + 1
+    if end < third:
+        end = text.rfind(" ", third - 1, stop) + 1
+    if end < third or (text[start].isspace() and text[start:end].isspace()):
+        return stop
+    return end
+
+
+def _sentence_spans(
+    canonical: CanonicalText,
+    sentences: Sequence[Sentence],
+    tokens: TokenMap,
+    profile: ChunkingProfile,
+    input_limit: int,
+) -> list[Span]:
+    """Return spans of `size` sentences that share `overlap`, or of as many as `pack` holds.
+
+    A sentence that no chunk can hold is split where a window would be; each part is a span.
+    """
+    chunker = _SentenceChunker(canonical.text, sentences, tokens, profile, input_limit)
+    chapters = groupby(sentences, lambda sentence: canonical.place_at(sentence.start).chapter)
+    lengths = [sum(1 for _ in group) for _, group in chapters]
+    spans: list[Span] = []
+    first = 0
+    for length in lengths:
+        spans.extend(chunker.chapter(first, first + length))
+        first += length
+    return spans
+
+
+@dataclass(slots=True)
+class _SentenceChunker:
+    """Chunks the chapters of one text. Ranges of sentence indexes are half-open."""
+
+    text: str
+    sentences: Sequence[Sentence]
+    tokens: TokenMap
+    profile: ChunkingProfile
+    limit: int
+    spaced: bool = False
+    """Whether white space separates all sentences, so that their token counts add up."""
+
+    def __post_init__(self) -> None:
+        self.spaced = all(before.end < after.start for before, after in pairwise(self.sentences))
+
+    def chapter(self, first: int, stop: int) -> Iterator[Span]:
+        """Yield the spans of the chapter that has the sentences from `first` to `stop`."""
+        start, covered = first, first
+        while covered < stop:
+            end = self._fill(start, stop)
+            if end <= covered:
+                # With the overlap there is no room for a new sentence: reduce the overlap.
+                if start < covered:
+                    start += 1
+                    continue
+                yield from self._parts(first, start)
+                start = covered = start + 1
+                continue
+            yield self._span(first, start, end)
+            covered = end
+            start = self._next_start(start, end)
+
+    def _next_start(self, start: int, end: int) -> int:
+        if self.profile.overlap_mode is OverlapMode.SEPARATE:
+            return end
+        return max(start + 1, end - self.profile.overlap)
+
+    def _fill(self, first: int, stop: int) -> int:
+        """Return the end of the longest run from `first` that fits; `first` if none does.
+
+        It is searched from the front, so the result depends on no sentence after the first one
+        that does not fit.
+        """
+        most = stop
+        if self.profile.pack is None:
+            most = min(stop, first + self.profile.size)
+            if self.spaced and self._fits(first, most):
+                return most
+        end = first
+        while end < most and self._fits(first, end + 1):
+            end += 1
+        return end
+
+    def _fits(self, first: int, end: int) -> bool:
+        start, stop = self.sentences[first].start, self.sentences[end - 1].end
+        pack = self.profile.pack
+        if pack is not None and stop - start > pack:
+            return False
+        return self.tokens.count(start, stop) <= self.limit
+
+    def _span(self, chapter: int, first: int, end: int) -> Span:
+        """Make a span of whole sentences.
+
+        A span with `size` sentences depends on nothing after it. Any other depends on the sentence
+        `end`: it did not fit, or begins the next chapter, or does not exist.
+        """
+        full = self.profile.pack is None and end - first == self.profile.size
+        start = self.sentences[first].start
+        context = self._context(chapter, first)
+        return Span(start, self.sentences[end - 1].end, context, end - 1 if full else end)
+
+    def _context(self, chapter: int, first: int) -> int:
+        """Return where the separate overlap before a span begins."""
+        if self.profile.overlap_mode is not OverlapMode.SEPARATE:
+            return self.sentences[first].start
+        return self.sentences[max(chapter, first - self.profile.overlap)].start
+
+    def _parts(self, chapter: int, sid: int) -> Iterator[Span]:
+        """Split a sentence that is too long; the parts depend on nothing after it.
+
+        Parts after the first follow parts of the same sentence and have no separate overlap.
+        """
+        _, start, stop = self.sentences[sid]
+        size = self.profile.pack or min(stop - start, _LONGEST_TOKEN * self.limit)
+        context = self._context(chapter, sid)
+        for begin, end in windows(self.text, start, stop, size, 0, self.tokens, self.limit):
+            yield Span(begin, end, context if begin == start else begin, sid)
+
+
+def _token_spans(
+    canonical: CanonicalText,
+    sentences: Sequence[Sentence],
+    tokens: TokenMap,
+    profile: ChunkingProfile,
+    input_limit: int,
+) -> list[Span]:
+    """Return spans of at most `size` tokens, each sharing at most `overlap` with the one before."""
+    ends = [sentence.end for sentence in sentences]
+    size = min(profile.size, input_limit)
+    chunker = _TokenChunker(
+        canonical.text, ends[-1], tokens, size, profile.overlap * size // profile.size
+    )
+    separate = profile.overlap_mode is OverlapMode.SEPARATE
+    spans: list[Span] = []
+    begin, end, seen = 0, 0, 0
+    while end < chunker.stop:
+        overlap = chunker.overlap_start(begin, end) if spans else 0
+        start = end if separate else overlap
+        found = chunker.fill(start)
+        # A chunk begins where the one before ends, so it depends on all that decided that end.
+        seen = max(seen, found.seen)
+        if found.end <= end:
+            # The next word does not fit beside the overlap.
+            start, found = end, chunker.fill(end)
+            seen = max(seen, found.seen)
+        context = overlap if separate else start
+        spans.append(Span(start, found.end, context, bisect_left(ends, seen)))
+        begin, end = start, found.end
+    if chunker.stop < len(canonical.text):
+        # White space at the very end belongs to the last chunk, whose end then depends on it.
+        spans[-1] = spans[-1]._replace(end=len(canonical.text), reach=len(sentences))
+    return spans
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkEnd:
+    """Where a chunk ends, and up to where that depends on the text."""
+
+    end: int
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenChunker:
+    """Finds the chunks of one text, which ends with a word at `stop`."""
+
+    text: str
+    stop: int
+    tokens: TokenMap
+    size: int
+    overlap: int
+
+    def fill(self, start: int) -> _ChunkEnd:
+        """Return the end of the chunk that begins at `start`."""
+        horizon = self._horizon(start)
+        bound = min(horizon, self.stop)
+        if self.tokens.count(start, bound) <= self.size:
+            # The rest fits, and more text would have fitted too.
+            return _ChunkEnd(self.stop, self.stop + 1)
+        words = self._words(start, bound)
+        fitting = bisect_right(words, self.size, key=lambda end: self.tokens.count(start, end))
+        first = _WORD.search(self.text, start, bound)
+        word_start = first.start() if first else start
+        if fitting and words[fitting - 1] > word_start:
+            return _ChunkEnd(words[fitting - 1], horizon)
+        width = widest(
+            lambda wide: self.tokens.count(start, start + wide), bound - start, self.size
+        )
+        return _ChunkEnd(max(start + width, word_start + 1), horizon)
+
+    def _horizon(self, start: int) -> int:
+        """Return an offset up to which there are too many tokens, or an offset past the text.
+
+        It grows in steps, so that the chunk depends on little more than its own text.
+        """
+        width = 2 * self.size
+        while start + width < self.stop and self.tokens.count(start, start + width) <= self.size:
+            width += width // 4 + 1
+        return start + width
+
+    def overlap_start(self, start: int, end: int) -> int:
+        """Return where the overlap at the end of the chunk from `start` to `end` begins."""
+        words = self._words(start, end)
+        found = bisect_left(words, -self.overlap, key=lambda word: -self.tokens.count(word, end))
+        if found < len(words):
+            return words[found]
+        inside = not self.text[end - 1].isspace()
+        if not inside or self.tokens.count(end - 1, end) > self.overlap:
+            return end
+        # The chunk ends inside a word of many tokens, and its overlap starts inside it.
+        first = words[-1] if words else start
+        if self.tokens.count(first, end) <= self.overlap:
+            return first
+        return end - widest(
+            lambda wide: self.tokens.count(end - wide, end), end - first, self.overlap
+        )
+
+    def _words(self, start: int, end: int) -> list[int]:
+        """Return where words begin after `start` and before `end`."""
+        return [found.end() for found in _BEFORE_WORD.finditer(self.text, start, end)]

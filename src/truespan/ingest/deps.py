@@ -1,0 +1,89 @@
+"""The dependencies of ingestion, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from truespan.errors import SourceMissing
+from truespan.ingest.draft import Preparation
+from truespan.ingest.embed import Canary
+from truespan.ingest.metadata import derive_metadata
+from truespan.observer import NULL_OBSERVER, RequestTrace
+from truespan.protocols import (
+    AssetStore,
+    Clock,
+    Embedder,
+    EmbeddingLimits,
+    SourceFinder,
+    SourceParser,
+    TokenCounter,
+    TrustedStore,
+    UploadStore,
+    VectorIndex,
+)
+from truespan.types.document import Derivable
+from truespan.types.ids import WorldId
+from truespan.types.scope import Scope
+from truespan.types.source import Declared, Found, Source
+
+
+@dataclass(frozen=True, slots=True)
+class OtherGeneration:
+    """Another generation that new documents enter; `named` if an alias points to it."""
+
+    scope: Scope
+    embedder: Embedder
+    named: bool
+
+
+@dataclass(slots=True)
+class ProviderCheck:
+    """The checks that a provider has passed, so that a job does not repeat them."""
+
+    canary: Canary = field(default_factory=Canary)
+    probed: bool = False
+
+
+def no_other_generations(_scope: Scope) -> Sequence[OtherGeneration]:
+    """Return none: documents enter one generation only."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class IngestDeps:
+    """The store, the index, the provider and the rest that ingestion uses, each as a port."""
+
+    store: TrustedStore
+    index: VectorIndex
+    embedder: Embedder
+    sources: SourceFinder
+    parser: SourceParser
+    counter: TokenCounter
+    assets: AssetStore
+    clock: Clock
+    limits: EmbeddingLimits
+    preparation: Preparation
+    uploads: UploadStore | None = None
+    derive: Callable[[Derivable], str] = derive_metadata
+    other_generations: Callable[[Scope], Sequence[OtherGeneration]] = no_other_generations
+    """Return the other generations of the scope's world that documents enter as well."""
+    trace: RequestTrace = NULL_OBSERVER
+    checks: dict[int, ProviderCheck] = field(default_factory=dict)
+    """Checks of the provider of each generation; runs of the same job share them."""
+
+    def find_uploads(self, world: WorldId, batch: str, declared: Declared) -> Found:
+        """Return the sources of a batch of uploads.
+
+        Raises:
+            SourceMissing: the batch is gone, or this library accepts no uploads.
+        """
+        if self.uploads is None:
+            raise SourceMissing("upload")
+        return self.uploads.find(world, batch, declared)
+
+    def read(self, source: Source) -> bytes:
+        """Return the bytes of a file or of an upload; raises SourceRefused."""
+        if source.upload and self.uploads is not None:
+            return self.uploads.read(source)
+        return self.sources.read(source)
