@@ -371,7 +371,7 @@ class VectorIndex(Protocol):
 
 
 class SourceFinder(Protocol):
-    """Finds and reads the files behind what a caller names."""
+    """Finds and reads the files that a caller names."""
 
     def find(self, paths: Sequence[str], declared: Declared) -> Found:
         """Return sources in a stable order, each once, unread.
@@ -403,8 +403,8 @@ class SourceFinder(Protocol):
         """
         ...
 
-    def is_there(self, path: str) -> bool:
-        """Say whether something lies at the path that a document was recorded with."""
+    def exists(self, path: str) -> bool:
+        """Say whether a file exists at the recorded path of a document."""
         ...
 
 
@@ -423,19 +423,19 @@ class SourceParser(Protocol):
 
 
 class UploadStore(Protocol):
-    """Files that were handed over, kept until they are ingested; then nothing of them is left.
+    """Uploaded files, stored until their job has ingested them.
 
-    What is handed over together is a batch, which nobody but its job reads.
+    Files that are uploaded together are a batch, which only its job reads.
     """
 
     def receive(self, world: WorldId, uploads: Sequence[Upload]) -> AbstractContextManager[str]:
-        """Keep files durably, and give the name of their batch.
+        """Store files durably and yield the name of their batch.
 
-        It is nobody else's to remove until the block ends, and gone if the block fails.
+        No other process removes it until the block ends. It is removed if the block fails.
 
         Raises:
-            SourceTooLarge: one is larger than a document may be.
-            StorageFull: there is no room.
+            SourceTooLarge: a file is larger than the limit.
+            StorageFull: there is not enough space.
         """
         ...
 
@@ -443,28 +443,28 @@ class UploadStore(Protocol):
         """Return the sources of a batch, unread.
 
         Raises:
-            SourceMissing: nothing of it is left.
+            SourceMissing: the batch was removed.
         """
         ...
 
-    def is_there(self, world: WorldId, batch: str) -> bool:
-        """Say whether anything of a batch is left."""
+    def exists(self, world: WorldId, batch: str) -> bool:
+        """Say whether a batch exists."""
         ...
 
     def read(self, source: Source) -> bytes:
-        """Return the bytes of a source that `find` gave; raises as `SourceFinder.read` does."""
+        """Return the bytes of a source that `find` returned; raises as `SourceFinder.read` does."""
         ...
 
     def discard(self, world: WorldId, batch: str) -> None:
-        """Remove a batch; one that is gone is no error."""
+        """Remove a batch; without effect if it does not exist."""
         ...
 
     def remove(self, world: WorldId, doc_id: str, is_wanted: Callable[[str], bool]) -> RemovedFiles:
-        """Remove what would become a document, from all batches that are not wanted."""
+        """Remove the files of a document from all batches that are not wanted."""
         ...
 
     def sweep(self, world: WorldId, is_wanted: Callable[[str], bool]) -> RemovedFiles:
-        """Remove the batches that are not wanted; one that is being received is left alone."""
+        """Remove the batches that are not wanted, except those being received."""
         ...
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
@@ -472,42 +472,44 @@ class UploadStore(Protocol):
         ...
 
     def worlds(self) -> list[WorldId]:
-        """Return the worlds that uploads are kept of."""
+        """Return the worlds that have uploads."""
         ...
 
 
 class AssetStore(Protocol):
-    """Images of documents, as files. A revision's are put aside until readers see it."""
+    """Images of documents, as files. Those of a revision are staged until it becomes active."""
 
-    def put_aside(self, world: WorldId, doc_id: str, token: str, images: Sequence[Image]) -> None:
-        """Write images where nobody looks yet, under a token that names their revision.
+    def stage_images(
+        self, world: WorldId, doc_id: str, token: str, images: Sequence[Image]
+    ) -> None:
+        """Stage images under the token of their revision, invisible until `publish`.
 
         Raises:
             AssetsTaken: the folder belongs to a document of another world.
         """
         ...
 
-    def pictured(self) -> frozenset[str]:
-        """Return the ids of all documents that have images here, aside or in place."""
+    def documents_with_images(self) -> frozenset[str]:
+        """Return the ids of all documents with images, staged or published."""
         ...
 
     def publish(self, world: WorldId, doc_id: str, token: str) -> bool:
-        """Put images in the place of the earlier ones; False when there are none of this token,
-        neither aside nor in place.
+        """Replace the earlier images by the staged ones; False if this token has no images, neither
+        staged nor published.
 
         Safe to repeat.
         """
         ...
 
     def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None:
-        """Return the bytes of one image of the revision that a token names.
+        """Return the bytes of an image of the revision with this token.
 
-        None when there is none, or when others are just taking its place.
+        None if there is none, or if images of another revision are just being published.
         """
         ...
 
     def remove(self, world: WorldId, doc_id: str) -> RemovedFiles:
-        """Remove all images of a document; absent ones are no error."""
+        """Remove all images of a document; without effect if there are none."""
         ...
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
@@ -516,7 +518,7 @@ class AssetStore(Protocol):
 
 
 class GoldenFiles(Protocol):
-    """Reads files of golden queries, and changes them whole."""
+    """Reads files of golden queries, and replaces them atomically."""
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file.
@@ -527,9 +529,9 @@ class GoldenFiles(Protocol):
         ...
 
     def change(self, path: str, change: Callable[[bytes], bytes]) -> None:
-        """Put what `change` makes of a file's bytes in its place; of no bytes where there is none.
+        """Replace a file's bytes with what `change` makes of them; a missing file has no bytes.
 
-        Nobody ever sees half of it, and of two changes at once neither is lost.
+        The replacement is atomic, and of two concurrent changes neither is lost.
 
         Raises:
             SourceRefused: it cannot be read or written.

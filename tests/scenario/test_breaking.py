@@ -141,9 +141,9 @@ def test_a_run_that_ends_first_leaves_the_images_of_a_later_revision_alone(tmp_p
     here = library(tmp_path, ALL)
     assets, world = here.library._components.assets, here.library.create_world("world")
     images = here.library._components.parser.parse("a.docx", REPORT, images=True).images
-    assets.put_aside(world.id, "a", "earlier", images[:1])  # type: ignore[arg-type]
+    assets.stage_images(world.id, "a", "earlier", images[:1])  # type: ignore[arg-type]
     later = tmp_path / "assets" / "a" / ".aside-later"
-    assets.put_aside(world.id, "a", "later", images[1:])  # type: ignore[arg-type]
+    assets.stage_images(world.id, "a", "later", images[1:])  # type: ignore[arg-type]
     # Clocks of file systems are coarse; both may have been written in one of their steps.
     names = tmp_path / "assets" / "a" / ".aside-earlier" / ".names"
     set_back(names, later)

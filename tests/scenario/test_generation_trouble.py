@@ -225,7 +225,7 @@ def text(words: str) -> str:
     return docx_maker.p(docx_maker.r(f"<w:t>{words}</w:t>"))
 
 
-def pictured(folder: Path, seed: int) -> str:
+def write_with_pictures(folder: Path, seed: int) -> str:
     random = Random(seed)
     body = ""
     for number in range(30):
@@ -263,7 +263,7 @@ def test_figures_cut_anew_stand_where_a_fresh_ingest_puts_them(
     flags = FigureFlags(placeholders=placeholders, chunks=True)
     here = place(tmp_path / "here", preparation=Preparation(figures=flags))
     for seed in range(3):
-        source = pictured(tmp_path, seed)
+        source = write_with_pictures(tmp_path, seed)
         first = here.library.create_world(f"first{seed}")
         first.ingest(source, chunking="window")
         first.generations.reindex(chunking=chunking)
@@ -280,7 +280,7 @@ def test_a_forged_figure_is_not_carried_into_another_generation(tmp_path: Path) 
     flags = FigureFlags(placeholders=True, chunks=True)
     here = place(tmp_path / "here", preparation=Preparation(figures=flags))
     world = here.library.create_world("world")
-    world.ingest(pictured(tmp_path, 0), chunking="window")
+    world.ingest(write_with_pictures(tmp_path, 0), chunking="window")
     true, forged = figures(world), "A map of another harbour."
     here.sql(
         "UPDATE chunks SET text = ?, text_hash = ? WHERE figure IS NOT NULL",

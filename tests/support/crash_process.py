@@ -30,7 +30,7 @@ DURABLE = {
     "stage", "keep_vectors", "mark_embedded", "flip", "tombstone", "purge", "record_flaws",
     "finish_repairs", "rebuild_chunk", "mark_pending", "upsert", "flush", "delete",
     "delete_stale", "add_generation", "write_chunks", "move_alias", "retire_generation", "drop",
-    "remove_generation", "begin_job", "record_job", "keep_derived", "put_aside", "publish",
+    "remove_generation", "begin_job", "record_job", "keep_derived", "stage_images", "publish",
     "remove",
     "forget_vectors", "restore_text", "distrust", "drop_foreign_vectors", "drop_tenant", "discard",
     "forget_index",

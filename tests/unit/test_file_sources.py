@@ -341,7 +341,7 @@ def test_what_is_there_is_told_from_what_is_not(tmp_path: Path) -> None:
     sources = FileSources(is_known_ending)
     (tmp_path / "dangling").symlink_to("nowhere")
 
-    assert sources.is_there(str(tmp_path))
-    assert sources.is_there(str(tmp_path / "dangling"))
-    assert not sources.is_there(str(tmp_path / "gone"))
-    assert not sources.is_there("a\0b")
+    assert sources.exists(str(tmp_path))
+    assert sources.exists(str(tmp_path / "dangling"))
+    assert not sources.exists(str(tmp_path / "gone"))
+    assert not sources.exists("a\0b")

@@ -229,7 +229,7 @@ def test_a_figure_before_all_text_stands_at_the_first_sentence(here: Place) -> N
 @pytest.fixture
 def assets(tmp_path: Path) -> AssetFolder:
     made = AssetFolder(tmp_path / "assets", reserve=0)
-    made.put_aside(HERE, "doc", "one", [Image("png", b"first"), Image("gif", b"second")])
+    made.stage_images(HERE, "doc", "one", [Image("png", b"first"), Image("gif", b"second")])
     made.publish(HERE, "doc", "one")
     return made
 
@@ -252,7 +252,7 @@ def test_images_are_read_by_world_document_token_and_name(assets: AssetFolder) -
 
 
 def test_images_that_wait_are_read_where_they_wait(assets: AssetFolder) -> None:
-    assets.put_aside(HERE, "doc", "two", [Image("png", b"newer")])
+    assets.stage_images(HERE, "doc", "two", [Image("png", b"newer")])
 
     assert assets.read(HERE, "doc", "two", "img_001.png") == b"newer"
     assert assets.read(HERE, "doc", "one", "img_001.png") == b"first"
@@ -263,7 +263,7 @@ def test_while_images_take_their_place_nobody_gets_those_of_another_revision(
     assets: AssetFolder, tmp_path: Path
 ) -> None:
     home = tmp_path / "assets" / "doc"
-    assets.put_aside(HERE, "doc", "two", [Image("png", b"newer"), Image("gif", b"newest")])
+    assets.stage_images(HERE, "doc", "two", [Image("png", b"newer"), Image("gif", b"newest")])
     os.replace(home / ".aside-two" / "img_001.png", home / "img_001.png")
 
     assert assets.read(HERE, "doc", "one", "img_001.png") is None

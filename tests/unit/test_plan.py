@@ -61,7 +61,7 @@ def removed(
 ) -> list[str]:
     found = Found(tuple(sources), roots=roots)
     gone = documents_to_remove(
-        documents, found, is_there=lambda path: path in there, allow_empty=allow_empty
+        documents, found, exists=lambda path: path in there, allow_empty=allow_empty
     )
     return [document.path for document in gone]
 

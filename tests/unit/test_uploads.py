@@ -181,7 +181,7 @@ def test_a_discarded_batch_is_gone_and_others_stay(folder: UploadFolder) -> None
     folder.discard(WORLD, one)
     folder.discard(WORLD, one)
 
-    assert (folder.is_there(WORLD, one), folder.is_there(WORLD, other)) == (False, True)
+    assert (folder.exists(WORLD, one), folder.exists(WORLD, other)) == (False, True)
     with pytest.raises(SourceMissing):
         folder.find(WORLD, one, Declared())
 
@@ -204,9 +204,9 @@ def test_sweeping_spares_what_is_wanted_and_what_is_just_coming_in(
         removed = folder.sweep(WORLD, lambda batch: batch == wanted)
 
     assert removed == (1, 2)
-    assert folder.is_there(WORLD, wanted)
-    assert folder.is_there(WORLD, coming)
-    assert not folder.is_there(WORLD, unwanted)
+    assert folder.exists(WORLD, wanted)
+    assert folder.exists(WORLD, coming)
+    assert not folder.exists(WORLD, unwanted)
     assert not list((tmp_path / "uploads" / WORLD).glob(".*"))
 
 
@@ -239,7 +239,7 @@ def test_one_document_is_taken_out_of_a_batch(folder: UploadFolder, tmp_path: Pa
     assert contents(folder, busy) == {"a.txt": b"at work"}
     assert not any(b"going" in path.read_bytes() for path in left(tmp_path))
     folder.remove(WORLD, folder.find(WORLD, batch, Declared()).sources[0].doc_id, kept_by())
-    assert not folder.is_there(WORLD, batch)
+    assert not folder.exists(WORLD, batch)
 
 
 def test_all_of_a_world_goes_and_no_other(folder: UploadFolder) -> None:
@@ -251,4 +251,4 @@ def test_all_of_a_world_goes_and_no_other(folder: UploadFolder) -> None:
     assert folder.remove_all(WORLD) == (0, 0)
 
     assert folder.worlds() == [OTHER]
-    assert folder.is_there(OTHER, other)
+    assert folder.exists(OTHER, other)

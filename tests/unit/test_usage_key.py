@@ -52,5 +52,5 @@ def test_whoever_makes_the_key_at_the_same_time_gets_the_same(tmp_path: Path) ->
 def test_a_file_without_a_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "usage.key").write_text("short")
 
-    with pytest.raises(InvalidConfiguration, match=r"usage\.key holds no key"):
+    with pytest.raises(InvalidConfiguration, match=r"usage\.key contains no key"):
         UsageKey(tmp_path / "usage.key").mark("world", "query")

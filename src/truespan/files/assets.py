@@ -39,7 +39,9 @@ class AssetFolder:
         self._folder = folder
         self._reserve = reserve
 
-    def put_aside(self, world: WorldId, doc_id: str, token: str, images: Sequence[Image]) -> None:
+    def stage_images(
+        self, world: WorldId, doc_id: str, token: str, images: Sequence[Image]
+    ) -> None:
         """Stage images under the token of their revision, invisible until `publish`.
 
         Raises:
@@ -58,7 +60,7 @@ class AssetFolder:
                 advice="Check RAG_ASSETS_DIR and the permissions of the folder.",
             ) from None
 
-    def pictured(self) -> frozenset[str]:
+    def documents_with_images(self) -> frozenset[str]:
         """Return the ids of all documents with a folder here, of any world."""
         try:
             return frozenset(os.listdir(self._folder))
@@ -111,7 +113,7 @@ class AssetFolder:
         if (content := _read_regular(staged / name)) is not None:
             return content
         content = _read_regular(home / name)
-        # Checked last, as in `copy_shown`: what was read may belong to another revision.
+        # Checked last, as in `copy_published`: what was read may belong to another revision.
         moving = [folder for folder in _staged_folders(home) if _is_moving(folder)]
         published = self._read_owner(home) == [world, token] and not moving
         return content if published or (moving == [staged] and _contains(staged, name)) else None
@@ -134,14 +136,18 @@ class AssetFolder:
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
         """Remove all images of a world, also those that were being written when it was deleted."""
-        removed = [self.remove(world, name) for name in self.pictured() if _PLAIN.fullmatch(name)]
+        removed = [
+            self.remove(world, name)
+            for name in self.documents_with_images()
+            if _PLAIN.fullmatch(name)
+        ]
         for made in self._folder.glob(f".new-{world}-*"):
             shutil.rmtree(made, ignore_errors=True)
         return RemovedFiles(
             sum(item.files for item in removed), sum(item.bytes for item in removed)
         )
 
-    def copy_shown(self, world: WorldId, doc_id: str, token: str, target: Path) -> bool:
+    def copy_published(self, world: WorldId, doc_id: str, token: str, target: Path) -> bool:
         """Copy the published or staged images of a revision into a new folder.
 
         False if images of another revision are published, or are just being published.

@@ -229,7 +229,7 @@ class FileSources:
             source.path, source.name, jailed=bool(source.origin), max_bytes=self._max_bytes
         )
 
-    def is_there(self, path: str) -> bool:
+    def exists(self, path: str) -> bool:
         """Say whether a file still exists at the recorded path of a document.
 
         If that cannot be determined, True: documents of missing files are removed.

@@ -94,7 +94,7 @@ class UploadFolder:
             )
         )
 
-    def is_there(self, world: WorldId, batch: str) -> bool:
+    def exists(self, world: WorldId, batch: str) -> bool:
         """Say whether a batch exists."""
         return bool(_read_list(self._home(world, batch)))
 

@@ -142,7 +142,7 @@ class _Run:
             document.doc_id: document
             for document in self._deps.store.documents(self._scope, named=doc_ids)
         }
-        self._with_images = self._deps.assets.pictured()
+        self._with_images = self._deps.assets.documents_with_images()
         self._total, self._size = len(sources), sum(source.size for source in sources)
         group = _Group()
         for source in sources:
@@ -185,7 +185,7 @@ class _Run:
             return
         token = assets_token(draft.source_hash, draft.recipe)
         try:
-            self._deps.assets.put_aside(self._scope.world, draft.doc_id, token, draft.images)
+            self._deps.assets.stage_images(self._scope.world, draft.doc_id, token, draft.images)
         except AssetsTaken as error:
             raise AssetsTaken(draft.name, advice=error.advice) from None
 

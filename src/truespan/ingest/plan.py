@@ -83,12 +83,12 @@ def documents_to_remove(
     documents: Sequence[Document],
     found: Found,
     *,
-    is_there: Callable[[str], bool],
+    exists: Callable[[str], bool],
     allow_empty: bool = False,
 ) -> list[Document]:
     """Return the documents that pruning after this search would remove, by number.
 
-    A document is removed if it lies below a root and was not found. If its file still `is_there`,
+    A document is removed if it lies below a root and was not found. If its file still `exists`,
     it is removed only if the manifest that named it no longer names it, or if a manifest gives its
     file another id. Documents that were ingested without a manifest, or by another one, stay.
 
@@ -111,7 +111,7 @@ def documents_to_remove(
             for document in below
             if (root.origin and document.origin == root.origin)
             or (not document.origin and document.path in manifest_paths)
-            or not is_there(document.path)
+            or not exists(document.path)
         ]
         removed |= {document.number: document for document in gone}
     if not allow_empty:

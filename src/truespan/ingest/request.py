@@ -82,7 +82,7 @@ def find_removed(
     return documents_to_remove(
         deps.store.documents(scope),
         found,
-        is_there=deps.sources.is_there,
+        exists=deps.sources.exists,
         allow_empty=request.options.allow_empty,
     )
 

@@ -59,7 +59,7 @@ def discard_all_cancelled(components: Components, scope: Scope) -> None:
         return
     for job in components.store.jobs(scope):
         batch = upload_batch(job) if job.state is JobState.CANCELLED else None
-        if batch is not None and components.uploads.is_there(scope.world, batch):
+        if batch is not None and components.uploads.exists(scope.world, batch):
             discard_cancelled(components, scope, job)
 
 

@@ -115,7 +115,7 @@ class Jobs:
             raise JobNotResumable(job, found.state)
         batch, uploads = upload_batch(found), self.components.uploads
         if batch is not None:
-            is_kept = uploads is not None and uploads.is_there(self._scope_of(job).world, batch)
+            is_kept = uploads is not None and uploads.exists(self._scope_of(job).world, batch)
             if not is_kept:
                 raise JobNotResumable(job, f"{found.state} and without its uploads")
         self.record_interruption(found)

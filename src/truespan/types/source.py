@@ -1,8 +1,8 @@
 """Sources, what callers declare about them, and the options of an ingestion.
 
 The fields that a caller can set on a document are defined here once, with their checks, for the
-library, manifests, the command line and HTTP. `IngestOptions.from_arguments` is the only place where
-keyword arguments become options.
+library, manifests, the command line and HTTP. Only `IngestOptions.from_arguments` turns keyword
+arguments into options.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Snapshot(NamedTuple):
     worlds: int
     documents: int
     chunks: int
-    pictured: tuple[Pictured, ...]
+    documents_with_images: tuple[Pictured, ...]
 
 
 CACHES: Final = ("vectors", "query_cache", "tails", "tail_marks")
@@ -114,7 +114,7 @@ def _described(copy: apsw.Connection) -> Snapshot:
     def count(table: str) -> int:
         return fetch(copy, f"SELECT count(*) FROM {table}")[0][0]  # noqa: S608
 
-    pictured = fetch(
+    documents_with_images = fetch(
         copy,
         """SELECT DISTINCT w.id, d.doc_id, r.source_hash, r.recipe FROM figures f
            JOIN revisions r ON r.key = f.revision AND r.state = 'active'
@@ -126,9 +126,9 @@ def _described(copy: apsw.Connection) -> Snapshot:
         worlds=count("worlds"),
         documents=count("documents WHERE deleted_at IS NULL"),
         chunks=count("chunks"),
-        pictured=tuple(
+        documents_with_images=tuple(
             Pictured(WorldId(world), doc_id, assets_token(source, recipe))
-            for world, doc_id, source, recipe in pictured
+            for world, doc_id, source, recipe in documents_with_images
         ),
     )
 

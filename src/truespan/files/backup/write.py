@@ -129,10 +129,15 @@ class LibraryBackups:
     def _images(self, snapshot: Snapshot, aside: Path) -> tuple[dict[str, Path], int]:
         images: dict[str, Path] = {}
         missing = 0
-        for pictured in snapshot.pictured:
-            home = aside / pictured.doc_id
-            if self.assets.copy_shown(pictured.world, pictured.doc_id, pictured.token, home):
-                images |= _named(pictured, home)
+        for documents_with_images in snapshot.documents_with_images:
+            home = aside / documents_with_images.doc_id
+            if self.assets.copy_published(
+                documents_with_images.world,
+                documents_with_images.doc_id,
+                documents_with_images.token,
+                home,
+            ):
+                images |= _named(documents_with_images, home)
             else:
                 missing += 1
         return images, missing
@@ -151,8 +156,11 @@ class LibraryBackups:
         )
 
 
-def _named(pictured: Pictured, home: Path) -> dict[str, Path]:
-    return {f"assets/{pictured.doc_id}/{file.name}": file for file in sorted(home.iterdir())}
+def _named(documents_with_images: Pictured, home: Path) -> dict[str, Path]:
+    return {
+        f"assets/{documents_with_images.doc_id}/{file.name}": file
+        for file in sorted(home.iterdir())
+    }
 
 
 def _refuse(target: Path, *, replace: bool) -> None:
