@@ -25,7 +25,7 @@ def test_a_library_is_backed_up_verified_and_restored(terminal: Terminal, tmp_pa
     file = str(tmp_path / "b")
 
     assert terminal("backup", file)[0] == 0
-    assert "is whole" in terminal("backup", "--verify", file)[1]
+    assert "is intact" in terminal("backup", "--verify", file)[1]
     code, out, err = terminal("backup", file)
     assert (code, out, "already" in err) == (2, "", True)
     terminal.folder = tmp_path / "again"

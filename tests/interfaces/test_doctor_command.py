@@ -94,9 +94,9 @@ def test_what_is_lost_stays_told_until_its_source_is_ingested_again(
     ("arguments", "line"),
     [
         (["--apply", "--plan-file", "missing.json"], "cannot be read"),
-        (["--apply", "--plan-file", "night.txt"], "does not hold a plan"),
+        (["--apply", "--plan-file", "night.txt"], "does not contain a valid plan"),
         (["--plan-file", "no/such/folder/plan.json"], "cannot be written"),
-        (["--apply", "--plan-file", "night.txt", "-w", "w"], "which worlds"),
+        (["--apply", "--plan-file", "night.txt", "-w", "w"], "names its worlds"),
         (["-w", "nowhere"], "no world 'nowhere'"),
         (["--embed-sample", "-1"], "embed-sample"),
         (["--embed-sample", "9" * 20], "embed-sample"),

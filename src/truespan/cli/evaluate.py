@@ -68,7 +68,7 @@ def evaluate(
 
     require_target(world, domain)
     if generation is not None and domain is not None:
-        raise InvalidSettings("Name a generation or a domain, one of the two.")
+        raise InvalidSettings("Name a generation or a domain, not both.")
     with open_at(library) as opened:
         chosen = named_world(opened, world, domain)
         found = chosen.evaluate(golden, generation=generation, domain=domain, fused=fused)
