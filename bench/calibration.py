@@ -26,7 +26,13 @@ from bench.scifact import (
     write_files,
 )
 from bench.scifact_files import golden_claims
-from truespan.evaluation.calibrate import Proposal, best_hits, calibrate, settled, unrelated
+from truespan.evaluation.calibrate import (
+    Proposal,
+    best_hits,
+    calibrate,
+    round_calibration,
+    unrelated,
+)
 from truespan.evaluation.evaluate import ScoredHit, scored_hits
 from truespan.evaluation.golden import GoldenQuery
 from truespan.evaluation.tables import calibration_lines
@@ -92,7 +98,7 @@ def both(claims: Library, questions: Library) -> Calibration:
     ]
     say(f"{len(scores)} pairs of a claim and a passage of the novella")
     floors, lows, highs = zip(*measured, strict=True)
-    return settled(
+    return round_calibration(
         min(floors), min(lows), min(highs), unrelated(scores), f"{claims.name} and the novella"
     )
 

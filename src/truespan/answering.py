@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from truespan.answers.decide import count_words, decide, recorded, search_floor
+from truespan.answers.decide import count_words, decide, evidence_to_json, search_floor
 from truespan.answers.respond import Question, Responder
 from truespan.components import Components
 from truespan.errors import InternalError, StorageFull, WorldNotFound
@@ -138,7 +138,7 @@ class Answerer:
                 milliseconds=milliseconds,
                 primary_model=_model_name(components.chat.primary, evidence.primary),
                 fallback_model=_model_name(components.chat.fallback, evidence.fallback),
-                evidence=recorded(logged),
+                evidence=evidence_to_json(logged),
                 decision_explain=decide(logged).explained(),
             )
             try:

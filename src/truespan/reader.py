@@ -11,7 +11,7 @@ from truespan.documents import Documents
 from truespan.errors import DocumentNotFound, ImageNotFound, NotAllowed, PositionNotFound
 from truespan.observer import RequestTrace
 from truespan.retrieval.pages import read_pages
-from truespan.retrieval.positions import ReadingPosition, resolve, whereabouts
+from truespan.retrieval.positions import ReadingPosition, describe_position, resolve
 from truespan.retrieval.reading import ReaderRetriever, find_position
 from truespan.retrieval.snapshot import Restart, with_stable_snapshot
 from truespan.retrieval.tail import TailMaker
@@ -86,7 +86,7 @@ class Reader:
         if scope is None:
             return []
         store = self._access.components.store
-        return [whereabouts(store, scope, position) for position in positions]
+        return [describe_position(store, scope, position) for position in positions]
 
     def sentences(
         self, book: str | None = None, *, first: int = 0, count: int = PAGE_SENTENCES
@@ -199,7 +199,7 @@ class Reader:
         found = find_position(store.positions(scope, self.name), book)
         if found is None:
             raise PositionNotFound
-        return whereabouts(store, scope, found)
+        return describe_position(store, scope, found)
 
     def _with_stable_snapshot(self, read: Callable[[], T]) -> T:
         """Return what `read` gives when no change of the world happens during it."""

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Unpack
 
 from truespan.answering import USAGE_LIMIT, Answerer, final_answer
-from truespan.answers.decide import Replayed, replayed
+from truespan.answers.decide import Replay, replay_record
 from truespan.doctor import repair_world
 from truespan.documents import Documents
 from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed
@@ -252,14 +252,14 @@ class World:
             self.authority, self._require_usage_log().id, limit=limit
         )
 
-    def explain(self, record: str) -> Replayed:
+    def explain(self, record: str) -> Replay:
         """Repeat the decision of an answered request from its record in the usage log.
 
         Raises:
             RecordNotFound: the log does not have it, or no longer.
         """
         store, world = self.access.components.store, self._require_usage_log()
-        return replayed(store.usage_record(self.authority, world.id, record))
+        return replay_record(store.usage_record(self.authority, world.id, record))
 
     def evaluate(
         self,

@@ -24,9 +24,9 @@ from truespan.evaluation.golden import (
     DocumentNames,
     Expected,
     GoldenQuery,
-    checked_golden,
+    append_golden,
+    check_golden,
     parse_golden,
-    with_golden,
 )
 from truespan.evaluation.metrics import NDCG_CUT
 from truespan.retrieval.pipeline import APPROXIMATE
@@ -177,7 +177,7 @@ class WorldEvaluation:
         expected = dict.fromkeys(names.written(reference) for reference in references)
         if not expected and not phrases:
             raise InvalidSettings("Name the documents or phrases that a good answer contains.")
-        wanted = checked_golden(
+        wanted = check_golden(
             name,
             GoldenQuery(
                 id=id or "",
@@ -188,7 +188,7 @@ class WorldEvaluation:
             ),
         )
         golden = self._access.components.golden
-        golden.change(str(path), lambda content: with_golden(name, content, wanted))
+        golden.change(str(path), lambda content: append_golden(name, content, wanted))
         return wanted
 
     def _with_target(self, generation: int | None, domain: str | None) -> WorldEvaluation:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted, scored, study
 from tests.unit.sources import source
-from truespan.answers.decide import replayed_from
+from truespan.answers.decide import replay_json
 from truespan.answers.quotes import check_quotes
 from truespan.errors import InvalidConfiguration
 from truespan.serialize import to_json
@@ -50,7 +50,7 @@ def test_every_record_leads_to_the_decision_it_records(tmp_path: Path, seed: int
         answered += 1
         found = world.explain(str(answer.record))
         assert found.same is True
-        assert replayed_from(plain(found.record)).same is True
+        assert replay_json(plain(found.record)).same is True
         assert found.decision.mode is answer.mode
         retrieved = [note.chunk_id for note in answer.retrieved_chunks_metadata]
         assert set(answer.used_chunks) <= set(retrieved)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.laws.examples import examples
 from tests.promises import proves
-from truespan.answers.decide import decide, recorded, replay, search_floor, thresholds_for
+from truespan.answers.decide import decide, evidence_to_json, replay, search_floor, thresholds_for
 from truespan.errors import InvalidConfiguration
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import (
@@ -175,7 +175,7 @@ def test_no_mode_is_higher_for_a_short_query(case: Evidence) -> None:
 def test_a_decision_is_the_same_when_it_is_made_again_from_its_record(case: Evidence) -> None:
     before = decide(case)
 
-    again = replay(json.loads(json.dumps(recorded(case))))
+    again = replay(json.loads(json.dumps(evidence_to_json(case))))
 
     assert again == before
     assert json.dumps(again.explained()) == json.dumps(before.explained())
@@ -216,7 +216,7 @@ def test_words_decide_what_is_given_and_never_the_mode(case: Evidence, chance: A
     assert (blended.gates, blended.max_score) == (plain.gates, plain.max_score)
     order = [one.candidate.chunk_id for one in plain.retrieved]
     assert [one.candidate.chunk_id for one in blended.retrieved] == order
-    assert replay(recorded(fused)) == blended
+    assert replay(evidence_to_json(fused)) == blended
 
 
 @proves("decision.used-among-retrieved")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, scored, study
-from truespan.answers.decide import decide, evidence_of
+from truespan.answers.decide import decide, evidence_from_json
 from truespan.errors import ProviderUnavailable
 from truespan.types.answer import Answer
 from truespan.types.decision import AnswerMode, SourcesUsed
@@ -310,7 +310,7 @@ def test_each_decision_on_record_is_made_again_without_a_model(tmp_path: Path) -
     for record in room.world.usage():
         found = room.world.explain(record.id)
         assert found.same is True
-        assert decide(evidence_of(record.evidence)).explained() == record.decision_explain
+        assert decide(evidence_from_json(record.evidence)).explained() == record.decision_explain
 
     assert (len(room.primary.asked), len(room.fallback.asked)) == models
 

@@ -16,7 +16,7 @@ from truespan.evaluation.calibrate import (
     calibrate,
     curves_of,
     propose,
-    settled,
+    round_calibration,
     unrelated,
 )
 from truespan.evaluation.evaluate import Found, ScoredHit, evaluate
@@ -97,7 +97,7 @@ def test_whatever_is_measured_decisions_accept_what_follows(
     numbers: tuple[float, float, float], scores: list[float]
 ) -> None:
     least, low, high = sorted(numbers)
-    found = settled(least, low, high, unrelated(scores), "chance")
+    found = round_calibration(least, low, high, unrelated(scores), "chance")
 
     settings = DecisionSettings(**found.thresholds())
 
@@ -123,7 +123,7 @@ def test_whatever_is_proposed_decisions_accept(hits: list[tuple[float, bool]]) -
 def test_the_proportions_of_the_default_settings_are_kept() -> None:
     usual = DecisionSettings()
 
-    found = settled(0.2, usual.threshold_low, usual.threshold_high, FAR, "the defaults")
+    found = round_calibration(0.2, usual.threshold_low, usual.threshold_high, FAR, "the defaults")
 
     assert DecisionSettings(**found.thresholds()) == usual
 
@@ -181,4 +181,4 @@ def test_the_unrelated_score_is_what_95_of_100_pairs_stay_at_or_below() -> None:
     distribution = unrelated([number / 1000 for number in range(1001)])
 
     assert distribution.quantile(0.95) == 0.95
-    assert settled(0.2, 0.3, 0.4, distribution, "").unrelated_high == 0.95
+    assert round_calibration(0.2, 0.3, 0.4, distribution, "").unrelated_high == 0.95

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.sources import source
-from truespan.answers.citations import MOST_SHOWN, MOST_UNKNOWN, cited
+from truespan.answers.citations import MOST_SHOWN, MOST_UNKNOWN, find_citations
 
 FIVE = [source(f"Text {n}.", start=n * 100, document=n) for n in range(1, 6)]
 
@@ -37,14 +37,14 @@ FIVE = [source(f"Text {n}.", start=n * 100, document=n) for n in range(1, 6)]
     ],
 )
 def test_numbers_in_brackets_are_citations(answer: str, numbers: list[int]) -> None:
-    found = cited(answer, FIVE)
+    found = find_citations(answer, FIVE)
 
     assert [citation.number for citation in found.found] == numbers
     assert found.warnings == ()
 
 
 def test_a_citation_says_where_its_source_stands() -> None:
-    (citation,) = cited("Here [2].", FIVE).found
+    (citation,) = find_citations("Here [2].", FIVE).found
 
     assert (citation.document, citation.source, citation.chunk_id) == (
         2,
@@ -70,7 +70,7 @@ def test_a_citation_says_where_its_source_stands() -> None:
 def test_a_number_without_a_source_is_kept_as_one_and_reported(
     answer: str, unknown: list[int]
 ) -> None:
-    found = cited(answer, FIVE)
+    found = find_citations(answer, FIVE)
 
     assert [one.number for one in found.found if one.document is None] == unknown
     assert [notice.code for notice in found.warnings] == ["unknown_citation"]
@@ -80,14 +80,14 @@ def test_a_number_without_a_source_is_kept_as_one_and_reported(
 def test_any_number_of_made_up_citations_is_cut_short() -> None:
     answer = " ".join(f"[{number}]" for number in range(100, 1000))
 
-    assert len(cited(answer, FIVE).found) == MOST_UNKNOWN
+    assert len(find_citations(answer, FIVE).found) == MOST_UNKNOWN
 
 
 def test_a_number_inside_words_of_a_source_is_no_citation() -> None:
     answer = "It says “see [9]” [1]."
 
-    assert [one.number for one in cited(answer, FIVE, [(8, 17)]).found] == [1]
+    assert [one.number for one in find_citations(answer, FIVE, [(8, 17)]).found] == [1]
 
 
 def test_without_sources_every_number_is_made_up() -> None:
-    assert cited("As known [1].", []).found[0].document is None
+    assert find_citations("As known [1].", []).found[0].document is None

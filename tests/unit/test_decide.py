@@ -9,7 +9,7 @@ import pytest
 
 from tests.promises import proves
 from tests.unit.mode_table import ROWS, Row
-from truespan.answers.decide import count_words, decide, recorded, replay, search_floor
+from truespan.answers.decide import count_words, decide, evidence_to_json, replay, search_floor
 from truespan.errors import InvalidSettings
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import (
@@ -45,7 +45,7 @@ def decided(*candidates: Candidate, words: int = LONG, **more: Any) -> Decision:
     return decide(evidence(*candidates, words=words, **more))
 
 
-def evidence_of(row: Row) -> Evidence:
+def evidence_from_json(row: Row) -> Evidence:
     """Build a row's evidence; scores of dot products are written raw in the table."""
     dot = row.settings.get("distance") == "dot"
     candidates = tuple(
@@ -84,7 +84,7 @@ def evidence_of(row: Row) -> Evidence:
 )
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_each_row_of_the_table_is_decided_as_it_says(row: Row) -> None:
-    explained = decide(evidence_of(row)).explained()
+    explained = decide(evidence_from_json(row)).explained()
 
     assert (
         explained["mode"],
@@ -102,9 +102,9 @@ def test_the_table_has_more_than_500_rows_and_none_twice() -> None:
 
 @pytest.mark.parametrize("row", ROWS[::7], ids=str)
 def test_each_row_is_decided_alike_when_it_is_replayed_from_its_record(row: Row) -> None:
-    before = decide(evidence_of(row))
+    before = decide(evidence_from_json(row))
 
-    again = replay(json.loads(json.dumps(recorded(evidence_of(row)))))
+    again = replay(json.loads(json.dumps(evidence_to_json(evidence_from_json(row)))))
 
     assert again == before
     assert json.dumps(again.explained()) == json.dumps(before.explained())
@@ -386,7 +386,7 @@ def without(record: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_what_is_no_record_is_refused_and_not_taken_for_another_decision() -> None:
-    record = recorded(evidence(chunk("a", 0.6)))
+    record = evidence_to_json(evidence(chunk("a", 0.6)))
     settings = record["settings"]
     broken: list[Any] = [
         None,

@@ -12,9 +12,9 @@ from truespan.errors import GoldenInvalid, InvalidSettings, SourceMissing, Sourc
 from truespan.evaluation.golden import (
     Expected,
     GoldenQuery,
-    checked_golden,
+    append_golden,
+    check_golden,
     parse_golden,
-    with_golden,
 )
 from truespan.files.golden import GoldenFolder
 
@@ -24,7 +24,7 @@ LAMP = GoldenQuery("lamp", "When did the lamp go out?", (), ("a quarter past one
 
 @pytest.mark.parametrize("name", ["golden.yaml", "golden.yml", "golden.jsonl", "GOLDEN.NDJSON"])
 def test_what_is_added_reads_back_after_what_was_there(name: str) -> None:
-    content = with_golden(name, with_golden(name, b"", KEY), LAMP)
+    content = append_golden(name, append_golden(name, b"", KEY), LAMP)
 
     assert parse_golden(name, content) == (KEY, LAMP)
 
@@ -32,7 +32,7 @@ def test_what_is_added_reads_back_after_what_was_there(name: str) -> None:
 def test_comments_and_layout_of_the_rest_stay_as_they_are() -> None:
     written = b"# mine\n- query:   Where is the key?\n  expected: [keys.md] # yes"
 
-    content = with_golden("g.yaml", written, LAMP)
+    content = append_golden("g.yaml", written, LAMP)
 
     assert content.startswith(written + b"\n- id: ")
 
@@ -46,18 +46,18 @@ def test_comments_and_layout_of_the_rest_stay_as_they_are() -> None:
     ],
 )
 def test_the_same_question_or_id_is_refused_by_the_id_it_has(again: GoldenQuery) -> None:
-    content = with_golden("g.jsonl", b"", KEY)
+    content = append_golden("g.jsonl", b"", KEY)
 
     with pytest.raises(InvalidSettings, match="as key") as refused:
-        with_golden("g.jsonl", content, again)
+        append_golden("g.jsonl", content, again)
     assert "Where" not in str(refused.value)
 
 
 def test_the_same_words_among_other_results_are_another_question() -> None:
-    content = with_golden("g.jsonl", b"", KEY)
+    content = append_golden("g.jsonl", b"", KEY)
     deeper = GoldenQuery("deeper", KEY.query, KEY.expected, top_k=50)
 
-    assert len(parse_golden("g.jsonl", with_golden("g.jsonl", content, deeper))) == 2
+    assert len(parse_golden("g.jsonl", append_golden("g.jsonl", content, deeper))) == 2
 
 
 @pytest.mark.parametrize(
@@ -66,16 +66,16 @@ def test_the_same_words_among_other_results_are_another_question() -> None:
 )
 def test_a_file_that_is_broken_already_is_not_added_to(name: str, content: bytes) -> None:
     with pytest.raises(GoldenInvalid):
-        with_golden(name, content, KEY)
+        append_golden(name, content, KEY)
 
 
 def test_a_query_without_id_gets_one_that_depends_on_the_question() -> None:
-    first = checked_golden("g.yaml", GoldenQuery("", "One?", (Expected("a"),)))
-    again = checked_golden("g.jsonl", GoldenQuery("", "One?", (Expected("b"),)))
+    first = check_golden("g.yaml", GoldenQuery("", "One?", (Expected("a"),)))
+    again = check_golden("g.jsonl", GoldenQuery("", "One?", (Expected("b"),)))
 
     assert first.id == again.id
     assert first.id.startswith("q-")
-    assert first.id != checked_golden("g.yaml", GoldenQuery("", "Two?", (Expected("a"),))).id
+    assert first.id != check_golden("g.yaml", GoldenQuery("", "Two?", (Expected("a"),))).id
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_a_query_without_id_gets_one_that_depends_on_the_question() -> None:
 )
 def test_a_query_that_no_file_could_hold_is_refused(wrong: GoldenQuery) -> None:
     with pytest.raises(GoldenInvalid):
-        checked_golden("g.yaml", wrong)
+        check_golden("g.yaml", wrong)
 
 
 def test_a_file_of_another_kind_is_refused() -> None:
     with pytest.raises(InvalidSettings, match=r"\.yaml"):
-        checked_golden("golden.txt", KEY)
+        check_golden("golden.txt", KEY)
 
 
 def test_a_file_is_made_changed_and_keeps_its_permissions(tmp_path: Path) -> None:

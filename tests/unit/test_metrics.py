@@ -17,8 +17,8 @@ from truespan.evaluation.metrics import (
     QueryMetrics,
     averages,
     document_metrics,
-    holder_of,
     ndcg,
+    phrase_matcher,
     phrase_metrics,
 )
 
@@ -146,12 +146,12 @@ def test_a_phrase_hit_counts_by_the_first_passage_that_holds_one() -> None:
     "passage", ["THE\nlight  keeper", "at the light keeper's", "The Light Keeper"]
 )
 def test_a_phrase_stands_in_a_passage_whatever_its_case_and_line_breaks(passage: str) -> None:
-    assert holder_of(["no such thing", "the light\tkeeper"])(passage)
+    assert phrase_matcher(["no such thing", "the light\tkeeper"])(passage)
 
 
 def test_a_phrase_does_not_stand_where_a_word_is_missing() -> None:
-    assert not holder_of(["the light keeper"])("the keeper of the light")
-    assert not holder_of([])("anything")
+    assert not phrase_matcher(["the light keeper"])("the keeper of the light")
+    assert not phrase_matcher([])("anything")
 
 
 def test_a_mean_is_over_the_queries_that_have_the_figure() -> None:

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from tests.unit.sources import source
-from truespan.answers.prompt import grounded_messages, told_once, unaided_messages
-from truespan.answers.quotes import quoted
+from truespan.answers.prompt import grounded_messages, unaided_messages, unrepeated_spans
+from truespan.answers.quotes import quote_sources
 from truespan.types.answer import Role
 from truespan.types.decision import AnswerMode
 from truespan.types.trust import Visible
@@ -89,7 +89,7 @@ def test_what_two_sources_share_is_told_once() -> None:
 
     assert asked.count("three.") == 1
     assert "Text:\nFour five." in asked
-    assert quoted([first, second]) == (
+    assert quote_sources([first, second]) == (
         "> One two three.\n\n[1] A Title › One\n\n> Four five.\n\n[2] A Title › One"
     )
 
@@ -97,13 +97,13 @@ def test_what_two_sources_share_is_told_once() -> None:
 def test_a_source_that_says_nothing_new_keeps_its_words() -> None:
     whole, part = source("One two three."), source("two", start=4)
 
-    assert told_once([whole, part]) == [[(0, 14)], [(0, 3)]]
+    assert unrepeated_spans([whole, part]) == [[(0, 14)], [(0, 3)]]
 
 
 def test_a_source_around_another_is_told_in_two_pieces() -> None:
     middle, around = source("two", start=4), source("One two three.")
 
-    assert told_once([middle, around])[1] == [(0, 3), (8, 14)]
+    assert unrepeated_spans([middle, around])[1] == [(0, 3), (8, 14)]
 
 
 def test_the_rules_say_to_cite_to_quote_and_when_to_say_nothing() -> None:

@@ -10,7 +10,7 @@ from threading import Barrier
 
 import pytest
 
-from truespan.retrieval.terms import LONGEST, recipe_of, stemmed, stemmer_of, terms, words
+from truespan.retrieval.terms import LONGEST, recipe_of, stem_function, stemmer_of, terms, words
 
 THREADS = 8
 ROOTS = {
@@ -86,7 +86,7 @@ def test_many_threads_make_the_same_terms_as_one() -> None:
             for pair in product(ENDINGS[language].split(" "), repeat=2)
         ]
         expected = dict(zip(vocabulary, terms(" ".join(vocabulary), language), strict=True))
-        stemmed.cache_clear()
+        stem_function.cache_clear()
         start = Barrier(THREADS)
 
         def make_terms(

@@ -1,11 +1,11 @@
-"""From what was retrieved to an answer: verified, visible hits -> decision -> words -> checks.
+"""Answers: verified, visible chunks -> decision -> model -> checked text.
 
-Owns: the decision between the answer modes, what of the hits a model is given and how it is told,
-when a reply counts as one, citations and quotes, refusals in words, replaying decisions.
-Does not own: search, verification and reading positions (query, reading), the models themselves
-(adapters), the usage log (the store).
-Must hold: equal evidence gives an equal decision; only verified, visible hits count; nothing is
-given out before the mode is settled; text of a document cannot leave its source in a prompt; the
-fallback model is given no context; a reader gets no fallback answer; no chunk is cut to fit; a
-quote is verified only where its words stand in a used chunk.
+Owns: the decision between the answer modes, which chunks a model gets and the prompt, when a reply
+counts as one, citations and quotes, the text of refusals, replaying decisions.
+Does not own: search, verification and reading positions (retrieval), the models (providers), the
+usage log (the store).
+Must hold: equal evidence gives an equal decision; only verified, visible chunks count; nothing is
+returned before the mode is decided; text of a document cannot leave its source in a prompt; the
+fallback model gets no context; a reader gets no fallback answer; no chunk is cut to fit; a quote is
+verified only if its words occur in a used chunk.
 """

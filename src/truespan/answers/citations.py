@@ -1,4 +1,4 @@
-"""The sources that an answer names by number: `[1]`, `[1, 3]`, `[1][2]`, `[1-3]`."""
+"""Find the sources that an answer cites by number: `[1]`, `[1, 3]`, `[1][2]`, `[1-3]`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from truespan.types.bundle import Notice
 from truespan.types.trust import Visible
 
 MOST_UNKNOWN = 20
-"""Numbers without a source that are kept; an answer could name any number of them."""
+"""Most numbers without a source that are reported; an answer could contain any number of them."""
 
 MOST_SHOWN = 10**15 - 1
-"""Greater numbers are shown as this one, which every reader of JSON can hold."""
+"""Greater numbers are shown as this one, which every JSON reader can represent."""
 
 _DASH = "[-\u2010-\u2015]"
 _MINUS = "[-\u2212]"
 _GAP = r"\s{0,9}"
-"""Bounded, so that no answer takes long to read."""
+"""Bounded, so that no answer takes long to scan."""
 _NUMBERS = (
     rf"(?:sources?\b:?{_GAP})?[\^#\u2116]?{_GAP}{_MINUS}?\d+"
     rf"(?:{_GAP}{_DASH}{_GAP}\d+)?"
@@ -37,18 +37,18 @@ _RANGE = re.compile(rf"({_MINUS}?)(\d+)(?:\s*{_DASH}\s*(\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What an answer cites, in the order in which it first does, and what is wrong with that."""
+    """The citations of an answer in order of first use, and warnings about them."""
 
     found: tuple[Citation, ...]
     warnings: tuple[Notice, ...]
 
 
-def cited(
+def find_citations(
     answer: str, sources: Sequence[Visible], literal: Sequence[tuple[int, int]] = ()
 ) -> Citations:
-    """Return the sources that an answer names; numbers from 1 on stand for `sources` in order.
+    """Return the sources that an answer cites; number 1 is the first of `sources`.
 
-    Within the `literal` spans are words of a source, in which a number in brackets is just that.
+    The `literal` spans are words of a source: a number in brackets there is not a citation.
     """
     order: dict[int, None] = {}
     for group in GROUP.finditer(answer):
@@ -61,7 +61,7 @@ def cited(
 
 
 def citation(number: int, sources: Sequence[Visible]) -> Citation:
-    """Return where the source of a number stands; nothing but the number if there is none."""
+    """Return the citation of a source by its number; only the number if there is no such source."""
     if not 1 <= number <= len(sources):
         return Citation(number)
     source = sources[number - 1]
@@ -80,16 +80,16 @@ def citation(number: int, sources: Sequence[Visible]) -> Citation:
 
 
 def _numbers(group: str, known: int) -> Iterable[int]:
-    """Give the numbers of a group; of a range its ends, and what between them is a source."""
-    for spelled in _RANGE.finditer(group):
-        first = -_number(spelled[2]) if spelled[1] else _number(spelled[2])
-        last = _number(spelled[3]) if spelled[3] else first
+    """Yield the numbers of a group: of a range both ends, and the sources between them."""
+    for found in _RANGE.finditer(group):
+        first = -_number(found[2]) if found[1] else _number(found[2])
+        last = _number(found[3]) if found[3] else first
         within = range(max(min(first, last), 1), min(max(first, last), known) + 1)
         yield from sorted({first, last, *within})
 
 
 def _number(digits: str) -> int:
-    """Return what digits say; there may be more of them than any number has."""
+    """Return the number of some digits, at most `MOST_SHOWN`."""
     return int(digits) if len(digits) <= len(str(MOST_SHOWN)) else MOST_SHOWN
 
 

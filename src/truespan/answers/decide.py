@@ -1,11 +1,11 @@
-"""Which mode answers: a pure function of what was retrieved and what the models made of it.
+"""Decide the answer mode: a pure function of what was retrieved and how the models replied.
 
     best score >= high ───────────────────────> rag ────┐
     low <= best score < high, all gates hold ─> hybrid ─┤ primary blank or NO_CONTEXT ─> fallback
     otherwise ────────────────────────────────> fallback
 
-It is asked before a model runs, to know what to give it, and again with its outcome. The second
-answer differs from the first only where a reply could not be used.
+It is called before a model runs, to choose its context, and again with the model's outcome. The
+second decision differs from the first only if a reply could not be used.
 """
 
 from __future__ import annotations
@@ -44,15 +44,12 @@ _SILENT = (ModelOutcome.BLANK, ModelOutcome.NO_CONTEXT)
 
 
 def count_words(query: str) -> int:
-    """Return how many words a query has; white space of any kind separates them."""
+    """Return how many words a query has, separated by any white space."""
     return len(query.split())
 
 
 def thresholds_for(settings: DecisionSettings, query_words: int) -> Thresholds:
-    """Return the thresholds in force for one request: for a short query the tighter of each.
-
-    Nothing is kept, so the next request starts from the settings again.
-    """
+    """Return the thresholds of one request; a short query gets the stricter of each pair."""
     if query_words > settings.short_query_max_tokens:
         return Thresholds(settings.low, settings.high, short_query_active=False)
     return Thresholds(
@@ -63,7 +60,7 @@ def thresholds_for(settings: DecisionSettings, query_words: int) -> Thresholds:
 
 
 def search_floor(settings: DecisionSettings, query_words: int) -> float:
-    """Return the floor with which to search: the low threshold in force, as a similarity."""
+    """Return the floor to search with: the low threshold of the request, as a similarity."""
     low = thresholds_for(settings, query_words).low
     return min(max(settings.as_similarity(low), 0.0), 1.0)
 
@@ -71,15 +68,15 @@ def search_floor(settings: DecisionSettings, query_words: int) -> float:
 def decide(evidence: Evidence) -> Decision:
     """Return the decision on this evidence.
 
-    An outcome of a model that had no cause to run changes nothing: what the primary model said is
-    not asked once the retrieval alone falls back, nor what a fallback model said to a reader.
+    The outcome of a model that had no reason to run changes nothing: the primary model's if the
+    retrieval alone leads to fallback, and a fallback model's for a reader.
     """
     settings = evidence.settings
     thresholds = thresholds_for(settings, evidence.query_words)
     ranked = rank(evidence.candidates)
     best = best_of(ranked, settings)
     choice = choose(ranked, settings, thresholds.low)
-    # Gates look at what similarity alone would choose: words decide what is given, never the mode.
+    # Gates use what similarity alone would choose: words decide which chunks, never the mode.
     weighed = choose(ranked, settings, thresholds.low, by_place=False)
     verdict = _weigh(evidence, ranked, best, weighed, thresholds)
     refusal = _refusal(evidence) if verdict.mode is AnswerMode.FALLBACK else None
@@ -88,7 +85,7 @@ def decide(evidence: Evidence) -> Decision:
         reason=verdict.reason,
         step=_step(evidence, verdict.mode, refusal),
         refusal=refusal,
-        used_llm=_speaker(evidence, verdict.mode, refusal),
+        used_llm=_model_used(evidence, verdict.mode, refusal),
         thresholds=thresholds,
         score_mode=settings.score_mode,
         distance=settings.distance,
@@ -107,7 +104,7 @@ def decide(evidence: Evidence) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """A mode with its reason, and the gates if they were asked."""
+    """A mode with its reason, and the gates if they were checked."""
 
     mode: AnswerMode
     reason: DecisionReason
@@ -121,7 +118,7 @@ def _weigh(
     choice: Choice,
     thresholds: Thresholds,
 ) -> _Verdict:
-    """Return what the retrieval gives, unless the primary model could not make use of it."""
+    """Return the mode by the retrieval, unless the primary model could not use it."""
     if best is None:
         nothing = DecisionReason.NOTHING_USABLE if ranked else DecisionReason.NOTHING_FOUND
         return _Verdict(AnswerMode.FALLBACK, nothing)
@@ -138,7 +135,7 @@ def _weigh(
 
 
 def _between(settings: DecisionSettings, best: float, choice: Choice) -> _Verdict:
-    """Ask every gate, so that an explanation names all that failed and not only the first."""
+    """Check every gate, so that an explanation names all that failed, not only the first."""
     chunks, characters = choice.chunks, choice.characters
     least_chunks, least_characters = (
         settings.min_chunks_for_hybrid,
@@ -156,7 +153,7 @@ def _between(settings: DecisionSettings, best: float, choice: Choice) -> _Verdic
 
 
 def _refusal(evidence: Evidence) -> Refusal | None:
-    """Return why falling back leads to no answer; None while a fallback model can give one."""
+    """Return why fallback gives no answer; None while a fallback model can give one."""
     if evidence.reading:
         return Refusal.READING
     if evidence.fallback is ModelOutcome.ABSENT:
@@ -175,12 +172,12 @@ def _step(evidence: Evidence, mode: AnswerMode, refusal: Refusal | None) -> Step
     return Step.DELIVER if evidence.primary is ModelOutcome.ANSWERED else Step.ASK_PRIMARY
 
 
-def _speaker(evidence: Evidence, mode: AnswerMode, refusal: Refusal | None) -> UsedModel:
-    """Return whose words the answer is, which is nobody's until that model has answered."""
+def _model_used(evidence: Evidence, mode: AnswerMode, refusal: Refusal | None) -> UsedModel:
+    """Return which model wrote the answer; none until it has answered."""
     if mode is not AnswerMode.FALLBACK and evidence.primary is ModelOutcome.ANSWERED:
         return UsedModel.PRIMARY
-    spoke = evidence.fallback is ModelOutcome.ANSWERED
-    if mode is AnswerMode.FALLBACK and refusal is None and spoke:
+    answered = evidence.fallback is ModelOutcome.ANSWERED
+    if mode is AnswerMode.FALLBACK and refusal is None and answered:
         return UsedModel.FALLBACK
     return UsedModel.NONE
 
@@ -189,10 +186,10 @@ RECORD_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """A decision that was made again, and whether it is the one on record.
+class Replay:
+    """A repeated decision, and whether it equals the recorded one.
 
-    `same` is None where only the evidence was kept, so that there is nothing to compare with.
+    `same` is None if only the evidence was recorded, so that there is nothing to compare with.
     """
 
     decision: Decision
@@ -200,51 +197,51 @@ class Replayed:
     record: UsageRecord | None = None
 
 
-def recorded(evidence: Evidence) -> dict[str, Any]:
-    """Return evidence as plain values that JSON can hold, with all that `replay` needs."""
+def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
+    """Return evidence as JSON values, with everything that `replay` needs."""
     return {"version": RECORD_VERSION, **msgspec.json.decode(msgspec.json.encode(evidence))}
 
 
 def replay(record: Any) -> Decision:
-    """Return the decision that this record's evidence leads to.
+    """Return the decision on the evidence of a record.
 
     Raises:
         InvalidSettings: it is no record, or one of another version.
     """
-    return decide(evidence_of(record))
+    return decide(evidence_from_json(record))
 
 
-def replayed(record: UsageRecord) -> Replayed:
-    """Make the decision of an answered request again and compare it with what was recorded."""
+def replay_record(record: UsageRecord) -> Replay:
+    """Repeat the decision of an answered request and compare it with the recorded one."""
     decision = replay(record.evidence)
     same = decision.explained() == record.decision_explain and decision.mode is record.mode
-    return Replayed(decision, same, record)
+    return Replay(decision, same, record)
 
 
-def replayed_from(plain: Any) -> Replayed:
-    """Do the same with a record as JSON has it: one of the usage log, or its evidence alone.
+def replay_json(plain: Any) -> Replay:
+    """Do the same with a record from JSON: one of the usage log, or its evidence alone.
 
     Raises:
         InvalidSettings: it is neither.
     """
     if isinstance(plain, dict) and "evidence" in plain:
         try:
-            return replayed(msgspec.convert(plain, UsageRecord))
+            return replay_record(msgspec.convert(plain, UsageRecord))
         except msgspec.ValidationError as problem:
             raise _unreadable(str(problem)) from None
-    return Replayed(replay(plain), None)
+    return Replay(replay(plain), None)
 
 
-def evidence_of(record: Any) -> Evidence:
-    """Return the evidence that `recorded` wrote."""
+def evidence_from_json(record: Any) -> Evidence:
+    """Return the evidence that `evidence_to_json` wrote."""
     if not isinstance(record, dict) or record.get("version") != RECORD_VERSION:
         raise _unreadable("it has another version, or none")
     try:
         evidence = msgspec.convert(record, Evidence)
     except (msgspec.ValidationError, TruespanError) as problem:
         raise _unreadable(str(problem)) from None
-    # A member that is missing would be taken for its default, and the replay would be another one.
-    if recorded(evidence) != record:
+    # A missing member would get its default, and the replay would be a different one.
+    if evidence_to_json(evidence) != record:
         raise _unreadable("members are missing or unknown")
     return evidence
 

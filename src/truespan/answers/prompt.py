@@ -1,12 +1,12 @@
-"""Which of the retrieved chunks a model is given.
+"""Choose the chunks that a model gets, and write the prompt.
 
-A chunk *can be given* when its kind is not excluded and it fits by itself. The best similarity is
-taken over these alone: a figure that a model never sees, or a chunk that could only be given cut,
+A chunk is *usable* if its kind is not excluded and it fits by itself. The best similarity is taken
+over usable chunks alone: a figure that a model never sees, or a chunk that would have to be cut,
 must not decide that there is good text.
 
 The limit of characters counts whole chunks, and the gate of characters counts each character once.
 So the prompt is never longer than allowed however the chunks are joined, and a passage that two
-chunks share does not pass for two.
+chunks share does not count twice.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from truespan.types.profile import reaches
 from truespan.types.trust import Visible
 
 
-def told_once(sources: Sequence[Visible]) -> list[list[tuple[int, int]]]:
-    """Return spans of each source's own text that no earlier source has, without spaces around.
+def unrepeated_spans(sources: Sequence[Visible]) -> list[list[tuple[int, int]]]:
+    """Return the spans of each source's text that no earlier source covers, trimmed.
 
-    A source that says nothing new keeps all of its words: its number must stand for something.
+    A source without anything new keeps its whole text: its number must refer to something.
     """
-    shown, told = CoveredText(), []
+    covered, spans = CoveredText(), []
     for source in sources:
         whole = _trimmed(source.text, 0, len(source.text))
         if source.kind is not ChunkKind.TEXT:
-            told.append([whole])
+            spans.append([whole])
             continue
         fresh = [
             _trimmed(source.text, start - source.start, end - source.start)
-            for start, end in shown.uncovered(source.document, source.start, source.end)
+            for start, end in covered.uncovered(source.document, source.start, source.end)
         ]
-        told.append([span for span in fresh if span[0] < span[1]] or [whole])
-        shown.add(source.document, source.start, source.end)
-    return told
+        spans.append([span for span in fresh if span[0] < span[1]] or [whole])
+        covered.add(source.document, source.start, source.end)
+    return spans
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -54,7 +54,7 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 _SCORE_DECIMALS = 6
-"""As everywhere where results are ordered."""
+"""As everywhere where results are sorted."""
 
 
 def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -71,19 +71,19 @@ def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def best_of(ranked: Sequence[Candidate], settings: DecisionSettings) -> float | None:
-    """Return the greatest similarity of what can be given to a model; None without any."""
-    given = [float(one.similarity) for one in ranked if _can_be_given(one, settings)]
-    return max(given, default=None)
+    """Return the greatest similarity of a usable chunk; None if there is none."""
+    usable = (float(one.similarity) for one in ranked if _is_usable(one, settings))
+    return max(usable, default=None)
 
 
-def _can_be_given(candidate: Candidate, settings: DecisionSettings) -> bool:
+def _is_usable(candidate: Candidate, settings: DecisionSettings) -> bool:
     allowed = candidate.kind not in settings.exclude_chunk_types_from_llm
     return allowed and 1 <= candidate.characters <= settings.max_context_chars
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What became of each candidate, by rank; how many were chosen, and their characters."""
+    """The verdict on each candidate, by rank; how many were chosen, and their characters."""
 
     considered: tuple[Considered, ...]
     chunks: int
@@ -93,9 +93,9 @@ class Choice:
 def choose(
     ranked: Sequence[Candidate], settings: DecisionSettings, low: float, *, by_place: bool = True
 ) -> Choice:
-    """Take the best that reach `low` and fit; what is passed over takes no place from the rest.
+    """Take the best that reach `low` and fit; a skipped candidate takes no place from the rest.
 
-    The best come first by their place where words counted as well, or else by similarity.
+    In a fused search candidates are tried by their place, otherwise by similarity.
     """
     taken = _Taken()
     verdicts: dict[ChunkId, WhyNot] = {}
@@ -108,12 +108,12 @@ def choose(
 
 
 def _place(candidate: Candidate) -> float:
-    """Return when a candidate has its turn; those without a place keep the order of their rank."""
+    """Return the sort key of a candidate; those without a place keep the order of their rank."""
     return inf if candidate.place is None else candidate.place
 
 
 def _verdict(candidate: Candidate, taken: _Taken, settings: DecisionSettings, low: float) -> WhyNot:
-    """Return why a candidate is passed over, or that it is chosen."""
+    """Return why a candidate is skipped, or that it is chosen."""
     if candidate.kind in settings.exclude_chunk_types_from_llm:
         return WhyNot.EXCLUDED
     if not reaches(settings.scored(candidate.similarity), low):
@@ -143,7 +143,7 @@ class _Taken:
             self._spans.setdefault(candidate.document, []).append(span)
 
     def new_in(self, candidate: Candidate) -> int:
-        """Return how many characters of a candidate were not taken with another one."""
+        """Return how many characters of a candidate no chosen one covers."""
         if candidate.start is None:
             return candidate.characters
         begin, end = candidate.start, candidate.start + candidate.characters
@@ -156,7 +156,7 @@ class _Taken:
 
 _LONGEST_LABEL = 120
 _LEFT_OUT = "[...]"
-"""Stands for words of a source that an earlier one has already."""
+"""Replaces words of a source that an earlier source already contains."""
 
 _RULES = """\
 You answer a question from numbered sources and from nothing else.
@@ -189,9 +189,9 @@ You answer a question from general knowledge. There are no documents at hand tha
 def grounded_messages(
     question: str, sources: Sequence[Visible], *, mode: AnswerMode, reading: bool
 ) -> tuple[Message, ...]:
-    """Return what the primary model is told: rules, sources by number from 1, the question."""
-    told = zip(sources, told_once(sources), strict=True)
-    bodies = [_body(source, spans) for source, spans in told]
+    """Return the messages for the primary model: rules, sources numbered from 1, the question."""
+    pairs = zip(sources, unrepeated_spans(sources), strict=True)
+    bodies = [_body(source, spans) for source, spans in pairs]
     fence = _fence([*bodies, question])
     rules = [_RULES.format(fence=fence, no_context=NO_CONTEXT)]
     rules += [_PARTLY] if mode is AnswerMode.HYBRID else []
@@ -205,12 +205,12 @@ def grounded_messages(
 
 
 def unaided_messages(question: str) -> tuple[Message, ...]:
-    """Return what the fallback model is told: the question, and that there is nothing else."""
+    """Return the messages for the fallback model: rules and the question, without sources."""
     return Message(Role.SYSTEM, _UNAIDED), Message(Role.USER, question)
 
 
 def _body(source: Visible, spans: Sequence[tuple[int, int]]) -> str:
-    """Return a source with its place, which comes from the document as well as its words do."""
+    """Return the text of a source under its place; both come from the document."""
     labels = dict.fromkeys((source.title, source.chapter, source.section))
     place = " > ".join(" ".join(label.split())[:_LONGEST_LABEL] for label in labels)
     text = f"\n{_LEFT_OUT}\n".join(source.text[start:end] for start, end in spans)
@@ -218,7 +218,7 @@ def _body(source: Visible, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _fence(texts: Sequence[str]) -> str:
-    """Return a word that stands in none of these texts, and depends on nothing else."""
+    """Return a word that occurs in none of these texts, and depends on nothing else."""
     digest = sha256()
     for text in texts:
         encoded = text.encode(errors="replace")

@@ -1,7 +1,7 @@
-"""Quotes in an answer, held against the trusted text of what it was made from.
+"""Find the quotes of an answer and check them against the text of its sources.
 
-Spaces, line ends, and the forms of quotation marks, dashes and ellipses may differ. Nothing else:
-a quote that leaves a word out, or swaps one, is not what the source says.
+White space and the forms of quotation marks, dashes and ellipses may differ, and nothing else: a
+quote that omits or changes a word is not verified.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from unicodedata import category
 
 from truespan.answers.citations import CLOSERS, GROUP, OPENERS
-from truespan.answers.prompt import told_once
+from truespan.answers.prompt import unrepeated_spans
 from truespan.types.answer import Quote
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
@@ -21,7 +21,7 @@ from truespan.types.trust import Visible
 
 LEAST_SINGLE_WORDS = 3
 LEAST_SINGLE_CHARACTERS = 15
-"""Shorter ones between single marks are mostly apostrophes and words that are merely named."""
+"""Shorter texts between single marks are mostly apostrophes and names."""
 
 Span: TypeAlias = tuple[int, int, str]
 """Where a quote stands with its marks, and the words between them."""
@@ -47,7 +47,7 @@ _LEFT_OPEN = re.compile(r"(?<!\w)(?:“|„|\"|(?<!`)``(?!`))(?=[^\s“”„\"`
 
 
 def quotes_in(answer: str) -> Iterator[Span]:
-    """Give each quote with the span it stands in, by place; none lies within another."""
+    """Yield each quote with its span, in order; none lies within another."""
     blocks = [(found.start(), found.end()) for found in _BLOCK.finditer(answer)]
     spans = [(start, end, _BLOCK_MARK.sub("", answer[start:end])) for start, end in blocks]
     rest = _blanked(answer, blocks)
@@ -57,7 +57,7 @@ def quotes_in(answer: str) -> Iterator[Span]:
 
 
 def _flat(text: str) -> Iterator[Span]:
-    """Give quotes between marks that do not nest."""
+    """Yield quotes between marks that do not nest."""
     for pattern in (_LOW, _STRAIGHT, *_PAIRED):
         yield from (_span(found) for found in pattern.finditer(text))
     for pattern in _SINGLE:
@@ -65,7 +65,7 @@ def _flat(text: str) -> Iterator[Span]:
 
 
 def _nested(text: str) -> Iterator[Span]:
-    """Give quotes between marks that nest, the inner ones too."""
+    """Yield quotes between marks that nest, inner ones included."""
     # The closing mark of a German quote is the opening one of an English one.
     text = _blanked(text, [(found.start(), found.end()) for found in _LOW.finditer(text)])
     for opening, closing in _NESTING:
@@ -80,14 +80,14 @@ def _nested(text: str) -> Iterator[Span]:
 
 
 def _without(text: str, opening: str, closing: str) -> str:
-    """Return a text without what stands between two marks, as long as it was."""
+    """Return a text with everything between two marks blanked; its length stays the same."""
     return re.sub(
         f"{opening}[^{opening}{closing}]*{closing}", lambda found: " " * len(found[0]), text
     )
 
 
 def _left_open(text: str, closed: Sequence[Span]) -> Iterator[Span]:
-    """Give what follows the first mark in each paragraph that is never closed."""
+    """Yield what follows the first unclosed mark of each paragraph."""
     taken = bytearray(len(text) + 1)
     for start, end, _ in closed:
         taken[start:end] = b"\1" * (end - start)
@@ -118,7 +118,7 @@ def _is_long(text: str) -> bool:
 
 
 def _blanked(answer: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return the answer with blank lines in place of some spans, so that places stay the same."""
+    """Return the answer with line breaks in place of some spans, so that offsets stay the same."""
     pieces, reached = [], 0
     for start, end in spans:
         pieces += [answer[reached:start], "\n" * (end - start)]
@@ -127,15 +127,15 @@ def _blanked(answer: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 SidsOf: TypeAlias = Callable[[Visible, int, int, int], tuple[int, int]]
-"""Gives the first and last sentence that a span touches, of a chunk's up to a given sentence."""
+"""Returns the first and last sentence of a span of a chunk, searching up to a given sentence."""
 
 _LEFT_OUT = ("[...]", "[…]", "[...", "[…", "...]", "…]", "...", "…")
-"""What stands at the ends of a quote for words around it."""
+"""Marks of omission at the ends of a quote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quotes:
-    """The quotes of an answer by place, and the spans of it that are words of a source."""
+    """The quotes of an answer in order, and the spans of it that are words of a source."""
 
     found: tuple[Quote, ...]
     literal: tuple[tuple[int, int], ...]
@@ -143,7 +143,7 @@ class Quotes:
 
 
 def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Quotes:
-    """Look for every quote of an answer in the sources it was made from."""
+    """Look for every quote of an answer in its sources."""
     runs = _runs(sources)
     found: list[Quote] = []
     literal: list[tuple[int, int]] = []
@@ -151,7 +151,7 @@ def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Qu
         quote = _checked(text, runs, sids_of)
         whole = quote
         if not quote.verified and (shorter := _without_citations(text)) != text:
-            # Some put the number of a source inside the marks; the words are still to be checked.
+            # Some models put the source number inside the marks; check the words without it.
             quote = _checked(shorter, runs, sids_of)
         found.append(quote)
         if whole.verified:
@@ -161,13 +161,13 @@ def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Qu
 
 
 def _unverified(count: int) -> Notice:
-    text = "One quote does" if count == 1 else f"{count} quotes do"
-    return Notice("unverified_quote", f"{text} not stand in the sources as quoted.")
+    text = "1 quote was" if count == 1 else f"{count} quotes were"
+    return Notice("unverified_quote", f"{text} not found verbatim in the sources.")
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Text of sources that lie upon each other or touch, folded.
+    """The folded text of sources that overlap or touch.
 
     Folded character `i` came from the character `origins[i]` of the text, which begins at `start`.
     """
@@ -178,25 +178,25 @@ class _Run:
     origins: list[int]
 
     def find(self, wanted: str) -> tuple[int, int] | None:
-        """Return the span in which some folded words stand, whole words at both of its ends."""
+        """Return the span of some folded words that begins and ends at word boundaries; or None."""
         place = self.folded.find(wanted)
         while place >= 0:
             end = place + len(wanted)
-            if _divides(self.folded, place) and _divides(self.folded, end):
+            if _is_boundary(self.folded, place) and _is_boundary(self.folded, end):
                 return self.start + self.origins[place], self.start + self.origins[end - 1] + 1
             place = self.folded.find(wanted, place + 1)
         return None
 
     def holder(self, start: int, end: int) -> Visible:
-        """Return the source that has a span, or at least its beginning."""
+        """Return the source that contains a span, or at least its beginning."""
         begun = [one for one in self.sources if one.start <= start < one.end]
         return next((one for one in begun if end <= one.end), (begun or self.sources)[0])
 
 
 def _runs(sources: Sequence[Visible]) -> list[_Run]:
-    """Join sources where one goes on where the other ends: a quote may reach across.
+    """Join sources that overlap or touch, since a quote may reach across.
 
-    Where there is a gap nothing is joined, however small it is: words may be missing there.
+    Sources with a gap between them are not joined, however small it is: words may be missing.
     """
     runs: list[_Run] = []
     texts = [one for one in sources if one.kind is ChunkKind.TEXT]
@@ -211,7 +211,7 @@ def _runs(sources: Sequence[Visible]) -> list[_Run]:
             grouped.append(([source], source.text))
     for members, text in grouped:
         runs.append(_Run(members, members[0].start, *fold(text)))
-    # The words about a figure stand nowhere in the text, so that they have no place there.
+    # The description of a figure is not part of the text, so it has no place there.
     runs += [_Run([one], 0, *fold(one.text)) for one in sources if one.kind is not ChunkKind.TEXT]
     return runs
 
@@ -229,7 +229,7 @@ def _checked(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
 
 
 def _without_citations(text: str) -> str:
-    """Return a quote without the numbers of sources at its end."""
+    """Return a quote without the source numbers at its end."""
     while text.rstrip().endswith(tuple(CLOSERS)):
         begin = max(text.rfind(one) for one in OPENERS)
         if begin < 0 or not GROUP.fullmatch(text.rstrip(), begin):
@@ -264,7 +264,7 @@ _DASHES = frozenset("-\u2010\u2011\u2012\u2013\u2014\u2015\u2212")
 
 
 def fold(text: str) -> tuple[str, list[int]]:
-    """Return a text with one form for each mark and space, and where each character came from."""
+    """Return a text with one form of each mark and space, and the offset of each character."""
     folded: list[str] = []
     origins: list[int] = []
 
@@ -277,7 +277,7 @@ def fold(text: str) -> tuple[str, list[int]]:
             if folded and folded[-1] not in " -":
                 put(" ", origin)
         elif one in _DASHES:
-            # Whether a dash has spaces around it, and how many strokes, is a matter of type.
+            # Spaces around a dash and its length are a matter of typography.
             if folded and folded[-1] == " ":
                 folded.pop()
                 origins.pop()
@@ -294,11 +294,11 @@ def fold(text: str) -> tuple[str, list[int]]:
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 )
-"""Letters of scripts that put no spaces between words: where one ends cannot be seen."""
+"""Letters of scripts without spaces, where the end of a word cannot be seen."""
 
 
-def _divides(text: str, place: int) -> bool:
-    """Say whether no word goes on across a place; the marks upon a letter belong to it."""
+def _is_boundary(text: str, place: int) -> bool:
+    """Return whether a place is a word boundary; combining marks belong to their letter."""
     if place in (0, len(text)):
         return True
     before, after = text[place - 1], text[place]
@@ -313,9 +313,9 @@ def _is_mark(one: str) -> bool:
     return category(one)[0] == "M" or one in "\u200c\u200d"
 
 
-def quoted(sources: Sequence[Visible]) -> str:
-    """Return each source as block quotes, with its number and its place below; nothing twice."""
-    told = enumerate(zip(sources, told_once(sources), strict=True), 1)
+def quote_sources(sources: Sequence[Visible]) -> str:
+    """Return each source as block quotes, with its number and place below; nothing twice."""
+    told = enumerate(zip(sources, unrepeated_spans(sources), strict=True), 1)
     return "\n\n".join(
         "\n\n".join([*(_block(source.text[a:b]) for a, b in spans), f"[{number}] {_place(source)}"])
         for number, (source, spans) in told
@@ -323,7 +323,7 @@ def quoted(sources: Sequence[Visible]) -> str:
 
 
 def quotes_of(sources: Sequence[Visible], sids_of: SidsOf) -> tuple[Quote, ...]:
-    """Return the quotes of such an answer. They are the trusted text, so that all of them hold."""
+    """Return the quotes of such an answer. They are verified text, so all of them are verified."""
     return tuple(
         Quote(
             " ".join(source.text[a:b].split()),
@@ -332,7 +332,7 @@ def quotes_of(sources: Sequence[Visible], sids_of: SidsOf) -> tuple[Quote, ...]:
             source.document,
             *_quoted_sids(source, a, b, sids_of),
         )
-        for source, spans in zip(sources, told_once(sources), strict=True)
+        for source, spans in zip(sources, unrepeated_spans(sources), strict=True)
         for a, b in spans
     )
 

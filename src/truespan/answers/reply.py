@@ -1,8 +1,8 @@
-"""A model's reply as it comes: held back until it is known to be one.
+"""A streamed model reply, held back until it is known to be an answer.
 
-A reply that is blank, or that says there was no context, leads to another decision. So nothing of
-it may be given out before it can be neither any more; from then on every piece goes out at once.
-What a model thinks before it speaks is no part of its reply.
+A blank reply, or one that says there was no context, leads to another decision. So nothing is
+passed on until it can be neither; from then on every piece is passed on at once. Reasoning that a
+model writes before its reply is removed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _NAMES = ("think", "thinking", "reasoning")
 _LONGEST_TAG = 32
 
 
-def without_thoughts(pieces: Generator[str, None, None]) -> Generator[str, None, None]:
-    """Give the pieces of a reply from where it speaks; closing this closes them."""
+def strip_reasoning(pieces: Generator[str, None, None]) -> Generator[str, None, None]:
+    """Yield the pieces of a reply after its reasoning; closing this closes the source."""
     try:
         name, held, speaking = "", "", False
         for piece in pieces:
@@ -27,7 +27,7 @@ def without_thoughts(pieces: Generator[str, None, None]) -> Generator[str, None,
                 yield piece
                 continue
             if not name and not held:
-                # What nobody sees goes on at once: without end, it is a blank reply.
+                # White space is passed on at once: without end, it is a blank reply.
                 yield " " * len(_unseen(piece))
             held += piece
             name, held, speaking = _passed(name, held)
@@ -40,10 +40,10 @@ def without_thoughts(pieces: Generator[str, None, None]) -> Generator[str, None,
 
 
 def _passed(name: str, held: str) -> tuple[str, str, bool]:
-    """Go past all thoughts that are whole; say in which one this ends, with what of it to keep.
+    """Skip complete reasoning blocks; return the name of an open one, and the text to keep.
 
-    The last member says whether the reply has begun. Only what may be the beginning of a tag is
-    kept, so that thoughts of any length cost no room.
+    The last value tells whether the reply has begun. Only a possible beginning of a tag is kept, so
+    that reasoning of any length needs no memory.
     """
     while True:
         if name:
@@ -57,13 +57,13 @@ def _passed(name: str, held: str) -> tuple[str, str, bool]:
 
 
 def _closed(name: str, held: str) -> tuple[bool, str]:
-    """Return whether the tag is closed, and what stands behind it; else its possible beginning."""
+    """Return whether the tag is closed, and the text after it or a possible beginning of it."""
     found = re.search(rf"</{name}\s*>", held, re.IGNORECASE)
     return (True, held[found.end() :]) if found else (False, held[-_LONGEST_TAG:])
 
 
 def _opened(held: str) -> tuple[str, str, bool]:
-    """Return the name of the tag that stands here, what is behind it, and whether one may come."""
+    """Return the name of the tag here, the text after it, and whether a tag may still follow."""
     tag, closing, behind = held[:_LONGEST_TAG].partition(">")
     spelled = tag.lower().rstrip()
     if closing:
@@ -74,25 +74,25 @@ def _opened(held: str) -> tuple[str, str, bool]:
 
 
 def _unseen(text: str) -> str:
-    """Return the white space, and what is as good as that, with which a text begins."""
+    """Return the leading white space and invisible characters of a text."""
     seen = (place for place, one in enumerate(text) if not one.isspace() and category(one) != "Cf")
     return text[: next(seen, len(text))]
 
 
 NO_CONTEXT = "NO_CONTEXT"
-"""What a model is told to say when its sources do not answer the question."""
+"""What a model must reply if its sources do not answer the question."""
 
 MOST_HELD = 4096
-"""Characters that may come without a word among them before the reply counts as blank."""
+"""Characters without a word after which a reply counts as blank."""
 
 _LETTERS = "nocontext"
 _BETWEEN = " \t_-\\"
-"""What may stand between the two words: models escape the line, or leave it out."""
+"""What may separate the two words: models escape the underscore, or leave it out."""
 _COLONS = frozenset(":\uff1a")
 _ENDS = _COLONS | frozenset("\n\r\u2013\u2014")
-"""After these the reply has said that there was no context, whatever it adds."""
+"""After these the reply means that there was no context, whatever follows."""
 _UNCLOSED = re.compile(r"[^\]\u3011\uff3d\n]{1,60}")
-"""Brackets that are still open, and may become a citation."""
+"""An open bracket that may become a citation."""
 _BEFORE_COLON = frozenset(" \t*_`")
 _REPLY_NAMES = (
     "answer reply response result output conclusion verdict assistant a antwort réponse respuesta "
@@ -106,23 +106,23 @@ _LABELS = (
     "the final answer",
     "short answer",
 )
-"""What models put before an answer, with a colon behind it."""
+"""What models write before an answer, followed by a colon."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Reply:
-    """The pieces of one reply. `outcome` waits until it is certain; then the pieces can be had."""
+    """The pieces of one reply. `outcome` reads until it is certain; then `pieces` can be read."""
 
     def __init__(self, pieces: Iterator[str]) -> None:
-        self._pieces = without_thoughts(_clean(pieces))
+        self._pieces = strip_reasoning(_clean(pieces))
         self._held = ""
         self._outcome: ModelOutcome | None = None
 
     @property
     def outcome(self) -> ModelOutcome:
-        """Return what kind of reply this is, reading no further than needed to know it.
+        """Return what kind of reply this is, reading no further than necessary.
 
-        Raises whatever the model raises: a provider that failed gave no outcome.
+        Raises whatever the model raises: a provider that failed has no outcome.
         """
         while self._outcome is None:
             piece = next(self._pieces, None)
@@ -133,7 +133,7 @@ class Reply:
         return self._outcome
 
     def pieces(self) -> Iterator[str]:
-        """Give the reply without white space around it, what was held first."""
+        """Yield the reply without surrounding white space, beginning with what was held back."""
         waiting, begun = "", False
         for piece in self._all():
             text = waiting + (piece if begun else piece.lstrip())
@@ -153,11 +153,11 @@ class Reply:
 
 
 def outcome_of(text: str, *, whole: bool) -> ModelOutcome | None:
-    """Return what a reply is that begins like this; None while more of it could decide.
+    """Return the outcome of a reply that begins like this; None while more of it is needed.
 
-    `NO_CONTEXT` counts when it stands alone, or alone on the first line with words in it, whatever
-    its case and whatever marks and citations are around it. There may be a label before it, and
-    after a colon or a dash what it means. A sentence that mentions it is an answer.
+    `NO_CONTEXT` counts if it is alone, or alone on the first line with words, in any case and with
+    any marks and citations around it. A label may precede it, and an explanation may follow after a
+    colon or a dash. A sentence that mentions it is an answer.
     """
     begin = _first_word(text, 0)
     if begin is None:
@@ -174,12 +174,12 @@ def outcome_of(text: str, *, whole: bool) -> ModelOutcome | None:
 
 
 def _first_word(text: str, start: int) -> int | None:
-    return next((place for place in range(start, len(text)) if _speaks(text[place])), None)
+    return next((place for place in range(start, len(text)) if _is_text(text[place])), None)
 
 
 def _verdict(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
-    """Return what a reply is whose first word begins here."""
-    end, spelled = _spelled(text, begin)
+    """Return the outcome of a reply whose first word begins here."""
+    end, spelled = _match_no_context(text, begin)
     if not spelled:
         return None if end == len(text) and not whole else ModelOutcome.ANSWERED
     rest = GROUP.sub(" ", text[end:])
@@ -188,15 +188,15 @@ def _verdict(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
             return ModelOutcome.NO_CONTEXT
         if one in OPENERS and not whole and _UNCLOSED.fullmatch(rest, place):
             return None
-        if _speaks(one):
+        if _is_text(one):
             return ModelOutcome.ANSWERED
     return ModelOutcome.NO_CONTEXT if whole or len(text) > MOST_HELD else None
 
 
 def _after_label(text: str, begin: int) -> int | None:
-    """Return where a label such as `Answer:` ends, or the end while one may still be coming.
+    """Return where a label such as `Answer:` ends, or the end while one may still follow.
 
-    None where there is none. Only labels that are known count: any other word is given out at once.
+    None if there is none. Only known labels count: any other word is passed on at once.
     """
     coming = False
     for label in _LABELS:
@@ -210,8 +210,8 @@ def _after_label(text: str, begin: int) -> int | None:
     return len(text) if coming else None
 
 
-def _spelled(text: str, begin: int) -> tuple[int, bool]:
-    """Return up to where the text spells the two words, and whether it does so to their end."""
+def _match_no_context(text: str, begin: int) -> tuple[int, bool]:
+    """Return how far the text matches the two words, and whether it matches completely."""
     place, letters = begin, 0
     while place < len(text) and letters < len(_LETTERS):
         one = text[place]
@@ -223,14 +223,14 @@ def _spelled(text: str, begin: int) -> tuple[int, bool]:
     return place, letters == len(_LETTERS)
 
 
-def _speaks(one: str) -> bool:
-    """Say whether a character can be part of an answer: letters, digits, pictures; no marks."""
+def _is_text(one: str) -> bool:
+    """Return whether a character counts as text: letters, digits and symbols, no punctuation."""
     kind = category(one)
     return kind[0] in "LNM" or kind in ("So", "Sc")
 
 
 def _clean(pieces: Iterator[str]) -> Generator[str, None, None]:
-    """Give pieces that can be written down anywhere; the request ends when nobody listens."""
+    """Yield pieces without surrogates; closing this ends the request to the model."""
     try:
         for piece in pieces:
             yield _SURROGATE.sub("\ufffd", piece)

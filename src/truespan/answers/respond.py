@@ -1,9 +1,9 @@
-"""From what was retrieved to an answer, event by event.
+"""Turn retrieved chunks into an answer, event by event.
 
-    evidence ─> decide ─> ask a model ─> evidence with its outcome ─> decide ─> ... ─> words
+    evidence ─> decide ─> ask a model ─> evidence with its outcome ─> decide ─> ... ─> text
 
-The decision alone says what is done next, so that what happened can be told from its record. No
-event is given out before the mode is settled.
+The decision alone determines the next step, so that the record of a decision explains what
+happened. No event is sent before the mode is decided.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from truespan.answers.citations import citation, cited
+from truespan.answers.citations import citation, find_citations
 from truespan.answers.decide import count_words, decide
 from truespan.answers.prompt import grounded_messages, unaided_messages
-from truespan.answers.quotes import SidsOf, check_quotes, quoted, quotes_of
+from truespan.answers.quotes import SidsOf, check_quotes, quote_sources, quotes_of
 from truespan.answers.reply import Reply
 from truespan.errors import InternalError
 from truespan.observer import NULL_OBSERVER, RequestTrace
@@ -48,7 +48,7 @@ from truespan.types.ids import ChunkId
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 
-_WORDS = {
+_REFUSALS = {
     Refusal.READING: "What has been read of this book so far does not answer that.",
     Refusal.NO_FALLBACK_MODEL: (
         "The documents do not answer that, and no model is configured to answer without them."
@@ -59,18 +59,13 @@ _WORDS = {
 }
 
 
-def refused(refusal: Refusal) -> str:
-    """Return a refusal in words. It says nothing of what was found, or where."""
-    return _WORDS[refusal]
-
-
 Keep = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
-"""Writes evidence and duration to the usage log; gives the record's id, and what went wrong."""
+"""Writes evidence and duration to the usage log; returns the record's id and warnings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with what was found for it, and the rules it is decided by."""
+    """A question, what was retrieved for it, and the settings that decide."""
 
     text: str
     settings: DecisionSettings
@@ -82,7 +77,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Responder:
-    """What answering needs. `keep` is told of each request that was answered, and of no other."""
+    """Answers questions. `keep` records each answered request, and no other."""
 
     models: ChatModels
     clock: Clock
@@ -91,11 +86,11 @@ class Responder:
     course: RequestTrace = NULL_OBSERVER
 
     def respond(self, question: Question, began: float) -> Iterator[AnswerEvent]:
-        """Give the events of an answer; `began` is when the request did.
+        """Yield the events of an answer; `began` is when the request began.
 
         Raises:
-            ProviderUnavailable, ProviderRefused, ProviderBadReply, ...: a model failed. That is
-                never a reason to ask another one.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply, ...: a model failed. Another
+                model is never asked instead.
         """
         chunks = _by_id(question.retrieved.chunks)
         evidence, reply = _evidence(question, chunks.values(), self.models), None
@@ -110,15 +105,15 @@ class Responder:
                         reply = _asked(self.models.fallback, unaided_messages(question.text))
                         evidence = evidence.after(fallback=reply.outcome)
             yield Started(decision.mode, decision.used_llm)
-            told: list[str] = []
+            pieces: list[str] = []
             for piece in self._words(question, decision, chunks, reply):
-                told.append(piece)
+                pieces.append(piece)
                 yield Piece(piece)
         finally:
             if reply is not None:
                 reply.close()
         with self.course.stage(Stage.CHECKED):
-            answer = self._answer(question, evidence, decision, chunks, "".join(told), began)
+            answer = self._answer(question, evidence, decision, chunks, "".join(pieces), began)
         self.course.count(CounterName.ANSWERS, 1, decision.mode)
         yield Finished(answer)
 
@@ -130,9 +125,9 @@ class Responder:
         reply: Reply | None,
     ) -> Iterator[str]:
         if decision.refusal is not None:
-            yield refused(decision.refusal)
+            yield _REFUSALS[decision.refusal]
         elif decision.step is Step.QUOTE:
-            yield quoted(_sources(question, decision, chunks))
+            yield quote_sources(_sources(question, decision, chunks))
         elif reply is not None:
             yield from reply.pieces()
 
@@ -167,7 +162,7 @@ class Responder:
     def _checked(
         self, decision: Decision, sources: Sequence[Visible], words: str
     ) -> tuple[tuple[Citation, ...], tuple[Quote, ...], tuple[Notice, ...]]:
-        """Return what the words of a model cite and quote; our own need no check."""
+        """Return the citations and quotes of a model's text; our own text needs no check."""
         if decision.refusal is not None:
             return (), (), ()
         if decision.step is Step.QUOTE:
@@ -175,12 +170,12 @@ class Responder:
             every = tuple(citation(number, sources) for number in numbers)
             return every, quotes_of(sources, self.sids_of), ()
         quotes = check_quotes(words, sources, self.sids_of)
-        citations = cited(words, sources, quotes.literal)
+        citations = find_citations(words, sources, quotes.literal)
         return citations.found, quotes.found, (*citations.warnings, *quotes.warnings)
 
 
 def _by_id(chunks: Sequence[Visible]) -> dict[ChunkId, Visible]:
-    """Return chunks by id; of two that a reader cannot tell apart, the first."""
+    """Return chunks by id; of two that a reader cannot distinguish, the first."""
     known: dict[ChunkId, Visible] = {}
     for chunk in chunks:
         known.setdefault(chunk.chunk_id, chunk)
@@ -229,7 +224,7 @@ def _grounded(
 def _sources(
     question: Question, decision: Decision, chunks: dict[ChunkId, Visible]
 ) -> list[Visible]:
-    """Return what an answer is made from, by rank; for a reader as it stands in the book."""
+    """Return the chunks behind an answer by rank; for a reader in the order of the book."""
     used = [chunks[chunk_id] for chunk_id in decision.used_chunks]
     return sorted(used, key=lambda one: (one.start, one.end)) if question.reading else used
 

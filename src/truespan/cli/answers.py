@@ -32,7 +32,7 @@ from truespan.errors import InvalidSettings, TruespanError
 from truespan.serialize import EXIT_UNHEALTHY, problem, to_json
 
 if TYPE_CHECKING:
-    from truespan.answers.decide import Replayed
+    from truespan.answers.decide import Replay
     from truespan.types.answer import Answer, AnswerEvent
 
 _LARGEST_RECORD = 16 << 20
@@ -163,8 +163,8 @@ def _named(event: str, fields: dict[str, Any]) -> str:
     return msgspec.json.encode({"event": event} | fields).decode()
 
 
-def _from_file(name: str) -> Replayed:
-    from truespan.answers.decide import replayed_from
+def _from_file(name: str) -> Replay:
+    from truespan.answers.decide import replay_json
 
     try:
         text = sys.stdin.read(_LARGEST_RECORD) if name == "-" else _read(Path(name))
@@ -173,7 +173,7 @@ def _from_file(name: str) -> Replayed:
         raise InvalidSettings("The file of the record cannot be read.") from None
     except (ValueError, RecursionError):
         raise InvalidSettings("The record is not JSON.") from None
-    return replayed_from(_record_in(plain))
+    return replay_json(_record_in(plain))
 
 
 def _record_in(plain: Any) -> Any:

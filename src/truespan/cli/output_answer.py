@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from truespan.answers.decide import Replayed
+from truespan.answers.decide import Replay
 from truespan.cli.output import pluralize, table
 from truespan.types.answer import Answer, Citation, UsageRecord
 from truespan.types.decision import Decision, DecisionReason, Refusal
@@ -113,7 +113,7 @@ def _decision_cells(record: UsageRecord) -> tuple[str, str, str, str]:
         return "-", "✗ damaged record", "-", "-"
 
 
-def show_explanation(found: Replayed) -> str:
+def show_explanation(found: Replay) -> str:
     """Show a decision in words: thresholds on a scale, gates, counts, reasons."""
     decision = found.decision
     lines = [
@@ -134,7 +134,7 @@ def show_explanation(found: Replayed) -> str:
     return "\n".join(lines)
 
 
-def _verdict(found: Replayed) -> str:
+def _verdict(found: Replay) -> str:
     if found.same is None:
         return "This is the decision that the evidence leads to."
     if found.same:

@@ -1,8 +1,7 @@
-"""From similarities of golden queries to a floor and thresholds for one embedding profile.
+"""Derive a floor and thresholds for one embedding profile from the scores of golden queries.
 
-Models spread similarities differently, so a constant that separates for one separates nothing for
-another. Where the scores of relevant and irrelevant hits cannot be told apart nothing is proposed:
-a number would look like knowledge.
+Models spread similarities differently, so a constant that works for one model is useless for
+another. If the scores do not separate relevant from irrelevant hits, nothing is proposed.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def unrelated(scores: Iterable[float], steps: int = QUANTILES) -> Unrelated:
 def discriminates(
     floor: float, distribution: Unrelated, most_unrelated: float = MOST_UNRELATED
 ) -> bool:
-    """Say whether a floor separates anything: whether it keeps most unrelated pairs out."""
+    """Return whether a floor keeps most unrelated pairs out."""
     return distribution.share_above(floor) <= most_unrelated
 
 
@@ -189,7 +188,7 @@ def _doubts(
 
 
 def _remarks(proposal: Proposal, curve: Sequence[CurvePoint], precision: float) -> list[Notice]:
-    """Say what a proposal lacks, or rests on little."""
+    """Return what a proposal lacks, or what it is based on if that is little."""
     if proposal.high is None:
         best = max(point.precision for point in curve)
         message = f"Precision reaches {best:.2f} at most, not {precision:g}: no high threshold."
@@ -233,7 +232,7 @@ _DECIMALS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """What golden queries say about a profile, and what follows from it, if anything does."""
+    """What golden queries show about a profile, and the proposal, if there is one."""
 
     profile: str
     passages: Curve
@@ -241,7 +240,7 @@ class CalibrationReport:
     unrelated: Unrelated | None
     proposed: Calibration | None
     in_force: Calibration | None
-    """What counts for the world's holder so far: kept earlier, or shipped with the profile."""
+    """The calibration in use so far: stored in the world, or shipped with the profile."""
     notes: tuple[Notice, ...] = ()
     kept: bool = False
 
@@ -270,10 +269,10 @@ def propose(
         return None, (*passages.notes, *queries.notes)
     notes = () if decided is queries.proposal else (_BY_PASSAGES,)
     low = max(decided.low, lasting.floor)
-    return settled(lasting.floor, low, decided.high, distribution, measured_on), notes
+    return round_calibration(lasting.floor, low, decided.high, distribution, measured_on), notes
 
 
-def settled(
+def round_calibration(
     least: float, low: float, high: float, distribution: Unrelated, measured_on: str
 ) -> Calibration:
     """Return a calibration from its three measured numbers, rounded so that they still agree.

@@ -1,7 +1,8 @@
-"""Two evaluations of the same golden queries, side by side, and whether the new one may stand in.
+"""Compare two evaluations of the same golden queries, and decide whether the new one may replace
+the old.
 
-Only queries that ask and expect the same in both are compared; the others are named, because a
-comparison that silently leaves queries out says nothing.
+Only queries that ask and expect the same in both are compared. The others are listed, because a
+comparison that silently leaves queries out means nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class MetricChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What changed from one evaluation to another, over the queries they share."""
+    """The changes from one evaluation to another, over the queries they share."""
 
     old_name: str
     new_name: str
@@ -85,7 +86,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the new one may take the place of the old, and every reason against it."""
+    """Whether the new evaluation may replace the old, and every reason against it."""
 
     passed: bool
     reasons: tuple[Notice, ...]

@@ -1,7 +1,7 @@
-"""Golden queries and a function that searches become an evaluation: a value that can be kept.
+"""Run golden queries through a search function and judge the results.
 
-An evaluation holds queries, names, scores and figures, and never a word of any document: phrases
-are counted, not repeated. How long a search took is told but is no part of what makes two equal.
+An evaluation contains queries, names, scores and metrics, and never text of a document: phrases are
+counted, not repeated. The time a search took is reported but does not count for equality.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from truespan.evaluation.metrics import (
     averages,
     document_metrics,
     first_rank,
-    holder_of,
     mean,
+    phrase_matcher,
     phrase_metrics,
 )
 from truespan.types.bundle import Notice
@@ -40,15 +40,15 @@ class Found:
 
 
 Search = Callable[[GoldenQuery], Sequence[Found]]
-"""Returns passages best first. It may return more than the query's `top_k`, so that enough
-different documents are among them; what lies beyond does not count."""
+"""Returns passages, best first. It may return more than the query's `top_k`, so that enough
+different documents are among them; passages beyond do not count."""
 
 Identify = Callable[[str], str | None]
-"""Returns the key of the document that a reference names; None when none or several answer."""
+"""Returns the key of the document that a reference names; None if none or several match."""
 
 
 class State(StrEnum):
-    """What became of a query."""
+    """How a query ended."""
 
     ANSWERED = "answered"
     EMPTY = "empty"
@@ -57,7 +57,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RankedDocument:
-    """A document at its place, with the score of its best passage; without a grade if unjudged."""
+    """A document with the score of its best passage; without a grade if it was not judged."""
 
     document: str
     name: str
@@ -67,7 +67,7 @@ class RankedDocument:
 
 @dataclass(frozen=True, slots=True)
 class ScoredHit:
-    """A similarity, and whether what had it was relevant."""
+    """A similarity, and whether the passage or document was relevant."""
 
     score: float
     relevant: bool
@@ -75,7 +75,7 @@ class ScoredHit:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What one golden query brought.
+    """The result of one golden query.
 
     `absent` are expected documents that the world does not have: they count as not found. `hits`
     are passages where phrases are expected, and else documents, which are then judged as a whole.
@@ -88,7 +88,7 @@ class QueryResult:
     judged: bool
     metrics: QueryMetrics
     question: str
-    """A digest of what is asked, and where; phrases are part of it without being told."""
+    """A digest of the question and its filters; phrases are part of it without being shown."""
     expected: tuple[Expected, ...] = ()
     absent: tuple[str, ...] = ()
     phrases: int = 0
@@ -105,7 +105,7 @@ class QueryResult:
 class Totals:
     """How many queries there were of which kind, and the means over those that are judged.
 
-    Empty and failed queries count with nothing found, so that silence cannot improve a figure.
+    Empty and failed queries count with nothing found, so that a failure cannot improve a metric.
     """
 
     queries: int
@@ -128,7 +128,7 @@ class Evaluation:
     results: tuple[QueryResult, ...]
     totals: Totals
     warnings: tuple[Notice, ...] = ()
-    """What has to be known of the searches to judge by them, such as that they were not exact."""
+    """What limits the evaluation, such as searches that were not exact."""
 
 
 def evaluate(
@@ -139,13 +139,13 @@ def evaluate(
     identify: Identify = str,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Evaluation:
-    """Ask every golden query and judge what comes back; `clock` tells seconds that only grow.
+    """Run every golden query and judge the results; `clock` returns monotonic seconds.
 
-    A query whose search fails is counted as failed and the others are still asked.
+    A query whose search fails is counted as failed, and the others still run.
 
     Raises:
         InvalidSettings: there is no query, or two have the same id.
-        Interrupted: somebody asked to stop.
+        Interrupted: the caller asked to stop.
     """
     ids = {query.id for query in golden}
     if not golden or len(ids) < len(golden):
@@ -172,7 +172,7 @@ def totals_of(results: Sequence[QueryResult]) -> Totals:
 
 
 def scored_hits(evaluation: Evaluation) -> list[ScoredHit]:
-    """Return every similarity of a judged query with its verdict: what calibration goes by."""
+    """Return every similarity of a judged query with its verdict, for calibration."""
     return [hit for result in evaluation.results if result.judged for hit in result.hits]
 
 
@@ -228,7 +228,7 @@ def _judged(
 ) -> QueryResult:
     grades = {one.document: one.grade for one in expected}
     documents = _ranked(found, grades)[: max(query.top_k, NDCG_CUT)]
-    holds = holder_of(query.phrases)
+    holds = phrase_matcher(query.phrases)
     holding = [holds(passage.text) for passage in found[: query.top_k]] if query.phrases else []
     phrase_rank = first_rank(holding)
     metrics = _metrics(query, grades, documents, phrase_rank)

@@ -1,8 +1,8 @@
 """Golden queries: questions whose right answers are known, read from YAML or JSON Lines.
 
-A file is judged as a whole: everything wrong with it is told at once, with line numbers, and then
-none of its queries is used. A query that says neither which documents nor which phrases it expects
-is refused; an empty list of them is accepted and means that nobody has judged it yet.
+A file is checked as a whole: everything wrong with it is reported at once, with line numbers, and
+then none of its queries is used. A query that names neither expected documents nor phrases is
+refused; an empty list of them is accepted and means that the query is not judged yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, read_items
-from truespan.evaluation.metrics import same_text
+from truespan.evaluation.metrics import normalize_text
 from truespan.types.document import Document
 from truespan.types.request import LONGEST_QUERY, Filters
 
@@ -37,14 +37,14 @@ _SPELLED_OUT = {str: "a string", int: "a whole number", list: "a list", dict: "a
 
 
 class _Wrong(Exception):
-    """What is wrong with a field, in words that follow its name."""
+    """What is wrong with a field, as words that follow its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A document that ought to be found: by number, doc id or name, and how relevant it is.
+    """A document that should be found, by number, doc id or name, and how relevant it is.
 
-    The grade 0 says that somebody looked and found it irrelevant.
+    The grade 0 means that the document was judged irrelevant.
     """
 
     document: str
@@ -53,7 +53,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class GoldenQuery:
-    """A query with what a good search returns for it among its first `top_k`."""
+    """A query, and what a good search returns for it among its first `top_k`."""
 
     id: str
     query: str
@@ -156,7 +156,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _checked(item: Item) -> tuple[GoldenQuery | None, list[tuple[int, str]]]:
-    """Return the query that an entry holds, or everything that is wrong with it."""
+    """Return the query of an entry, or everything that is wrong with it."""
     given, right = item.fields, {}
     faults: list[tuple[int, str]] = []
     for name, value in given.items():
@@ -194,18 +194,18 @@ def _query(right: Mapping[str, Any]) -> GoldenQuery:
         top_k=right.get("top_k", GOLDEN_TOP_K),
         filters=right.get("filters", Filters()),
     )
-    return named(query)
+    return with_id(query)
 
 
-def named(query: GoldenQuery) -> GoldenQuery:
-    """Give a query without an id one that depends on what is asked, not on where it stands."""
+def with_id(query: GoldenQuery) -> GoldenQuery:
+    """Return the query with an id; a missing id is derived from the question."""
     if query.id:
         return query
     return replace(query, id=f"q-{_digest(query, 'query', 'top_k', 'filters')[:12]}")
 
 
 def question_digest(query: GoldenQuery) -> str:
-    """Return what two queries share only when they ask the same, for the same phrases."""
+    """Return a digest that two queries share only if they ask the same, for the same phrases."""
     return _digest(query, "query", "top_k", "filters", "phrases")[:16]
 
 
@@ -254,7 +254,7 @@ def _quoted(value: str | int) -> str:
 
 
 def _typed(kind: type, value: Any) -> Any:
-    # A boolean is a whole number to Python, and to nobody who writes golden queries.
+    # Python counts a boolean as a whole number; a golden query does not.
     if not isinstance(value, kind) or isinstance(value, bool):
         unquoted = kind is str and isinstance(value, int | float)
         raise _Wrong(f"must be {_SPELLED_OUT[kind]}{'; put it in quotes' if unquoted else ''}")
@@ -353,10 +353,10 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 
 class DocumentNames:
-    """The documents of a world by all that people call them.
+    """The documents of a world by every reference to them.
 
-    A reference is a number, a doc id, a file name or a path, in this order; of a path the end is
-    enough, in whole names. What several documents answer to names none of them.
+    A reference is a number, a doc id, a file name or a path, in this order; the last parts of a
+    path are enough. A reference that several documents match names none of them.
     """
 
     def __init__(self, documents: Iterable[Document]) -> None:
@@ -369,22 +369,22 @@ class DocumentNames:
             self._by_name[document.name].append(document)
 
     def find(self, reference: str) -> Document | None:
-        """Return the one document that a reference means; None when none or several do."""
+        """Return the document that a reference names; None if none or several match."""
         for called in (self._by_number, self._by_id, self._by_name):
             if len(found := called.get(reference, [])) == 1:
                 return found[0]
         return self._by_path(reference)
 
     def key_of(self, reference: str) -> str | None:
-        """Return the doc id of the document that a reference means: it outlives every revision."""
+        """Return the doc id of the document that a reference names: it outlives every revision."""
         found = self.find(reference)
         return found.doc_id if found else None
 
     def written(self, reference: str) -> str:
-        """Return how a file should call a document: by its name if no other has it.
+        """Return the reference to write into a file: the name if no other document has it.
 
         Raises:
-            DocumentNotFound: none, or more than one, answers to the reference.
+            DocumentNotFound: none or several documents match the reference.
         """
         found = self.find(reference)
         if found is None:
@@ -394,27 +394,31 @@ class DocumentNames:
     def _by_path(self, reference: str) -> Document | None:
         wanted = PurePath(reference).parts
         named = self._by_name.get(PurePath(reference).name, [])
-        found = [one for one in named if PurePath(one.path).parts[-len(wanted) :] == wanted]
+        found = [
+            document
+            for document in named
+            if PurePath(document.path).parts[-len(wanted) :] == wanted
+        ]
         return found[0] if wanted and len(found) == 1 else None
 
 
 def is_yaml(name: str) -> bool:
-    """Say whether a file of golden queries is YAML and not JSON Lines."""
+    """Return whether a file of golden queries is YAML and not JSON Lines."""
     return name.lower().endswith((".yaml", ".yml"))
 
 
-def checked_golden(name: str, query: GoldenQuery) -> GoldenQuery:
-    """Return a query with an id, held to all that an entry of a file is held to.
+def check_golden(name: str, query: GoldenQuery) -> GoldenQuery:
+    """Return a query with an id, after the checks that an entry of a file gets.
 
     Raises:
         GoldenInvalid: it cannot be a golden query.
         InvalidSettings: the name is not that of a file of golden queries.
     """
-    return parse_golden(name, _spelled(name, named(query)))[0]
+    return parse_golden(name, _spelled(name, with_id(query)))[0]
 
 
-def with_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
-    """Return a file's bytes with one more query at the end; what was there stays as it is.
+def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
+    """Return a file's bytes with one more query at the end; the rest stays unchanged.
 
     Raises:
         GoldenInvalid: the file is not valid as it stands.
@@ -432,7 +436,7 @@ def _spelled(name: str, query: GoldenQuery) -> bytes:
 
 def _refuse_again(there: Sequence[GoldenQuery], query: GoldenQuery) -> None:
     def asked(one: GoldenQuery) -> tuple[object, ...]:
-        return same_text(one.query), one.top_k, one.filters
+        return normalize_text(one.query), one.top_k, one.filters
 
     for one in there:
         if one.id == query.id or asked(one) == asked(query):

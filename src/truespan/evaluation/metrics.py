@@ -1,8 +1,8 @@
-"""How good one ranking is, given what ought to be found, and averages over many.
+"""Metrics of a ranking, their averages, and tests of significance.
 
-The formulas are those of trec_eval, so that figures can be held against published ones: precision
-divides by k even where fewer documents came back, gains are the grades themselves, and what nobody
-judged counts as irrelevant.
+The formulas are those of trec_eval, so that the numbers compare with published ones: precision
+divides by k even if fewer documents were returned, gains are the grades themselves, and documents
+without a judgement count as irrelevant.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NDCG_CUT = 10
 
 @dataclass(frozen=True, slots=True)
 class QueryMetrics:
-    """The figures of one query; None where there is nothing to judge by.
+    """The metrics of one query; None where there is nothing to judge by.
 
     A query that expects documents has all but `phrase_hit`, one that expects phrases has that; hit
     and reciprocal rank go by the documents, or by passages where phrases alone are expected.
@@ -45,7 +45,7 @@ LABELS = {
 
 
 def document_metrics(ranking: Sequence[str], grades: Mapping[str, int], top_k: int) -> QueryMetrics:
-    """Return the figures of a ranking without repetitions; none where no document is relevant."""
+    """Return the metrics of a ranking without repetitions; none if no document is relevant."""
     relevant = {document for document, grade in grades.items() if grade > 0}
     if not relevant:
         return QueryMetrics()
@@ -61,13 +61,13 @@ def document_metrics(ranking: Sequence[str], grades: Mapping[str, int], top_k: i
 
 
 def phrase_metrics(rank: int | None) -> QueryMetrics:
-    """Return the figures of a query by the rank of the first passage that holds a phrase."""
+    """Return the metrics of a query by the rank of the first passage that contains a phrase."""
     hit = float(rank is not None)
     return QueryMetrics(hit=hit, reciprocal_rank=1 / rank if rank else 0.0, phrase_hit=hit)
 
 
 def first_rank(holds: Iterable[bool]) -> int | None:
-    """Return the place, counted from 1, of the first that holds; None when none does."""
+    """Return the place, counted from 1, of the first true value; None if there is none."""
     return next((place for place, one in enumerate(holds, start=1) if one), None)
 
 
@@ -83,24 +83,24 @@ def _discounted(gains: Sequence[int]) -> float:
     return fsum(gain / log2(place + 1) for place, gain in enumerate(gains, start=1))
 
 
-def same_text(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Return a text as phrases are compared: in one case, white space and line breaks as one."""
     return " ".join(text.casefold().split())
 
 
-def holder_of(phrases: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that says whether a passage holds any of these phrases."""
-    wanted = [same_text(phrase) for phrase in phrases]
+def phrase_matcher(phrases: Iterable[str]) -> Callable[[str], bool]:
+    """Return a function that tells whether a passage contains any of these phrases."""
+    wanted = [normalize_text(phrase) for phrase in phrases]
 
     def holds(passage: str) -> bool:
-        plain = same_text(passage)
+        plain = normalize_text(passage)
         return any(phrase in plain for phrase in wanted)
 
     return holds
 
 
 def averages(judged: Sequence[QueryMetrics]) -> QueryMetrics:
-    """Return each figure's mean over the queries that have it; None where none has."""
+    """Return each metric's mean over the queries that have it; None if none has."""
     return QueryMetrics(**{name: mean(getattr(one, name) for one in judged) for name in NAMES})
 
 

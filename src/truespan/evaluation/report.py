@@ -1,7 +1,7 @@
-"""Plots as inline SVG: each with a title and a description, and legible without colour.
+"""The HTML report of an evaluation, with plots as inline SVG that are legible without colour.
 
-A plot is a picture to a screen reader, so its description says what the picture shows; the figures
-behind it stand in the tables of the page.
+A plot is an image to a screen reader, so its description says what it shows; the numbers behind it
+are in the tables of the page.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from truespan.evaluation.evaluate import Evaluation, QueryResult, ScoredHit, sco
 from truespan.evaluation.metrics import LABELS, NAMES
 from truespan.evaluation.tables import (
     calibration_lines,
-    changed,
-    counts,
-    figure,
-    signed,
+    describe_changes,
+    describe_counts,
+    format_change,
+    format_number,
     verdict_lines,
 )
 
 Markup = NewType("Markup", str)
-"""Text in which every character that HTML gives a meaning was meant so by us."""
+"""Text in which every character that is special in HTML was written by this module."""
 
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _VOID = {"meta", "br"}
 
 
 def text(value: object) -> Markup:
-    """Return a value as text that stands for itself; what no page may hold is replaced."""
+    """Return a value as escaped text; characters that no page may contain are replaced."""
     return Markup(escape(_UNFIT.sub("\ufffd", str(value)), quote=True))
 
 
 def foreign(value: str) -> Markup:
-    """Return text that somebody else wrote, so that its writing direction ends where it ends."""
+    """Return text from outside, isolated so that its writing direction ends with it."""
     return element("bdi", {}, text(value))
 
 
@@ -344,7 +344,7 @@ def report_page(
         {},
         joined(
             element("h1", {}, text("Evaluation of "), foreign(evaluation.name)),
-            element("p", {}, text(counts(evaluation.totals))),
+            element("p", {}, text(describe_counts(evaluation.totals))),
             *(element("p", {}, text(one.message)) for one in evaluation.warnings),
             _means(evaluation),
             _comparison(comparison, verdict) if comparison else Markup(""),
@@ -358,7 +358,7 @@ def report_page(
 
 def _means(evaluation: Evaluation) -> Markup:
     metrics = evaluation.totals.metrics
-    rows = [[text(LABELS[name]), text(figure(getattr(metrics, name)))] for name in NAMES]
+    rows = [[text(LABELS[name]), text(format_number(getattr(metrics, name)))] for name in NAMES]
     return _table("Means over the judged queries", ("metric", "mean"), rows)
 
 
@@ -367,15 +367,18 @@ def _comparison(comparison: Comparison, verdict: Verdict | None) -> Markup:
     rows = [
         [
             text(LABELS[one.name]),
-            *map(text, (figure(one.old), figure(one.new), signed(one.difference))),
-            *map(text, (one.better, one.worse, one.same, figure(one.randomisation_p))),
+            *map(
+                text,
+                (format_number(one.old), format_number(one.new), format_change(one.difference)),
+            ),
+            *map(text, (one.better, one.worse, one.same, format_number(one.randomisation_p))),
         ]
         for one in comparison.metrics
     ]
     names = (foreign(comparison.old_name), text(" to "), foreign(comparison.new_name))
     return joined(
         element("h2", {}, text("Change from "), *names),
-        element("p", {}, text(changed(comparison))),
+        element("p", {}, text(describe_changes(comparison))),
         *(element("p", {}, text(line)) for line in (verdict_lines(verdict) if verdict else ())),
         _table("Old against new, over the queries both have", heads, rows),
         changes_plot(comparison.changes) if comparison.changes else Markup(""),
@@ -410,9 +413,9 @@ def _query_row(result: QueryResult) -> list[Markup]:
         text(result.id),
         foreign(result.query),
         text(state),
-        *(text(figure(getattr(result.metrics, name), 3)) for name in NAMES),
-        text(figure(result.best_relevant, 3)),
-        text(figure(result.best_irrelevant, 3)),
+        *(text(format_number(getattr(result.metrics, name), 3)) for name in NAMES),
+        text(format_number(result.best_relevant, 3)),
+        text(format_number(result.best_irrelevant, 3)),
         Markup(", ".join(names)),
     ]
 

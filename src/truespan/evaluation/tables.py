@@ -27,14 +27,14 @@ def evaluation_table(evaluation: Evaluation) -> str:
 def summary_table(evaluation: Evaluation) -> str:
     """Return the means and the counts."""
     metrics = evaluation.totals.metrics
-    rows = [(LABELS[name], figure(getattr(metrics, name))) for name in NAMES]
-    shown = [row for row in rows if row[1] != figure(None)]
+    rows = [(LABELS[name], format_number(getattr(metrics, name))) for name in NAMES]
+    shown = [row for row in rows if row[1] != format_number(None)]
     return f"{_heading(evaluation)}\n\n{_table([('metric', 'mean'), *shown])}"
 
 
 def _heading(evaluation: Evaluation) -> str:
-    told = f"{one_line(evaluation.name)}: {counts(evaluation.totals)}"
-    return "\n".join([told, *(f"{one.code}: {one.message}" for one in evaluation.warnings)])
+    heading = f"{one_line(evaluation.name)}: {describe_counts(evaluation.totals)}"
+    return "\n".join([heading, *(f"{one.code}: {one.message}" for one in evaluation.warnings)])
 
 
 def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> str:
@@ -44,14 +44,19 @@ def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> 
         (
             LABELS[one.name],
             *_figures([one.old, one.new]),
-            signed(one.difference),
+            format_change(one.difference),
             *map(str, (one.better, one.worse, one.same)),
             *_figures([one.sign_p, one.randomisation_p]),
         )
         for one in comparison.metrics
     ]
     names = f"{one_line(comparison.old_name)} -> {one_line(comparison.new_name)}"
-    lines = [f"{names}: {changed(comparison)}", "", _table([heads, *rows]), *_movers(comparison)]
+    lines = [
+        f"{names}: {describe_changes(comparison)}",
+        "",
+        _table([heads, *rows]),
+        *_movers(comparison),
+    ]
     return "\n".join([*lines, *(verdict_lines(verdict) if verdict else [])]).rstrip("\n") + "\n"
 
 
@@ -72,7 +77,7 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     return [first, *(f"- {one_line(reason.message)}" for reason in verdict.reasons)]
 
 
-def counts(totals: Totals) -> str:
+def describe_counts(totals: Totals) -> str:
     """Return how many queries there were of which kind, those that there are none of left out."""
     kinds = {
         "judged": totals.judged,
@@ -86,7 +91,7 @@ def counts(totals: Totals) -> str:
     return ", ".join([asked, *shown])
 
 
-def changed(comparison: Comparison) -> str:
+def describe_changes(comparison: Comparison) -> str:
     """Return how many queries got better or worse, and how many could not be compared."""
     kinds = {
         "unjudged": comparison.unjudged,
@@ -106,12 +111,12 @@ def one_line(text: str, width: int | None = None) -> str:
     return plain if width is None or len(plain) <= width else plain[: width - 1] + "…"
 
 
-def figure(value: float | None, decimals: int = 4) -> str:
+def format_number(value: float | None, decimals: int = 4) -> str:
     """Return a figure, or a dash where there is none."""
     return "-" if value is None else f"{value:.{decimals}f}"
 
 
-def signed(value: float) -> str:
+def format_change(value: float) -> str:
     """Return a difference with its sign; what rounds to nothing has none."""
     spelled = f"{value:+.4f}"
     return spelled.lstrip("+-") if not float(spelled) else spelled
@@ -130,16 +135,16 @@ def _query_row(result: QueryResult) -> tuple[str, ...]:
 def _movers(comparison: Comparison, most: int = 10) -> list[str]:
     """Return the queries that changed most, the worst first."""
     ordered = sorted(comparison.changes, key=lambda change: (-abs(change.difference), change.id))
-    moved = [change for change in ordered if signed(change.difference)[0] in "+-"][:most]
+    moved = [change for change in ordered if format_change(change.difference)[0] in "+-"][:most]
     rows = [
-        (one_line(f"{change.id} {change.query}", QUERY_WIDTH), signed(change.difference))
+        (one_line(f"{change.id} {change.query}", QUERY_WIDTH), format_change(change.difference))
         for change in sorted(moved, key=lambda change: (change.difference, change.id))
     ]
     return [_table([("changed most", "nDCG or RR"), *rows])] if rows else []
 
 
 def _figures(values: Sequence[float | None]) -> list[str]:
-    return [figure(value) for value in values]
+    return [format_number(value) for value in values]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
@@ -215,5 +220,7 @@ def _ending(report: CalibrationReport) -> str:
     if report.proposed is None:
         return "Nothing is proposed, and nothing was changed."
     if report.kept:
-        return "Kept: from now on this counts for whoever may read the whole world."
+        return (
+            "Saved: it applies to callers who may read the whole world. Readers keep the default."
+        )
     return "Nothing was changed; with --keep the proposal counts from then on."

@@ -1,7 +1,8 @@
-"""The way out: request -> admitted -> vector -> hits -> verified -> ranked -> context.
+"""Retrieval: admit, snapshot, scope, vector, fetch, verify, reveal, rank, pack.
 
-Owns: admission, the query vector and its cache key, verification, ranking, the context, explaining.
-Does not own: ingestion, chunk boundaries, embedding writes, storage, prompts.
+Owns: admission, filters, the query vector and its cache key, verification, ranking, the context,
+reading positions, explaining why a chunk is missing.
+Does not own: ingestion, chunk boundaries, embedding of documents, storage, prompts.
 Must hold: text comes from the store and is checked in the read that returns it; scope and floor are
-part of the index request; what cannot be trusted is skipped, reported and queued for repair.
+part of the index query; what cannot be trusted is skipped, reported and queued for repair.
 """

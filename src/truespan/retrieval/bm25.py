@@ -1,7 +1,7 @@
-"""Words of the trusted store: counted when they are first asked for, scored by BM25.
+"""Score chunks by the words of a query with BM25; words are counted when first needed.
 
-The index is never asked about words. What a score is made of are the chunks in scope and nothing
-else: how many there are, how long they are, and in how many of them a word stands.
+The index knows nothing about words. A score depends on the chunks in scope and nothing else: how
+many there are, how long they are, and how many of them contain a word.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from truespan.protocols import TrustedStore, WordStore
-from truespan.retrieval.terms import recipe_of, stemmed, stemmer_of, terms, words
+from truespan.retrieval.terms import recipe_of, stem_function, stemmer_of, terms, words
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
 from truespan.types.words import CountedRevision, Postings, WordCatalog, WordEntry
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 OUTSIDE = -1
-"""In place of a length: the chunk does not take part."""
+"""In place of a length: the chunk is not in scope."""
 MOST_RECENT = 1_000_000
-"""Places of recent terms that are remembered: sixteen bytes each."""
+"""Cached places of recent terms, sixteen bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Layout:
     """
 
     due: tuple[WordEntry, ...]
-    """Revisions whose words were not counted, or not as they are now."""
+    """Revisions whose words were not counted, or have changed since."""
     entries: tuple[WordEntry, ...]
     by_document: dict[int, int]
     keys: NDArray[np.int64]
@@ -50,10 +50,10 @@ class Layout:
     codes: NDArray[np.int64]
     stemmers: tuple[str, ...]
     recent: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
-    """Where the terms that were asked for last stand: common words are asked for all the time."""
+    """The places of the latest terms: common words are in many queries."""
 
     def place(self, document: int, revision: int, index: int) -> int | None:
-        """Return the place of a chunk; None when it is not laid out here."""
+        """Return the place of a chunk; None if it is not in this layout."""
         row = self.by_document.get(document)
         if row is None or self.entries[row].ref.revision != revision or index >= self.sizes[row]:
             return None
@@ -66,7 +66,7 @@ class Layout:
         return chunk_id(scope.world, scope.generation.number, ref.document, ref.revision, index)
 
     def lengths_in(self, store: WordStore, scope: Scope) -> NDArray[np.int64]:
-        """Return the words of each chunk, and `OUTSIDE` for what is not in scope."""
+        """Return the number of words of each chunk; `OUTSIDE` for one that is not in scope."""
         import numpy as np
 
         lengths = self.lengths
@@ -82,7 +82,7 @@ class Layout:
         return lengths
 
     def stemmers_among(self, taking_part: NDArray[np.bool_]) -> list[int]:
-        """Return the codes of the stemmers that some of these chunks have."""
+        """Return the codes of the stemmers of these chunks."""
         import numpy as np
 
         return np.unique(self.codes[taking_part]).tolist()
@@ -90,7 +90,7 @@ class Layout:
     def places_of(
         self, store: WordStore, scope: Scope, term: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the places where a term stands, and how often it is in each."""
+        """Return the places of the chunks with a term, and how often each contains it."""
         found = self.recent.get(term)
         if found is None:
             found = self._places(store.postings(scope, term))
@@ -100,7 +100,7 @@ class Layout:
         return found
 
     def _places(self, postings: Postings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Lay out where a term stands; revisions that are not in force are left out."""
+        """Turn postings into places; revisions that are not active are left out."""
         import numpy as np
 
         pairs = np.frombuffer(postings.packed, np.dtype([("index", "<u4"), ("count", "<u2")]))
@@ -118,8 +118,8 @@ class Layout:
 
 
 @lru_cache(maxsize=4)
-def laid_out(shelf: WordCatalog) -> Layout:
-    """Lay out the revisions of a state; what is the same object is laid out once."""
+def layout_of(shelf: WordCatalog) -> Layout:
+    """Return the layout of a catalog; the same object is laid out once."""
     import numpy as np
 
     entries = tuple(sorted(shelf.entries, key=lambda entry: entry.key))
@@ -155,30 +155,30 @@ def _is_due(entry: WordEntry) -> bool:
 
 
 K1, B = 1.2, 0.75
-"""The usual constants of BM25: how soon a repeated word stops to count, and what length counts."""
+"""The usual constants of BM25: saturation of repeated words, and the weight of the length."""
 
 REVISIONS_AT_ONCE = 64
-"""Revisions whose words are kept in one commit: others may write in between."""
+"""Revisions stored in one transaction, so that others can write in between."""
 
 
 def count_words(store: WordStore, scope: Scope, world: World) -> WordCatalog:
-    """Count the words of every revision in force that were not counted as they are now.
+    """Count the words of every active revision that has no current counts.
 
-    Returns the revisions as they are then. A chunk whose bytes do not match their hash is passed
-    over; its revision is looked at again once the world has changed.
+    Returns the catalog with the new counts. A chunk whose bytes do not match their hash is skipped;
+    its revision is counted again once the world has changed.
     """
     shelf = store.word_shelf(scope, world)
-    due = laid_out(shelf).due
+    due = layout_of(shelf).due
     for start in range(0, len(due), REVISIONS_AT_ONCE):
         part = due[start : start + REVISIONS_AT_ONCE]
-        store.keep_words(scope, [_counted(store, scope, entry) for entry in part])
+        store.keep_words(scope, [_count_revision(store, scope, entry) for entry in part])
     return store.word_shelf(scope, world) if due else shelf
 
 
 def keep_counting(store: TrustedStore, scope: Scope) -> None:
-    """Count what is new in a generation whose words somebody has asked for before.
+    """Count the new words of a generation that has had a fused search before.
 
-    For the end of a run that changed documents. Where nobody has asked, this costs one look.
+    Called at the end of a run that changed documents. Without fused searches it costs one query.
     """
     if store.counts_words(scope):
         world = store.find_world(scope.authority, scope.world, scope.generation.number)
@@ -196,7 +196,7 @@ class WordScores:
 
     @property
     def best(self) -> float:
-        """Return the highest of all, by which the others are measured."""
+        """Return the highest score, which the others are divided by."""
         return float(self.values.max(initial=0.0))
 
     def of(self, document: int, revision: int, index: int) -> float:
@@ -205,7 +205,7 @@ class WordScores:
         return 0.0 if place is None else float(self.values[place])
 
     def top(self, count: int, decimals: int) -> list[ChunkId]:
-        """Return the ids of the best that have a word of the query, ties at the end included."""
+        """Return the ids of the best chunks with a word of the query, ties at the end included."""
         matching = self.values[self.values > 0]
         if not len(matching):
             return []
@@ -216,44 +216,44 @@ class WordScores:
 
 
 def word_scores(store: WordStore, scope: Scope, world: World, query: str) -> WordScores:
-    """Score the chunks in scope by the words of a query, which are counted first if need be."""
+    """Score the chunks in scope by the words of a query; counts them first where necessary."""
     import numpy as np
 
-    layout = laid_out(count_words(store, scope, world))
+    layout = layout_of(count_words(store, scope, world))
     lengths = layout.lengths_in(store, scope)
     taking_part = lengths != OUTSIDE
     chunks, total = int(taking_part.sum()), int(lengths[taking_part].sum())
     values = np.zeros(len(lengths))
     codes = layout.stemmers_among(taking_part)
-    for word in asked_words(query, [layout.stemmers[code] for code in codes]):
+    for word in query_words(query, [layout.stemmers[code] for code in codes]):
         forms = dict(zip(codes, word, strict=True))
-        places, counts = _found(store, scope, layout, taking_part, forms)
+        places, counts = _find_word(store, scope, layout, taking_part, forms)
         rarity = math.log(1 + (chunks - len(places) + 0.5) / (len(places) + 0.5))
         size = lengths[places] * chunks / (total or 1)
         values[places] += rarity * counts * (K1 + 1) / (counts + K1 * (1 - B + B * size))
     return WordScores(scope, layout, values)
 
 
-def asked_words(query: str, stemmers: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the different words of a query, each as its term under every stemmer.
+def query_words(query: str, stemmers: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the distinct words of a query, each as its term under every stemmer.
 
-    What comes out equal under all of them is one word.
+    Words with the same term under every stemmer count as one.
     """
-    stems = [stemmed(name) for name in stemmers]
+    stems = [stem_function(name) for name in stemmers]
     return list(dict.fromkeys(tuple(stem(word) for stem in stems) for word in words(query)))
 
 
-def _found(
+def _find_word(
     store: WordStore,
     scope: Scope,
     layout: Layout,
     taking_part: NDArray[np.bool_],
     forms: Mapping[int, str],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which chunks have a word, and how often.
+    """Return the places of the chunks that contain a word, and how often.
 
-    A chunk has it if it has the word's term under the stemmer of its own language. How rare it is,
-    is counted over all chunks in scope, whatever their language.
+    A chunk contains it if it has the word's term under the stemmer of its own language. How rare a
+    word is, is counted over all chunks in scope, whatever their language.
     """
     import numpy as np
 
@@ -268,14 +268,14 @@ def _found(
     return np.concatenate([empty, *places]), np.concatenate([empty, *counts])
 
 
-def _counted(store: WordStore, scope: Scope, entry: WordEntry) -> CountedRevision:
+def _count_revision(store: WordStore, scope: Scope, entry: WordEntry) -> CountedRevision:
     hashes: dict[int, TextHash] = {}
     lengths: dict[int, int] = {}
     places: dict[str, dict[int, int]] = {}
     for chunk in store.countable(scope, entry.ref):
         if hash_bytes(chunk.data) != chunk.text_hash:
             continue
-        # The very bytes that were hashed are read; nothing is fetched a second time.
+        # The very bytes that were hashed are decoded; nothing is read a second time.
         found = terms(chunk.data.decode(), entry.language)
         hashes[chunk.index], lengths[chunk.index] = chunk.text_hash, len(found)
         for term, count in Counter(found).items():

@@ -1,4 +1,4 @@
-"""Sentences of a revision, page by page, each held against its hash as it is read."""
+"""Sentences of a revision, page by page, each checked against its hash as it is read."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _MEDIA_TYPES = {
     "tiff": "image/tiff",
 }
 _UNNAMED = "application/octet-stream"
-"""For all that no browser should open as a page of its own: SVG can hold scripts."""
+"""For everything that no browser should open as a page of its own: SVG can contain scripts."""
 
 
 class PagedStore(PageStore, ReaderStore, Protocol):
-    """What pages are made of."""
+    """The parts of the store that pages need."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """One revision to be read page by page. Nothing past `until` is read, where that is given."""
+    """One revision, read page by page. Nothing past `until` is read, if that is given."""
 
     store: PagedStore
     scope: Scope
@@ -58,10 +58,10 @@ class Pages:
     until: int | None = None
 
     def page(self, wanted: PageRequest) -> SentencePage:
-        """Return the wanted sentences, as far as there are any.
+        """Return the wanted sentences, as many as there are.
 
         Raises:
-            StoreDamaged: a sentence is not what it was when the document was taken in.
+            StoreDamaged: a sentence has changed since the document was ingested.
             Restart: the revision is gone.
         """
         stored = self._stored(wanted)
@@ -79,9 +79,9 @@ class Pages:
         )
 
     def image_of(self, assets: AssetStore, token: str, wanted: ImageFile) -> StoredImage | None:
-        """Return an image that a figure of the revision shows; None where there is none."""
+        """Return an image that a figure of the revision shows; None if there is no such figure."""
         reference = f"{wanted.doc_id}/{wanted.name}"
-        if all(figure.image_ref != reference for figure in self._seen_figures()):
+        if all(figure.image_ref != reference for figure in self._visible_figures()):
             return None
         found = assets.read(self.scope.world, wanted.doc_id, token, wanted.name)
         if found is None:
@@ -89,12 +89,12 @@ class Pages:
         return StoredImage(found, _MEDIA_TYPES.get(wanted.extension, _UNNAMED))
 
     def _stored(self, wanted: PageRequest) -> list[StoredSentence]:
-        """Return the wanted sentences and, where it may be seen, the one after them."""
+        """Return the wanted sentences and, if it may be seen, the one after them."""
         first, last = wanted.first, wanted.first + wanted.count
         if self.until is not None:
             last = min(last, self.until)
         stored = self.store.sentences(self.scope, self.ref, first, last) if first <= last else []
-        if any(one.sid != first + place for place, one in enumerate(stored)):
+        if any(sentence.sid != first + place for place, sentence in enumerate(stored)):
             raise StoreDamaged("A sentence of the document is missing.")
         if self.until is not None and len(stored) != max(last - first + 1, 0):
             raise Restart
@@ -107,7 +107,7 @@ class Pages:
         passage = self.store.passage(self.scope, self.ref, start, shown[-1].end)
         if passage is None:
             raise Restart
-        # What cannot be decoded becomes something else, and then no longer fits its hash.
+        # Bytes that cannot be decoded are replaced, and the text then no longer matches its hash.
         text = passage.text.decode(errors="replace")
         places = CanonicalText(text, passage.starts, passage.places, pages=passage.pages)
         return tuple(
@@ -123,8 +123,8 @@ class Pages:
         page = places.page_at(one.start)
         return PageSentence(one.sid, one.start, one.end, text, chapter, section, page)
 
-    def _seen_figures(self) -> list[StoredFigure]:
-        """Return the figures that may be seen: for a reader, those that nothing unread decided."""
+    def _visible_figures(self) -> list[StoredFigure]:
+        """Return the figures that may be seen: for a reader, those independent of unread text."""
         figures = self.store.figures(self.scope, self.ref)
         until = self.until
         if until is None:
@@ -134,34 +134,34 @@ class Pages:
     def _figures(
         self, shown: Sequence[StoredSentence], following: Sequence[StoredSentence]
     ) -> tuple[PageFigure, ...]:
-        """Return the figures that stand in or right after the sentences of a page."""
+        """Return the figures in or right after the sentences of a page."""
         if not shown:
             return ()
-        before = _standing(shown, following)
-        placed = ((before(figure.start), figure) for figure in self._seen_figures())
+        sentence_of = _sentence_finder(shown, following)
+        placed = ((sentence_of(figure.start), figure) for figure in self._visible_figures())
         return tuple(
-            PageFigure(sid, figure.figure_id, figure.image_ref, _described(figure))
+            PageFigure(sid, figure.figure_id, figure.image_ref, _description(figure))
             for sid, figure in placed
             if sid is not None
         )
 
 
 def pages_in_force(store: PagedStore, scope: Scope, held: InForce) -> Pages:
-    """Return the whole revision that readers of a document see, for whoever may see all of it."""
+    """Return the pages of the whole active revision, for a caller who may read all of it."""
     head = PageHead(held.ref.document, held.doc_id, held.title, held.name)
     return Pages(store, scope, held.ref, head)
 
 
-def _standing(
+def _sentence_finder(
     shown: Sequence[StoredSentence], following: Sequence[StoredSentence]
 ) -> Callable[[int], int | None]:
-    """Return what tells the sentence of a page that a figure belongs to, None for no such."""
+    """Return a function from a figure's offset to its sentence on the page; None if on another."""
     end = following[0].start if following else None
 
     def sid(offset: int) -> int | None:
         if end is not None and offset > end:
             return None
-        # What begins just where it stands comes after it.
+        # A sentence that begins exactly at the figure comes after it.
         earlier = [one.sid for one in shown if one.start < offset]
         if earlier:
             return earlier[-1]
@@ -170,8 +170,8 @@ def _standing(
     return sid
 
 
-def _described(figure: StoredFigure) -> str | None:
-    """Return what is said of a figure, if the hash of its chunk confirms it."""
+def _description(figure: StoredFigure) -> str | None:
+    """Return the description of a figure, checked against the hash of its chunk."""
     if figure.text_hash is None:
         return None
     if hash_bytes(figure.description) != figure.text_hash:
@@ -180,7 +180,7 @@ def _described(figure: StoredFigure) -> str | None:
 
 
 def read_pages(store: PagedStore, scope: Scope, position: Position) -> Pages:
-    """Return the revision that a position was read in, up to that position and no farther."""
+    """Return the pages of the revision that was read, up to the position."""
     return Pages(
         store,
         scope.for_reader(position.document, position.revision, position.sid),

@@ -46,7 +46,7 @@ def find_passage(passage: str, text: str, *, stop: int | None = None) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class ReadingPosition:
-    """How far a reader is in a book, in words a reader may see: no totals, nothing ahead."""
+    """How far a reader has come in a book. It contains no totals and nothing from ahead."""
 
     document: int
     doc_id: str
@@ -68,16 +68,16 @@ def resolve(
     through_chapter: str | None,
     passage: str | None,
 ) -> int:
-    """Return the sentence that one of three ways of telling it means.
+    """Return the last sentence read, given in exactly one of three ways.
 
     Raises:
-        InvalidSettings: not exactly one was given, or the sentence does not exist.
-        PassageNotFound, PassageAmbiguous: the words do not tell.
+        InvalidSettings: not exactly one is given, or the sentence does not exist.
+        PassageNotFound, PassageAmbiguous: the passage occurs nowhere, or more than once.
     """
     given = [value for value in (sid, through_chapter, passage) if value is not None]
     if len(given) != 1:
         raise InvalidSettings(
-            "Tell the position by a sentence, a chapter or a passage: one of them."
+            "Give the position as a sentence, a chapter or a passage: exactly one of them."
         )
     if document.active is None:
         raise DocumentNotFound(document.doc_id)
@@ -86,7 +86,7 @@ def resolve(
     if through_chapter is not None:
         return _by_chapter(store, scope, document, through_chapter)
     if isinstance(sid, bool) or not isinstance(sid, int):
-        raise InvalidSettings("A sentence is told by its whole number.")
+        raise InvalidSettings("The sentence must be a whole number.")
     last = _last_sentence(store, scope, document)
     if not NOTHING_READ <= sid <= last:
         raise InvalidSettings(f"The document has sentences 0 to {last}.")
@@ -94,7 +94,7 @@ def resolve(
 
 
 def _last_sentence(store: TrustedStore, scope: Scope, document: Document) -> int:
-    """Return the last sentence of the revision in force; a newer one may be waiting beside it."""
+    """Return the last sentence of the active revision; a newer one may be staged."""
     return store.sentence_at(
         scope, RevisionRef(document.number, document.active or 0), _END_OF_TEXT
     )
@@ -112,7 +112,7 @@ def _by_passage(store: TrustedStore, scope: Scope, document: Document, passage: 
 
 
 def _by_chapter(store: TrustedStore, scope: Scope, document: Document, chapter: str) -> int:
-    """Return the last sentence of a chapter, named in full or by its place in the book."""
+    """Return the last sentence of a chapter, given by its name or its number."""
     starts = _chapter_starts(store.outline(scope, document.number))
     wanted = chapter.strip().casefold()
     if not wanted:
@@ -120,7 +120,7 @@ def _by_chapter(store: TrustedStore, scope: Scope, document: Document, chapter: 
     names = [name.casefold() for name, _ in starts]
     if wanted in names:
         place = names.index(wanted)
-    elif wanted.isdecimal() and 1 <= int(wanted) <= len(names) - (skipped := _is_title(starts)):
+    elif wanted.isdecimal() and 1 <= int(wanted) <= len(names) - (skipped := _title_lines(starts)):
         place = int(wanted) - 1 + skipped
     else:
         matching = [place for place, name in enumerate(names) if name.startswith(wanted)]
@@ -134,8 +134,8 @@ def _by_chapter(store: TrustedStore, scope: Scope, document: Document, chapter: 
     return _last_sentence(store, scope, document)
 
 
-def _is_title(starts: list[tuple[str, int]]) -> int:
-    """Return 1 when the first entry is a title line alone, which nobody counts as a chapter."""
+def _title_lines(starts: list[tuple[str, int]]) -> int:
+    """Return 1 if the first entry is only a title line, which does not count as a chapter."""
     return int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
 
 
@@ -148,7 +148,7 @@ def _chapter_starts(outline: list[OutlineEntry]) -> list[tuple[str, int]]:
     return starts
 
 
-def whereabouts(store: TrustedStore, scope: Scope, position: Position) -> ReadingPosition:
+def describe_position(store: TrustedStore, scope: Scope, position: Position) -> ReadingPosition:
     """Describe a position by what was read: the chapters reached and the last sentence."""
     ref = RevisionRef(position.document, position.revision)
     last = store.sentences(scope, ref, position.sid, position.sid)

@@ -1,9 +1,9 @@
-"""The tail: chunks of the read sentences that no stored chunk gives, as if the book ended here.
+"""The tail: chunks of the read sentences that no stored chunk covers, as if the book ended here.
 
-A stored chunk whose boundaries were decided by what lies ahead cannot be shown to a reader, not
-even its read half: where it begins and ends, and how it scores, would tell. In its place stands
-what the chunker makes of the sentences up to the position alone. Cutting begins at the last stored
-chunk that nothing unread decided, since a chunker's way from there depends on nothing before.
+A stored chunk whose boundaries depend on unread text cannot be shown to a reader, not even its read
+half: where it begins and ends, and how it scores, would reveal something. Instead, the sentences up
+to the position are chunked alone. Chunking starts at the last stored chunk that depends on nothing
+unread, since what a chunker does from there depends on nothing before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from truespan.types.text import CanonicalText, Place, Sentence, Span
 
 @dataclass(frozen=True, slots=True)
 class TailMaker:
-    """Makes, keeps and gives out tails."""
+    """Builds tails and stores them."""
 
     store: TrustedStore
     embedders: Embedders
@@ -42,26 +42,23 @@ class TailMaker:
     ) -> list[TailChunk]:
         """Return the tail at a position, each chunk checked and with its vector.
 
-        What was asked from once is kept: asked again, it costs no embedding.
+        A tail is stored, so that the next request from this position costs no embedding.
         """
-        kept = self.store.tail(scope, revision, position)
-        if kept is None:
-            made = self._made(scope, revision, position, chunking)
-            kept = self._kept(scope, revision, position, made)
-        self._check(scope, revision, kept)
-        return self._with_vectors(scope, kept)
+        tail = self.store.tail(scope, revision, position)
+        if tail is None:
+            tail = self._build(scope, revision, position, chunking)
+            # Without room to store it, the tail still serves this request.
+            with suppress(StorageFull, StoreBusy):
+                self.store.keep_tail(scope, revision, position, tail)
+                tail = self.store.tail(scope, revision, position) or []
+        for chunk in tail:
+            if hash_text(chunk.text) != chunk.text_hash:
+                raise StoreDamaged("A stored part of the book does not match its hash.")
+            stored = self.store.sentences(scope, revision, chunk.first_sid, chunk.last_sid)
+            _check_sentences(chunk.text, chunk.start, stored)
+        return self._with_vectors(scope, tail)
 
-    def _kept(
-        self, scope: Scope, revision: RevisionRef, position: int, made: list[TailChunk]
-    ) -> list[TailChunk]:
-        """Keep a tail for the next request; where there is no room for it, this one has it."""
-        try:
-            self.store.keep_tail(scope, revision, position, made)
-        except (StorageFull, StoreBusy):
-            return made
-        return self.store.tail(scope, revision, position) or []
-
-    def _made(
+    def _build(
         self, scope: Scope, revision: RevisionRef, position: int, profile: ChunkingProfile
     ) -> list[TailChunk]:
         whole = profile.strategy is Strategy.SENTENCES
@@ -71,8 +68,8 @@ class TailMaker:
         if not stored or stored[-1].sid != position:
             raise Restart
         start = anchor.start if anchor else 0
-        # Not the whole text against its hash: what lies ahead must not matter, not even if it is
-        # damaged.
+        # The whole text is not checked against its hash: unread text must not matter, not even if
+        # it is damaged.
         text = self.store.text_between(scope, revision, start, stored[-1].end)
         if not text:
             raise Restart
@@ -87,9 +84,9 @@ class TailMaker:
         index = anchor.index if anchor else 0
         chunks = []
         for number, span in enumerate(spans):
-            first, last = _touched(sentences, span)
+            first, last = _sentences_of(sentences, span)
             if span.reach <= sentences[-1].sid:
-                # The stored chunks themselves: nothing unread decided them, so the index has them.
+                # A stored chunk that depends on nothing unread: the index has it.
                 continue
             content = text[span.start : span.end]
             place = canonical.place_at(span.start)
@@ -114,7 +111,7 @@ class TailMaker:
     def _canonical(
         self, scope: Scope, revision: RevisionRef, text: str, start: int
     ) -> CanonicalText:
-        """Return the piece of text with the chapters and sections that begin within it."""
+        """Return the text with the chapters and sections that begin within it."""
         entries = self.store.places_until(scope, revision, start + len(text))
         before = [entry for entry in entries if entry.start <= start][-1:]
         within = [entry for entry in entries if entry.start > start]
@@ -124,18 +121,10 @@ class TailMaker:
             tuple(Place(entry.chapter, entry.section) for entry in (*before, *within)),
         )
 
-    def _check(self, scope: Scope, revision: RevisionRef, kept: list[TailChunk]) -> None:
-        """Hold every kept chunk against its own hash and against the sentences it is made of."""
-        for chunk in kept:
-            if hash_text(chunk.text) != chunk.text_hash:
-                raise StoreDamaged("A kept part of the book does not match its hash.")
-            stored = self.store.sentences(scope, revision, chunk.first_sid, chunk.last_sid)
-            _check_sentences(chunk.text, chunk.start, stored)
-
-    def _with_vectors(self, scope: Scope, kept: list[TailChunk]) -> list[TailChunk]:
-        missing = {chunk.text_hash: chunk.text for chunk in kept if chunk.vector is None}
+    def _with_vectors(self, scope: Scope, tail: list[TailChunk]) -> list[TailChunk]:
+        missing = {chunk.text_hash: chunk.text for chunk in tail if chunk.vector is None}
         if not missing:
-            return kept
+            return tail
         vectors: dict[TextHash, Vector] = {}
         batches = embed_texts(
             self.embedders(scope.profile),
@@ -149,14 +138,13 @@ class TailMaker:
             with suppress(StorageFull, StoreBusy):
                 self.store.keep_vectors(scope, batch.vectors)
             vectors |= batch.vectors
-        return [_completed(chunk, vectors) for chunk in kept]
+        return [
+            chunk if chunk.vector else replace(chunk, vector=vectors.get(chunk.text_hash))
+            for chunk in tail
+        ]
 
 
-def _completed(chunk: TailChunk, vectors: dict[TextHash, Vector]) -> TailChunk:
-    return chunk if chunk.vector else replace(chunk, vector=vectors.get(chunk.text_hash))
-
-
-def _touched(sentences: list[Sentence], span: Span) -> tuple[int, int]:
+def _sentences_of(sentences: list[Sentence], span: Span) -> tuple[int, int]:
     """Return the first and last sentence that a span touches."""
     first = next(place for place, one in enumerate(sentences) if one.end > span.start)
     last = max(place for place, one in enumerate(sentences) if one.start < span.end)
@@ -164,12 +152,12 @@ def _touched(sentences: list[Sentence], span: Span) -> tuple[int, int]:
 
 
 def _check_sentences(text: str, start: int, stored: list[StoredSentence]) -> None:
-    """Hold each sentence that lies whole in a text against its recorded digest.
+    """Check each sentence that lies whole in a text against its recorded digest.
 
-    Between sentences there is nothing but white space, so nothing can hide there either.
+    Between sentences there may be only white space, so nothing can hide there.
 
     Raises:
-        StoreDamaged: a sentence is not what it was when the book was taken in.
+        StoreDamaged: a sentence has changed since the book was ingested.
     """
     before: int | None = None
     for one in stored:

@@ -1,4 +1,4 @@
-"""What a caller gets: passages with receipts, the context, and how it came about."""
+"""Results: passages with receipts, the context, and how they came about."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Passage:
     parent_chunk_id: ChunkId | None = None
     parent_chunk_local_index: int | None = None
     fused: FusedScore | None = None
-    """Where words counted as well, by what it was ranked; `score` stays its similarity."""
+    """In a fused search, what it was ranked by; `score` is always the similarity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ class SearchResult:
     warnings: tuple[Notice, ...]
     processing_time_ms: int
     floor_discriminates: bool | None = None
-    """Whether the floor keeps unrelated text out under this profile; None where nobody measured."""
+    """Whether the floor keeps unrelated text out under this profile; None without a calibration."""
 
 
 class WhyNot(StrEnum):
-    """Why a chunk is not among the results, in the order in which it is asked."""
+    """Why a chunk is not among the results, in the order of the checks."""
 
     RETURNED = "returned"
     ABSENT = "absent"
@@ -113,9 +113,9 @@ class WhyNot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The answer to 'why not this chunk?'. A score is given where there is one to tell.
+    """Why a chunk is not among the results, with its score if it has one.
 
-    `warnings` say when the search behind it was not exact, so that it may have missed the chunk.
+    `warnings` say if the search was not exact, so that it may have missed the chunk.
     """
 
     code: WhyNot
@@ -168,7 +168,7 @@ class SourceNote:
 
 @dataclass(frozen=True, slots=True)
 class FigureNote:
-    """A figure that was found. It is for people: a model gets the text around it instead.
+    """A figure that was found. It is shown to people; a model gets the text around it instead.
 
     `parent_chunk_id` is the text chunk in which it stands, `description` what is said of it.
     """

@@ -203,8 +203,8 @@ def _check_limits(settings: DecisionSettings) -> None:
 def _check_short_query(settings: DecisionSettings) -> None:
     """Refuse thresholds for short queries that could not tighten either of the usual ones.
 
-    One of the two may lie lower: the tighter of both is in force. Both lower means that somebody
-    moved the usual thresholds and forgot these.
+    One of the two may lie lower: the tighter of both is in force. If both are lower,
+    the usual thresholds were probably moved and these forgotten.
     """
     low = settings.scored(settings.short_query_threshold_low)
     high = settings.scored(settings.short_query_threshold_high)
@@ -429,7 +429,7 @@ class Decision:
     max_similarity: float | None
     max_score: float | None
     gates: tuple[Gate, ...]
-    """Empty unless the best score lies between the thresholds: otherwise nobody asks them."""
+    """Empty unless the best score lies between the thresholds: otherwise they are not checked."""
     retrieved: tuple[Considered, ...]
     context_characters: int
     reading: bool

@@ -31,7 +31,7 @@ class Position:
 
     @property
     def title(self) -> str:
-        """Return the title a reader may see: one that somebody declared, or the file's name."""
+        """Return the title a reader may see: the declared one, or the file's name."""
         return self.declared_title or self.name
 
 

@@ -1,7 +1,7 @@
-"""The states a found chunk goes through, each with its own type, and what was lost on the way.
+"""The states of trust that a found chunk goes through, each with its own type.
 
     Hit ──verify──> Verified ──reveal──> Visible ──rank, pack──> bundle
-     └─────────────> Flaw (reported, repaired) or superseded (silent)
+     └────────────> VerificationFailure (reported, repaired) or superseded (ignored)
 
 A `Hit` has no text, so text that was never checked cannot be shown.
 """
@@ -18,7 +18,7 @@ from truespan.types.words import FusedScore
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What the index claims: this chunk, this close, when its text hashed to this."""
+    """A claim by the index: this chunk, this score, when its text had this hash."""
 
     chunk_id: ChunkId
     score: float
@@ -34,12 +34,12 @@ class Verified:
     text: str
     score: float
     fused: FusedScore | None = None
-    """Where words counted as well, by what it is ranked."""
+    """In a fused search, what it is ranked by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What of a verified chunk this caller may see: all of it, or the sentences that were read.
+    """The part of a verified chunk that this caller may see.
 
     Only this can be packed into a bundle. `revision` is None where a reader must not see it.
     """
@@ -69,7 +69,7 @@ class Visible:
 
 
 class FlawKind(StrEnum):
-    """Why a hit could not be trusted."""
+    """Why a hit could not be verified."""
 
     STALE = "stale_vector"
     MISSING = "missing_chunk"
@@ -92,7 +92,7 @@ class VerificationFailure:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Work that a retrieval queued: `number` orders it."""
+    """A repair that a retrieval queued, ordered by `number`."""
 
     number: int
     flaw: VerificationFailure
