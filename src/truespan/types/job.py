@@ -1,4 +1,4 @@
-"""Jobs: ingestion that can be listed, followed, cancelled and resumed."""
+"""Background jobs: their states, counts, documents, log lines and queue."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import IntEnum, StrEnum
 from truespan.types.ids import WorldId
 
 MOST_CRASHES = 3
-"""How often a process may go away under a job before nobody takes it up by itself any more."""
+"""How often a job may crash its process before it is no longer retried automatically."""
 
 
 class JobState(StrEnum):
-    """How a job stands. One whose process is gone is interrupted, whatever it wrote last."""
+    """The state of a job. A job whose process is gone is interrupted, whatever it wrote last."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -23,7 +23,7 @@ class JobState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Say whether nothing more will happen by itself."""
+        """Return whether the job has ended."""
         return self not in (JobState.QUEUED, JobState.RUNNING)
 
 
@@ -38,7 +38,7 @@ class Phase(StrEnum):
 
 
 class DocumentState(StrEnum):
-    """What became of one source."""
+    """The result for one source."""
 
     READ = "read"
     EMBEDDED = "embedded"
@@ -49,7 +49,7 @@ class DocumentState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """A job in numbers."""
+    """The counts of a job."""
 
     documents: int = 0
     documents_total: int = 0
@@ -77,7 +77,7 @@ class JobDocument:
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """A line of a job's log. It holds no text of a document and no key."""
+    """A line of a job's log. It contains no document text and no key."""
 
     at: float
     level: str
@@ -86,7 +86,7 @@ class JobLine:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it stands. `request` is what it was asked to do, as JSON."""
+    """A job and its current state. `request` is its arguments as JSON."""
 
     id: str
     kind: str
@@ -100,18 +100,18 @@ class Job:
     counts: JobCounts = field(default_factory=JobCounts)
     error: str | None = None
     background: bool = False
-    """Whether it was handed to somebody who works in the background."""
+    """Whether it runs in the background."""
     crashes: int = 0
-    """How often its process went away under it since somebody last asked for it."""
+    """How often it crashed its process since it was last submitted."""
     parent: str | None = None
-    """The job that this is a share of; nobody but workers sees it."""
+    """The job that this is a share of; only workers see it."""
     shares: int = 0
-    """Into how many shares it is spread just now. How these stand is part of how it stands."""
+    """The number of shares it is currently split into; their state is part of its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobShare:
-    """A part of a job that one worker does: what it is asked to do, and how much that is."""
+    """A part of a job for one worker: its arguments and its size."""
 
     request: str
     documents: int
@@ -119,31 +119,31 @@ class JobShare:
 
 
 class Urgency(IntEnum):
-    """Which of the jobs that wait is begun with first: one of the greatest number."""
+    """The priority of a queued job; the highest number is started first."""
 
     MAINTENANCE = -10
     REINDEX = -5
     SHARE = -1
-    """A part of a large job lets the small ones past, so that nobody waits for a whole folder."""
+    """Below INGEST, so that a single document does not wait for a whole folder."""
     INGEST = 0
 
 
 class Outcome(StrEnum):
-    """What becomes of an order after somebody tried to carry it out."""
+    """What to do with a queued task after an attempt to run it."""
 
     OVER = "over"
-    """There is nothing more to do about it."""
+    """It is finished."""
     AGAIN = "again"
-    """What kept the job from being done may pass: it is to be tried once more, and not at once."""
+    """The failure may be temporary: try again later."""
     STOPPED = "stopped"
-    """Who did it was told to stop; anybody else may go on now."""
+    """The worker was stopped; another one may continue at once."""
     LATER = "later"
-    """Somebody else is at one of its documents: it is to wait a little, which is no try."""
+    """Another worker holds one of its documents: wait a little, without counting an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """Names a job that is to be done, for a worker in whatever process."""
+    """A queued task: names the job that a worker should run."""
 
     world: WorldId
     job: str
@@ -152,7 +152,7 @@ class JobOrder:
 
 @dataclass(slots=True)
 class JobNews:
-    """What happened since a job was last written down."""
+    """What happened since the job was last saved."""
 
     documents: dict[str, JobDocument] = field(default_factory=dict)
     lines: list[JobLine] = field(default_factory=list)
@@ -160,15 +160,15 @@ class JobNews:
 
 @dataclass(frozen=True, slots=True)
 class QueueStanding:
-    """Orders and workers at one moment. It names jobs by their ids, and holds nothing of them."""
+    """The queue at one moment. It names jobs by id and contains nothing else of them."""
 
     waiting: int
-    """Orders that nobody has begun with."""
+    """Tasks that no worker has started."""
     most_waiting: int
-    """So many may wait."""
+    """The maximum number of waiting tasks."""
     orphaned: int
-    """Orders that a worker has begun with which is gone."""
+    """Tasks started by a worker that is gone."""
     workers: int
-    """Workers that gave a sign of life of late."""
+    """Workers with a recent heartbeat."""
     ordered: frozenset[str]
-    """The jobs that there is an order for, carried out or not."""
+    """The jobs that have a task, started or not."""

@@ -1,4 +1,4 @@
-"""Who asks, and what one request may touch. Both are values that can only get narrower."""
+"""The authority of a caller and the scope of a request. Both can only be narrowed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Unlimited(Enum):
-    """Not restricted. A value of its own: an empty set means nothing, and never everything."""
+    """No restriction. An empty set means nothing; it never means everything."""
 
     UNLIMITED = "unlimited"
 
@@ -41,7 +41,7 @@ def narrowed(allowed: frozenset[T] | Unlimited, wanted: Iterable[T]) -> frozense
 
 
 def admits(allowed: frozenset[T] | Unlimited, item: T) -> bool:
-    """Say whether `item` is allowed."""
+    """Return whether `item` is allowed."""
     return isinstance(allowed, Unlimited) or item in allowed
 
 
@@ -53,14 +53,14 @@ def _both(
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Who asks: the worlds, verbs and readers that a caller has been given."""
+    """The worlds, verbs and readers that a caller may use."""
 
     worlds: frozenset[WorldId] | Unlimited
     verbs: frozenset[Verb]
     readers: frozenset[str] | Unlimited = UNLIMITED
 
     def __post_init__(self) -> None:
-        # Whoever is bound to readers has no way around their positions.
+        # A caller bound to readers must not get around their positions.
         if not isinstance(self.readers, Unlimited) and self.verbs - {Verb.FOLLOW}:
             raise ValueError("an authority bound to readers can only follow them")
 
@@ -87,15 +87,15 @@ class Authority:
         )
 
     def may(self, verb: Verb, world: WorldId) -> bool:
-        """Say whether `verb` is allowed in `world`."""
+        """Return whether `verb` is allowed in `world`."""
         return verb in self.verbs and admits(self.worlds, world)
 
     def may_follow(self, reader: str, world: WorldId) -> bool:
-        """Say whether this authority may ask as `reader`."""
+        """Return whether this authority may act as `reader`."""
         return self.may(Verb.FOLLOW, world) and admits(self.readers, reader)
 
     def sees(self, world: WorldId) -> bool:
-        """Say whether the world exists for this authority."""
+        """Return whether the world is visible to this authority."""
         return bool(self.verbs) and admits(self.worlds, world)
 
 
@@ -109,7 +109,7 @@ class Generation:
     number: int
     profile: EmbeddingProfile
     chunking: ChunkingProfile | None = None
-    """How all of its documents are cut; None for each as its own profile says."""
+    """The chunking of all its documents; None if each document uses its own profile."""
 
 
 GenerationSelector: TypeAlias = str | int | None
@@ -125,7 +125,7 @@ class World:
     generation: Generation | None
     changes: int
     aim: GenerationSelector = None
-    """What the generation was chosen by; whoever looks again chooses by the same."""
+    """How the generation was selected, so that it can be selected again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ class Scope:
     """The revision that the position was read in: it says nothing of any other."""
 
     def __post_init__(self) -> None:
-        # A scope outside its authority must not exist at all, whoever builds it. The answer is the
-        # one for an absent world: a caller cannot tell the two apart.
+        # A scope outside its authority must not exist. The error is the one for an absent world, so
+        # that a caller cannot tell the two apart.
         if not admits(self.authority.worlds, self.world):
             raise WorldNotFound(self.world)
 

@@ -1,4 +1,4 @@
-"""Access tokens: what is known of one, what it allows, and the secret that proves it."""
+"""Provider keys, access tokens and idempotency keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
 
 
 class Secret:
-    """Text that is only given out when asked for by name: not by repr, str, format or pickle."""
+    """Text that only `reveal` returns: not repr, str, format or pickle."""
 
     __slots__ = ("_value",)
 
@@ -23,7 +23,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the text itself, for the one place that sends it."""
+        """Return the text."""
         return self._value
 
     def __repr__(self) -> str:
@@ -33,7 +33,7 @@ class Secret:
         return bool(self._value)
 
     def __reduce__(self) -> str:
-        raise TypeError("a secret is not written down")
+        raise TypeError("a secret cannot be pickled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,19 @@ class ProviderKey:
     models: tuple[str, ...] | None = None
 
     def serves(self, model: str) -> bool:
-        """Say whether the key may be used for a model."""
+        """Return whether the key may be used for a model."""
         return self.enabled and (self.models is None or model in self.models)
 
 
 ID_BYTES: Final = 8
 SECRET_BYTES: Final = 32
 _FORM = re.compile(r"ts_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)
-_NOBODY: Final = hashlib.sha256(b"").digest()
-"""A digest that no token has: every token's text is longer than nothing."""
+_NO_DIGEST: Final = hashlib.sha256(b"").digest()
+"""A digest that no token has, because no token is empty."""
 
 
 class TokenState(StrEnum):
-    """How a token stands."""
+    """Whether a token can be used."""
 
     ACTIVE = "active"
     EXPIRED = "expired"
@@ -71,12 +71,12 @@ class TokenState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """What is known of a token. Its secret is not: whoever has it was shown it once."""
+    """A stored token. Its secret is not stored; it was shown once when the token was created."""
 
     id: str
     name: str
     worlds: frozenset[WorldId] | Unlimited
-    """Worlds that are left; one that is deleted goes, and an empty set is none at all."""
+    """The worlds it covers; deleted worlds are removed, and an empty set means none."""
     verbs: frozenset[Verb]
     readers: frozenset[str] | Unlimited = UNLIMITED
     created_at: float = 0.0
@@ -84,7 +84,7 @@ class TokenRecord:
     revoked_at: float | None = None
 
     def state(self, now: float) -> TokenState:
-        """Say how the token stands; at the very moment of its expiry it is expired."""
+        """Return the state at `now`; at its expiry time a token is expired."""
         if self.revoked_at is not None:
             return TokenState.REVOKED
         if self.expires_at is not None and now >= self.expires_at:
@@ -92,10 +92,10 @@ class TokenRecord:
         return TokenState.ACTIVE
 
     def authority(self, within: Authority = OWNER) -> Authority:
-        """Return what the token allows of what `within` allows, and never more than either.
+        """Return what both the token and `within` allow.
 
-        A record that binds readers and names wider verbs cannot come from us; whoever wrote it, it
-        allows no more than following them.
+        A record that binds readers and names wider verbs was not written by Truespan; it allows
+        following those readers and nothing else.
         """
         bound = not isinstance(self.readers, Unlimited)
         verbs = self.verbs & {Verb.FOLLOW} if bound else self.verbs
@@ -104,18 +104,18 @@ class TokenRecord:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whoever asks: by which token, if by any, and what that allows."""
+    """The caller: the token it used, if any, and its authority."""
 
     token: str | None
     authority: Authority
 
 
 class TokenSecret:
-    """The text that proves a token, `ts_<id>_<256 random bits>`. No accident shows or stores it.
+    """The secret text of a token, `ts_<id>_<256 random bits>`, which repr and pickle never show.
 
-    What is kept of it is its SHA-256. A slow hash guards what people choose and others can guess;
-    nobody can try 2**256 texts, so a slow one would only make each request dearer. The id is part
-    of what is hashed, so a digest that is moved to another token's row opens nothing.
+    Only its SHA-256 is stored. A slow hash protects guessable passwords; 256 random bits cannot be
+    guessed, so it would only make each request more expensive. The id is part of what is hashed, so
+    a digest copied to another token's row does not match.
     """
 
     __slots__ = ("_text", "id")
@@ -126,48 +126,47 @@ class TokenSecret:
 
     @classmethod
     def of(cls, id_bytes: bytes, secret_bytes: bytes) -> TokenSecret:
-        """Return the secret that is spelled by random bytes."""
+        """Build the secret from random bytes."""
         token_id = id_bytes.hex()
         spelled = base64.urlsafe_b64encode(secret_bytes).rstrip(b"=").decode()
         return cls(f"ts_{token_id}_{spelled}", token_id)
 
     @classmethod
     def parse(cls, text: object) -> TokenSecret | None:
-        """Return what a caller gave, if it is spelled like a token; None for anything else."""
+        """Parse what a caller sent; None if it does not have the form of a token."""
         found = _FORM.fullmatch(text) if isinstance(text, str) else None
         return cls(found[0], found[1]) if found else None
 
     def reveal(self) -> str:
-        """Return the text itself, to be shown once."""
+        """Return the text, to be shown once."""
         return self._text
 
     def digest(self) -> bytes:
-        """Return what is kept in the place of the secret."""
+        """Return the digest that is stored instead of the secret."""
         return hashlib.sha256(self._text.encode()).digest()
 
     def proves(self, digest: bytes | None) -> bool:
-        """Say whether a kept digest is this secret's, in a time that does not tell how nearly.
+        """Return whether a stored digest belongs to this secret, in constant time.
 
-        Without one the same work is done, so that an unknown token takes as long as a wrong one.
+        Without a digest the same work is done, so an unknown token takes as long as a wrong one.
         """
-        return hmac.compare_digest(self.digest(), _NOBODY if digest is None else digest)
+        return hmac.compare_digest(self.digest(), _NO_DIGEST if digest is None else digest)
 
     def __repr__(self) -> str:
         return f"<TokenSecret of {self.id}>"
 
     def __reduce__(self) -> NoReturn:
-        # Whatever pickles it would write it down somewhere.
-        raise TypeError("a token's secret is not to be stored")
+        raise TypeError("a token's secret cannot be pickled")
 
 
 KEPT_SECONDS = 24 * 3600
-"""How long a reply is given again to whoever repeats the request."""
+"""How long a stored reply is returned to a repeated request."""
 LONGEST_KEY = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A request that came with a key. Without a reply it is at work, in `process`."""
+    """A request with an idempotency key. Without a reply it is still running in `process`."""
 
     fingerprint: bytes
     process: str
@@ -176,19 +175,19 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ReplayKey:
-    """An idempotency key of one caller. Two callers who chose the same word have two keys."""
+    """An idempotency key of one caller; the same text of two callers is two keys."""
 
     caller: str
     text: str
 
     def digest(self) -> bytes:
-        """Return what the request is found by again; it does not tell the key."""
+        """Return the digest under which the request is stored; it does not reveal the key."""
         return self._derived("find", 32)
 
     def sealed(self, reply: bytes) -> bytes:
-        """Return a reply so that only whoever has the key can read it; twice is undone.
+        """Encrypt a reply so that only the holder of the key can read it; twice decrypts it.
 
-        A reply may name what is deleted later. Each key seals one reply and no more.
+        A reply may name something that is deleted later. Each key encrypts a single reply.
         """
         stream = self._derived("seal", len(reply))
         return bytes(one ^ other for one, other in zip(reply, stream, strict=True))
