@@ -54,13 +54,13 @@ def open(
     chat: ChatModels | None = None,
     others: Mapping[str, Embedder] | None = None,
     authority: Authority | None = None,
-    watch: Observer | None = None,
+    observer: Observer | None = None,
     metrics: bool | None = None,
     logs: bool = False,
 ) -> Library:
     """Open the library in a folder; with `create`, create it if it is absent.
 
-    With an `authority`, the library is restricted to it. `watch` observes requests and their
+    With an `authority`, the library is restricted to it. `observer` is told of requests and their
     stages. `metrics` overrides the setting of that name; with `logs`, this process writes its log
     to standard error.
 
@@ -79,7 +79,7 @@ def open(
         chat=chat,
         others=others,
         authority=OWNER if authority is None else authority,
-        watch=watch,
+        observer=observer,
         metrics=metrics,
         logs=logs,
     )

@@ -24,7 +24,6 @@ from truespan.types.trust import Visible
 NOT_RECORDED = Notice(
     "usage_not_recorded", "This request could not be written to the usage log just now."
 )
-USAGE_LIMIT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Answerer:
         name = Request.READING_ANSWER if reading else Request.ANSWER
         finished: list[Finished] = []
         with (
-            self.components.watch.request(name) as trace,
+            self.components.observer.request(name) as trace,
             closing(self._respond(find, trace, reading=reading)) as events,
         ):
             for event in events:

@@ -87,7 +87,7 @@ class Components:
     """How often workers examine each world; 0: never."""
     randomness: Randomness | None = None
     """Makes secrets; without it no token can be created."""
-    watch: Observer = NULL_OBSERVER
+    observer: Observer = NULL_OBSERVER
     """Observes requests, stages and counts; no result depends on it."""
     metrics: Callable[[], bytes] = lambda: b""
     """Returns the metrics in the text format of Prometheus; empty if they are off."""

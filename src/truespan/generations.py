@@ -226,7 +226,7 @@ class Generations:
 
     def _run(self, job: str, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
         components = self._access.components
-        with components.watch.request(Request.REINDEX) as trace:
+        with components.observer.request(Request.REINDEX) as trace:
             deps = replace(self._deps(scope), trace=trace)
             log = JobLog(components.store, scope, job, components.clock, on_progress, trace=trace)
             with log.record_end():

@@ -236,7 +236,7 @@ class IngestJobs:
         on_prune: OnPrune | None,
     ) -> IngestReport:
         components, scope = self._components, self.scope
-        with components.watch.request(Request.INGEST) as trace, self._release_uploads(job):
+        with components.observer.request(Request.INGEST) as trace, self._release_uploads(job):
             log = JobLog(components.store, scope, job, components.clock, on_progress, trace=trace)
             with log.record_end():
                 deps = replace(self.deps, trace=trace)

@@ -5,30 +5,68 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from pathlib import PurePath
+from threading import Lock
 from types import TracebackType
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from truespan.access_tokens import AccessTokens, authenticate_token
 from truespan.components import Components
-from truespan.doctor import Doctor
 from truespan.errors import DomainNotFound, InvalidSettings, NotAllowed, WorldBusy, WorldNotFound
 from truespan.idempotency import IdempotencyStore
-from truespan.jobs.worker import LibraryWorker, resume_waiting
 from truespan.jobs.world_jobs import Jobs, background_repair, submit_due_maintenance
 from truespan.maintenance.delete import ErasureReport, Receipt
-from truespan.maintenance.doctor.plan import Plan, RepairResult
 from truespan.maintenance.repair import BackgroundRepairs, refill
+from truespan.protocols import unheard
 from truespan.types.document import DomainRecord
-from truespan.types.job import Job, JobState
+from truespan.types.job import Job, JobOrder, JobState, Outcome
 from truespan.types.maintenance import BackupReport
 from truespan.types.scope import OWNER, Authority, GenerationSelector, Scope, Verb
 from truespan.types.scope import World as WorldRecord
 from truespan.types.telemetry import CounterName, Request
 from truespan.types.token import Principal, ReplayKey
-from truespan.world import OnProgress, World
+from truespan.world import World
 from truespan.world_access import WorldAccess
 
-__all__ = ["Library", "OnProgress", "World"]
+if TYPE_CHECKING:
+    from truespan.access_tokens import AccessTokens
+    from truespan.ingestion import OnProgress
+    from truespan.jobs.worker import LibraryWorker
+    from truespan.maintenance.doctor.plan import Plan, RepairResult
+
+__all__ = ["Library", "World"]
+
+
+class _DeferredWorker:
+    """Runs jobs with a `LibraryWorker`, which is imported with the first job."""
+
+    def __init__(self, components: Components, start_repair: Callable[[Scope], None]) -> None:
+        self._components = components
+        self._start_repair = start_repair
+        self._made: LibraryWorker | None = None
+        self._lock = Lock()
+
+    def run(
+        self,
+        order: JobOrder,
+        stopping: Callable[[], bool],
+        *,
+        last: bool = True,
+        later: Callable[[float], None] = unheard,
+    ) -> Outcome:
+        """Run a queued job; see `LibraryWorker.run`."""
+        return self._worker().run(order, stopping, last=last, later=later)
+
+    def leave(self, order: JobOrder) -> None:
+        """Record that a job is interrupted; see `LibraryWorker.leave`."""
+        self._worker().leave(order)
+
+    def _worker(self) -> LibraryWorker:
+        from truespan.jobs.worker import LibraryWorker
+
+        with self._lock:
+            if self._made is None:
+                self._made = LibraryWorker(self._components, self._start_repair)
+        return self._made
 
 
 class Library:
@@ -39,7 +77,7 @@ class Library:
         self._authority = authority
         self._idempotency = IdempotencyStore(components)
         self._repairs = BackgroundRepairs(background_repair(components))
-        components.queue.work_with(LibraryWorker(components, self._repairs.submit))
+        components.queue.work_with(_DeferredWorker(components, self._repairs.submit))
 
     def under(self, authority: Authority) -> Library:
         """Return this library restricted to an authority.
@@ -124,6 +162,8 @@ class Library:
     @property
     def tokens(self) -> AccessTokens:
         """Return the access tokens of the library; only its owner may use them."""
+        from truespan.access_tokens import AccessTokens
+
         return AccessTokens(self._components, self._authority)
 
     def authenticate(self, secret: str) -> Authority:
@@ -140,6 +180,8 @@ class Library:
         Raises:
             Unauthorized: as `authenticate`.
         """
+        from truespan.access_tokens import authenticate_token
+
         return authenticate_token(self._components, self._authority, secret)
 
     def run_idempotent(
@@ -216,6 +258,8 @@ class Library:
         Raises:
             NotAllowed: this authority does not own the library.
         """
+        from truespan.jobs.worker import resume_waiting
+
         if self._authority != OWNER:
             raise NotAllowed("resume jobs")
         return resume_waiting(self._components, self._scopes())
@@ -242,6 +286,8 @@ class Library:
             InvalidConfiguration: the submitting process runs its jobs itself.
             InvalidSettings: `concurrency` is less than 1.
         """
+        from truespan.jobs.worker import resume_waiting
+
         if self._authority != OWNER:
             raise NotAllowed("run jobs")
         if concurrency < 1:
@@ -277,6 +323,8 @@ class Library:
         few, where the model is local); `self_test` tries the boundaries between worlds; `machine`
         checks settings, files and models.
         """
+        from truespan.doctor import Doctor
+
         names = [worlds] if isinstance(worlds, str) else worlds
         doctor = Doctor(self._components, self._authority, on_progress)
         plan = doctor.examine(
@@ -295,13 +343,15 @@ class Library:
         Raises:
             InvalidSettings: the plan belongs to another library.
         """
+        from truespan.doctor import Doctor
+
         result = Doctor(self._components, self._authority, on_progress).apply(plan)
         self.erase()
         return result
 
     def count_bug(self) -> None:
         """Count an unexpected exception that reached an interface."""
-        with self._components.watch.request(Request.DOOR) as trace:
+        with self._components.observer.request(Request.DOOR) as trace:
             trace.count(CounterName.BUGS)
 
     def ready(self) -> None:

@@ -149,7 +149,7 @@ class Reader:
                 gets the same result as for a book without a position.
         """
         request = ReadingRequest(query, top_k, book)
-        with self._access.components.watch.request(Request.READING) as trace:
+        with self._access.components.observer.request(Request.READING) as trace:
             return self._retriever(trace).retrieve(request)
 
     def answer(self, query: str, book: str | None = None) -> Answer:
@@ -180,7 +180,7 @@ class Reader:
         A chunk that was not read yet gets the same reason as one that does not exist.
         """
         request = ReadingRequest(query, **settings)
-        with self._access.components.watch.request(Request.READING_WHY_NOT) as trace:
+        with self._access.components.observer.request(Request.READING_WHY_NOT) as trace:
             return self._retriever(trace).why_not(request, ChunkId(chunk_id))
 
     def _scope(self) -> Scope | None:

@@ -1,24 +1,17 @@
-"""One world of a library: ingest, search, retrieve, answer, and its collaborators."""
+"""One world of a library: ingest, search, retrieve, answer, and its collaborators.
+
+Collaborators are imported where they are used, so that a search imports only what it needs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from truespan.answering import USAGE_LIMIT, Answerer, final_answer
-from truespan.answers.decide import Replay, replay_record
-from truespan.doctor import repair_world
 from truespan.documents import Documents
 from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed
-from truespan.evaluation.evaluate import Evaluation
-from truespan.generations import Generations, require_domain_key
-from truespan.ingest.job_log import IngestReport, Progress
-from truespan.ingest.plan import DryRun
-from truespan.ingest.request import IngestRequest
-from truespan.ingest.sentences import split_text
-from truespan.ingestion import IngestJobs, OnPrune
 from truespan.jobs.world_jobs import (
     DOCTOR,
     MAINTENANCE,
@@ -29,9 +22,7 @@ from truespan.jobs.world_jobs import (
     submit_maintenance,
     urgency_of,
 )
-from truespan.maintenance.repair import RepairReport
 from truespan.observer import Observer, RequestTrace, joined
-from truespan.reader import Reader
 from truespan.retrieval.retrieve import Retriever
 from truespan.retrieval.search import find_candidates, search
 from truespan.retrieval.snapshot import require_world
@@ -50,7 +41,7 @@ from truespan.types.request import (
     RetrievalRequest,
     SearchRequest,
 )
-from truespan.types.scope import Authority, Verb
+from truespan.types.scope import Authority, Scope, Verb
 from truespan.types.scope import World as WorldRecord
 from truespan.types.source import (
     Declared,
@@ -62,10 +53,21 @@ from truespan.types.source import (
 )
 from truespan.types.telemetry import Request
 from truespan.world_access import WorldAccess
-from truespan.world_evaluation import Golden, WorldEvaluation
 
-OnProgress = Callable[[Progress], None]
+if TYPE_CHECKING:
+    from truespan.answers.decide import Replay
+    from truespan.evaluation.evaluate import Evaluation
+    from truespan.generations import Generations
+    from truespan.ingest.job_log import IngestReport, Progress
+    from truespan.ingest.plan import DryRun
+    from truespan.ingestion import IngestJobs, OnPrune
+    from truespan.maintenance.repair import RepairReport
+    from truespan.reader import Reader
+    from truespan.world_evaluation import Golden, WorldEvaluation
 
+    OnProgress = Callable[[Progress], None]
+
+USAGE_LIMIT = 50
 INSTRUCTION_ROOM = 32
 """Tokens left free for a model's query instruction when a long selection is split."""
 
@@ -99,11 +101,15 @@ class World:
     @property
     def generations(self) -> Generations:
         """Return the world's generations: build, check and promote them, or go back."""
+        from truespan.generations import Generations
+
         return Generations(self.access)
 
     @property
     def evaluation(self) -> WorldEvaluation:
         """Return the evaluation of the world: golden queries, comparisons, calibration."""
+        from truespan.world_evaluation import WorldEvaluation
+
         return WorldEvaluation(self.access)
 
     @property
@@ -116,6 +122,8 @@ class World:
 
     def reader(self, name: str) -> Reader:
         """Return the reader of this name; a reader without a position can read nothing."""
+        from truespan.reader import Reader
+
         if not isinstance(name, str) or not name.strip() or len(name) > 200:
             raise InvalidSettings("A reader needs a name of 1 to 200 characters.")
         return Reader(self.access, name.strip())
@@ -126,7 +134,7 @@ class World:
         No result depends on it: what an observer raises is dropped.
         """
         components = self.access.components
-        joint = replace(components, watch=joined(components.watch, observer))
+        joint = replace(components, observer=joined(components.observer, observer))
         return World(replace(self.access, components=joint))
 
     def status(self) -> WorldStatus:
@@ -162,7 +170,7 @@ class World:
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
         request = SearchRequest(query, top_k, floor, fused)
-        with self.access.components.watch.request(Request.SEARCH) as trace:
+        with self.access.components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
 
     def retrieve(
@@ -189,7 +197,7 @@ class World:
         """
         narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
         request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
-        with self.access.components.watch.request(Request.RETRIEVE) as trace:
+        with self.access.components.observer.request(Request.RETRIEVE) as trace:
             return self._retriever(trace).retrieve(request, near_misses=near_misses)
 
     def why_not(
@@ -205,7 +213,7 @@ class World:
         """Return why a chunk is not among what `retrieve` returns for the same arguments."""
         narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
         request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
-        with self.access.components.watch.request(Request.WHY_NOT) as trace:
+        with self.access.components.observer.request(Request.WHY_NOT) as trace:
             return self._retriever(trace).why_not(request, ChunkId(chunk_id))
 
     def answer(
@@ -221,6 +229,8 @@ class World:
             ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed. That is
                 never reported as a lack of answers.
         """
+        from truespan.answering import final_answer
+
         return final_answer(self.answer_stream(query, fused=fused, **filters))
 
     def answer_stream(
@@ -230,6 +240,8 @@ class World:
 
         Closing the iterator ends the request to the model, and nothing is logged.
         """
+        from truespan.answering import Answerer
+
         if not isinstance(query, str):
             raise InvalidSettings("The query must be a string.")
         narrowed = Filters().with_arguments(filters)
@@ -258,6 +270,8 @@ class World:
         Raises:
             RecordNotFound: the log does not have it, or no longer.
         """
+        from truespan.answers.decide import replay_record
+
         store, world = self.access.components.store, self._require_usage_log()
         return replay_record(store.usage_record(self.authority, world.id, record))
 
@@ -310,6 +324,8 @@ class World:
             Interrupted: stopped by Ctrl-C; the same call continues.
         """
         checked = IngestOptions.from_arguments(**options)
+        from truespan.generations import require_domain_key
+
         require_domain_key(domain_key)
         target = self._access_for(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
@@ -318,7 +334,7 @@ class World:
             # Refuses an invalid file before anything is ingested or built.
             self.evaluation.queries(golden)
         components = self.access.components
-        jobs = IngestJobs(components, target.writable_scope())
+        jobs = self._ingest_jobs(target.writable_scope())
         request = jobs.request(paths, manifest, checked)
         report = jobs.run(request, on_progress=on_progress, on_prune=on_prune)
         # Finish erasures that a deletion could not do at once.
@@ -347,7 +363,7 @@ class World:
         For an empty world the provider is asked for its model.
         """
         checked = IngestOptions.from_arguments(**options)
-        jobs = IngestJobs(self.access.components, self.access.planned_scope())
+        jobs = self._ingest_jobs(self.access.planned_scope())
         return jobs.plan(jobs.request(paths, manifest, checked))
 
     def submit_ingest(
@@ -364,7 +380,7 @@ class World:
             Overloaded: too many jobs are queued.
         """
         checked = IngestOptions.from_arguments(**options)
-        jobs = IngestJobs(self.access.components, self.access.writable_scope())
+        jobs = self._ingest_jobs(self.access.writable_scope())
         request = jobs.request(paths, manifest, checked)
         return self._submit(jobs.queue(request))
 
@@ -385,12 +401,14 @@ class World:
             ProfileMismatch: the configured embedder is not the one the world was built with.
             Overloaded: too many jobs are queued.
         """
+        from truespan.ingest.request import IngestRequest
+
         access, components = self.access, self.access.components
         # Refuse before files are stored.
         components.queue.require_room()
         declared = Declared.from_arguments(**options)
         checked = check_uploads(uploads)
-        jobs = IngestJobs(components, access.writable_scope())
+        jobs = self._ingest_jobs(access.writable_scope())
         components.preparation.chunking_for(declared)
         if components.uploads is None:
             raise NotAllowed("upload")
@@ -419,7 +437,7 @@ class World:
             raise InvalidSettings(
                 f"This is a {kind} job.", advice="Resume it with 'submit_resume'."
             )
-        jobs = IngestJobs(self.access.components, self.access.writable_scope())
+        jobs = self._ingest_jobs(self.access.writable_scope())
         return jobs.resume(job, on_progress=on_progress, on_prune=on_prune)
 
     def submit_resume(self, job: str) -> Job:
@@ -445,7 +463,9 @@ class World:
 
     def repair(self, on_progress: OnProgress | None = None) -> RepairReport:
         """Apply queued repairs and embed what they left pending."""
-        with self.access.components.watch.request(Request.REPAIR) as trace:
+        from truespan.doctor import repair_world
+
+        with self.access.components.observer.request(Request.REPAIR) as trace:
             return repair_world(self.access, on_progress, trace)
 
     def submit_repair(self) -> Job:
@@ -475,6 +495,11 @@ class World:
         scope = self.access.maintenance_scope()
         return submit_maintenance(self.access.components, scope, DOCTOR, request)
 
+    def _ingest_jobs(self, scope: Scope) -> IngestJobs:
+        from truespan.ingestion import IngestJobs
+
+        return IngestJobs(self.access.components, scope)
+
     def _submit(self, job: Job) -> Job:
         order = JobOrder(self.access.record().id, job.id, urgency_of(job.kind))
         self.access.components.queue.submit(order)
@@ -500,6 +525,8 @@ class World:
         return world
 
     def _retriever(self, trace: RequestTrace) -> Retriever:
+        from truespan.ingest.sentences import split_text
+
         counter = self.access.components.counter
         return Retriever(
             self.access.pipeline(trace),

@@ -121,7 +121,7 @@ def test_an_answer_is_one_trace_in_whatever_threads_its_pieces_are_asked_for(
 ) -> None:
     here = study(tmp_path, primary=Scripted(["The ", "keeper ", "[1]."]))
     here.scores(0.9)
-    library = Library(replace(here.library._components, watch=TracingObserver(tracer)))
+    library = Library(replace(here.library._components, observer=TracingObserver(tracer)))
     events = library.world("world").answer_stream("Who held the spare key to the hut?")
 
     # As a server does it: each step in a thread of a pool, under a context of its own.

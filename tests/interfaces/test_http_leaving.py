@@ -42,7 +42,7 @@ class Silent:
         made.scores(0.9)
         self.metrics = MetricsObserver()
         chat = ChatModels(openai_chat(self.model, bounds=PATIENT), None)
-        self.library = Library(replace(made.library._components, chat=chat, watch=self.metrics))
+        self.library = Library(replace(made.library._components, chat=chat, observer=self.metrics))
 
     def _before_its_head(self, _: Any) -> Any:
         self.told.set()

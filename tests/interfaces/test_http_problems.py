@@ -56,7 +56,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     parts, metrics = here.library._components, MetricsObserver()
     store = Failing(parts.store)
     library = Library(
-        replace(parts, store=store, watch=metrics, metrics=metrics.exposition)  # type: ignore[arg-type]
+        replace(parts, store=store, observer=metrics, metrics=metrics.exposition)  # type: ignore[arg-type]
     )
     with answering(library) as client:
         yield Door(client, store, metrics)

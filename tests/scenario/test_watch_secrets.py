@@ -39,7 +39,7 @@ class Sinks:
     exporter: InMemorySpanExporter
     metrics: MetricsObserver
     lines: list[io.StringIO]
-    watch: Observer
+    observer: Observer
 
     def everything(self) -> str:
         """Return all that was told, in one text."""
@@ -57,8 +57,8 @@ def sinks(request: pytest.FixtureRequest) -> Iterator[Sinks]:
     ours = logging.getLogger("truespan")
     before, level = list(logging.getLogger().handlers), ours.level
     write_logs(level="debug", as_json=request.param, stream=stream)
-    watch = joined(TracingObserver(provider.get_tracer("test")), metrics, LogObserver())
-    yield Sinks(exporter, metrics, [stream], watch)
+    observer = joined(TracingObserver(provider.get_tracer("test")), metrics, LogObserver())
+    yield Sinks(exporter, metrics, [stream], observer)
     logging.getLogger().handlers[:] = before
     ours.setLevel(level)
 
@@ -112,7 +112,7 @@ def test_no_span_metric_or_line_quotes_what_was_asked_found_or_raised(
         embedder=embedder,
         primary=Scripted([*reply, failure] if failure else reply),
     )
-    library = Library(replace(here.library._components, watch=sinks.watch))
+    library = Library(replace(here.library._components, observer=sinks.observer))
     world = library.create_world("zqworldx")
     path = here.here.write("a.txt", TEXT)
     world.ingest(path)

@@ -83,8 +83,8 @@ class Broken:
         self._fail("exit")
 
 
-def watched(folder: Path, watch: Observer, **parts: Any) -> Place:
+def watched(folder: Path, observer: Observer, **parts: Any) -> Place:
     """Make a library that is watched, in memory where the index is concerned."""
     here = place(folder, **parts)
-    here.library = Library(replace(here.library._components, watch=watch))
+    here.library = Library(replace(here.library._components, observer=observer))
     return here

@@ -118,7 +118,7 @@ def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) ->
     recorder = Recorder()
     here = study(tmp_path, primary=Scripted(["The ", "keeper [1]."]))
     here.scores(0.9)
-    library = Library(replace(here.library._components, watch=recorder))
+    library = Library(replace(here.library._components, observer=recorder))
     world = library.world("world")
 
     answer = world.answer("Who held the spare key to the hut?")
@@ -136,7 +136,7 @@ def test_an_answer_that_nobody_hears_out_is_abandoned_and_one_that_was_given_is_
     model = Scripted(["The ", "keeper ", "[1]."])
     here = study(tmp_path, primary=model)
     here.scores(0.9)
-    world = Library(replace(here.library._components, watch=recorder)).world("world")
+    world = Library(replace(here.library._components, observer=recorder)).world("world")
 
     with closing(heard(world)) as left:
         next(left)

@@ -193,7 +193,7 @@ def test_metrics_are_off_until_asked_for_and_for_the_owner_alone(tmp_path: Path)
 def test_a_watch_of_one_s_own_may_be_given_when_opening(tmp_path: Path) -> None:
     own = MetricsObserver()
     with truespan.open(
-        tmp_path, create=True, embedder=WordEmbedder(), counter=WordCounter(), watch=own
+        tmp_path, create=True, embedder=WordEmbedder(), counter=WordCounter(), observer=own
     ) as library:
         library.create_world("one").search("harbour")
 

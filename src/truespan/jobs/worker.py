@@ -125,7 +125,7 @@ class LibraryWorker:
             return components.queue.queue_id is not None and retry
 
         try:
-            with components.watch.request(_REQUESTS.get(job.kind, Request.INGEST)) as trace:
+            with components.observer.request(_REQUESTS.get(job.kind, Request.INGEST)) as trace:
                 log = JobLog(
                     components.store,
                     scope,

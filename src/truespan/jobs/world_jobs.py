@@ -209,7 +209,7 @@ def background_repair(components: Components) -> Callable[[Scope], object]:
         submit_maintenance(components, Scope(OWNER, scope.world, scope.generation), REPAIR)
 
     def repair(scope: Scope) -> None:
-        with components.watch.request(Request.REPAIR) as trace:
+        with components.observer.request(Request.REPAIR) as trace:
             apply_observed_repairs(components.store, components.index, scope, trace)
 
     return repair if components.queue.queue_id is None else submit

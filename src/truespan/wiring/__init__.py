@@ -68,7 +68,7 @@ def open_library(
     chat: ChatModels | None = None,
     others: Mapping[str, Embedder] | None = None,
     authority: Authority = OWNER,
-    watch: Observer | None = None,
+    observer: Observer | None = None,
     metrics: bool | None = None,
     logs: bool = False,
 ) -> Library:
@@ -107,7 +107,7 @@ def open_library(
     model = _model(settings)
     wordpiece = WordPieceCounter(model)
     index = _index(folder, settings, clock)
-    observers = observers_of(settings, watch, metrics=metrics, logs=logs)
+    observers = observers_of(settings, observer, metrics=metrics, logs=logs)
     return Library(
         Components(
             store=store,
@@ -152,7 +152,7 @@ def open_library(
             doctor_hours=settings.worker_doctor_hours,
             randomness=SystemRandomness(),
             mark_query=UsageKey(folder / USAGE_KEY_FILE).mark,
-            watch=observers.watch,
+            observer=observers.observer,
             metrics=observers.metrics,
             environment=LibraryEnvironment(folder, settings, store, index, model, clock),
         ),

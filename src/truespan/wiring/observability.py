@@ -17,7 +17,7 @@ from truespan.settings.catalogue import Settings
 class Observers:
     """All observers as one, and the function that returns the metrics."""
 
-    watch: Observer
+    observer: Observer
     metrics: Callable[[], bytes]
 
 
@@ -25,21 +25,21 @@ def observers_of(
     settings: Settings, own: Observer | None, *, metrics: bool | None, logs: bool
 ) -> Observers:
     """Return the observers of a library; `metrics` overrides the setting unless it is None."""
-    watches: list[Observer] = [own or NULL_OBSERVER]
+    observers: list[Observer] = [own or NULL_OBSERVER]
     exposition: Callable[[], bytes] = bytes
     if settings.tracing:
         from truespan.observability.tracing import TracingObserver
 
-        watches.append(TracingObserver())
+        observers.append(TracingObserver())
     if settings.metrics if metrics is None else metrics:
         from truespan.observability.metrics import MetricsObserver
 
-        counting = MetricsObserver(shared_metrics())
-        watches.append(counting)
-        exposition = counting.exposition
+        metrics_observer = MetricsObserver(shared_metrics())
+        observers.append(metrics_observer)
+        exposition = metrics_observer.exposition
     if logs:
         from truespan.observability.logs import LogObserver, write_logs
 
         write_logs(level=settings.log_level, as_json=settings.log_format == "json")
-        watches.append(LogObserver())
-    return Observers(joined(*watches), exposition)
+        observers.append(LogObserver())
+    return Observers(joined(*observers), exposition)
