@@ -109,7 +109,7 @@ def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> N
     why = visit.find("#panel-why")
     expect(why).to_contain_text("2 left out: its text is damaged")
     expect(why.locator(".rows li").filter(has_text="far.txt")).to_contain_text("0.291")
-    expect(why.locator(".gates .failed")).to_contain_text("passages: 1 needs 3: did not hold")
+    expect(why.locator(".gates .failed")).to_contain_text("passages: 1 needs 3: failed")
     expect(why.locator(".gates .held")).to_contain_text("characters of context: 240")
 
 

@@ -37,7 +37,7 @@ def test_somebody_with_nothing_is_led_to_a_world_an_upload_and_a_question(
 
     visit.find("#world-name").fill("harbour")
     visit.find("#world-form button").click()
-    expect(visit.find("#panel-context")).to_contain_text("Add something to read")
+    expect(visit.find("#panel-context")).to_contain_text("Add documents")
     expect(visit.find("#documents")).to_contain_text("no documents yet")
     upload(visit, "heron.md", BOOK.encode())
 
@@ -89,7 +89,7 @@ def test_a_server_that_is_gone_is_said_in_words_and_asked_again(
     visit.find("#go").click()
 
     alert = visit.find("#alerts")
-    expect(alert).to_contain_text("Truespan does not answer")
+    expect(alert).to_contain_text("The server does not respond")
     expect(alert).to_contain_text("truespan serve")
     expect(alert.get_by_role("button", name="Try again")).to_be_visible()
     alert.get_by_role("button", name="Close").click()

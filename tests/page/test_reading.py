@@ -65,7 +65,7 @@ def test_no_reply_to_a_reader_holds_a_word_that_lies_ahead_wherever_the_slider_w
     for sid in (LAST_READ, 7, -1, 10):
         visit.read_to(sid)
         expect(visit.find("#boundary")).to_contain_text(
-            f"sentence {sid}" if sid >= 0 else "Nothing has been read"
+            f"sentence {sid}" if sid >= 0 else "Nothing read yet"
         )
     visit.settled()
     visit.find("#go-answer").click()
@@ -190,7 +190,7 @@ def test_a_token_bound_to_a_reader_shows_the_read_part_and_cannot_move(
     expect(held.find(f"#s{LAST_READ}")).to_be_visible()
     held.ask(QUESTION)
 
-    expect(held.find("#position-fixed")).to_contain_text("only the library’s owner moves")
+    expect(held.find("#position-fixed")).to_contain_text("only the owner of the library")
     expect(held.find("#slider")).to_have_count(0)
     expect(held.find(f"#s{LAST_READ + 1}")).to_have_count(0)
     expect(held.find("#mode-owner")).to_be_disabled()

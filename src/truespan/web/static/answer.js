@@ -1,4 +1,4 @@
-// An answer: its words as they come, citations that lead into the text, and quotes that were checked.
+// The answer: its text as it arrives, citations that link into the document, and checked quotes.
 
 import { events, Problem } from "./api.js";
 import { button, byId, fill, make, say, tick } from "./dom.js";
@@ -8,7 +8,7 @@ import * as words from "./words.js";
 
 const CITED = /\[(\d{1,15}(?:\s*[,–-]\s*\d{1,15})*)\]/g;
 
-function cited(text, citations) {
+function linkCitations(text, citations) {
   const known = new Map(citations.filter((one) => one.chunk_id).map((one) => [String(one.number), one]));
   const parts = [];
   let from = 0;
@@ -28,7 +28,7 @@ function mark(piece, citation) {
   return link;
 }
 
-function spoken(text, citations) {
+function renderText(text, citations) {
   const blocks = [];
   for (const line of text.split("\n")) {
     const quoted = line.startsWith(">");
@@ -38,8 +38,8 @@ function spoken(text, citations) {
     else blocks.push({ quoted, lines: [line] });
   }
   return blocks.filter(Boolean).map(({ quoted, lines }) => {
-    const said = lines.map((line) => (quoted ? line.replace(/^> ?/, "") : line)).join("\n");
-    return make(quoted ? "blockquote" : "p", {}, cited(said, citations));
+    const content = lines.map((line) => (quoted ? line.replace(/^> ?/, "") : line)).join("\n");
+    return make(quoted ? "blockquote" : "p", {}, linkCitations(content, citations));
   });
 }
 
@@ -50,18 +50,18 @@ function sources(citations) {
     make("ol", { class: "sources" }, citations.map((one) =>
       make("li", { value: one.number > 0 && one.number < 1e9 ? one.number : null }, one.chunk_id
         ? [words.trail(one.title, one.chapter, one.section).join(" › "), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source}`, one.page !== null && `, page ${one.page}`)]
-        : make("span", { class: "bad" }, tick(false), `[${one.number}] is cited, and no source has this number`)))),
+        : make("span", { class: "bad" }, tick(false), `[${one.number}] is cited, but there is no such source`)))),
   ];
 }
 
 function quotes(list) {
   if (!list.length) return null;
   return [
-    make("h3", {}, "Quotes, held against the text"),
+    make("h3", {}, "Quotes, checked against the text"),
     make("ul", { class: "quotes" }, list.map((one) =>
       make("li", { class: one.verified ? "held" : "bad" }, tick(one.verified), make("q", {}, one.text), " ", one.verified
-        ? [make("span", { class: "verified" }, "stands there, "), showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid))]
-        : "does not stand in the sources as quoted"))),
+        ? [make("span", { class: "verified" }, "verbatim in "), showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid))]
+        : "not found verbatim in the sources"))),
   ];
 }
 
@@ -69,12 +69,12 @@ function badge(mode) {
   return make("p", { class: "decided" }, make("b", { class: `mode ${mode}` }, mode), ` ${words.mode(mode)}`);
 }
 
-function finished(answer) {
+function renderAnswer(answer) {
   return make(
     "article",
     { class: "answer", "aria-busy": "false" },
     badge(answer.mode),
-    make("div", { class: "spoken" }, spoken(answer.answer, answer.citations)),
+    make("div", { class: "spoken" }, renderText(answer.answer, answer.citations)),
     quotes(answer.quotes),
     sources(answer.citations),
     answer.warnings.length > 0 && make("ul", { class: "notes" }, answer.warnings.map((notice) => make("li", { "data-code": notice.code }, notice.message))),
@@ -82,31 +82,31 @@ function finished(answer) {
   );
 }
 
-/** Ask for an answer, show its words as they come, and return it whole. */
+/** Request an answer, show its text as it arrives, and return the complete answer. */
 export async function ask(where, body, signal) {
   const panel = byId("panel-answer");
-  const started = make("div", {}, make("p", { class: "waiting" }, "Deciding whether there is something to answer from …"));
+  const started = make("div", {}, make("p", { class: "waiting" }, "Looking for sources to answer from …"));
   const text = make("div", { class: "spoken" });
   fill(panel, make("article", { class: "answer", "aria-busy": "true" }, started, text));
-  let said = "";
-  for await (const { event, said: told } of events("POST", where, { body: { ...body, stream: true }, signal })) {
-    if (event === "problem") throw new Problem(told);
-    if (event === "started") fill(started, badge(told.mode));
-    else if (event === "piece") fill(text, spoken((said += told.text), []));
+  let received = "";
+  for await (const { event, data } of events("POST", where, { body: { ...body, stream: true }, signal })) {
+    if (event === "problem") throw new Problem(data);
+    if (event === "started") fill(started, badge(data.mode));
+    else if (event === "piece") fill(text, renderText((received += data.text), []));
     else if (event === "finished") {
-      const answer = typeof told.answer === "object" ? told.answer : told;
-      fill(panel, finished(answer));
+      const answer = typeof data.answer === "object" ? data.answer : data;
+      fill(panel, renderAnswer(answer));
       say(`Answered: ${words.mode(answer.mode)}.`);
       return answer;
     }
   }
-  throw new Problem({ detail: "The answer broke off before its end.", code: "broken_off", retryable: true });
+  throw new Problem({ detail: "The answer was interrupted.", code: "broken_off", retryable: true });
 }
 
-/** Show that there is no answer to the present question yet. */
+/** Show that there is no answer to the current question yet. */
 export function invite(does, stale = false) {
   fill(
     byId("panel-answer"),
-    make("div", { class: "empty" }, make("p", {}, stale ? "The position has moved since the last answer." : "No answer has been asked for yet. Without a chat model it is the best passages, quoted and cited."), button("Answer the question", does, { class: "small" })),
+    make("div", { class: "empty" }, make("p", {}, stale ? "The reading position has changed since the last answer." : "No answer yet. Without a chat model, the answer quotes and cites the best passages."), button("Answer the question", does, { class: "small" })),
   );
 }

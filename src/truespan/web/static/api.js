@@ -1,11 +1,11 @@
-// Talking to the server: one way to ask, one kind of failure, and streams of events.
+// Requests to the server: JSON, problems, event streams and uploads.
 
 const KEY = "truespan.token";
 
-/** A failure in words: what happened, what to do, and its code. */
+/** A failure: what happened, what to do, and its code. */
 export class Problem extends Error {
   constructor(said) {
-    super(said.detail || said.title || "Something went wrong.");
+    super(said.detail || said.title || "The request failed.");
     this.name = "Problem";
     this.title = said.title || "";
     this.advice = said.advice || "";
@@ -16,7 +16,7 @@ export class Problem extends Error {
   }
 }
 
-/** Return the token that was typed in, or nothing. It lives as long as the tab. */
+/** Return the token from the settings, or an empty string. It is stored as long as the tab is open. */
 export function token() {
   try {
     return sessionStorage.getItem(KEY) || "";
@@ -25,17 +25,17 @@ export function token() {
   }
 }
 
-/** Keep a token until the tab is closed; nothing lets go of it. */
+/** Store a token until the tab is closed; an empty one removes it. */
 export function keepToken(text) {
   try {
     if (text) sessionStorage.setItem(KEY, text);
     else sessionStorage.removeItem(KEY);
   } catch {
-    // A browser that keeps nothing asks again after a reload.
+    // Without storage, the token must be entered again after a reload.
   }
 }
 
-/** Build a path; what is filled in is encoded, so that a name cannot become another path. */
+/** Build a path; values are encoded, so that a name cannot change the path. */
 export function path(parts, ...values) {
   return parts.reduce((built, part, at) => built + encodeURIComponent(values[at - 1]) + part);
 }
@@ -47,14 +47,14 @@ export function imagePath(world, reader, reference) {
   return reader === null ? `${root}/images/${tail}` : root + path`/readers/${reader}/images/` + tail;
 }
 
-/** Return words that no other request of anybody has, for writes that may be sent again. */
+/** Return a unique key for writes that may be repeated. */
 export function freshKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) =>
     one.toString(16).padStart(2, "0"),
   ).join("");
 }
 
-/** Return the headers that each request has. */
+/** Return the headers of every request. */
 export function headers(more = {}) {
   const held = token();
   return held ? { Authorization: `Bearer ${held}`, ...more } : more;
@@ -62,19 +62,19 @@ export function headers(more = {}) {
 
 const GONE = {
   code: "unreachable",
-  title: "No answer",
-  detail: "Truespan does not answer.",
-  advice: "It may have been stopped. Start it again with “truespan serve”, then try once more.",
+  title: "No response",
+  detail: "The server does not respond.",
+  advice: "It may have been stopped. Start it with “truespan serve”, then try again.",
   retryable: true,
 };
 
-/** Return why a reply is a failure, whatever its body is. */
+/** Return the problem of a failed reply, whatever its body is. */
 export async function problemOf(reply) {
   let said = {};
   try {
     said = await reply.json();
   } catch {
-    // What stands between may answer with a page of its own; the status is all there is then.
+    // A proxy may send a page of its own; then only the status is known.
   }
   const known = said && typeof said === "object" ? said : {};
   return new Problem({
@@ -85,13 +85,13 @@ export async function problemOf(reply) {
 }
 
 async function send(method, where, { body, signal, more } = {}) {
-  const told = body === undefined ? {} : { "Content-Type": "application/json" };
+  const type = body === undefined ? {} : { "Content-Type": "application/json" };
   let reply;
   try {
     reply = await fetch(where, {
       method,
       signal,
-      headers: headers({ ...told, ...more }),
+      headers: headers({ ...type, ...more }),
       body: body === undefined ? undefined : JSON.stringify(body),
       cache: "no-store",
       credentials: "omit",
@@ -104,38 +104,38 @@ async function send(method, where, { body, signal, more } = {}) {
   return reply;
 }
 
-/** Return what a path gives. */
+/** Send a GET request and return its JSON. */
 export const get = async (where, signal) => (await send("GET", where, { signal })).json();
 
-/** Ask with a body. Questions change nothing, and need no key. */
+/** Send a POST request that changes nothing, and return its JSON. */
 export const post = async (where, body, signal) =>
   (await send("POST", where, { body, signal })).json();
 
-/** Change something; sent twice it is done once. */
+/** Send a request that changes something, with an idempotency key. */
 export const write = async (method, where, body) =>
   (await send(method, where, { body, more: { "Idempotency-Key": freshKey() } })).json();
 
-/** Return the address of an image that was fetched with the caller's right. */
+/** Fetch an image with the caller's token, and return its object URL. */
 export async function image(where, signal) {
   return URL.createObjectURL(await (await send("GET", where, { signal })).blob());
 }
 
-function eventOf(lines) {
+function parseEvent(lines) {
   let event = "message";
-  const held = [];
+  const data = [];
   for (const line of lines) {
     if (line.startsWith("event:")) event = line.slice(6).trim();
-    else if (line.startsWith("data:")) held.push(line.slice(5).replace(/^ /, ""));
+    else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
   }
-  if (!held.length) return null;
+  if (!data.length) return null;
   try {
-    return { event, said: JSON.parse(held.join("\n")) };
+    return { event, data: JSON.parse(data.join("\n")) };
   } catch {
-    throw new Problem({ detail: "The server sent something that cannot be read.", code: "bad_event" });
+    throw new Problem({ detail: "The server sent an event that is not valid JSON.", code: "bad_event" });
   }
 }
 
-/** Give the events of a stream as they come. */
+/** Yield the events of a stream as they arrive. */
 export async function* events(method, where, { body, signal } = {}) {
   const reply = await send(method, where, { body, signal, more: { Accept: "text/event-stream" } });
   const pieces = reply.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -152,7 +152,7 @@ export async function* events(method, where, { body, signal } = {}) {
       for (const line of cut) {
         if (line !== "") lines.push(line);
         else {
-          const found = eventOf(lines);
+          const found = parseEvent(lines);
           lines = [];
           if (found) yield found;
         }
@@ -166,7 +166,7 @@ export async function* events(method, where, { body, signal } = {}) {
   }
 }
 
-/** Send files with progress, which `fetch` cannot tell; return the job. */
+/** Upload files with progress, which `fetch` cannot report; return the job. */
 export function upload(where, form, onSent) {
   return new Promise((settle, fail) => {
     const request = new XMLHttpRequest();

@@ -1,4 +1,4 @@
-// The page: who is asking, what is shown where, and the order in which things are learnt.
+// The page: the caller, the views and tabs, and the order in which data is loaded.
 
 import { get, keepToken, token } from "./api.js";
 import * as asking from "./asking.js";
@@ -13,7 +13,7 @@ import { asReader, chapters, emit, on, state } from "./state.js";
 import { welcome } from "./welcome.js";
 
 const TABS = ["context", "answer", "why"];
-/** What is under way since a document was opened last. */
+/** Resolves when the document that was opened last is shown. */
 let opening = Promise.resolve();
 
 function showTab(name, focus = false) {
@@ -35,13 +35,13 @@ function showView(name) {
   if (name === "reading") pane.arrive();
 }
 
-function whoIsIt() {
+function showCaller() {
   const me = state.me;
   const owner = me.token === null;
   const bound = me.readers !== "unlimited";
-  const words = owner ? "Owner" : bound ? `Token for ${me.readers.join(", ") || "nobody"}` : `Token ${me.token.slice(0, 6)}…`;
+  const words = owner ? "Owner" : bound ? `Token for ${me.readers.join(", ") || "no reader"}` : `Token ${me.token.slice(0, 6)}…`;
   byId("caller").textContent = words;
-  byId("me").textContent = `The server takes you for: ${words}; allowed: ${me.verbs.join(", ") || "nothing"}.`;
+  byId("me").textContent = `You are signed in as: ${words}. Allowed: ${me.verbs.join(", ") || "nothing"}.`;
   byId("mode-owner").disabled = !me.verbs.includes("read");
   byId("mode-reader").disabled = !me.verbs.includes("follow");
   if (!me.verbs.includes("read") && me.verbs.includes("follow")) state.mode = "reader";
@@ -60,13 +60,13 @@ function showMode() {
   byId("reader").value = state.reader;
   document.body.dataset.mode = state.mode;
   const box = byId("question");
-  box.placeholder = asReader() ? "Ask about what has been read so far" : "Ask about what the documents say";
+  box.placeholder = asReader() ? "Ask about what you have read so far" : "Ask a question about the documents";
 }
 
 async function start() {
   try {
     state.me = await get("/v1/me");
-    whoIsIt();
+    showCaller();
     await library.loadWorlds();
     clear();
     await opening;
@@ -125,7 +125,7 @@ function theme(chosen) {
   try {
     localStorage.setItem("truespan.theme", chosen);
   } catch {
-    // It is as the system has it after a reload, then.
+    // Without storage, the system setting applies after a reload.
   }
 }
 
@@ -193,7 +193,7 @@ on("world", () => {
 try {
   theme(localStorage.getItem("truespan.theme") || "");
 } catch {
-  // As the system has it.
+  // Without storage, the system setting applies.
 }
 start();
 

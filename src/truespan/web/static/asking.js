@@ -1,4 +1,4 @@
-// Asking: what is sent for a question, as whom, and what is done with what comes back.
+// Asking: sends a question as owner or reader, and shows the context and the answer.
 
 import * as answers from "./answer.js";
 import { post } from "./api.js";
@@ -24,7 +24,7 @@ const book = () => String(state.document.number);
 
 const searching = () => byId("way").value === "search";
 
-/** Return the filters that are shown; a search has none. */
+/** Return the chosen filters; a search has none. */
 function filters() {
   const text = (id) => byId(id).value.trim() || null;
   if (searching()) return { fused: byId("fused").checked };
@@ -37,17 +37,17 @@ function filters() {
   };
 }
 
-/** Return all that decides what is found, to tell whether it has been asked already. */
+/** Return everything that determines the result, to detect a repeated question. */
 const wording = () => JSON.stringify([question(), state.selection, filters(), number(), searching()]);
 
 function missing() {
-  if (!state.world) return "Make a world first: it is where documents go.";
-  if (asReader() && !state.document) return "Choose a book first: a reader asks about one.";
-  if (!question() && !(state.selection && !asReader())) return "Type a question, or select some text and ask about it.";
+  if (!state.world) return "Create a world first: documents are added to a world.";
+  if (asReader() && !state.document) return "Choose a book first: a reader asks about one book.";
+  if (!question() && !(state.selection && !asReader())) return "Type a question, or select text and ask about it.";
   return "";
 }
 
-/** Give the same unbounded context for as long as question and document stay the same. */
+/** Return the context without a position, cached while question and document stay the same. */
 async function unbounded(query, signal) {
   const body = { query, documents: [book()], top_k: number(), language_constraint: null, version_constraint: null };
   const key = JSON.stringify([state.world.id, body]);
@@ -84,7 +84,7 @@ function marks(result) {
   return position.mark(parted(result.found.passages, at).given, ahead);
 }
 
-/** Ask for context, as owner or as a reader. Of several questions the last one counts. */
+/** Retrieve context as owner or reader. A new question cancels the previous one. */
 export async function ask({ quietly = false } = {}) {
   const lack = missing();
   if (lack) return hint(lack);
@@ -125,10 +125,10 @@ function forgetAnswer(stale) {
   answers.invite(answer, stale);
 }
 
-/** Ask for an answer, and for the context beside it. */
+/** Request an answer, and its context if the question is new. */
 export async function answer() {
   const query = question() || (state.selection.length <= LONGEST.question ? state.selection : "");
-  const lack = missing() || (query ? "" : "Type a question: a selection this long can be looked up, not answered.");
+  const lack = missing() || (query ? "" : "Type a question: the selection is too long to be one.");
   if (lack) return hint(lack);
   emit("tab", "answer");
   if (asked !== wording()) ask();
@@ -150,7 +150,7 @@ export async function answer() {
   return null;
 }
 
-/** Say something beside the question, without alarm. */
+/** Show a hint below the question. */
 function hint(words) {
   byId("question-hint").textContent = words;
   byId("question").focus();
@@ -182,7 +182,7 @@ function askSelection(words) {
   const most = asReader() ? LONGEST.question : LONGEST.selection;
   emit("view", "ask");
   if (words.length > most) {
-    const whose = asReader() ? "A reader asks with the selection as the question, which" : "A selection";
+    const whose = asReader() ? "The selection becomes the question of a reader, which" : "A selection";
     return hint(`${whose} may have ${most.toLocaleString("en")} characters; this one has ${words.length.toLocaleString("en")}. Select less.`);
   }
   state.selection = asReader() ? "" : words;
@@ -192,7 +192,7 @@ function askSelection(words) {
   return ask();
 }
 
-/** Begin anew: another world, reader or token was chosen. */
+/** Clear everything after another world, reader or token was chosen. */
 export function forget() {
   running?.abort();
   state.selection = "";

@@ -1,4 +1,4 @@
-// The context: what the model gets, in reading order; and, for a reader, what it does not get.
+// The context: what the model gets, in reading order; and, for a reader, what is withheld.
 
 import { bar, button, byId, fill, make, say } from "./dom.js";
 import { figure } from "./figures.js";
@@ -13,7 +13,7 @@ let byScore = false;
 let last = null;
 
 const tokens = (found) =>
-  make("span", { class: "budget", title: "Tokens of the passages, of at most 4,000" }, bar(found.tokens / BUDGET, "budget"), words.many(found.tokens, "token"));
+  make("span", { class: "budget", title: "Tokens of the passages; the limit is 4,000" }, bar(found.tokens / BUDGET, "budget"), words.many(found.tokens, "token"));
 
 const status = (found) => make("strong", { class: `status ${found.status}` }, words.status(found.status));
 
@@ -40,15 +40,15 @@ function order() {
     "select",
     { id: "order", class: "order", "aria-label": "Order of the passages", onchange: choose },
     make("option", { value: "place", selected: !byScore }, "In reading order"),
-    make("option", { value: "score", selected: byScore }, "Closest first"),
+    make("option", { value: "score", selected: byScore }, "By similarity"),
   );
 }
 
 function copy(found) {
   if (!navigator.clipboard || !found.context) return null;
   return button("Copy context", () => {
-    navigator.clipboard.writeText(found.context).then(() => say("The context was copied."), () => say("The context could not be copied."));
-  }, { class: "small quiet", title: "The text that a model would be given" });
+    navigator.clipboard.writeText(found.context).then(() => say("Context copied."), () => say("The context could not be copied."));
+  }, { class: "small quiet", title: "The text that a model gets" });
 }
 
 function notes(found) {
@@ -75,7 +75,7 @@ function looseFigures(found) {
   const ids = new Set(found.passages.map((one) => one.id));
   const loose = found.figures.filter((note) => !ids.has(note.parent_chunk_id));
   if (!loose.length) return null;
-  return [make("h3", {}, "Figures met on the way"), make("div", { class: "figures" }, loose.map(figure))];
+  return [make("h3", {}, "Other figures"), make("div", { class: "figures" }, loose.map(figure))];
 }
 
 function boundary() {
@@ -85,8 +85,8 @@ function boundary() {
   const place = none ? null : placeOf(sid);
   return make(
     "div",
-    { class: "boundary", id: "boundary", role: "separator", "aria-label": "The boundary of what was read" },
-    make("span", { class: "boundary-label" }, none ? "Nothing has been read" : `You are here: sentence ${sid}`, place && place.chapter && make("small", {}, ` ${place.chapter}`)),
+    { class: "boundary", id: "boundary", role: "separator", "aria-label": "The reading position" },
+    make("span", { class: "boundary-label" }, none ? "Nothing read yet" : `You are here: sentence ${sid}`, place && place.chapter && make("small", {}, ` ${place.chapter}`)),
     sentence && make("q", {}, sentence),
   );
 }
@@ -114,7 +114,7 @@ function reading(found, whole, signal) {
     "section",
     { class: "given", id: "given", "aria-labelledby": "given-title" },
     make("h3", { id: "given-title" }, "What the model gets", make("span", { class: "count" }, kept.length)),
-    kept.length ? cards(kept, found, signal) : make("p", { class: "empty" }, "Nothing: what was read says nothing to this, or nothing was read yet."),
+    kept.length ? cards(kept, found, signal) : make("p", { class: "empty" }, "Nothing: no passage that was read matches the question, or nothing was read yet."),
   );
   return [ledger(found, kept, ahead, whole), notes(found), given, looseFigures(found), may("read") ? withheld(ahead, at, whole) : bound()];
 }
@@ -123,18 +123,18 @@ function withheld(ahead, at, whole) {
   return make(
     "section",
     { class: "withheld", id: "withheld", "aria-labelledby": "withheld-title" },
-    make("h3", { id: "withheld-title" }, "What it does not get", make("span", { class: "count" }, ahead.length)),
-    !whole && make("p", { class: "empty" }, "Being looked up …"),
-    whole && !ahead.length && make("p", { class: "empty" }, "Nothing is held back: all that answers this best has been read."),
+    make("h3", { id: "withheld-title" }, "What is withheld", make("span", { class: "count" }, ahead.length)),
+    !whole && make("p", { class: "empty" }, "Loading …"),
+    whole && !ahead.length && make("p", { class: "empty" }, "Nothing is withheld: the best matches have all been read."),
     ahead.map((one) => veiled(one, at)),
   );
 }
 
 function bound() {
-  return make("p", { class: "empty" }, "What lies ahead is not for this token: not its words, and not how much of it there is.");
+  return make("p", { class: "empty" }, "This token may not see anything past the position, not even how much there is.");
 }
 
-/** Show a result; `whole` is what the document would give without a bound, for whoever may know. */
+/** Show a result; `whole` is the result without a position, for callers who may see it. */
 export function show(result) {
   last = result;
   const panel = byId("panel-context");
@@ -143,20 +143,20 @@ export function show(result) {
   byId("count-context").textContent = found.passages.length;
   if (asReader()) fill(panel, reading(found, whole, signal));
   else {
-    const empty = !found.passages.length && make("p", { class: "empty" }, "No passage reached the floor. “Why” says what was near.");
+    const empty = !found.passages.length && make("p", { class: "empty" }, "No passage reached the minimum similarity. See “Why” for near misses.");
     fill(panel, summary(found), notes(found), empty, cards(ordered(found.passages, byScore), found, signal), looseFigures(found));
   }
 }
 
-/** Show the same result from another position, before the server has answered for it. */
+/** Show the same result at another position, before the server has answered. */
 export function showAgain() {
   if (last && asReader()) show(last);
 }
 
-/** Return what is shown, for those who draw it elsewhere. */
+/** Return the result that is shown. */
 export const shown = () => last;
 
-/** Show nothing any more. */
+/** Clear the result. */
 export function forget() {
   last = null;
   byId("count-context").textContent = "";

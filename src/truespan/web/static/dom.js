@@ -1,5 +1,4 @@
-// Making elements. Text goes in as text nodes and never as markup: what a document says is shown,
-// and never done.
+// Creating elements. Text is inserted as text nodes, never as markup: a document cannot run code.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -28,35 +27,35 @@ export function make(tag, attributes, ...children) {
   return add(dress(document.createElement(tag), attributes), children);
 }
 
-/** Return an element of a drawing. */
+/** Return an SVG element. */
 export function draw(tag, attributes, ...children) {
   return add(dress(document.createElementNS(SVG, tag), attributes), children);
 }
 
-/** Put children in the place of what a node holds. */
+/** Replace the children of a node. */
 export function fill(node, ...children) {
   node.replaceChildren();
   return add(node, children);
 }
 
-/** Tell people who listen to the page what has changed. */
+/** Announce a change to screen readers. */
 export function say(words) {
   byId("said").textContent = words;
 }
 
-/** Return a button that does something. */
+/** Return a button with a click handler. */
 export function button(words, does, attributes = {}) {
   return make("button", { type: "button", onclick: does, ...attributes }, words);
 }
 
-/** Return a bar that shows a number from 0 to 1; its words stand beside it. */
+/** Return a bar for a number from 0 to 1; its text must be next to it. */
 export function bar(value, kind = "") {
   const inner = make("i");
   inner.style.width = `${Math.round(Math.min(1, Math.max(0, value)) * 1000) / 10}%`;
   return make("span", { class: `bar ${kind}`.trim(), "aria-hidden": "true" }, inner);
 }
 
-/** Return a tick, or a cross. */
+/** Return a tick or a cross. */
 export function tick(held) {
   const line = held ? "m4.5 10.5 3.5 3.5 7.5-8.5" : "m5.5 5.5 9 9m0-9-9 9";
   return draw(

@@ -1,4 +1,4 @@
-// Figures: fetched with the caller's right, and shown beside the text that cites them.
+// Figures: fetched with the caller's token, and shown next to the text that cites them.
 
 import { get, image, imagePath } from "./api.js";
 import { byId, fill, make } from "./dom.js";
@@ -7,7 +7,7 @@ import { boundReader, readerPath, state, worldPath } from "./state.js";
 const MARK = /\[FIGURE:([^\]\s]+)\]/g;
 const fetched = new Map();
 
-/** Forget the images of the world, reader or token that were chosen before. */
+/** Drop the images of the previous world, reader or token. */
 export function forget() {
   for (const address of fetched.values()) address.then(URL.revokeObjectURL, () => {});
   fetched.clear();
@@ -25,7 +25,7 @@ function enlarge(address, words) {
   byId("picture").showModal();
 }
 
-/** Return a figure with its image, which comes when it is there, and what is said of it. */
+/** Return a figure with its description; its image is added when it is loaded. */
 export function figure(note) {
   const words = note.description || `Figure ${note.figure_id}`;
   const frame = make("div", { class: "figure-frame" }, make("span", { class: "hint" }, "…"));
@@ -36,7 +36,7 @@ export function figure(note) {
     make("figcaption", {}, words),
   );
   if (!note.image_ref) {
-    frame.append(make("span", { class: "hint" }, "No image was kept."));
+    frame.append(make("span", { class: "hint" }, "The image was not stored."));
     return shown;
   }
   addressOf(note.image_ref).then(
@@ -45,22 +45,22 @@ export function figure(note) {
       picture.onerror = () => fill(frame, make("span", { class: "hint" }, "This image cannot be shown."));
       fill(frame, make("button", { type: "button", class: "enlarge", title: "Enlarge", onclick: () => enlarge(address, words) }, picture));
     },
-    () => fill(frame, make("span", { class: "hint" }, "The image could not be had.")),
+    () => fill(frame, make("span", { class: "hint" }, "The image could not be loaded.")),
   );
   return shown;
 }
 
-/** Return the ids of the figures that a text marks. */
+/** Return the ids of the figures cited in a text. */
 export function marked(text) {
   return Array.from(text.matchAll(MARK), (found) => found[1]);
 }
 
-/** Return a text without the marks of figures that are shown beside it. */
+/** Return a text with readable figure marks. */
 export function unmarked(text) {
   return text.replace(MARK, "▣ figure");
 }
 
-/** Look up the figures that a passage cites and that the answer itself did not bring. */
+/** Fetch the figures that a passage cites and the result does not include. */
 export async function citedBy(passage, signal) {
   const count = passage.last - passage.first + 1;
   const where = boundReader() === null

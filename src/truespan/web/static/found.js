@@ -1,4 +1,4 @@
-// One shape for what a search and a retrieval bring, so that they are shown in one way.
+// One shape for the results of search and retrieve, so that both are shown alike.
 
 function ofChunk(chunk, note) {
   return {
@@ -20,7 +20,7 @@ function ofChunk(chunk, note) {
   };
 }
 
-/** Return a bundle as it is shown. */
+/** Convert a bundle. */
 export function ofBundle(bundle) {
   const account = bundle.metadata;
   return {
@@ -63,7 +63,7 @@ function ofPassage(one) {
   };
 }
 
-/** Return the result of a search as it is shown. */
+/** Convert the result of a search. */
 export function ofSearch(result) {
   const passages = result.results.map(ofPassage);
   return {
@@ -85,13 +85,13 @@ export function ofSearch(result) {
   };
 }
 
-/** Return passages as they stand in their documents, or the closest first. */
+/** Return passages in reading order, or by similarity. */
 export function ordered(passages, byScore) {
   const inPlace = (a, b) => a.document - b.document || a.first - b.first || a.last - b.last;
   return [...passages].sort(byScore ? (a, b) => b.score - a.score || inPlace(a, b) : inPlace);
 }
 
-/** Part passages at a position: what a reader there may be given, and what lies ahead. */
+/** Split passages at a position: those a reader there gets, and those past it. */
 export function parted(passages, position) {
   const at = position === null ? -1 : position;
   return {

@@ -1,4 +1,4 @@
-// Adding documents: files are sent with progress, and the job that reads them is followed.
+// Adding documents: uploads files with progress, and follows their job.
 
 import { events, get, path, upload, write } from "./api.js";
 import { button, byId, fill, make, say } from "./dom.js";
@@ -10,7 +10,7 @@ const OVER = new Set(["done", "failed", "cancelled", "interrupted"]);
 const followed = new Set();
 
 function row(title) {
-  const label = make("span", { class: "job-label" }, "Sending");
+  const label = make("span", { class: "job-label" }, "Uploading");
   const meter = make("progress", { max: 1, value: 0, "aria-label": `Progress of ${title}` });
   const tools = make("span", { class: "job-tools" });
   const more = make("div", { class: "job-more" });
@@ -37,11 +37,11 @@ async function send(files) {
   try {
     const job = await upload(`${where}/documents`, form, (part) => {
       line.meter.value = part * 0.2;
-      line.label.textContent = `Sending ${Math.round(part * 100)} %`;
+      line.label.textContent = `Uploading ${Math.round(part * 100)} %`;
     });
     await follow(where, job, line);
   } catch (problem) {
-    ended(line, "failed", "It could not be added.");
+    ended(line, "failed", "Upload failed.");
     fill(line.more, make("p", { class: "bad" }, problem.message));
     complain(problem);
   }
@@ -54,7 +54,7 @@ function progress(line, job) {
   const amount = job.phase === "embedding" && counts.chunks
     ? `: ${counts.embedded} of ${words.many(counts.chunks, "passage")}`
     : counts.documents_total ? `: ${counts.documents} of ${words.many(counts.documents_total, "document")}` : "";
-  line.label.textContent = job.state === "queued" ? "Waiting for its turn" : words.phase(job.phase) + amount;
+  line.label.textContent = job.state === "queued" ? "Queued" : words.phase(job.phase) + amount;
 }
 
 async function follow(where, job, line) {
@@ -63,10 +63,10 @@ async function follow(where, job, line) {
   fill(line.tools, button("Stop", () => write("POST", `${here}/cancel`, undefined).catch(complain), { class: "small quiet" }));
   let last = job;
   progress(line, job);
-  for await (const { event, said } of events("GET", `${here}/events`)) {
+  for await (const { event, data } of events("GET", `${here}/events`)) {
     if (event !== "job") continue;
-    last = said;
-    progress(line, said);
+    last = data;
+    progress(line, data);
   }
   if (!OVER.has(last.state)) last = (await get(here)).job;
   await finish(here, last, line);
@@ -79,12 +79,12 @@ async function finish(here, job, line) {
   const said = {
     done: `Done: ${words.many(documents.length - failed.length, "document")}, ${words.many(counts.chunks, "passage")}`,
     failed: "Failed",
-    cancelled: "Stopped; what was read stays",
+    cancelled: "Stopped; completed documents are kept",
     interrupted: "Interrupted",
   }[job.state];
   ended(line, failed.length && job.state === "done" ? "partly" : job.state, said || job.state);
   fill(line.more, job.error && make("p", { class: "bad" }, job.error), failed.map((one) => make("p", { class: "bad" }, failure(one))));
-  if (job.state === "interrupted") fill(line.tools, button("Go on", () => again(here, line), { class: "small" }));
+  if (job.state === "interrupted") fill(line.tools, button("Resume", () => again(here, line), { class: "small" }));
   say(line.label.textContent);
   emit("ingested");
 }
@@ -116,7 +116,7 @@ async function runningJobs() {
   const where = worldPath();
   const { jobs } = await get(`${where}/jobs`);
   for (const job of jobs) {
-    if (!OVER.has(job.state) && !followed.has(job.id)) follow(where, job, row(job.counts.current || "A job under way")).catch(complain);
+    if (!OVER.has(job.state) && !followed.has(job.id)) follow(where, job, row(job.counts.current || "Running job")).catch(complain);
   }
 }
 
@@ -137,6 +137,6 @@ drop.addEventListener("drop", (event) => {
   drop.classList.remove("over");
   send([...event.dataTransfer.files]);
 });
-// A file that misses the area must not take the page away.
+// A file dropped outside the area must not replace the page.
 for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
 on("world", () => runningJobs().catch(complain));

@@ -1,4 +1,4 @@
-// The library: worlds, documents, and which of them are open.
+// The library: the list of worlds and documents, and the open ones.
 
 import { get, path, write } from "./api.js";
 import { byId, fill, make, say } from "./dom.js";
@@ -7,7 +7,7 @@ import { complain } from "./notices.js";
 import { emit, may, on, readerPath, state, worldPath } from "./state.js";
 import { many } from "./words.js";
 
-/** Return what the address names, so that a reload and a bookmark lead back. */
+/** Return the world and document in the URL, so that reloads and bookmarks work. */
 function remembered() {
   const held = new URLSearchParams(location.hash.slice(1));
   return { world: held.get("world"), document: held.get("document") };
@@ -20,13 +20,13 @@ function remember() {
   history.replaceState(null, "", `#${held}`);
 }
 
-/** Learn which worlds there are, and choose one. */
+/** Load the worlds and choose one. */
 export async function loadWorlds(wanted = remembered().world) {
   state.worlds = (await get("/v1/worlds")).worlds;
   const list = byId("world");
   fill(list, state.worlds.map((one) => make("option", { value: one.id }, one.name)));
   list.disabled = !state.worlds.length;
-  if (!state.worlds.length) fill(list, make("option", {}, "none yet"));
+  if (!state.worlds.length) fill(list, make("option", {}, "no worlds"));
   const chosen = state.worlds.find((one) => one.id === wanted) || state.worlds[0] || null;
   byId("new-world").hidden = !(state.me && state.me.verbs.includes("administer") && state.me.worlds === "unlimited");
   byId("world-form").hidden = byId("new-world").hidden || Boolean(state.worlds.length);
@@ -53,7 +53,7 @@ async function listed() {
   return (await get(`${readerPath()}/books`)).books.map(fromBook);
 }
 
-/** Learn which documents the world has; keep the open one open. */
+/** Load the documents of the world; the open one stays open. */
 export async function loadDocuments(wanted = state.document && state.document.number) {
   await learn();
   const open = state.documents.find((one) => String(one.number) === String(wanted));
@@ -65,7 +65,7 @@ async function learn() {
   byId("intake").hidden = !state.world || !may("write");
 }
 
-/** Learn what was added, and leave alone whoever reads a document that has not changed. */
+/** Load the documents after an upload; reopen the open one only if it has changed. */
 async function learnAdded() {
   const before = JSON.stringify(state.document);
   await learn();
@@ -75,11 +75,11 @@ async function learnAdded() {
 }
 
 function stateOf(one) {
-  if (one.sid !== undefined) return one.sid < 0 ? "nothing read yet" : `read to sentence ${one.sid}`;
-  if (!one.visible) return "being read";
+  if (one.sid !== undefined) return one.sid < 0 ? "nothing read yet" : `read up to sentence ${one.sid}`;
+  if (!one.visible) return "being ingested";
   const waiting = one.chunks - one.embedded - one.quarantined;
   const size = many(one.sentences, "sentence");
-  return waiting > 0 ? `${size}, ${many(waiting, "passage")} still to be embedded` : size;
+  return waiting > 0 ? `${size}, ${many(waiting, "passage")} not embedded yet` : size;
 }
 
 function entry(one) {
@@ -101,11 +101,11 @@ function pick(one) {
 }
 
 function renderDocuments() {
-  const none = state.world ? "This world has no documents yet." : "There is no world yet.";
+  const none = state.world ? "This world has no documents yet." : "There are no worlds yet.";
   fill(byId("documents"), state.documents.length ? state.documents.map(entry) : make("li", { class: "empty" }, none));
 }
 
-/** Open a document: its outline is looked up where the caller may know all of it. */
+/** Open a document, with its outline if the caller may read all of it. */
 export async function openDocument(one) {
   state.document = one;
   state.outline = [];
@@ -127,7 +127,7 @@ async function makeWorld(event) {
     const made = await write("POST", "/v1/worlds", { name });
     byId("world-name").value = "";
     await loadWorlds(made.id);
-    say(`The world ${made.name} was made.`);
+    say(`World ${made.name} created.`);
     byId("files").focus();
   } catch (problem) {
     complain(problem);

@@ -1,18 +1,18 @@
-// Failures in words, where everybody notices them.
+// Error messages at the top of the page.
 
 import { byId, button, fill, make } from "./dom.js";
 import { emit } from "./state.js";
 
 const ADVICE = {
-  unauthorized: "Type the right token in the settings, or none.",
-  not_allowed: "The token that is used does not allow this.",
+  unauthorized: "Enter a valid token in the settings, or none.",
+  not_allowed: "The current token does not allow this.",
 };
 
-/** Show a failure; `again` is what a person may try once more. */
+/** Show an error; `again` is what “Try again” does. */
 export function complain(problem, again = null) {
   if (problem.name === "AbortError") return;
   if (problem.name !== "Problem") console.error(problem);
-  const words = problem.name === "Problem" ? problem.message : "The page made a mistake; reload it.";
+  const words = problem.name === "Problem" ? problem.message : "This page failed; reload it.";
   const advice = problem.advice || ADVICE[problem.code] || "";
   fill(
     byId("alerts"),

@@ -1,4 +1,4 @@
-// The reader pane: the text of the open document, loaded page by page, with the place marked.
+// The reader pane: the text of the open document, loaded page by page, with the position marked.
 
 import { get } from "./api.js";
 import { button, byId, fill, make } from "./dom.js";
@@ -31,7 +31,7 @@ function isHeading(one) {
   return said.length < 200 && (said === one.chapter || said === one.section || said === state.document.title);
 }
 
-/** Give each figure to the sentence that marks it, else to the one it stands in or after. */
+/** Assign each figure to the sentence that cites it, or to the nearest one before it. */
 function placed(page) {
   const at = new Map();
   const spots = new Map(page.sentences.flatMap((one) => marked(one.text).map((id) => [id, one.sid])));
@@ -77,7 +77,7 @@ function rebuildEdges() {
     for (const one of seen) if (one.isIntersecting) one.target.click();
   }, { root: text, rootMargin: "300px" });
   if (low > 0) text.prepend(edge("Earlier sentences", earlier, "earlier"));
-  if (more) text.append(edge("Further sentences", later, "later"));
+  if (more) text.append(edge("Later sentences", later, "later"));
   for (const id of ["earlier", "later"]) if (byId(id)) edges.observe(byId(id));
 }
 
@@ -148,10 +148,10 @@ async function begin(first) {
 }
 
 const emptyWords = () => (boundReader() === null
-  ? "This document has no sentences that could be shown."
-  : "Nothing of this has been read yet, so there is nothing to show.");
+  ? "This document has no sentences."
+  : "Nothing of this book has been read yet.");
 
-/** Mark what is read, what is not, and where the boundary lies. */
+/** Mark the read and unread sentences and the position. */
 export function paint() {
   const bound = asReader() && may("read");
   const at = state.position === null ? -1 : state.position;
@@ -163,7 +163,7 @@ export function paint() {
     span.classList.toggle("unread", unread);
     if (unread && veil) span.setAttribute("aria-hidden", "true");
     else span.removeAttribute("aria-hidden");
-    // What is said of a figure is as much of the book as its words are.
+    // The description of a figure is text of the book too.
     for (let next = span.nextElementSibling; next?.matches(".figure"); next = next.nextElementSibling) {
       next.classList.toggle("unread", unread);
       next.inert = unread && veil;
@@ -190,13 +190,13 @@ function titles() {
   fill(list, starts.map((one) => make("option", { value: one.first }, one.chapter)));
 }
 
-/** Show the open document from its beginning, or from where the reader is. */
+/** Show the open document from its beginning, or from the reader's position. */
 export async function open() {
   titles();
   unlight();
   turn += 1;
   if (!state.document) {
-    fill(text, make("p", { class: "empty" }, "Choose a document on the left to read it here, to jump to what is cited, and to ask about what you select."));
+    fill(text, make("p", { class: "empty" }, "Choose a document on the left to read it here. Citations link into it, and you can ask about selected text."));
     return;
   }
   const at = asReader() && boundReader() === null ? Math.max(0, state.position) : 0;
@@ -204,17 +204,17 @@ export async function open() {
   if (at) reveal(at, "auto");
 }
 
-/** Return the words of a sentence if they are loaded. */
+/** Return the text of a sentence if it is loaded. */
 export const wordsOf = (sid) => held.get(sid)?.text ?? null;
 
 function reveal(sid, how) {
-  // A pane that is out of sight cannot scroll; it does when it comes into view.
+  // A hidden pane cannot scroll; it scrolls when it is shown.
   waiting = text.offsetParent === null ? sid : null;
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   byId(`s${sid}`)?.scrollIntoView({ block: "center", behavior: calm ? "auto" : how || "smooth" });
 }
 
-/** The pane has come into view: go where it should have gone meanwhile. */
+/** Scroll to the pending sentence when the pane is shown. */
 export function arrive() {
   if (waiting !== null) reveal(waiting, "auto");
 }
@@ -224,7 +224,7 @@ function unlight() {
   highlighted = [];
 }
 
-/** Bring sentences into view and light them up. */
+/** Scroll to sentences and highlight them. */
 export async function show(first, last) {
   unlight();
   if (first < low || first > high + PAGE) await begin(Math.max(0, first - 20));
@@ -237,7 +237,7 @@ export async function show(first, last) {
   reveal(first);
 }
 
-/** Bring the boundary into view after the position has moved. */
+/** Scroll to the position after it has changed. */
 export async function follow(sid) {
   if (sid >= 0 && (sid < low || sid > high)) await begin(Math.max(0, sid - 20));
   paint();

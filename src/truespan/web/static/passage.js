@@ -1,4 +1,4 @@
-// One passage as a card: how close it is, where it stands, what it was checked against, its words.
+// A passage as a card: its similarity, its place, its hash and its text.
 
 import { bar, button, make, tick } from "./dom.js";
 import { citedBy, figure, marked, unmarked } from "./figures.js";
@@ -19,7 +19,7 @@ function head(one, rank) {
     { class: "card-head" },
     make("span", { class: "score", title: "Similarity to the question, 0 to 1" }, bar(one.score), words.score(one.score)),
     make("span", { class: "where" }, words.trail(one.title, one.chapter, one.section).join(" › ")),
-    rank && make("span", { class: "rank", title: "Place by similarity" }, `#${rank}`),
+    rank && make("span", { class: "rank", title: "Rank by similarity" }, `#${rank}`),
   );
 }
 
@@ -55,7 +55,7 @@ function figuresOf(one, figures, signal) {
   const have = new Set(figures.map((note) => note.figure_id));
   const missing = marked(one.text).filter((id) => !have.has(id));
   if (missing.length) {
-    // The marks tell that there are figures; what they are is looked up with the caller's right.
+    // The text marks figures; their descriptions are fetched with the caller's token.
     citedBy(one, signal).then((notes) => {
       const rest = notes.filter((note) => !have.has(note.figure_id));
       beside.append(...rest.map(figure));
@@ -76,8 +76,8 @@ export function card(one, { rank = 0, figures = [], signal } = {}) {
   );
 }
 
-/** Return the card of a passage that a reader's model does not get. Its words are not on the page
- * until somebody asks for them, so that nobody reads them by accident, by ear neither. */
+/** Return the card of a withheld passage. Its text is not on the page until the user reveals it, so
+ * that it is not seen or heard by accident. */
 export function veiled(one, position) {
   const cut = one.first <= position;
   const text = make("div", { class: "veil-text", "aria-hidden": "true" }, make("i"), make("i"), make("i"));
@@ -86,7 +86,7 @@ export function veiled(one, position) {
     text.replaceWith(shown);
     reveal.remove();
     shown.focus();
-  }, { class: "small quiet", "aria-label": `Reveal ${words.sentences(one.first, one.last)}, which lie ahead` });
+  }, { class: "small quiet", "aria-label": `Reveal ${words.sentences(one.first, one.last)}, which are past the position` });
   return make(
     "article",
     { class: "card ahead", "data-first": one.first, "data-last": one.last },
@@ -94,7 +94,7 @@ export function veiled(one, position) {
       "header",
       { class: "card-head" },
       make("span", { class: "score" }, bar(one.score, "dim"), words.score(one.score)),
-      make("span", { class: "where" }, cut ? "Cut at the boundary" : "Lies ahead"),
+      make("span", { class: "where" }, cut ? "Cut at the position" : "Past the position"),
       reveal,
     ),
     text,
@@ -103,7 +103,7 @@ export function veiled(one, position) {
       { class: "card-foot" },
       make("span", {}, words.sentences(one.first, one.last)),
       make("span", {}, cut
-        ? `the model gets it up to sentence ${position}, and nothing after`
+        ? `the model gets it up to sentence ${position}`
         : `${words.many(one.first - position, "sentence")} ahead`),
     ),
   );

@@ -1,4 +1,4 @@
-// Pictures of how an answer came about: the funnel, and the decision on its scale.
+// Diagrams: the funnel, and the decision on its scale.
 
 import { draw } from "./dom.js";
 import * as words from "./words.js";
@@ -11,11 +11,11 @@ const STAGES = [
 ];
 
 function heightOf(count, most) {
-  // A logarithm, so that 5 of 20,000 is still to be seen.
+  // Logarithmic, so that 5 of 20,000 is still visible.
   return count === 0 ? 3 : 12 + 68 * (Math.log1p(count) / Math.log1p(Math.max(most, 1)));
 }
 
-/** Return the funnel: how many candidates each stage left. */
+/** Return the funnel: the number of candidates after each stage. */
 export function funnel(counts) {
   const most = Math.max(...STAGES.map(([name]) => counts[name]), 1);
   const step = 150;
@@ -32,8 +32,8 @@ export function funnel(counts) {
       draw("text", { x: x + 48, y: 122, class: "stage-label" }, label),
     ];
   });
-  const told = STAGES.map(([name, label]) => `${counts[name]} ${label}`).join(", ");
-  return draw("svg", { viewBox: "0 0 600 130", class: "funnel", role: "img", "aria-label": `Funnel: ${told}` }, parts);
+  const summary = STAGES.map(([name, label]) => `${counts[name]} ${label}`).join(", ");
+  return draw("svg", { viewBox: "0 0 600 130", class: "funnel", role: "img", "aria-label": `Funnel: ${summary}` }, parts);
 }
 
 const LEFT = 20;
@@ -62,7 +62,7 @@ function threshold(x, name, value, raised) {
   ];
 }
 
-/** Return the decision on its scale: the thresholds, and where the best passage lies. */
+/** Return the decision on its scale: the thresholds and the score of the best passage. */
 export function scale(explained) {
   const { low, high } = explained.thresholds;
   const { from, to, at } = scaleOf(explained);
@@ -73,10 +73,10 @@ export function scale(explained) {
     draw("path", { d: `M${at(best)} 46V72`, class: `marker-line ${explained.mode}` }),
     draw("text", { x: Math.min(540, Math.max(60, at(best))), y: 24, class: "marker-label" }, `best ${words.score(best)}`),
   ];
-  const told = best === null ? "nothing was found" : `the best passage lies at ${words.score(best)}`;
+  const summary = best === null ? "nothing was found" : `the best passage has ${words.score(best)}`;
   return draw(
     "svg",
-    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": `Scale from ${from} to ${to}: low threshold ${low}, high threshold ${high}; ${told}. Mode: ${explained.mode}.` },
+    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": `Scale from ${from} to ${to}: low threshold ${low}, high threshold ${high}; ${summary}. Mode: ${explained.mode}.` },
     band(at(from), at(low), "fallback", "fallback"),
     band(at(low), at(high), "hybrid", "hybrid"),
     band(at(high), at(to), "rag", "rag"),

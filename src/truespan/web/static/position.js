@@ -1,4 +1,4 @@
-// Where the reader is: a slider over the sentences, its chapters, and what lies on either side.
+// The reading position: a slider over the sentences with chapters and passages.
 
 import { get, write } from "./api.js";
 import { button, byId, draw, fill, make, say } from "./dom.js";
@@ -49,13 +49,13 @@ function render() {
   strip();
 }
 
-/** Draw where the passages lie that are given and withheld. */
+/** Draw the places of the given and withheld passages. */
 export function mark(given, ahead) {
   marks = { given, ahead };
   if (parts) strip();
 }
 
-/** Move the position here and now; the server hears of it when the hand rests. */
+/** Move the position on the page; it is sent to the server after a pause. */
 export function move(sid) {
   const next = Math.min(state.lastSid, Math.max(-1, Math.round(sid)));
   if (!may("write") || next === state.position || Number.isNaN(next)) return;
@@ -69,7 +69,7 @@ export function move(sid) {
 async function settle() {
   wanted = state.position;
   if (writing) return;
-  // One after the other: two writes under way at once could arrive in the wrong order.
+  // One after the other: two concurrent writes could arrive in the wrong order.
   writing = true;
   const here = { where: readerPath(), book: String(state.document.number), turn };
   try {
@@ -119,9 +119,9 @@ function slider() {
     make("div", { class: "position-head" }, make("h2", {}, "Reading position", make("small", {}, ` of ${state.reader}`)), label),
     make("div", { class: "position-lane" }, lane, range),
     make("div", { class: "position-tools" },
-      button("‹ Chapter", () => jump(-1), { class: "small quiet", title: "Back to the end of the chapter before" }),
+      button("‹ Chapter", () => jump(-1), { class: "small quiet", title: "To the end of the previous chapter" }),
       number,
-      button("Chapter ›", () => jump(1), { class: "small quiet", title: "On to the end of this chapter" }),
+      button("Chapter ›", () => jump(1), { class: "small quiet", title: "To the end of this chapter" }),
       make("span", { class: "legend" }, make("i", { class: "key given" }), "given", make("i", { class: "key ahead" }), "withheld")),
   ];
 }
@@ -130,8 +130,8 @@ function fixed() {
   parts = null;
   const sid = shown();
   const why = may("read") || may("write")
-    ? "This token may not move the position."
-    : `The token in use is bound to ${state.reader}; only the library’s owner moves the position.`;
+    ? "This token may not change the position."
+    : `This token is bound to ${state.reader}; only the owner of the library can change the position.`;
   return [
     make("div", { class: "position-head" }, make("h2", {}, "Reading position", make("small", {}, ` of ${state.reader}`)), make("span", { class: "position-label", id: "position-label" }, sid < 0 ? "Nothing read yet" : `Sentence ${sid}`)),
     make("p", { class: "hint", id: "position-fixed" }, why),
@@ -150,21 +150,21 @@ function build() {
   render();
 }
 
-/** Look up how far the reader is in the open document, and show it. */
+/** Load and show the reader's position in the open document. */
 export async function locate() {
   clearTimeout(timer);
   turn += 1;
   marks = { given: [], ahead: [] };
   state.position = null;
   state.boundary = "";
-  if (asReader() && state.document) await whereabouts();
+  if (asReader() && state.document) await loadPosition();
   confirmed = state.position;
   build();
 }
 
-/** Ask the server where the reader is; the last sentence read is the boundary that is shown. */
-async function whereabouts() {
-  // Of the list of books, since to have no position yet is no failure.
+/** Load the position and the last sentence read. */
+async function loadPosition() {
+  // The list of books is used because having no position is not an error.
   const { books } = await get(`${readerPath()}/books`);
   const found = books.find((one) => one.document === state.document.number);
   if (!found) return;

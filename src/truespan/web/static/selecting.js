@@ -1,4 +1,4 @@
-// Selecting in the reader pane, by hand or by key, and what can be done with a selection.
+// Selecting text in the reader pane by mouse or keyboard, and the toolbar of the selection.
 
 import { byId } from "./dom.js";
 import { asReader, emit, may, on } from "./state.js";
@@ -38,7 +38,7 @@ function place() {
 function ask() {
   const found = selected();
   if (found) emit("ask-selection", found.words);
-  letGo();
+  clearSelection();
 }
 
 function readHere() {
@@ -46,10 +46,10 @@ function readHere() {
   if (!found) return;
   const sid = sidAt(found.range.endContainer) ?? sidAt(found.range.startContainer);
   if (sid !== null) emit("read-to", sid);
-  letGo();
+  clearSelection();
 }
 
-function letGo() {
+function clearSelection() {
   getSelection()?.removeAllRanges();
   toolbar.hidden = true;
 }
@@ -78,7 +78,7 @@ text.addEventListener("keydown", (event) => {
     ArrowUp: () => step(-1, event.shiftKey),
     a: ask,
     h: readHere,
-    Escape: letGo,
+    Escape: clearSelection,
   }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   if (!does) return;
   event.preventDefault();

@@ -1,8 +1,8 @@
-// What the page knows, and who wants to hear when it changes.
+// The state of the page, and events when it changes.
 
 import { path } from "./api.js";
 
-/** All that is chosen and known. Modules read it; each member has one module that writes it. */
+/** The shared state. All modules read it; each member is written by one module. */
 export const state = {
   me: null,
   worlds: [],
@@ -13,31 +13,31 @@ export const state = {
   lastSid: -1,
   mode: "owner",
   reader: "me",
-  /** The last sentence read; null where the reader has no position in the document. */
+  /** The last sentence read; null if the reader has no position in the document. */
   position: null,
   selection: "",
 };
 
 const bus = new EventTarget();
 
-/** Call `does` whenever `what` happens. */
+/** Call a function on each event. */
 export function on(what, does) {
   bus.addEventListener(what, (event) => does(event.detail));
 }
 
-/** Say that something has happened. */
+/** Send an event. */
 export function emit(what, detail) {
   bus.dispatchEvent(new CustomEvent(what, { detail }));
 }
 
-/** Say whether the caller may do something in the chosen world, as far as the server has told. */
+/** Return whether the caller has a permission in the chosen world. */
 export function may(verb, world = state.world) {
   const me = state.me;
   if (!me || !me.verbs.includes(verb)) return false;
   return me.worlds === "unlimited" || (world !== null && me.worlds.includes(world.id));
 }
 
-/** Say whether the page asks as a reader. */
+/** Return whether the page asks as a reader. */
 export const asReader = () => state.mode === "reader";
 
 /** Return the path of the chosen world. */
@@ -46,10 +46,10 @@ export const worldPath = () => path`/v1/worlds/${state.world.id}`;
 /** Return the path of the reader in the chosen world. */
 export const readerPath = () => worldPath() + path`/readers/${state.reader}`;
 
-/** Return the reader whose right is used for text and images; null for the caller's own. */
+/** Return the reader whose permission is used for text and images; null for the caller's own. */
 export const boundReader = () => (asReader() && !may("read") ? state.reader : null);
 
-/** Return the chapter or section that a sentence stands in, as far as the outline is known. */
+/** Return the chapter or section of a sentence, as far as the outline is known. */
 export function placeOf(sid) {
   let found = null;
   for (const entry of state.outline) {

@@ -1,4 +1,4 @@
-// What stands in the middle before anything was asked: how to begin.
+// The welcome panel: how to start, before anything was asked.
 
 import { button, byId, fill, make } from "./dom.js";
 import { asReader, emit, may, state } from "./state.js";
@@ -17,19 +17,19 @@ function goTo(view, id) {
 function beginning() {
   const has = { world: Boolean(state.world), documents: state.documents.length > 0 };
   const maker = state.me && state.me.verbs.includes("administer");
-  const toWorld = !has.world && maker && button("Name a world", goTo("library", "world-name"), { class: "small" });
+  const toWorld = !has.world && maker && button("Create a world", goTo("library", "world-name"), { class: "small" });
   const toFiles = has.world && !has.documents && may("write") && button("Choose files", () => (emit("view", "library"), byId("files").click()), { class: "small" });
   return make(
     "div",
     { class: "welcome" },
-    make("h2", {}, has.world ? "Add something to read" : "An empty library"),
-    make("p", { class: "lead" }, "Truespan gives language models context they can be trusted with: every passage checked against its hash, nothing from beyond its world, and nothing ahead of a reader."),
+    make("h2", {}, has.world ? "Add documents" : "An empty library"),
+    make("p", { class: "lead" }, "Truespan retrieves context for language models: every passage is verified against its hash, worlds are separate, and nothing past a reader’s position is returned."),
     make(
       "ol",
       { class: "steps" },
-      step(has.world, "Make a world", "A world is a shelf of its own: nothing in it can be found from another.", toWorld),
+      step(has.world, "Create a world", "Worlds are separate: a search in one never finds anything of another.", toWorld),
       step(has.documents, "Add documents", "Text, Markdown, HTML, DOCX, EPUB or PDF, one or many at once.", toFiles),
-      step(false, "Ask", "See what a model would be given, where it stands, and why.", null),
+      step(false, "Ask", "See what a model would get, where it comes from, and why.", null),
     ),
   );
 }
@@ -37,24 +37,24 @@ function beginning() {
 function ready() {
   const open = state.document;
   const lead = asReader()
-    ? open ? "Move the slider beneath the text, ask, and see what a model would get at that sentence: and what it would not." : "Choose a book on the left."
-    : "Type a question above. You will see the passages a model would be given, in reading order, each verified at the moment of reading.";
+    ? open ? "Move the slider below the text, ask, and see what a model would get at that position and what is withheld." : "Choose a book on the left."
+    : "Type a question above. You will see the passages a model would get, in reading order, each verified when it is read.";
   return make(
     "div",
     { class: "welcome" },
-    make("h2", {}, asReader() ? "Ask as somebody who is not through yet" : `Ask ${state.world.name}`),
+    make("h2", {}, asReader() ? "Ask as a reader" : `Ask ${state.world.name}`),
     make("p", { class: "lead" }, lead),
     make("ul", { class: "tips" },
       make("li", {}, make("b", {}, "Context"), " is what a model gets: passages, scores, sources, figures."),
-      make("li", {}, make("b", {}, "Answer"), " is decided before a model speaks; its quotes are held against the text."),
-      make("li", {}, make("b", {}, "Why"), " shows the funnel, near misses, and the decision on its scale."),
-      !asReader() && may("follow") && make("li", {}, "Choose ", make("b", {}, "As a reader"), " to see the same from any sentence of a book.")),
+      make("li", {}, make("b", {}, "Answer"), " is based on these passages; its quotes are checked against the text."),
+      make("li", {}, make("b", {}, "Why"), " shows the funnel, near misses, and how the answer was decided."),
+      !asReader() && may("follow") && make("li", {}, "Choose ", make("b", {}, "As a reader"), " to ask from any position in a book.")),
   );
 }
 
-/** Say how to begin, or what to do next. */
+/** Show how to start, or what to do next. */
 export function welcome() {
   const knowable = state.world && (state.documents.length || !may("write"));
   fill(byId("panel-context"), knowable ? ready() : beginning());
-  fill(byId("panel-why"), make("p", { class: "empty" }, "Ask something, and this shows how the answer came about."));
+  fill(byId("panel-why"), make("p", { class: "empty" }, "Ask a question to see how its result was found."));
 }

@@ -1,4 +1,4 @@
-// Why it came out so: the funnel, what was left out, near misses, and the decision on its scale.
+// The explanation: the funnel, skipped passages, near misses, and the decision.
 
 import { bar, byId, fill, make, tick } from "./dom.js";
 import { funnel, scale } from "./pictures.js";
@@ -12,21 +12,21 @@ function section(title, ...inside) {
 }
 
 function skipped(entries) {
-  if (!entries.length) return make("p", { class: "hint" }, "Nothing that was fetched had to be left out.");
+  if (!entries.length) return make("p", { class: "hint" }, "Nothing that was fetched was left out.");
   return make("ul", { class: "plain" }, entries.map((entry) => make("li", { "data-code": entry.code }, make("b", {}, entry.count), ` left out: ${words.verdict(entry.code)}`)));
 }
 
 function floor() {
-  if (found.floor === null) return make("p", { class: "hint" }, "A reader’s request has no floor: what was read is ranked, and the closest is given.");
+  if (found.floor === null) return make("p", { class: "hint" }, "A reader’s request has no minimum similarity: the closest of what was read is returned.");
   const kept = { true: "excludes most unrelated text", false: "admits most unrelated text" }[found.discriminates];
-  return make("p", { class: "hint" }, `The floor is ${found.floor}`, kept ? `; under this model it ${kept}.` : ".");
+  return make("p", { class: "hint" }, `The minimum similarity is ${found.floor}`, kept ? `; with this model it ${kept}.` : ".");
 }
 
 function misses() {
   if (!found.misses.length) return null;
   return section(
     "Near misses",
-    make("p", { class: "hint" }, "Verified, within your rights, and just below the floor. They are not part of the context."),
+    make("p", { class: "hint" }, "Verified, permitted, and just below the minimum similarity. They are not part of the context."),
     make("ul", { class: "rows" }, found.misses.map((miss) =>
       make("li", {}, make("span", { class: "score" }, bar(miss.score, "dim"), words.score(miss.score)), make("span", { class: "where" }, words.trail(miss.source, miss.chapter).join(" › "))))),
   );
@@ -35,13 +35,13 @@ function misses() {
 function gates(explained) {
   if (!explained.gates.length) return null;
   return make("ul", { class: "gates" }, explained.gates.map((gate) =>
-    make("li", { class: gate.held ? "held" : "failed" }, tick(gate.held), `${words.gate(gate.name)}: ${gate.found}`, make("small", {}, ` needs ${gate.needed}: ${gate.held ? "held" : "did not hold"}`))));
+    make("li", { class: gate.held ? "held" : "failed" }, tick(gate.held), `${words.gate(gate.name)}: ${gate.found}`, make("small", {}, ` needs ${gate.needed}: ${gate.held ? "passed" : "failed"}`))));
 }
 
 function retrieved(notes) {
   if (!notes.length) return null;
   return [
-    make("h4", {}, "What was retrieved for the answer"),
+    make("h4", {}, "Passages retrieved for the answer"),
     make("ul", { class: "rows" }, notes.map((note) =>
       make(
         "li",
@@ -54,7 +54,7 @@ function retrieved(notes) {
 }
 
 function decision() {
-  if (!answer) return section("Decision", make("p", { class: "empty" }, "Whether there is enough to answer from is decided when an answer is asked for."));
+  if (!answer) return section("Decision", make("p", { class: "empty" }, "Request an answer to see whether the passages are enough to answer from."));
   const explained = answer.decision_explain;
   const counts = explained.counts;
   return section(
@@ -76,7 +76,7 @@ function decision() {
 function render() {
   const panel = byId("panel-why");
   if (!found) return;
-  const took = make("p", { class: "hint" }, `It took ${found.ms.toLocaleString("en")} ms.`);
+  const took = make("p", { class: "hint" }, `Time: ${found.ms.toLocaleString("en")} ms.`);
   const trace = found.trace.length ? make("p", { class: "trace" }, found.trace.join(" → ")) : null;
   fill(
     panel,
@@ -92,13 +92,13 @@ export function explain(result) {
   render();
 }
 
-/** Explain an answer as well; null where there is none for the present question. */
+/** Explain an answer too; null if there is none for the current question. */
 export function explainAnswer(given) {
   answer = given;
   render();
 }
 
-/** Explain nothing any more. */
+/** Clear the explanation. */
 export function forget() {
   found = null;
   answer = null;

@@ -1,44 +1,44 @@
-// Codes of the API in words for people. A code that is not here is shown as it is.
+// Texts for codes of the API. An unknown code is shown as it is.
 
 const VERDICTS = {
   returned: "given to the model",
-  absent: "not there",
+  absent: "does not exist",
   not_embedded: "not embedded yet",
   not_trusted: "not trusted",
   filtered_out: "left out by a filter",
-  below_floor: "below the floor",
+  below_floor: "below the minimum similarity",
   unrelated_to_selection: "unrelated to the selection",
-  excluded_kind: "a figure, shown apart",
-  duplicate_passage: "already within another",
-  over_budget: "too large for what was left",
+  excluded_kind: "a figure, shown separately",
+  duplicate_passage: "contained in another passage",
+  over_budget: "too large for the remaining budget",
   outranked: "others were closer",
   stale_vector: "changed since it was embedded",
   missing_chunk: "its text is missing",
   damaged_text: "its text is damaged",
-  orphan_point: "belongs to nothing",
-  quarantined_chunk: "set aside as damaged",
+  orphan_point: "belongs to no document",
+  quarantined_chunk: "quarantined as damaged",
 };
 
 const REASONS = {
   nothing_found: "Nothing reached the low threshold.",
-  nothing_usable: "What was found is of excluded kinds, or too large.",
-  below_low: "The best passage lies below the low threshold.",
-  gate_failed: "The best passage lies between the thresholds, and a gate did not hold.",
-  primary_blank: "The model said nothing.",
+  nothing_usable: "What was found is of an excluded kind, or too large.",
+  below_low: "The best passage is below the low threshold.",
+  gate_failed: "The best passage is between the thresholds, and a check failed.",
+  primary_blank: "The model returned nothing.",
   primary_no_context: "The model found no answer in the passages.",
   reached_high: "The best passage reached the high threshold.",
-  gates_held: "The best passage lies between the thresholds, and all gates held.",
+  gates_held: "The best passage is between the thresholds, and all checks passed.",
 };
 
 const REFUSALS = {
-  reading: "A reader gets no answer from a model’s memory: it might tell the end.",
-  no_fallback_model: "No model is set that could answer without passages.",
-  fallback_silent: "The model that was asked without passages had no answer.",
+  reading: "A reader gets no answer from a model’s memory: it might contain spoilers.",
+  no_fallback_model: "No model is configured to answer without passages.",
+  fallback_silent: "The model had no answer without passages either.",
 };
 
 const MODES = {
   rag: "from the sources",
-  hybrid: "from the sources, with care",
+  hybrid: "from the sources, with less certainty",
   fallback: "not from the sources",
 };
 
@@ -51,21 +51,21 @@ const GATES = {
 const STATUSES = {
   success: "Found",
   partial: "Fewer than asked for",
-  no_matches: "Nothing matches",
+  no_matches: "No matches",
   error: "Failed",
 };
 
 const SPEAKERS = {
-  primary: "a model spoke",
-  fallback: "a model spoke without passages",
-  none: "no model spoke: these are the passages themselves",
+  primary: "written by a chat model",
+  fallback: "written by a chat model without passages",
+  none: "no chat model was used: these are the passages themselves",
 };
 
 const PHASES = {
   reading: "Reading",
   embedding: "Embedding",
   metadata: "Deriving metadata",
-  removing: "Removing what is gone",
+  removing: "Removing deleted documents",
   finished: "Finishing",
 };
 
@@ -85,15 +85,15 @@ export function many(count, one, more = `${one}s`) {
   return `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
 }
 
-/** Return a score as it is shown. */
+/** Format a score. */
 export const score = (value) => value.toFixed(3);
 
-/** Return sentence numbers as people say them. */
+/** Format sentence numbers. */
 export function sentences(first, last) {
   return first === last ? `sentence ${first}` : `sentences ${first}–${last}`;
 }
 
-/** Return labels without repeating one that is the same as the one before. */
+/** Return labels without empty ones and repetitions. */
 export function trail(...labels) {
   return labels.filter((label, at) => label && label !== labels[at - 1]);
 }
