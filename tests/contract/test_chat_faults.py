@@ -432,9 +432,9 @@ def test_redirects_are_not_followed(tongue: Tongue, server: ChatServer) -> None:
 def test_one_who_writes_more_than_was_asked_for_is_stopped(
     tongue: Tongue, server: ChatServer
 ) -> None:
-    manner = ChatDialect(max_tokens=10_000)
+    dialect = ChatDialect(max_tokens=10_000)
     server.reply = ["tide " * 1000] * 63
-    assert list(tongue.model(server, manner=manner).stream(MESSAGES)) == server.reply
+    assert list(tongue.model(server, dialect=dialect).stream(MESSAGES)) == server.reply
 
     server.reply = ["tide " * 1000] * 65
-    failure_of(tongue.model(server, manner=manner).stream(MESSAGES), ProviderBadReply)
+    failure_of(tongue.model(server, dialect=dialect).stream(MESSAGES), ProviderBadReply)

@@ -89,9 +89,9 @@ def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OllamaChatSer
 def test_the_request_says_all_that_decides_a_reply_and_lets_nothing_be_cut(
     server: OllamaChatServer,
 ) -> None:
-    manner = ChatDialect(max_tokens=77, temperature=0.5)
+    dialect = ChatDialect(max_tokens=77, temperature=0.5)
 
-    list(ollama_chat(server, manner=manner, context=2048).stream(QUESTION))
+    list(ollama_chat(server, dialect=dialect, context=2048).stream(QUESTION))
 
     assert server.questions == [
         {

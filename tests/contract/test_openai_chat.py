@@ -95,9 +95,9 @@ def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OpenAiChatSer
 
 
 def test_the_request_says_all_that_decides_a_reply(server: OpenAiChatServer) -> None:
-    manner = ChatDialect(max_tokens=77, temperature=0.5)
+    dialect = ChatDialect(max_tokens=77, temperature=0.5)
 
-    list(openai_chat(server, manner=manner, keys=ring("sk-one")).stream(QUESTION))
+    list(openai_chat(server, dialect=dialect, keys=ring("sk-one")).stream(QUESTION))
 
     [asked] = server.asked
     assert asked.content == {

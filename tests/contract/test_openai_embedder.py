@@ -133,7 +133,7 @@ def test_what_the_model_cannot_read_to_its_end_is_refused_and_never_cut(
 
     for call in (lambda: embedder.embed_documents([long]), lambda: embedder.embed_query(long)):
         error = failure_of(call, TextTooLong)
-        assert "longer than the model reads" in error.message
+        assert "too long for the model" in error.message
 
 
 def test_half_a_surrogate_pair_can_be_embedded(embedder: OpenAiEmbedder) -> None:

@@ -81,7 +81,7 @@ def test_an_address_that_is_never_a_provider_s_is_not_connected_to(
 ) -> None:
     host = f"[{address}]" if ":" in address else address
 
-    with pytest.raises(ProviderRefused, match="never a provider's"):
+    with pytest.raises(ProviderRefused, match="addresses that are refused"):
         assert pointed_at(bench, f"http://{host}:{bench.server.port}/v1").profile
 
     assert bench.server.asked == []
@@ -107,7 +107,7 @@ def test_a_name_is_looked_up_and_its_address_checked_at_every_connect(
     bench.server.hang_up()
     leads_to.pop(0)
     seen = len(bench.server.asked)
-    with pytest.raises(ProviderRefused, match="never a provider's"):
+    with pytest.raises(ProviderRefused, match="addresses that are refused"):
         embedder.embed_query("q")
     assert len(bench.server.asked) == seen
 

@@ -193,7 +193,7 @@ def test_a_number_that_no_log_can_count_to_refuses_to_start(
     code, out, err = terminal("ask", QUESTION, "-w", "w")
 
     assert (code, out) == (3, "")
-    assert "usage_records must be a whole number of at least 0 and at most 1000000000" in err
+    assert "must be a whole number of at least 0 and at most 1000000000" in err
 
 
 def test_a_reader_is_answered_from_what_was_read(terminal: Terminal, server: ChatServer) -> None:

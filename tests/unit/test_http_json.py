@@ -231,7 +231,7 @@ def test_the_address_is_checked_at_every_connect(
 
     error = refused(client, ProviderRefused)
 
-    assert "never a provider's" in error.message
+    assert "addresses that are refused" in error.message
     assert len(server.asked) == 1
 
 

@@ -11,6 +11,7 @@ from truespan.index.filters import (
     Equals,
     Field,
     HasId,
+    check_length,
     check_vector,
     conditions,
     hits_of,
@@ -38,6 +39,7 @@ class QdrantIndex(ABC):
     _reserve = 0
     _stale_per_request = _IDS_PER_REQUEST
     _fate_of_erased = FileFate.GONE
+    _check_new = staticmethod(check_length)
 
     @abstractmethod
     def _calls(self) -> AbstractContextManager[IndexCalls]:
@@ -47,7 +49,7 @@ class QdrantIndex(ABC):
         """Write points in slices; the first slice is written only if there is room for all."""
         collection = collection_of(scope.profile)
         for point in points:
-            check_vector(point.vector, collection.size)
+            self._check_new(point.vector, collection.size)
         with self._calls() as calls:
             for start in range(0, len(points), _POINTS_PER_REQUEST):
                 # Each point is written twice: to the log of writes and to its place.

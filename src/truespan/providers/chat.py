@@ -1,17 +1,18 @@
-"""What the chat models of all providers share: how a reply is begun, read on and refused.
+"""What the chat models of all providers share: retries, limits and the errors for complaints.
 
-Owns: trying again before the first piece, how much one may say, and what complaints mean.
-Does not own: the requests and the lines of a protocol; each provider's adapter has those.
-Must hold: once a piece was given out nothing is asked again, and no error holds what was said.
+Owns: retries before the first piece, the length of a reply, and the errors for complaints.
+Does not own: the requests and the lines of a protocol; each provider's module has those.
+Must hold: after the first piece nothing is requested again, and no error quotes a reply.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import msgspec
 
@@ -29,6 +30,7 @@ from truespan.providers.http import (
     PASSING,
     Bounds,
     Reply,
+    StreamClient,
     StreamedReply,
     names_no_model,
     sendable,
@@ -40,12 +42,12 @@ from truespan.types.answer import Message
 Kind = TypeVar("Kind")
 
 RETRY_SECONDS = 20.0
-"""No pause before trying again ends later than this after the question: somebody waits."""
+"""No retry starts later than this after the question: a person waits for the answer."""
 _PIECE_SECONDS = 60.0
 _BODY_BYTES = 32 << 20
 _LEAST_CHARACTERS = 1 << 16
 _CHARACTERS_PER_TOKEN = 32
-"""More than a token ever stands for, but for runs of blanks."""
+"""More than a token ever stands for, except for runs of blanks."""
 _WITHHELD = re.compile(
     r"content[_ ](?:filter|policy|management)|safety|responsible ?ai|moderation", re.IGNORECASE
 )
@@ -54,7 +56,7 @@ _CANNOT_CHAT = re.compile(r"does not support chat|not a chat model", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class ChatDialect:
-    """How a chat model is asked to reply, and how long it may take."""
+    """How long and how freely a chat model may reply."""
 
     max_tokens: int = 1024
     temperature: float = 0.0
@@ -62,7 +64,7 @@ class ChatDialect:
 
     @property
     def bounds(self) -> Bounds:
-        """Return the bounds of one reply. Before its first piece a model may have to be loaded."""
+        """Return the limits of one reply. Before its first piece a model may have to be loaded."""
         return Bounds(
             read_seconds=self.seconds,
             total_seconds=self.seconds,
@@ -72,108 +74,145 @@ class ChatDialect:
 
     @property
     def most_characters(self) -> int:
-        """Return how much text is taken of one who was told how many tokens to write."""
+        """Return how many characters a reply may have."""
         return max(_LEAST_CHARACTERS, self.max_tokens * _CHARACTERS_PER_TOKEN)
 
 
-def spoken(messages: Sequence[Message]) -> list[dict[str, str]]:
-    """Return messages as both protocols have them."""
+def to_json(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Return messages in the form that both protocols share."""
     return [{"role": message.role.value, "content": sendable(message.text)} for message in messages]
 
 
-def begun(begin: Callable[[], Generator[str]], clock: Clock, deadline: float) -> Generator[str]:
-    """Give the pieces of a reply; until the first one came, it is asked for again."""
-    until = min(clock.monotonic() + RETRY_SECONDS, deadline)
-    first, pieces = call_with_retries(lambda: _first_of(begin()), clock, spread=0, until=until)
-    with closing(pieces):
-        if first is not None:
-            yield first
-            yield from pieces
+class HttpChat(ABC):
+    """Chats through a provider, which is first asked when the first piece of a reply is needed."""
+
+    provider: ClassVar[str]
+
+    def __init__(
+        self, client: StreamClient, model: str, *, clock: Clock, dialect: ChatDialect
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._clock = clock
+        self._dialect = dialect
+
+    @property
+    def name(self) -> str:
+        """Return provider and model."""
+        return f"{self.provider}/{self._model}"
+
+    def stream(self, messages: Sequence[Message]) -> Generator[str]:
+        """Yield the reply piece by piece as it arrives; closing the generator ends the request.
+
+        The request is repeated only until the first piece has arrived.
+
+        Raises:
+            ProviderUnavailable: the provider did not answer; trying again may help.
+            ProviderRefused: it refused; `TextTooLong` if the messages are too long for the model.
+            ProviderBadReply: the reply is incomplete, truncated or invalid.
+            ModelUnavailable: the provider has no such model, or the model cannot chat.
+            CredentialsMissing: no key may be used for the model.
+        """
+        deadline = self._clock.monotonic() + self._client.bounds.total_seconds
+        until = min(self._clock.monotonic() + RETRY_SECONDS, deadline)
+
+        def start() -> tuple[str | None, Generator[str]]:
+            pieces = self._pieces(messages, deadline)
+            return next(pieces, None), pieces
+
+        first, pieces = call_with_retries(start, self._clock, spread=0, until=until)
+        with closing(pieces):
+            if first is not None:
+                yield first
+                yield from pieces
+
+    def _pieces(self, messages: Sequence[Message], deadline: float) -> Generator[str]:
+        """Yield the pieces of one reply that are not empty, up to the allowed length."""
+        left = self._dialect.most_characters
+        with closing(self._send(messages, deadline)) as reply:
+            for piece in self._read(reply):
+                if not piece:
+                    continue
+                reply.incoming.begin()
+                left -= len(piece)
+                if left < 0:
+                    raise ProviderBadReply(f"{reply.server} sent a reply that is too long.")
+                yield piece
+
+    @abstractmethod
+    def _send(self, messages: Sequence[Message], deadline: float) -> StreamedReply:
+        """Return a successful reply of which only the head has been read."""
+
+    @abstractmethod
+    def _read(self, reply: StreamedReply) -> Iterator[str]:
+        """Yield the texts of a reply; raise unless it ends as the protocol requires."""
+
+    @abstractmethod
+    def _missing_model(self) -> ModelUnavailable: ...
 
 
-def _first_of(pieces: Generator[str]) -> tuple[str | None, Generator[str]]:
-    return next(pieces, None), pieces
-
-
-def measured(reply: StreamedReply, pieces: Iterator[str], most: int) -> Generator[str]:
-    """Give the pieces that are not empty, as long as they are not too much; then close the reply.
+def decode_line(server: str, line: bytes, kind: type[Kind]) -> Kind:
+    """Return the content of one line of a reply.
 
     Raises:
-        ProviderBadReply: more was said than was asked for.
-    """
-    with closing(reply):
-        for piece in pieces:
-            if not piece:
-                continue
-            reply.incoming.begin()
-            most -= len(piece)
-            if most < 0:
-                raise ProviderBadReply(f"{reply.who} said more in one reply than is taken.")
-            yield piece
-
-
-def understood(who: str, line: bytes, kind: type[Kind]) -> Kind:
-    """Return what one line of a reply says.
-
-    Raises:
-        ProviderBadReply: it is not JSON, or JSON of another shape.
+        ProviderBadReply: it is not JSON, or has unexpected content.
     """
     try:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise ProviderBadReply(
-            f"{who} answered with JSON that is broken or of another shape."
-        ) from None
+        raise ProviderBadReply(f"{server} sent invalid or unexpected JSON.") from None
 
 
-def cut_short(who: str) -> ProviderBadReply:
-    """Return the error for a reply that reached its limit before its end."""
+def truncated_error(server: str) -> ProviderBadReply:
+    """Return the error for a reply that reached the limit of tokens."""
     return ProviderBadReply(
-        f"{who} reached the limit of tokens before the end of its reply.",
-        advice="Raise chat_max_tokens, or choose a model that says less.",
+        f"{server} reached the limit of tokens before the end of its reply.",
+        advice="Raise chat_max_tokens, or choose a model with shorter answers.",
     )
 
 
-def withheld(who: str) -> ProviderRefused:
-    """Return the error for a reply that its maker's filter keeps back."""
+def filtered_error(server: str) -> ProviderRefused:
+    """Return the error for a reply that a content filter blocked."""
     return ProviderRefused(
-        f"{who} would not answer: the model or a filter of its maker refused.",
+        f"{server} did not answer: the model or a content filter refused.",
         advice="Ask in other words, or choose another model.",
     )
 
 
 def refuse(reply: Reply, missing: ModelUnavailable) -> NoReturn:
-    """Raise what a reply without success means; its words are looked at and not passed on."""
+    """Raise the error for a failed reply; its text is examined but never quoted."""
     if (known := _known(reply, missing)) is not None:
         raise known
     raise reply.failure()
 
 
-def refuse_within(who: str, error: Any, missing: ModelUnavailable) -> NoReturn:
-    """Raise what an error means that came as a part of a reply which had been a success."""
+def refuse_within(server: str, error: Any, missing: ModelUnavailable) -> NoReturn:
+    """Raise the error for a failure that is reported inside a successful reply."""
     code = error.get("code") if isinstance(error, dict) else None
     status = code if type(code) is int and 400 <= code < 600 else 500
-    complaint = Reply(who, status, msgspec.json.encode(error), "application/json", None)
+    complaint = Reply(server, status, msgspec.json.encode(error), "application/json", None)
     if (known := _known(complaint, missing)) is not None:
         raise known
     if status in PASSING or status >= 500:
-        raise ProviderUnavailable(f"{who} failed while it answered.")
-    raise ProviderRefused(f"{who} refused the request while it answered.")
+        raise ProviderUnavailable(f"{server} failed during its reply.")
+    raise ProviderRefused(f"{server} refused the request during its reply.")
 
 
 def _known(reply: Reply, missing: ModelUnavailable) -> ServiceError | ModelUnavailable | None:
-    """Return the error for a complaint whose words tell more than its status."""
+    """Return the error for a complaint whose text says more than its status."""
     words = words_of(reply)
     if reply.status in (400, 404, 500) and names_no_model(reply):
         return missing
     if _CANNOT_CHAT.search(words):
-        return ModelUnavailable(f"The model cannot chat ({reply.who}).", advice="Set another one.")
+        return ModelUnavailable(
+            f"The model cannot chat ({reply.server}).", advice="Choose another model."
+        )
     refusal = size_refusal(reply)
     if isinstance(refusal, TextTooLong):
         return TextTooLong(
-            f"The question with its context is longer than the model reads ({reply.who}).",
-            advice="Ask for less context, or choose a model that reads more.",
+            f"The question with its context is too long for the model ({reply.server}).",
+            advice="Ask for less context, or choose a model with a larger context.",
         )
     if refusal is not None:
         return refusal
-    return withheld(reply.who) if reply.status == 400 and _WITHHELD.search(words) else None
+    return filtered_error(reply.server) if reply.status == 400 and _WITHHELD.search(words) else None

@@ -167,7 +167,7 @@ class HttpEmbedder(ABC):
         """
         numbers, wanted = numbers_of(vector), self._dimensions
         if not LEAST_LENGTH < math.hypot(*numbers) < math.inf:
-            raise ProviderBadReply(f"{self._client.who} did not return a valid vector.")
+            raise ProviderBadReply(f"{self._client.server} did not return a valid vector.")
         if wanted not in (None, len(numbers)):
             setting = f"{self.provider}_dimensions"
             raise InvalidConfiguration(
@@ -190,12 +190,12 @@ class HttpEmbedder(ABC):
     def _require_count(self, found: int, expected: int) -> None:
         if found != expected:
             raise ProviderBadReply(
-                f"{self._client.who} returned {found} vectors for {expected} texts."
+                f"{self._client.server} returned {found} vectors for {expected} texts."
             )
 
     def _missing_model(self) -> ModelUnavailable:
         return ModelUnavailable(
-            f"{self._client.who} has no embedding model {self._model!r}.",
+            f"{self._client.server} has no embedding model {self._model!r}.",
             advice=self.missing_advice,
         )
 

@@ -1,7 +1,7 @@
 """Embeds with the package `fastembed`, which is an extra and is imported when it is first needed.
 
-Owns: how its models are found and asked, and the profile of one.
-Does not own: the package, and where models come from; nothing is downloaded unless that was said.
+Owns: loading and running its models, and the profile of a model.
+Does not own: the package, and where models come from; nothing is downloaded unless allowed.
 Must hold: a vector is a function of its text alone, and no text is cut.
 """
 
@@ -36,7 +36,7 @@ _DECIDING = (".onnx", ".onnx_data", ".safetensors", "tokenizer.json", "tokenizer
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A model that is ready. `tokenizer` reads as the model does, but neither cuts nor pads."""
+    """A loaded model. `tokenizer` is the model's, without truncation and padding."""
 
     network: Any
     tokenizer: Tokenizer
@@ -80,12 +80,12 @@ class FastembedEmbedder:
 
     @property
     def endpoint(self) -> str:
-        """Return that it is this machine."""
+        """Return the word for this machine."""
         return "local"
 
     @property
     def limits(self) -> EmbeddingLimits:
-        """Return small batches, so that what is done is kept soon; texts run one by one anyway."""
+        """Return small batches, so that results are stored soon; texts run one by one anyway."""
         return EmbeddingLimits(items=_ITEMS, in_flight=1, joint=False)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
@@ -106,7 +106,7 @@ class FastembedEmbedder:
         return self._embed(ready, [ready.prefixes.query + text])[0]
 
     def count_query(self, text: str) -> int:
-        """Return the exact number of tokens of a query, what stands before it included."""
+        """Return the exact number of tokens of a query, including its prefix."""
         ready = self._ready()
         return _count(ready.tokenizer, ready.prefixes.query + text)
 
@@ -117,7 +117,7 @@ class FastembedEmbedder:
                 f"A text has more tokens than the model reads ({ready.room}).",
                 advice="Nothing was cut off; shorten the query, or choose smaller chunks.",
             )
-        # Quantised models scale over a whole batch, so a vector would depend on its neighbours.
+        # Quantised models scale over a batch, so a vector would depend on the other texts in it.
         found = ready.network.embed(clean, batch_size=1)
         return [unit_vector(numbers.tolist()) for numbers in found]
 
@@ -155,7 +155,7 @@ class FastembedEmbedder:
             ) from None
         known = {str(entry["model"]).lower() for entry in TextEmbedding.list_supported_models()}
         if self._model.lower() not in known:
-            raise ModelUnavailable(f"The package fastembed knows no model {self._model!r}.")
+            raise ModelUnavailable(f"The package fastembed has no model {self._model!r}.")
         options: dict[str, Any] = {"local_files_only": not self._download}
         if self._folder is not None:
             options["specific_model_path"] = str(self._folder)
@@ -177,7 +177,7 @@ class FastembedEmbedder:
 
 
 def _uncut(tokenizer: Tokenizer) -> tuple[Tokenizer, int]:
-    """Return a copy of a tokenizer that never cuts, and where the original would have cut."""
+    """Return a copy of a tokenizer without truncation, and the limit of the original."""
     cutting = tokenizer.truncation or {}
     own = type(tokenizer).from_str(tokenizer.to_str())
     own.no_truncation()

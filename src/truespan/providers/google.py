@@ -113,7 +113,7 @@ class GoogleEmbedder(HttpEmbedder):
             # A token stands for at least one byte, so most texts need no counting.
             if len(text.encode()) + _MARGIN > known.limit and self._count(text) > known.limit:
                 raise TextTooLong(
-                    f"A text is longer than the model reads ({self._client.who}).",
+                    f"A text is too long for the model ({self._client.server}).",
                     advice="Nothing was sent; shorten the query, or choose smaller chunks.",
                 )
         return self._request(texts, QUERY if query else DOCUMENT)
@@ -161,7 +161,7 @@ class GoogleEmbedder(HttpEmbedder):
         if "embedContent" not in (model.supported_generation_methods or ["embedContent"]):
             raise self._missing_model()
         if model.input_token_limit < 1:
-            raise ProviderBadReply(f"{self._client.who} reports a model that reads no tokens.")
+            raise ProviderBadReply(f"{self._client.server} reports a model that reads no tokens.")
         instructed = _INSTRUCTED.match(self._model)
         prefixes = GEMMA_PREFIXES if instructed else ModelPrefixes()
         [vector] = self._request([prefixes.document + PROBE], DOCUMENT)

@@ -1,9 +1,13 @@
-"""JSON over HTTP to a provider that the operator named, and what each failure is called.
+"""JSON over HTTP to a provider that the operator named, and the errors for its failures.
 
 Owns: requests, the size of a reply, and the errors for statuses and broken connections.
-Does not own: what a provider's own words mean; its adapter looks at a reply before it reads it.
-Must hold: no redirect is followed, no proxy of the environment is used, and no message holds a
+Does not own: the meaning of a provider's own messages; its module examines a reply first.
+Must hold: no redirect is followed, no proxy of the environment is used, and no error contains a
 request's text, a reply's body or a key.
+
+It is built on the standard library's `http.client`: every step of a request must end by one total
+deadline and another thread must be able to cancel it, which needs the socket itself, and a client
+library with its own pool would take five times as long to import.
 """
 
 from __future__ import annotations
@@ -40,8 +44,8 @@ from truespan.errors import (
 from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock
 
-_MOST_READ = 20_000
-"""Characters of a complaint that are looked at: none that is meant to be read is longer."""
+_LONGEST_COMPLAINT = 20_000
+"""Characters of an error reply that are examined; no readable message is longer."""
 
 _BATCH_TOO_LARGE = re.compile(
     r"max_tokens_per_request|tokens per request"
@@ -64,9 +68,9 @@ _NO_SUCH_MODEL = re.compile(
 
 
 def words_of(reply: Reply) -> str:
-    """Return every piece of text in the body of a reply, which may be of any shape."""
+    """Return all texts in the JSON body of a reply, whatever its structure."""
     try:
-        return " ".join(_texts(msgspec.json.decode(reply.body[: 1 << 20])))[:_MOST_READ]
+        return " ".join(_texts(msgspec.json.decode(reply.body[: 1 << 20])))[:_LONGEST_COMPLAINT]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ""
 
@@ -79,20 +83,20 @@ def _texts(value: Any) -> list[str]:
 
 
 def size_refusal(reply: Reply) -> ProviderRefused | None:
-    """Return the error for a reply that says the request or a text in it is too large."""
+    """Return the error for a reply that says that the request or a text in it is too large."""
     words = words_of(reply)
     if reply.status == 413 or _BATCH_TOO_LARGE.search(words):
-        return BatchTooLarge(f"A request is larger than {reply.who} takes (status {reply.status}).")
+        return BatchTooLarge(f"A request is too large for {reply.server} (status {reply.status}).")
     if _TEXT_TOO_LONG.search(words):
         return TextTooLong(
-            f"A text is longer than the model reads ({reply.who}).",
+            f"A text is too long for the model ({reply.server}).",
             advice="Nothing was cut off; shorten the query, or choose smaller chunks.",
         )
     return None
 
 
 def names_no_model(reply: Reply) -> bool:
-    """Say whether a reply says that there is no such model."""
+    """Return whether a reply says that there is no such model."""
     return _NO_SUCH_MODEL.search(words_of(reply)) is not None
 
 
@@ -102,11 +106,11 @@ _MOST_KEPT = 8
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long one request may take and how much may come back.
+    """How long one request may take and how large its reply may be.
 
-    A model may have to be loaded before the first byte comes, so a single read may take long; the
-    total is over the whole request. Between the pieces of a reply that comes in pieces the wait is
-    `piece_seconds`, and a line of it may have `line_bytes`.
+    A model may have to be loaded before the first byte arrives, so a single read may take long;
+    `total_seconds` limits the whole request. In a streamed reply, `piece_seconds` limits the wait
+    between two pieces and `line_bytes` the length of a line.
     """
 
     connect_seconds: float = 5.0
@@ -118,7 +122,7 @@ class Bounds:
 
 
 class Target(NamedTuple):
-    """Where a provider is reached."""
+    """The parts of a provider's base URL."""
 
     scheme: str
     host: str
@@ -127,13 +131,13 @@ class Target(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Return host and port, as messages may show them."""
+        """Return host and port for messages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """Return the base URL in one spelling."""
+        """Return the normalized base URL."""
         return f"{self.scheme}://{self.address}{self.path}"
 
 
@@ -141,53 +145,53 @@ def read_target(url: str) -> Target:
     """Return the parts of a base URL.
 
     Raises:
-        InvalidConfiguration: it is not a plain http or https address, or it carries a password.
+        InvalidConfiguration: it is not a plain http or https URL, or it has a password.
     """
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname or ""
         host.encode("idna")
     except ValueError:
-        raise _misspelt() from None
+        raise _invalid_url() from None
     plain = url.isascii() and url.isprintable() and " " not in url
     extra = parts.query or parts.fragment or "@" in parts.netloc
     if not plain or extra or parts.scheme not in _PORTS or not host or port == 0:
-        raise _misspelt()
+        raise _invalid_url()
     return Target(parts.scheme, host, port or _PORTS[parts.scheme], parts.path.rstrip("/"))
 
 
-def _misspelt() -> InvalidConfiguration:
-    # The value is not repeated: a key may have been pasted into it.
+def _invalid_url() -> InvalidConfiguration:
+    # The value is not quoted: a key may have been pasted into it.
     return InvalidConfiguration(
         "The base URL of a provider must be http:// or https:// with a host.",
-        advice="It takes no user, password, query or fragment, as in http://127.0.0.1:11434.",
+        advice="No user, password, query or fragment is allowed; e.g. http://127.0.0.1:11434.",
     )
 
 
 def is_allowed(address: str) -> bool:
-    """Say whether a provider may live at an address.
+    """Return whether a provider may be at an IP address.
 
-    Loopback and private networks are where Ollama lives. Link-local addresses are not: there the
-    machines of a cloud find their credentials.
+    Ollama usually runs on loopback or in a private network. Link-local addresses are refused:
+    cloud machines get their credentials there.
     """
-    where = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(where, ipaddress.IPv6Address):
-        # The other reserved ranges of version 6 include those that lead to version 4.
-        where = where.ipv4_mapped or where
-    reserved = isinstance(where, ipaddress.IPv4Address) and where.is_reserved
-    return not (where.is_link_local or where.is_multicast or where.is_unspecified or reserved)
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        # Other reserved ranges of IPv6 include those that map to IPv4.
+        ip = ip.ipv4_mapped or ip
+    reserved = isinstance(ip, ipaddress.IPv4Address) and ip.is_reserved
+    return not (ip.is_link_local or ip.is_multicast or ip.is_unspecified or reserved)
 
 
 class AddressRefused(OSError):
-    """A name leads only to addresses that are never a provider's."""
+    """A host resolves only to addresses that are refused."""
 
 
 class ClosedEarly(ConnectionError):
-    """The other side closed the connection before the first byte of a reply."""
+    """The server closed the connection before the first byte of a reply."""
 
 
 class Connection(HTTPConnection):
-    """A connection whose every step ends by `deadline`, on the clock it was given.
+    """A connection whose every step ends by `deadline`, on the given clock.
 
     No single step takes longer than `patience`.
     """
@@ -199,7 +203,7 @@ class Connection(HTTPConnection):
         self.patience = bounds.read_seconds
         self._hung_up = False
         self._opened: socket.socket | None = None
-        """What was connected; `sock` is forgotten as soon as the last reply on it has begun."""
+        """The connected socket; `http.client` clears `sock` once the last reply has started."""
         self._tls = ssl.create_default_context() if target.scheme == "https" else None
         self._bounds = bounds
         self._clock = clock
@@ -217,10 +221,10 @@ class Connection(HTTPConnection):
             raise ClosedEarly from None
 
     def connect(self) -> None:
-        """Connect to an address of the host.
+        """Connect to an allowed address of the host.
 
-        The name is resolved anew each time, and the address that was checked is the one that is
-        connected to: a name that changes its mind in between gains nothing.
+        The host is resolved for each connection, and the checked address is the one connected to:
+        a DNS entry that changes in between has no effect.
         """
         found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         failure: OSError = AddressRefused()
@@ -247,16 +251,16 @@ class Connection(HTTPConnection):
             raise
 
     def hang_up(self) -> None:
-        """End whatever step another thread waits in, and let no other begin."""
+        """End the step that another thread waits in, and allow no further one."""
         self._hung_up = True
         if self._opened is not None:
-            # Closing would leave whoever reads waiting. With TLS, too, it is the plain socket that
-            # is shut: the other one's own way is for the thread that reads.
+            # Closing would leave the reading thread waiting. With TLS, too, the plain socket is
+            # shut down: the TLS shutdown is for the thread that reads.
             with suppress(OSError):
                 socket.socket.shutdown(self._opened, socket.SHUT_RDWR)
 
     def wait(self, longest: float | None = None) -> float:
-        """Return for how long the next step may block."""
+        """Return how long the next step may block."""
         if self._hung_up:
             raise ConnectionAbortedError
         left = self.deadline - self._clock.monotonic()
@@ -266,7 +270,7 @@ class Connection(HTTPConnection):
 
 
 class _Bounded:
-    """The part of a socket that an HTTP connection uses, each call of it bounded in time."""
+    """The part of a socket that `http.client` uses, with a time limit for each call."""
 
     def __init__(self, inner: socket.socket, connection: Connection) -> None:
         self._inner = inner
@@ -277,7 +281,7 @@ class _Bounded:
         self._inner.sendall(content)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        del mode  # A reply is only ever read.
+        del mode  # Replies are only read.
         raw = self._inner.makefile("rb", buffering=0)
         return io.BufferedReader(_BoundedReader(raw, self._inner, self._connection))
 
@@ -286,7 +290,7 @@ class _Bounded:
 
 
 class _BoundedReader(io.RawIOBase):
-    """What comes in, each read of it bounded in time."""
+    """The incoming data, with a time limit for each read."""
 
     def __init__(self, raw: socket.SocketIO, inner: socket.socket, connection: Connection) -> None:
         self._raw, self._inner, self._connection = raw, inner, connection
@@ -304,19 +308,19 @@ class _BoundedReader(io.RawIOBase):
 
 
 class IdleConnections:
-    """Connections that wait for the next request, of whichever thread; the newest goes first."""
+    """Connections that wait for the next request of any thread; the newest is used first."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._idle: list[Connection] = []
 
     def take(self) -> Connection | None:
-        """Return one that was kept, if any."""
+        """Return an idle connection, if there is one."""
         with self._lock:
             return self._idle.pop() if self._idle else None
 
     def put(self, connection: Connection) -> None:
-        """Keep one whose reply was read to its end, unless it is closed or enough are kept."""
+        """Keep a connection whose reply was read completely, if it is open and there is room."""
         with self._lock:
             if connection.sock is not None and len(self._idle) < _MOST_KEPT:
                 self._idle.append(connection)
@@ -324,7 +328,7 @@ class IdleConnections:
         connection.close()
 
     def clear(self) -> None:
-        """Close all that are kept."""
+        """Close all idle connections."""
         while (connection := self.take()) is not None:
             connection.close()
 
@@ -332,16 +336,16 @@ class IdleConnections:
 Kind = TypeVar("Kind")
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses of a failure that may be over when the request is sent again."""
+"""Statuses of failures that may be temporary."""
 LONGEST_PAUSE = 300.0
-"""Seconds of a pause that are believed when a provider asks for one."""
+"""The longest pause, in seconds, that a provider may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back, whatever its status. `who` names the provider in messages."""
+    """A reply with any status. `server` describes the provider in messages."""
 
-    who: str
+    server: str
     status: int
     body: bytes = field(repr=False)
     content_type: str
@@ -349,63 +353,61 @@ class Reply:
 
     @property
     def succeeded(self) -> bool:
-        """Say whether the status is one of success."""
+        """Return whether the status is a success."""
         return 200 <= self.status < 300
 
     def read(self, kind: type[Kind]) -> Kind:
         """Return the content of a reply that succeeded.
 
         Raises:
-            ProviderUnavailable: the status is one that may pass, or asks for a pause.
-            ProviderRefused: it is any other that is not a success.
-            ProviderBadReply: it is a success, but not JSON, or JSON of another shape.
+            ProviderUnavailable: the failure may be temporary.
+            ProviderRefused: it failed for another reason.
+            ProviderBadReply: it succeeded, but is not JSON, or has unexpected content.
         """
         if not self.succeeded:
             raise self.failure()
         if self.content_type and "json" not in self.content_type.lower():
-            raise ProviderBadReply(f"{self.who} answered with something that is not JSON.")
+            raise ProviderBadReply(f"{self.server} sent a reply that is not JSON.")
         try:
             return msgspec.json.decode(self.body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return self._read_loosely(kind)
 
     def _read_loosely(self, kind: type[Kind]) -> Kind:
-        """Return the content of a reply that is JSON but for NaN and infinity.
+        """Return the content of a reply that is JSON except for NaN and infinity.
 
-        Some servers write them down as if they were numbers. They cost the vector they are in, not
-        all that came with it.
+        Some servers write them as numbers. Only their vector is lost, not the whole reply.
         """
         try:
             return msgspec.convert(json.loads(self.body), kind)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise ProviderBadReply(
-                f"{self.who} answered with JSON that is broken or of another shape."
-            ) from None
+            raise ProviderBadReply(f"{self.server} sent invalid or unexpected JSON.") from None
 
     def failure(self) -> ServiceError:
-        """Return the error that a status other than success stands for."""
+        """Return the error for a status that is not a success."""
         if self.status in PASSING:
             reason = "is too busy" if self.status == 429 else "failed"
             return ProviderUnavailable(
-                f"{self.who} {reason} (status {self.status}).", retry_after=self.retry_after
+                f"{self.server} {reason} (status {self.status}).",
+                retry_after=self.retry_after,
             )
         if 300 <= self.status < 400:
             return ProviderRefused(
-                f"{self.who} points elsewhere (status {self.status}); redirects are not followed.",
-                advice="Set the base URL to where the provider really is.",
+                f"{self.server} redirects (status {self.status}); redirects are not followed.",
+                advice="Set the base URL to the provider's own URL.",
             )
         if self.status == 413:
-            return BatchTooLarge(f"A request is larger than {self.who} takes (status 413).")
+            return BatchTooLarge(f"A request is too large for {self.server} (status 413).")
         if self.status in (401, 403):
             return ProviderRefused(
-                f"{self.who} denied access (status {self.status}).",
+                f"{self.server} denied access (status {self.status}).",
                 advice="Check the key and what it may be used for.",
             )
-        return ProviderRefused(f"{self.who} refused the request (status {self.status}).")
+        return ProviderRefused(f"{self.server} refused the request (status {self.status}).")
 
 
 class JsonClient:
-    """Asks one provider. Several threads may share it; idle connections are kept for the next."""
+    """Sends requests to one provider and reuses connections. Threads may share it."""
 
     def __init__(
         self,
@@ -418,17 +420,17 @@ class JsonClient:
         start_advice: str = "Try again in a moment.",
     ) -> None:
         self.target = read_target(base_url)
-        self.who = f"{label} at {self.target.address}"
+        self.server = f"{label} at {self.target.address}"
         self._clock = clock
         self._bounds = bounds or Bounds()
         self._pace = pace
         self._start_advice = start_advice
         self._idle = IdleConnections()
-        # Nobody closes an embedder, so whoever lets go of the last reference shuts the door.
+        # Embedders have no close(), so the connections close with the last reference.
         weakref.finalize(self, self._idle.clear)
 
     def close(self) -> None:
-        """Close the connections that are kept; the next request opens one again."""
+        """Close the idle connections; the next request opens a new one."""
         self._idle.clear()
 
     def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Reply:
@@ -439,8 +441,8 @@ class JsonClient:
         """Return the reply to a POST of `payload` as JSON, whatever its status.
 
         Raises:
-            ProviderUnavailable: it was not reached, or did not answer in time.
-            ProviderRefused: its address or its certificate is not one to be trusted.
+            ProviderUnavailable: the provider was not reached, or did not answer in time.
+            ProviderRefused: its address is refused or its certificate is not trusted.
             ProviderBadReply: the reply is too large, or it is not HTTP.
         """
         return self._ask("POST", path, msgspec.json.encode(payload), headers)
@@ -457,7 +459,7 @@ class JsonClient:
                 try:
                     return self._exchange(kept, deadline, request)
                 except ClosedEarly:
-                    # It had been closed while it lay idle, so no reply was begun or lost.
+                    # It was closed while idle, so no reply was started or lost.
                     pass
             fresh = Connection(self.target, self._bounds, self._clock)
             return self._exchange(fresh, deadline, request)
@@ -485,12 +487,12 @@ class JsonClient:
         declared_size = response.length or 0
         body = response.read(limit + 1) if declared_size <= limit else None
         if body is None or len(body) > limit:
-            raise ProviderBadReply(f"{self.who} answered with more than {limit >> 20} MiB.")
+            raise ProviderBadReply(f"{self.server} sent a reply of more than {limit >> 20} MiB.")
         if response.length:
-            # Less came than was declared, and the library below keeps silent about that.
+            # Less arrived than was declared, which `http.client` does not report.
             raise IncompleteRead(b"")
         return Reply(
-            who=self.who,
+            server=self.server,
             status=response.status,
             body=body,
             content_type=response.headers.get("Content-Type", ""),
@@ -498,20 +500,20 @@ class JsonClient:
         )
 
     def _failure(self, error: OSError | HTTPException) -> ServiceError:
-        """Return what a failure of the connection is called.
+        """Return the error for a failed connection.
 
-        The words of the exception are not used: they may quote what was sent or received.
+        The message of the exception is not used: it may quote the request or the reply.
         """
         match error:
             case ssl.SSLCertVerificationError():
                 return ProviderRefused(
-                    f"{self.who} shows a certificate that is not trusted.",
+                    f"The certificate of {self.server} is not trusted.",
                     advice="Check the base URL and the certificates of this machine.",
                 )
             case AddressRefused():
                 return ProviderRefused(
-                    f"{self.who} has an address that is never a provider's.",
-                    advice="Link-local, multicast and unspecified addresses are refused.",
+                    f"{self.server} resolves only to addresses that are refused.",
+                    advice="Link-local, multicast, reserved and unspecified addresses are refused.",
                 )
             case TimeoutError():
                 reason = "did not answer in time"
@@ -520,21 +522,21 @@ class JsonClient:
             case ConnectionError() | IncompleteRead():
                 reason = "closed the connection before its reply was complete"
             case HTTPException():
-                return ProviderBadReply(f"{self.who} answered with something that is not HTTP.")
+                return ProviderBadReply(f"{self.server} sent a reply that is not HTTP.")
             case _:
                 reason = "cannot be reached"
-        return ProviderUnavailable(f"{self.who} {reason}.", advice=self._start_advice)
+        return ProviderUnavailable(f"{self.server} {reason}.", advice=self._start_advice)
 
 
 def sendable(text: str) -> str:
-    """Return a text that has a UTF-8 form: half a surrogate pair has none."""
+    """Return a text that can be encoded: half a surrogate pair is replaced."""
     return text.encode(errors="replace").decode()
 
 
 def read_pause(value: str, now: float) -> float | None:
-    """Return the seconds that a Retry-After asks for, at most `LONGEST_PAUSE`; None for nonsense.
+    """Return the seconds of a Retry-After, at most `LONGEST_PAUSE`; None if it is invalid.
 
-    It is a number of seconds or a date, and a date that has passed asks for no pause at all.
+    It is a number of seconds or a date. A date in the past means no pause.
     """
     value = value.strip()
     if value.isascii() and value.isdigit():
@@ -548,7 +550,7 @@ def read_pause(value: str, now: float) -> float | None:
 
 
 def headers_for(body: bytes | None, extra: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the headers of a request; `extra` go before the usual ones.
+    """Return the headers of a request; `extra` replace the usual ones.
 
     Raises:
         InvalidConfiguration: a value cannot be sent.
@@ -558,7 +560,7 @@ def headers_for(body: bytes | None, extra: Mapping[str, str] | None) -> dict[str
         headers["Content-Type"] = "application/json"
     for name, value in (extra or {}).items():
         if not (value.isascii() and value.isprintable()):
-            # The library below would quote the value, which may be a key, in its own error.
+            # The error of `http.client` would quote the value, which may be a key.
             raise InvalidConfiguration(f"The value of the header {name} cannot be sent.")
         headers[name] = value
     return headers
@@ -568,53 +570,53 @@ _PIECE = 1 << 16
 
 
 class StreamClient(JsonClient):
-    """Asks one provider for replies that come in pieces. Several threads may share it."""
+    """Sends requests for streamed replies to one provider. Threads may share it."""
 
     @property
     def bounds(self) -> Bounds:
-        """Return how long a reply may take, and how much may come."""
+        """Return the limits of a request."""
         return self._bounds
 
     def stream(
         self, path: str, payload: Any, *, headers: Mapping[str, str], deadline: float
     ) -> StreamedReply:
-        """Send a POST of `payload` as JSON; return its reply, of a success only the head of it.
+        """Send a POST of `payload` as JSON; return its reply, of a success only the head.
 
-        Whatever of it comes must have come by `deadline`. Whoever gets a reply closes it.
+        The whole reply must arrive by `deadline`. The caller closes the reply.
 
         Raises:
-            ProviderUnavailable: it was not reached, or did not answer in time.
-            ProviderRefused: its address or its certificate is not one to be trusted.
+            ProviderUnavailable: the provider was not reached, or did not answer in time.
+            ProviderRefused: its address is refused or its certificate is not trusted.
             ProviderBadReply: the reply is too large, or it is not HTTP.
-            Interrupted: whoever asked does not wait any more.
+            Interrupted: the request was cancelled.
         """
         body = msgspec.json.encode(payload)
         connection = Connection(self.target, self._bounds, self._clock)
         connection.deadline = deadline
-        leaving = current_cancel_token()
-        leaving.tell(connection.hang_up)
+        token = current_cancel_token()
+        token.tell(connection.hang_up)
         try:
             sent = headers_for(body, headers)
             response = connection.ask("POST", self.target.path + path, body, sent)
-            return self._begun(connection, response, leaving)
+            return self._start_reply(connection, response, token)
         except BaseException as error:
-            leaving.forget(connection.hang_up)
+            token.forget(connection.hang_up)
             connection.close()
             if isinstance(error, OSError | HTTPException):
-                # A request that was ended from here is no failure of the other side.
-                leaving.check()
+                # A cancelled request is no failure of the provider.
+                token.check()
                 raise self._failure(error) from None
             raise
 
-    def _begun(
-        self, connection: Connection, response: HTTPResponse, leaving: CancelToken
+    def _start_reply(
+        self, connection: Connection, response: HTTPResponse, token: CancelToken
     ) -> StreamedReply:
-        incoming = Incoming(self, connection, response, leaving)
+        incoming = Incoming(self, connection, response, token)
         if not 200 <= response.status < 300:
             with closing(incoming):
                 return StreamedReply.of(self._reply(response), incoming)
         head = Reply(
-            who=self.who,
+            server=self.server,
             status=response.status,
             body=b"",
             content_type=response.headers.get("Content-Type", ""),
@@ -623,77 +625,82 @@ class StreamClient(JsonClient):
         return StreamedReply.of(head, incoming)
 
     def failure_within(self, error: OSError | HTTPException, *, begun: bool) -> ServiceError:
-        """Return what a failure is called that comes after the head of a reply.
+        """Return the error for a failure after the head of a reply.
 
-        One that has begun to speak and breaks off has said something that is not to be believed.
+        A reply that stops after its first piece is incomplete and must not be used.
         """
         if begun and not isinstance(error, TimeoutError):
-            return broken_off(self.who)
+            return incomplete_error(self.server)
         return self._failure(error)
 
 
-def broken_off(who: str) -> ProviderBadReply:
-    """Return the error for a reply without an end."""
+def incomplete_error(server: str) -> ProviderBadReply:
+    """Return the error for a reply that stopped before its end."""
     return ProviderBadReply(
-        f"{who} broke off before the end of its reply.", advice="What came is not the whole of it."
+        f"{server} broke off before the end of its reply.", advice="The reply is incomplete."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply(Reply):
-    """A reply of which the head has come; the rest is in `body` if it failed, else `incoming`."""
+    """A reply with its head; the rest is in `body` if it failed, otherwise in `incoming`."""
 
     incoming: Incoming = field(repr=False)
 
     @classmethod
     def of(cls, reply: Reply, incoming: Incoming) -> StreamedReply:
-        """Return a reply with what is to come of it."""
+        """Return a reply together with its incoming body."""
         return cls(
-            reply.who, reply.status, reply.body, reply.content_type, reply.retry_after, incoming
+            reply.server,
+            reply.status,
+            reply.body,
+            reply.content_type,
+            reply.retry_after,
+            incoming,
         )
 
     def close(self) -> None:
-        """End the request, whether or not all of its reply has come."""
+        """End the request, even if its reply is not complete."""
         self.incoming.close()
 
 
 class Incoming:
-    """What is to come of a reply."""
+    """The incoming body of a streamed reply."""
 
     def __init__(
         self,
         client: StreamClient,
         connection: Connection,
         response: HTTPResponse,
-        leaving: CancelToken,
+        token: CancelToken,
     ) -> None:
-        self._leaving = leaving
+        self._token = token
         self._client = client
         self._connection = connection
         self._response = response
         self._left = response.length
-        """Bytes of the body that are still to come; None where its length was not declared."""
+        """Bytes of the body still to arrive; None if its length is not declared."""
         self._room = client.bounds.body_bytes
         self._begun = False
 
     def close(self) -> None:
-        """Close the connection, so that the provider does not go on for nobody."""
-        self._leaving.forget(self._connection.hang_up)
+        """Close the connection, so that the provider stops generating."""
+        self._token.forget(self._connection.hang_up)
         self._response.close()
         self._connection.close()
 
     def begin(self) -> None:
-        """Take note that the provider speaks: from now on pauses are shorter."""
+        """Record that the reply has started: from now on waits are shorter."""
         self._begun = True
         self._connection.patience = self._client.bounds.piece_seconds
 
     def lines(self) -> Iterator[bytes]:
-        """Give each line without its end, also the last one if nothing ends it.
+        """Yield each line without its line break, also an unterminated last one.
 
         Raises:
-            ProviderUnavailable: nothing more came in time.
-            ProviderBadReply: a line or the whole is too long, or it broke off.
-            Interrupted: whoever asked does not wait any more.
+            ProviderUnavailable: nothing more arrived in time.
+            ProviderBadReply: a line or the whole reply is too long, or it is incomplete.
+            Interrupted: the request was cancelled.
         """
         pending = bytearray()
         while piece := self._read():
@@ -710,28 +717,28 @@ class Incoming:
             yield _line(pending)
 
     def _read(self) -> bytes:
-        """Return what came next, at most `_PIECE` bytes; nothing at the end of the body."""
+        """Return the next piece of at most `_PIECE` bytes; empty at the end of the body."""
         most = _PIECE if self._left is None else min(self._left, _PIECE)
         if not most:
             return b""
         try:
             piece = self._response.read1(most)
         except (OSError, HTTPException) as error:
-            self._leaving.check()
+            self._token.check()
             raise self._client.failure_within(error, begun=self._begun) from None
         if not piece:
-            # What was ended from here looks like an end of the reply's own.
-            self._leaving.check()
+            # A cancelled request looks like the end of the reply.
+            self._token.check()
         self._room -= len(piece)
         if self._room < 0:
             raise self._too_large()
         if self._left is not None:
-            # Not every version of the library below counts what is read in this way.
+            # Not every version of `http.client` counts bytes that are read this way.
             self._left -= len(piece)
         return piece
 
     def _too_large(self) -> ProviderBadReply:
-        return ProviderBadReply(f"{self._client.who} said more in one reply than is taken.")
+        return ProviderBadReply(f"{self._client.server} sent a reply that is too long.")
 
 
 def _line(content: bytes | bytearray) -> bytes:

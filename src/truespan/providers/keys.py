@@ -1,8 +1,8 @@
-"""The keys of one provider: whose turn it is, which wait, and which were denied.
+"""The keys of one provider: which is next, which are cooling down, and which were denied.
 
-Owns: the turn of keys, their cooldowns, and what it means when none is left.
-Does not own: where keys come from, and how one is sent.
-Must hold: a key's text is given to the one call that sends it, and to nothing else.
+Owns: the rotation of keys, their cooldowns, and the error when none is left.
+Does not own: where keys come from, and how a key is sent.
+Must hold: the text of a key is passed only to the call that sends it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from truespan.protocols import Clock, Cooldowns
 from truespan.providers.http import LONGEST_PAUSE, Reply
 from truespan.types.token import ProviderKey, Secret
 
-Answered = TypeVar("Answered", bound=Reply)
+AnyReply = TypeVar("AnyReply", bound=Reply)
 
 COOLDOWN = 60.0
-"""Seconds a key waits after too many requests when the provider does not say how long."""
+"""Seconds a key cools down after too many requests, if the provider does not say how long."""
 _NEARLY = 1e-3
-"""A wait that is over but for the rounding of large numbers is over."""
+"""Tolerance for the rounding of large numbers."""
 
 
 def denies(reply: Reply) -> bool:
-    """Say whether a reply denies the key it was asked with."""
+    """Return whether a reply denies the key of its request."""
     return reply.status in (401, 403)
 
 
@@ -42,24 +42,24 @@ class MemoryCooldowns:
         self._until: dict[tuple[str, str], float] = {}
 
     def cooling_until(self, provider: str, key: str) -> float:
-        """Return the time until which a key is not to be used; 0.0 when it may be."""
+        """Return the time until which a key must not be used; 0.0 if it may be."""
         return self._until.get((provider, key), 0.0)
 
     def cool_down(self, provider: str, key: str, until: float) -> None:
-        """Record until when a key waits."""
+        """Record until when a key must not be used."""
         self._until[provider, key] = until
 
 
 class KeyRing:
-    """Gives out the keys of one provider in turn. Several threads may share it."""
+    """Uses the keys of one provider in turn. Threads may share it."""
 
     def __init__(
         self, provider: str, keys: Sequence[ProviderKey], cooldowns: Cooldowns, clock: Clock
     ) -> None:
-        """Take the keys that are the provider's.
+        """Select the provider's keys.
 
         Raises:
-            InvalidConfiguration: two have one name, or one is blank or cannot be sent.
+            InvalidConfiguration: two have the same name, or one is blank or cannot be sent.
         """
         self._provider = provider
         self._keys = [key for key in keys if key.provider == provider]
@@ -73,7 +73,7 @@ class KeyRing:
 
     @classmethod
     def keyless(cls, provider: str, clock: Clock) -> KeyRing:
-        """Return a ring for a server that wants no key, as those on one's own machine do."""
+        """Return a ring for a server that needs no key, such as one on this machine."""
         ring = cls(provider, [], MemoryCooldowns(), clock)
         ring._keyless = True
         return ring
@@ -81,23 +81,23 @@ class KeyRing:
     def send(
         self,
         model: str,
-        ask: Callable[[Secret | None], Answered],
+        request: Callable[[Secret | None], AnyReply],
         *,
         denied: Callable[[Reply], bool] = denies,
-    ) -> Answered:
-        """Ask with one key after the other until one is neither denied nor told to wait.
+    ) -> AnyReply:
+        """Send a request with one key after the other until one is neither denied nor limited.
 
         Raises:
             CredentialsMissing: no enabled key may be used for the model.
-            ProviderCoolingDown: every key that may be used waits.
+            ProviderCoolingDown: every usable key is cooling down.
             ProviderRefused: every key was denied.
         """
         if self._keyless:
-            return ask(None)
+            return request(None)
         tried: set[str] = set()
         while (key := self._next(model, tried)) is not None:
             tried.add(key.name)
-            reply = ask(key.secret)
+            reply = request(key.secret)
             if reply.status == 429:
                 self._cool_down(key, reply.retry_after)
             elif denied(reply):
@@ -118,10 +118,9 @@ class KeyRing:
         return None
 
     def _wait(self, key: ProviderKey) -> float:
-        """Return for how long a key waits yet.
+        """Return for how many seconds a key is still cooling down.
 
-        An end that lies further ahead than any cooldown lasts is not believed: the clock was set
-        back since.
+        An end further ahead than any cooldown is ignored: the clock was set back since.
         """
         left = self._cooldowns.cooling_until(self._provider, key.name) - self._clock.now()
         return left if _NEARLY < left <= LONGEST_PAUSE + _NEARLY else 0.0
@@ -145,7 +144,7 @@ class KeyRing:
                 advice="Check the keys and what they may be used for.",
             )
         return ProviderCoolingDown(
-            f"Every key for {self._provider} waits: there were too many requests.",
+            f"Every key for {self._provider} is cooling down after too many requests.",
             retry_after=min(waits),
         )
 
@@ -155,10 +154,10 @@ def _check(provider: str, keys: Sequence[ProviderKey]) -> None:
         raise InvalidConfiguration(f"Two keys for {provider} have the same name.")
     for key in keys:
         text = key.secret.reveal()
-        # The text of a key that is not used was perhaps never read.
+        # The text of a disabled key may never have been read.
         fit = text.strip() and text.isascii() and text.isprintable()
         if key.enabled and not fit:
-            # The text is not repeated, not even to show what is wrong with it.
+            # The text is not quoted, not even to show what is wrong with it.
             raise InvalidConfiguration(
-                f"The key {key.name!r} for {provider} is blank, or holds what no key holds."
+                f"The key {key.name!r} for {provider} is blank or contains invalid characters."
             )

@@ -159,7 +159,7 @@ class OllamaEmbedder(HttpEmbedder):
         except _NotFinite:
             if query:
                 raise ProviderBadReply(
-                    f"{self._client.who} returned no finite numbers for the query."
+                    f"{self._client.server} returned no finite numbers for the query."
                 ) from None
         vectors: list[Vector] = []
         for text in texts:
@@ -191,14 +191,14 @@ class OllamaEmbedder(HttpEmbedder):
             raise _NotFinite
         if _NO_EMBEDDINGS.search(complaint):
             raise ModelUnavailable(
-                f"The model {self._model!r} cannot embed ({self._client.who}).",
+                f"The model {self._model!r} cannot embed ({self._client.server}).",
                 advice="Set ollama_model to an embedding model.",
             )
         raise reply.failure()
 
     def _missing_model(self) -> ModelUnavailable:
         return ModelUnavailable(
-            f"{self._client.who} has no model {self._model!r}.",
+            f"{self._client.server} has no model {self._model!r}.",
             advice=f"Get it with 'ollama pull {to_pull(self._model)}'.",
         )
 
@@ -237,7 +237,7 @@ class OllamaEmbedder(HttpEmbedder):
         try:
             [vector] = self._vectors(found.name, PROBE)
         except _NotFinite:
-            raise ProviderBadReply(f"{self._client.who} returned no finite numbers.") from None
+            raise ProviderBadReply(f"{self._client.server} returned no finite numbers.") from None
         prefixes = prefixes_for(found.name)
         profile = self._profile(
             vector,

@@ -118,7 +118,9 @@ class OpenAiEmbedder(HttpEmbedder):
         self._require_count(len(content.data), len(texts))
         by_index = {entry.index: entry.embedding for entry in content.data}
         if by_index.keys() != set(range(len(texts))):
-            raise ProviderBadReply(f"{self._client.who} returned vectors that belong to no text.")
+            raise ProviderBadReply(
+                f"{self._client.server} returned vectors that belong to no text."
+            )
         return [unit_vector(by_index[index]) for index in range(len(texts))], content.model
 
     def _post(self, payload: dict[str, Any], key: Secret | None) -> Reply:

@@ -1,15 +1,15 @@
-"""Chats through any server that speaks OpenAI's `/v1/chat/completions`.
+"""Chats through any server with OpenAI's `/v1/chat/completions`.
 
-Owns: the request, the events of the reply, and which parameters a model does not bear.
-Does not own: retries and the meaning of complaints; `chat_stream` has them for all.
-Must hold: a reply is whole only with a reason to end and the end mark, and a key goes into one
+Owns: the request, the events of the reply, and which parameters a model accepts.
+Does not own: retries and the errors for complaints; `chat` has them for all.
+Must hold: a reply is complete only with a finish reason and the end mark; a key goes into one
 header only.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,20 +20,19 @@ from truespan.errors import ModelUnavailable, ProviderBadReply
 from truespan.protocols import Clock
 from truespan.providers.chat import (
     ChatDialect,
-    begun,
-    cut_short,
-    measured,
+    HttpChat,
+    decode_line,
+    filtered_error,
     refuse,
     refuse_within,
-    spoken,
-    understood,
-    withheld,
+    to_json,
+    truncated_error,
 )
 from truespan.providers.http import (
     Bounds,
     StreamClient,
     StreamedReply,
-    broken_off,
+    incomplete_error,
     size_refusal,
     words_of,
 )
@@ -41,12 +40,11 @@ from truespan.providers.keys import KeyRing
 from truespan.types.answer import Message
 from truespan.types.token import Secret
 
-PROVIDER = "openai"
 _END = b"[DONE]"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
-_CUT = frozenset({"length", "max_tokens", "model_length"})
-_KEPT_BACK = frozenset({"content_filter", "safety", "refusal"})
+_COMPLETE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
+_TRUNCATED = frozenset({"length", "max_tokens", "model_length"})
+_FILTERED = frozenset({"content_filter", "safety", "refusal"})
 _NO_TEMPERATURE = re.compile(
     r"\btemperature\b.{0,80}\bsupport|unsupported.{0,80}\btemperature\b", re.IGNORECASE | re.DOTALL
 )
@@ -69,15 +67,17 @@ class _Event(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class _Bears:
-    """Which parameters a model bears. Younger ones refuse what older ones know nothing else of."""
+class _Parameters:
+    """Which parameters a model accepts. Newer models refuse those that older ones require."""
 
     limit: str = "max_tokens"
     temperature: bool = True
 
 
-class OpenAiChat:
-    """Chats through a server, which is first asked when the first piece of a reply is wanted."""
+class OpenAiChat(HttpChat):
+    """Chats through a server with OpenAI's protocol."""
+
+    provider = "openai"
 
     def __init__(
         self,
@@ -86,65 +86,38 @@ class OpenAiChat:
         *,
         keys: KeyRing,
         clock: Clock,
-        manner: ChatDialect | None = None,
+        dialect: ChatDialect | None = None,
         bounds: Bounds | None = None,
     ) -> None:
-        self._manner = manner or ChatDialect()
-        self._client = StreamClient(
+        dialect = dialect or ChatDialect()
+        client = StreamClient(
             address,
             label="The chat server",
             clock=clock,
-            bounds=bounds or self._manner.bounds,
-            start_advice="Check that it runs, and that chat_openai_base_url leads to it.",
+            bounds=bounds or dialect.bounds,
+            start_advice="Check that it runs, and that chat_openai_base_url is its URL.",
         )
-        self._model = model
+        super().__init__(client, model, clock=clock, dialect=dialect)
         self._keys = keys
-        self._clock = clock
-        self._bears = _Bears()
+        self._parameters = _Parameters()
 
-    @property
-    def name(self) -> str:
-        """Return provider and model."""
-        return f"{PROVIDER}/{self._model}"
-
-    def stream(self, messages: Sequence[Message]) -> Generator[str]:
-        """Give the reply piece by piece as it comes; closing the generator ends the request.
-
-        Raises:
-            ProviderUnavailable: the server did not answer; trying again may help.
-            ProviderRefused: it said no; TextTooLong if the messages are too much for the model.
-            ProviderBadReply: the reply broke off, was cut short, or is none.
-            ModelUnavailable: the server has no such model.
-            CredentialsMissing: no key may be used for it.
-        """
-        deadline = self._clock.monotonic() + self._client.bounds.total_seconds
-        yield from begun(lambda: self._pieces(messages, deadline), self._clock, deadline)
-
-    def _pieces(self, messages: Sequence[Message], deadline: float) -> Generator[str]:
-        reply = self._ask(messages, deadline)
-        yield from measured(reply, self._said(reply), self._manner.most_characters)
-
-    def _ask(self, messages: Sequence[Message], deadline: float) -> StreamedReply:
+    def _send(self, messages: Sequence[Message], deadline: float) -> StreamedReply:
         while True:
-            post = partial(self._post, self._payload(messages), deadline)
-            reply = self._keys.send(self._model, post)
+            payload = {
+                "model": self._model,
+                "messages": to_json(messages),
+                "stream": True,
+                self._parameters.limit: self._dialect.max_tokens,
+            }
+            if self._parameters.temperature:
+                payload["temperature"] = self._dialect.temperature
+            reply = self._keys.send(self._model, partial(self._post, payload, deadline))
             if reply.succeeded:
                 return reply
-            bears = _learnt(self._bears, reply)
-            if bears == self._bears:
-                refuse(reply, self._missing())
-            self._bears = bears
-
-    def _payload(self, messages: Sequence[Message]) -> dict[str, Any]:
-        payload = {
-            "model": self._model,
-            "messages": spoken(messages),
-            "stream": True,
-            self._bears.limit: self._manner.max_tokens,
-        }
-        if self._bears.temperature:
-            payload["temperature"] = self._manner.temperature
-        return payload
+            parameters = _accepted_parameters(self._parameters, reply)
+            if parameters == self._parameters:
+                refuse(reply, self._missing_model())
+            self._parameters = parameters
 
     def _post(self, payload: dict[str, Any], deadline: float, key: Secret | None) -> StreamedReply:
         headers = {"Accept": "text/event-stream"}
@@ -153,97 +126,95 @@ class OpenAiChat:
         path = "/chat/completions"
         reply = self._client.stream(path, payload, headers=headers, deadline=deadline)
         if reply.status == 429 and size_refusal(reply) is not None:
-            # More than a minute's allowance in one request: no wait and no other key would help.
-            refuse(reply, self._missing())
+            # More than a minute's quota in one request: neither a pause nor another key helps.
+            refuse(reply, self._missing_model())
         return reply
 
-    def _missing(self) -> ModelUnavailable:
+    def _missing_model(self) -> ModelUnavailable:
         return ModelUnavailable(
-            f"{self._client.who} has no model {self._model!r}.",
+            f"{self._client.server} has no model {self._model!r}.",
             advice="Set chat_model to one that it serves for chat.",
         )
 
-    # The reply
-
-    def _said(self, reply: StreamedReply) -> Iterator[str]:
-        """Give what is said in each event, up to the end mark.
+    def _read(self, reply: StreamedReply) -> Iterator[str]:
+        """Yield the text of each event, up to the end mark.
 
         Raises:
-            ProviderBadReply: there is no end mark, or no reason to end before it.
+            ProviderBadReply: there is no end mark, or no finish reason before it.
         """
         if reply.content_type and "event-stream" not in reply.content_type.lower():
-            raise ProviderBadReply(f"{reply.who} answered with something that is no event stream.")
+            raise ProviderBadReply(f"{reply.server} sent a reply that is not an event stream.")
         ended = False
         for event in _events(reply.incoming.lines()):
             if event == _END:
                 if ended:
                     return
                 break
-            for choice in self._choices(reply.who, event):
-                yield _text(reply.who, choice)
-                ended = ended or _ends(reply.who, choice.finish_reason)
-        raise broken_off(reply.who)
+            for choice in self._choices(reply.server, event):
+                yield _text(reply.server, choice)
+                ended = ended or _ends(reply.server, choice.finish_reason)
+        raise incomplete_error(reply.server)
 
-    def _choices(self, who: str, line: bytes) -> list[_Choice]:
-        """Return the parts of an event that belong to the one reply that was asked for."""
-        event = understood(who, line, _Event)
+    def _choices(self, server: str, line: bytes) -> list[_Choice]:
+        """Return the parts of an event that belong to the first choice."""
+        event = decode_line(server, line, _Event)
         if event.error:
-            refuse_within(who, event.error, self._missing())
+            refuse_within(server, event.error, self._missing_model())
         if event.choices is msgspec.UNSET:
-            raise ProviderBadReply(f"{who} answered with JSON that is broken or of another shape.")
+            raise ProviderBadReply(f"{server} sent invalid or unexpected JSON.")
         return [choice for choice in event.choices or () if choice.index == 0]
 
 
-def _learnt(bears: _Bears, reply: StreamedReply) -> _Bears:
-    """Return what a model bears by its server's complaint; what it was, if that says nothing."""
+def _accepted_parameters(parameters: _Parameters, reply: StreamedReply) -> _Parameters:
+    """Return the parameters that a complaint asks for; unchanged if it names none."""
     if reply.status not in (400, 422):
-        return bears
+        return parameters
     words = words_of(reply)
-    if "max_completion_tokens" in words and bears.limit == "max_tokens":
-        return replace(bears, limit="max_completion_tokens")
-    if bears.temperature and _NO_TEMPERATURE.search(words):
-        return replace(bears, temperature=False)
-    return bears
+    if "max_completion_tokens" in words and parameters.limit == "max_tokens":
+        return replace(parameters, limit="max_completion_tokens")
+    if parameters.temperature and _NO_TEMPERATURE.search(words):
+        return replace(parameters, temperature=False)
+    return parameters
 
 
-def _text(who: str, choice: _Choice) -> str:
+def _text(server: str, choice: _Choice) -> str:
     delta = choice.delta or _Delta()
     if delta.refusal:
-        raise withheld(who)
+        raise filtered_error(server)
     return delta.content or ""
 
 
-def _ends(who: str, reason: str | None) -> bool:
-    """Say whether a reply is whole with this reason to end.
+def _ends(server: str, reason: str | None) -> bool:
+    """Return whether this finish reason completes a reply.
 
     Raises:
         ProviderRefused: a filter ended it.
-        ProviderBadReply: it was cut, or ended for a reason that nobody asked for.
+        ProviderBadReply: it was truncated, or ended for an unexpected reason.
     """
     if not reason:
         return False
-    if reason in _WHOLE:
+    if reason in _COMPLETE:
         return True
-    if reason in _KEPT_BACK:
-        raise withheld(who)
-    if reason in _CUT:
-        raise cut_short(who)
-    raise ProviderBadReply(f"{who} ended its reply for a reason that makes it no answer.")
+    if reason in _FILTERED:
+        raise filtered_error(server)
+    if reason in _TRUNCATED:
+        raise truncated_error(server)
+    raise ProviderBadReply(f"{server} ended its reply for an unexpected reason.")
 
 
 def _events(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Give what each event holds; comments, names and numbers of events are passed over.
+    """Yield the data of each event; comments, names and ids of events are skipped.
 
-    The end mark counts without the blank line that should follow it: some servers keep the
-    connection open and send no more.
+    The end mark counts without the blank line after it: some servers keep the connection open and
+    send nothing more.
     """
-    held: list[bytes] = []
+    data: list[bytes] = []
     for number, line in enumerate(lines):
         if number == 0:
             line = line.removeprefix(_BYTE_ORDER_MARK)
         name, _, value = line.partition(b":")
         if name == b"data":
-            held.append(value.removeprefix(b" "))
-        if held and (not line or held == [_END]):
-            yield b"\n".join(held)
-            held = []
+            data.append(value.removeprefix(b" "))
+        if data and (not line or data == [_END]):
+            yield b"\n".join(data)
+            data = []

@@ -191,7 +191,7 @@ def _default_address(provider: str, settings: Settings) -> str:
 def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModel:
     from truespan.providers.chat import ChatDialect
 
-    manner = ChatDialect(
+    dialect = ChatDialect(
         max_tokens=settings.chat_max_tokens,
         temperature=settings.chat_temperature,
         seconds=settings.chat_timeout_seconds,
@@ -200,8 +200,10 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
         from truespan.providers.ollama_chat import OllamaChat
 
         context = settings.chat_ollama_context
-        return OllamaChat(choice.address, choice.model, clock=clock, manner=manner, context=context)
+        return OllamaChat(
+            choice.address, choice.model, clock=clock, dialect=dialect, context=context
+        )
     from truespan.providers.openai_chat import OpenAiChat
 
     keys = key_ring("openai", settings, clock, cooldowns, keyless=choice.keyless)
-    return OpenAiChat(choice.address, choice.model, keys=keys, clock=clock, manner=manner)
+    return OpenAiChat(choice.address, choice.model, keys=keys, clock=clock, dialect=dialect)

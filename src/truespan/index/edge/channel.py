@@ -1,9 +1,9 @@
-"""How a client finds the index process of a folder, and how the two prove themselves to each other.
+"""How a client finds the index process of a folder, and how the two authenticate each other.
 
 The process listens on a local socket (a named pipe on Windows) and publishes the address in the
-folder. Socket paths are limited to about 100 bytes and folders are not, so the socket lies in a
-private directory of its own. Both sides know the key in the folder and challenge each other, and
-the client names the folder it means: a copied library has a copied key and a copied address.
+folder. Socket paths are limited to about 100 bytes and folders are not, so the socket is in a
+private directory of its own. Both sides know the key in the folder and challenge each other. The
+client also names its folder, because a copied library has a copied key and a copied address.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ WINDOWS = sys.platform == "win32"
 
 
 class Refusal(Exception):
-    """The other side does not know the key, or speaks another protocol."""
+    """The other side does not know the key, or uses another protocol."""
 
 
 class Address(Struct, frozen=True):
-    """Where the process of a folder listens, and which process it is."""
+    """The address on which the process of a folder listens, and its process id."""
 
     name: str
     pid: int
 
 
 def identity(folder: Path) -> str:
-    """Return what tells this folder from a copy of it, and stays when it is moved or renamed."""
+    """Return an identity that differs from that of a copy and stays the same after a move."""
     found = folder.stat()
     return f"{found.st_dev}:{found.st_ino}"
 
 
 def key_of(folder: Path) -> bytes:
-    """Return the folder's key; whoever comes first makes it, readable by its owner only."""
+    """Return the folder's key; create it if it is missing, readable by its owner only."""
     path = folder / _KEY
     key = path.read_bytes() if path.exists() else b""
     if len(key) == _KEY_BYTES:
@@ -86,25 +86,25 @@ def listen(folder: Path) -> tuple[Listener, Address]:
         name = rf"\\.\pipe\truespan-{digest}-{os.getpid()}"
         return Listener(name, "AF_PIPE", _WAITING_CLIENTS), Address(name, os.getpid())
     path = _private_directory() / f"{digest}.sock"
-    # A process that was killed leaves its socket behind; who holds the lock may remove it.
+    # A killed process leaves its socket behind; the holder of the lock may remove it.
     path.unlink(missing_ok=True)
     return Listener(str(path), "AF_UNIX", _WAITING_CLIENTS), Address(str(path), os.getpid())
 
 
 def publish(folder: Path, address: Address) -> None:
-    """Let clients know the address, all of it at once."""
+    """Publish the address for clients, atomically."""
     draft = folder / f"{_ADDRESS}.new"
     draft.write_bytes(msgspec.json.encode(address))
     os.replace(draft, folder / _ADDRESS)
 
 
 def withdraw(folder: Path) -> None:
-    """Take the address back; later clients wait for another process."""
+    """Withdraw the address; later clients wait for another process."""
     (folder / _ADDRESS).unlink(missing_ok=True)
 
 
 def published(folder: Path) -> Address | None:
-    """Return the address of the folder's process; None when none is ready."""
+    """Return the address of the folder's process; None if none is ready."""
     try:
         return msgspec.json.decode((folder / _ADDRESS).read_bytes(), type=Address)
     except (OSError, msgspec.DecodeError):
@@ -131,7 +131,7 @@ def _is_private(place: Path) -> bool:
         found = place.lstat()
     except OSError:
         return False
-    # In a shared directory somebody else may have made it first, or put a link there.
+    # In a shared directory another user may have created it first, or put a link there.
     mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
     return mine and stat.S_IMODE(found.st_mode) == 0o700
 
@@ -160,7 +160,7 @@ def connect(address: Address, key: bytes, seconds: float) -> Connection:
 
 
 def admit(connection: Connection, key: bytes, seconds: float) -> None:
-    """Prove both sides to each other, as the process; a silent client is given `seconds`.
+    """Authenticate both sides, as the process; a silent client is given `seconds`.
 
     Raises:
         Refusal: the client does not have this key, or said nothing.
@@ -171,7 +171,7 @@ def admit(connection: Connection, key: bytes, seconds: float) -> None:
         answer_challenge(connection, key)
         limit_waiting(connection, 0)
     except Exception as error:
-        # Whatever a stranger sends, and however the handshake takes it, he is not let in.
+        # Whatever an unauthenticated client sends, and however the handshake fails, it is refused.
         raise Refusal from error
 
 
@@ -179,7 +179,7 @@ def receive(connection: Connection, seconds: float | None = None) -> bytes:
     """Return the next message.
 
     Raises:
-        OSError, EOFError: the other side went away, or nothing came within `seconds`.
+        OSError, EOFError: the connection is closed, or nothing arrived within `seconds`.
     """
     if WINDOWS and seconds is not None and not connection.poll(seconds):
         raise TimeoutError
@@ -187,7 +187,7 @@ def receive(connection: Connection, seconds: float | None = None) -> bytes:
 
 
 def limit_waiting(connection: Connection, seconds: float) -> None:
-    """Let no single read or write on a socket take longer; 0 lifts the limit.
+    """Limit each single read and write on a socket to `seconds`; 0 removes the limit.
 
     Waiting for input before a read would not be enough: the other side may stop within a message,
     or stop reading ours.
@@ -202,17 +202,17 @@ def limit_waiting(connection: Connection, seconds: float) -> None:
 
 
 def refuse_more(connection: Connection) -> None:
-    """Accept nothing more: later sends of the client fail, so it knows they were never read."""
+    """Accept nothing more: later sends of the client fail, so it knows that they were not read."""
     if WINDOWS:
         return
-    # A client that is gone already needs no telling.
+    # The client may have closed the connection already.
     with contextlib.suppress(OSError), _socket_of(connection) as channel:
         channel.shutdown(socket.SHUT_RD)
 
 
 @contextlib.contextmanager
 def _socket_of(connection: Connection) -> Iterator[socket.socket]:
-    """Give the socket under a connection, which stays its owner."""
+    """Yield the socket of a connection, which stays its owner."""
     channel = socket.socket(fileno=connection.fileno())
     try:
         # A default timeout set elsewhere in the process would have made it non-blocking.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
 from truespan.index.base import QdrantIndex, collection_of
+from truespan.index.filters import check_vector
 from truespan.index.server.options import ServerOptions
 from truespan.protocols import Clock
 from truespan.types.maintenance import FileFate
@@ -32,6 +33,8 @@ class QdrantServerIndex(QdrantIndex):
     _stale_per_request = 100
     # The server's log of writes and small segments are not under our control.
     _fate_of_erased = FileFate.REQUESTED
+    # JSON has no numbers that are not finite; the embedded index stores them.
+    _check_new = staticmethod(check_vector)
 
     def __init__(
         self, options: ServerOptions, clock: Clock, *, client: QdrantClient | None = None
