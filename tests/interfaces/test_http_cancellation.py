@@ -135,4 +135,4 @@ def test_who_has_got_an_answer_and_leaves_ends_nothing_that_is_over() -> None:
         model.stop()
 
     assert said == again != ""
-    assert token._told == []
+    assert token._callbacks == []
