@@ -185,9 +185,8 @@ class World:
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
 
-        With `fused`, the words of the query count for the order as well. The filters are
-        `documents`, `tags`, `chapter_filter`, `section_filter`, `language_constraint` ("en" unless
-        given) and `version_constraint` ("1.0" unless given); None stands for any.
+        With `fused`, the words of the query count for the order as well. The filters are those of
+        `FilterArguments`; None stands for any. Language and version default to "en" and "1.0".
 
         If the provider, the index or the store fails, the bundle has the status `error`.
 
@@ -221,8 +220,7 @@ class World:
     ) -> Answer:
         """Answer a question from the documents of the world, or say that they do not.
 
-        The filters are `documents`, `tags`, `chapter_filter`, `section_filter`,
-        `language_constraint` and `version_constraint`; without them all documents are used.
+        The filters are those of `FilterArguments`; without them all documents are used.
 
         Raises:
             InvalidSettings, BlankQuery, QueryTooLong: before any provider is asked.
