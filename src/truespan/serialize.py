@@ -1,4 +1,4 @@
-"""What leaves through a door: JSON shapes, and one table from errors to status codes."""
+"""Results and errors as data for all interfaces, and one table from errors to status codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Status(NamedTuple):
-    """How one family of errors looks at each door."""
+    """The HTTP status, exit code and MCP error code of a family of errors."""
 
     http: int
     exit_code: int
@@ -20,37 +20,28 @@ class Status(NamedTuple):
 
 
 EXIT_REFUSED = 2
-"""Nothing of what was given could be ingested."""
+"""No source could be ingested."""
 EXIT_PARTIAL = 6
-"""Some documents failed and the others were ingested."""
+"""Some documents failed; the others were ingested."""
 EXIT_UNHEALTHY = 5
-"""The doctor found something that is not mended."""
+"""The doctor found something that is not repaired."""
 
 _INVALID_PARAMS, _INTERNAL, _SERVER = -32602, -32603, -32000
 
 STATUS: dict[type[errors.TruespanError], Status] = {
     errors.CallerError: Status(400, 2, _INVALID_PARAMS),
-    errors.WorldNotFound: Status(404, 2, _INVALID_PARAMS),
-    errors.DocumentNotFound: Status(404, 2, _INVALID_PARAMS),
-    errors.ChunkNotFound: Status(404, 2, _INVALID_PARAMS),
-    errors.ImageNotFound: Status(404, 2, _INVALID_PARAMS),
+    errors.NotFound: Status(404, 2, _INVALID_PARAMS),
     errors.NotAllowed: Status(403, 2, _INVALID_PARAMS),
     errors.Unauthorized: Status(401, 2, _INVALID_PARAMS),
-    errors.TokenNotFound: Status(404, 2, _INVALID_PARAMS),
-    errors.PositionNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.PassageNotFound: Status(422, 2, _INVALID_PARAMS),
     errors.PassageAmbiguous: Status(422, 2, _INVALID_PARAMS),
     errors.ScopeViolation: Status(422, 2, _INVALID_PARAMS),
     errors.WorldBusy: Status(409, 2, _INVALID_PARAMS),
     errors.WorldExists: Status(409, 2, _INVALID_PARAMS),
     errors.SourceRefused: Status(422, 2, _INVALID_PARAMS),
-    errors.DomainNotFound: Status(404, 2, _INVALID_PARAMS),
-    errors.GenerationNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.GenerationInUse: Status(409, 2, _INVALID_PARAMS),
     errors.GenerationIncomplete: Status(409, 2, _INVALID_PARAMS),
     errors.PromotionRefused: Status(409, 2, _INVALID_PARAMS),
-    errors.RecordNotFound: Status(404, 2, _INVALID_PARAMS),
-    errors.RouteNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.MethodNotAllowed: Status(405, 2, _INVALID_PARAMS),
     errors.MediaTypeUnsupported: Status(415, 2, _INVALID_PARAMS),
     errors.RequestTooLarge: Status(413, 2, _INVALID_PARAMS),
@@ -59,7 +50,6 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.TooManyRequests: Status(429, 2, _SERVER),
     errors.KeyReused: Status(422, 2, _INVALID_PARAMS),
     errors.KeyBusy: Status(409, 2, _SERVER),
-    errors.JobNotFound: Status(404, 2, _INVALID_PARAMS),
     errors.JobNotResumable: Status(409, 2, _INVALID_PARAMS),
     errors.DeadlineExceeded: Status(504, 4, _SERVER),
     errors.Overloaded: Status(503, 4, _SERVER),
@@ -78,7 +68,7 @@ STATUS: dict[type[errors.TruespanError], Status] = {
 
 
 def status_of(error: errors.TruespanError) -> Status:
-    """Return the nearest entry of the table, going up the error's family."""
+    """Return the entry of the error's type or of its nearest base class."""
     for kind in type(error).__mro__:
         if kind in STATUS:
             return STATUS[kind]
@@ -91,34 +81,33 @@ def exit_code_of_bundle(bundle: ContextBundle) -> int:
 
 
 def exit_code_of(code: str) -> int:
-    """Return the exit code of the error that has this code; one that nobody knows is a bug."""
-    kind = _kind_of(code)
+    """Return the exit code for an error code; an unknown code counts as a bug."""
+    kind = _error_type(code)
     return status_of(kind.__new__(kind)).exit_code
 
 
 def advice_of(code: str) -> str:
-    """Return what every error of this code advises; empty where that depends on what happened."""
-    return _kind_of(code).advice
+    """Return the advice of an error code; empty if it depends on what happened."""
+    return _error_type(code).advice
 
 
 def failure_of(bundle: ContextBundle) -> errors.TruespanError | None:
-    """Return the error that a bundle tells of, to be raised where there are no bundles.
+    """Return the error of a failed bundle, for interfaces that raise; None if it did not fail.
 
-    Its kind, code and words are those of the failure; members that only some kinds have are not
-    told in a bundle, and are missing.
+    It has the type, code and message of the failure. Attributes that only some errors have are
+    missing, because a bundle does not contain them.
     """
     if bundle.error is None:
         return None
-    kind = _kind_of(bundle.error.code)
+    kind = _error_type(bundle.error.code)
     failure = kind.__new__(kind)
-    # The constructors of some kinds take other arguments; the message has its advice in it already.
+    # Constructors take different arguments; the message already contains the advice.
     errors.TruespanError.__init__(failure, bundle.error.message, advice="")
     failure.retryable = bundle.error.retryable
     return failure
 
 
-def _kind_of(code: str) -> type[errors.TruespanError]:
-    """Return the error that has this code."""
+def _error_type(code: str) -> type[errors.TruespanError]:
     for kind in errors.error_types():
         if kind.code == code and kind is not errors.TruespanError:
             return kind
@@ -136,7 +125,7 @@ def problem(error: errors.TruespanError) -> dict[str, Any]:
 
 
 def chunk_data(record: ChunkRecord) -> dict[str, Any]:
-    """Return a chunk as data; damaged bytes are not given out as text."""
+    """Return a chunk as data; the text is null if the bytes do not match their hash."""
     chunk, intact = record.chunk, record.is_intact()
     shown: dict[str, Any] = {
         "state": record.state,
@@ -153,7 +142,7 @@ def chunk_data(record: ChunkRecord) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> str:
-    """Return a value of the model as JSON text."""
+    """Return a value as indented JSON."""
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

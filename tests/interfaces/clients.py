@@ -54,7 +54,7 @@ def outcome(value: Any) -> Outcome:
 
 
 @dataclass(frozen=True)
-class LibraryDoor:
+class LibraryInterface:
     """The engine, as a program uses it."""
 
     library: truespan.Library
@@ -88,7 +88,7 @@ _LIBRARY: dict[str, Callable[[truespan.Library, dict[str, Any]], Any]] = {
     "read_answer": lambda lib, g: _world(lib, g).reader(g.pop("reader")).answer(**g),
     "books": lambda lib, g: {"books": _world(lib, g).reader(g.pop("reader")).books()},
     "position": lambda lib, g: _world(lib, g).reader(g.pop("reader")).where(**g),
-    "chunk": lambda lib, g: _chunk(_world(lib, g).chunk(**g)),
+    "chunk": lambda lib, g: _chunk(_world(lib, g).documents.chunk(**g)),
     "generations": lambda lib, g: {"generations": _world(lib, g).generations.list()},
     "document": lambda lib, g: _document(_world(lib, g), g["reference"]),
     "job": lambda lib, g: {"job": _world(lib, g).jobs.get(g["job"]).id},
@@ -112,15 +112,15 @@ def _document(world: Any, reference: str) -> Any:
     )
 
 
-def _told_document(told: dict[str, Any]) -> dict[str, Any]:
+def _told_document(response: dict[str, Any]) -> dict[str, Any]:
     """Return what every door tells of a document."""
     names = ("number", "doc_id", "name", "kind", "title", "language", "version", "chunks")
-    kept = {name: told["document"][name] for name in names}
-    return {"document": kept, "outline": told["outline"], "metadata": told["metadata"]}
+    kept = {name: response["document"][name] for name in names}
+    return {"document": kept, "outline": response["outline"], "metadata": response["metadata"]}
 
 
 @dataclass(frozen=True)
-class TerminalDoor:
+class CliInterface:
     """The command line with `--json`."""
 
     folder: Path
@@ -134,15 +134,15 @@ class TerminalDoor:
             return None
         self.capsys.readouterr()
         code = run([*arguments, "--library", str(self.folder), "--json"])
-        told = outcome(json.loads(self.capsys.readouterr().out))
-        assert code == (0 if told.code is None else _exit_code(told.code))
-        if operation == "document" and told.code is None:
-            return Outcome(_told_document(told.value))
-        if operation == "job" and told.code is None:
-            return Outcome({"job": told.value["job"]["id"]})
-        if operation == "books" and told.code is None:
-            return Outcome({"books": told.value["books"]})
-        return told
+        response = outcome(json.loads(self.capsys.readouterr().out))
+        assert code == (0 if response.code is None else _exit_code(response.code))
+        if operation == "document" and response.code is None:
+            return Outcome(_told_document(response.value))
+        if operation == "job" and response.code is None:
+            return Outcome({"job": response.value["job"]["id"]})
+        if operation == "books" and response.code is None:
+            return Outcome({"books": response.value["books"]})
+        return response
 
 
 _OPTIONS = {
@@ -193,7 +193,7 @@ def _exit_code(code: str) -> int:
 
 
 @dataclass(frozen=True)
-class HttpDoor:
+class HttpInterface:
     """The HTTP API."""
 
     client: Client
@@ -208,17 +208,17 @@ class HttpDoor:
         content = body if method == "POST" else None
         if method == "GET" and body:
             path += "?" + urlencode(body)
-        told = self.client.json(method, path, content, headers=headers)
-        if told.code is not None:
-            problem = told.content
-            assert told.status == problem["status"]
+        response = self.client.json(method, path, content, headers=headers)
+        if response.code is not None:
+            problem = response.content
+            assert response.status == problem["status"]
             return Outcome(None, problem["code"], problem["retryable"])
-        assert told.status == 200
+        assert response.status == 200
         if operation == "document":
-            return Outcome(_told_document(settled(told.content)))
+            return Outcome(_told_document(settled(response.content)))
         if operation == "job":
-            return Outcome({"job": told.content["job"]["id"]})
-        return outcome(told.content)
+            return Outcome({"job": response.content["job"]["id"]})
+        return outcome(response.content)
 
 
 def _address(operation: str, world: str, body: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
@@ -247,7 +247,7 @@ def _address(operation: str, world: str, body: dict[str, Any]) -> tuple[str, str
 
 
 @dataclass(frozen=True)
-class McpDoor:
+class McpInterface:
     """The tools of MCP, called as its server calls them."""
 
     library: truespan.Library
@@ -267,9 +267,9 @@ class McpDoor:
             subject = world if reader is None else world.reader(reader)
         except TruespanError as error:
             return Outcome(None, error.code, error.retryable)
-        told = call_tool(tool, arguments, subject)
-        found = outcome(told["structuredContent"])
-        assert told["isError"] is (found.code is not None)
+        response = call_tool(tool, arguments, subject)
+        found = outcome(response["structuredContent"])
+        assert response["isError"] is (found.code is not None)
         if operation == "books" and found.code is None:
             return Outcome({"books": found.value["books"]})
         if operation == "position" and found.code is None:

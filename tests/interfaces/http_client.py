@@ -27,7 +27,7 @@ Pairs = Sequence[tuple[str, str | bytes]]
 
 
 @dataclass(frozen=True)
-class Told:
+class Response:
     """A reply: its status, its headers as they came, and its body."""
 
     status: int
@@ -80,7 +80,7 @@ class Client:
         headers: Pairs = (),
         body: bytes | None = None,
         hosts: Iterable[str | bytes] | None = None,
-    ) -> Told:
+    ) -> Response:
         """Send one request, however wrong, and return the whole reply."""
         given: list[tuple[str, str | bytes]] = [
             ("host", host) for host in ((f"127.0.0.1:{self.port}",) if hosts is None else hosts)
@@ -94,7 +94,7 @@ class Client:
         lines += [as_bytes(name) + b": " + as_bytes(value) for name, value in given]
         return self._exchange(method, b"\r\n".join([*lines, b"", body or b""]))
 
-    def json(self, method: str, target: str, content: Any = None, **given: Any) -> Told:
+    def json(self, method: str, target: str, content: Any = None, **given: Any) -> Response:
         """Send a JSON body, or none."""
         if content is None:
             return self.send(method, target, **given)
@@ -113,7 +113,7 @@ class Client:
             self._socket.close()
             self._socket = None
 
-    def _exchange(self, method: str, message: bytes) -> Told:
+    def _exchange(self, method: str, message: bytes) -> Response:
         kept = self._socket is not None
         try:
             return self._asked(method, message)
@@ -124,14 +124,14 @@ class Client:
                 raise
             return self._asked(method, message)
 
-    def _asked(self, method: str, message: bytes) -> Told:
+    def _asked(self, method: str, message: bytes) -> Response:
         if self._socket is None:
             self._socket = self.connect()
         self._socket.sendall(message)
-        told, stays = read_reply(self._socket, method)
+        response, stays = read_reply(self._socket, method)
         if not stays:
             self.close()
-        return told
+        return response
 
 
 def as_bytes(value: str | bytes) -> bytes:
@@ -139,14 +139,14 @@ def as_bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
 
 
-def read_reply(connection: socket.socket, method: str = "GET") -> tuple[Told, bool]:
+def read_reply(connection: socket.socket, method: str = "GET") -> tuple[Response, bool]:
     """Read one whole reply; and say whether the connection stays."""
     reply = HTTPResponse(connection, method=method)
     try:
         reply.begin()
         body = reply.read()
         headers = tuple((name.lower(), value) for name, value in reply.getheaders())
-        return Told(reply.status, headers, body), not reply.will_close
+        return Response(reply.status, headers, body), not reply.will_close
     finally:
         reply.close()
 
@@ -172,7 +172,7 @@ class _Quiet(uvicorn.Server):
 
 
 @contextmanager
-def answering(library: Library, serving: ServerOptions | None = None) -> Iterator[Client]:
+def serve_library(library: Library, serving: ServerOptions | None = None) -> Iterator[Client]:
     """Serve a library on a free port of this machine while this is entered."""
     ending = asyncio.Event()
     application = make_app(library, serving or ServerOptions(), ending)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from tests.interfaces.http_client import Client, Told
+from tests.interfaces.http_client import Client, Response
 from tests.interfaces.mcp_clients import HELLO
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
 
@@ -30,7 +30,7 @@ class Message:
     def __str__(self) -> str:
         return f"{self.path} {self.method} {self.params.get('name', '')}"
 
-    def sent(self, client: Client, token: str | None) -> Told:
+    def sent(self, client: Client, token: str | None) -> Response:
         """Send it."""
         body = {"jsonrpc": "2.0", "id": 1, "method": self.method, "params": self.params}
         content = json.dumps(body).encode()
@@ -42,12 +42,12 @@ class Message:
         return secret.decode() in spelled or quote(secret) in spelled
 
 
-def result_of(told: Told) -> Any:
+def result_of(response: Response) -> Any:
     """Return the result or error of a reply, which may have come as an event."""
-    if told.header("content-type") == "text/event-stream":
-        lines = [line[6:] for line in told.body.decode().splitlines() if line[:7] == "data: {"]
+    if response.header("content-type") == "text/event-stream":
+        lines = [line[6:] for line in response.body.decode().splitlines() if line[:7] == "data: {"]
         return json.loads(lines[-1])
-    return told.content
+    return response.content
 
 
 def addresses(world: str, reader: str) -> list[str]:

@@ -129,11 +129,11 @@ def message_of(answer: httpx2.Response) -> Any:
 
 @contextmanager
 def serving(
-    library: truespan.Library, told: AnonymousAccess, *, sessions: bool = True
+    library: truespan.Library, response: AnonymousAccess, *, sessions: bool = True
 ) -> Iterator[Address]:
     """Serve a library on a free port of this machine."""
     sent = Sent()
-    mcp = McpApp(library, told, sessions=sessions)
+    mcp = McpApp(library, response, sessions=sessions)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tests.interfaces.http_client import Client, Told
+from tests.interfaces.http_client import Client, Response
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
 from tests.support.worlds import Place, place
 from truespan.http.operation import Operation
@@ -191,7 +191,7 @@ class Request:
     def __str__(self) -> str:
         return f"{self.call.method} {self.call.path}"
 
-    def sent(self, client: Client, token: str | None) -> Told:
+    def sent(self, client: Client, token: str | None) -> Response:
         """Send it."""
         return client.send(
             self.call.method, self.target, token=token, headers=self.headers, body=self.body

@@ -91,13 +91,13 @@ def test_a_failed_bundle_is_raised_with_its_kind_its_words_and_whether_to_try_ag
     shelf: Shelf,
 ) -> None:
     shelf.break_provider()
-    with pytest.raises(ProviderUnavailable) as told:
+    with pytest.raises(ProviderUnavailable) as response:
         shelf.world.search(QUESTION)
 
     with pytest.raises(ProviderUnavailable) as raised:
         of_retrieval(shelf.world).ask(QUESTION)
 
-    assert str(raised.value) == str(told.value)
+    assert str(raised.value) == str(response.value)
     assert (raised.value.code, raised.value.retryable) == ("provider_unavailable", True)
 
 
@@ -108,8 +108,8 @@ def test_each_kind_of_failure_that_a_bundle_can_tell_is_found_again_by_its_code(
     assert failure_of(whole) is None
 
     for kind in (ScopeViolation, StoreDamaged, IndexUnavailable, ProfileMismatch):
-        told = replace(whole, error=Problem(kind.code, "In words.", not kind.retryable))
-        failure = failure_of(told)
+        response = replace(whole, error=Problem(kind.code, "In words.", not kind.retryable))
+        failure = failure_of(response)
         assert type(failure) is kind
         assert (str(failure), failure.retryable) == ("In words.", not kind.retryable)
 

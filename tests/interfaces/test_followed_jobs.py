@@ -112,8 +112,8 @@ def test_a_share_that_failed_ends_the_follower_of_its_job_by_the_same_code(
 
 
 def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) -> None:
-    _, told = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
-    job = told["job"]["id"]
+    _, response = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
+    job = response["job"]["id"]
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
 
     code, out, err = terminal("jobs", "follow", job, "-w", "w")
@@ -212,8 +212,8 @@ def test_a_folder_without_a_file_is_told_in_the_words_of_a_library_in_a_file(
 
 
 def test_workers_go_on_with_a_job_of_ingestion_that_is_resumed(terminal: Terminal) -> None:
-    _, told = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
-    job = told["job"]["id"]
+    _, response = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
+    job = response["job"]["id"]
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
 
     code, out, _ = terminal("jobs", "resume", job, "-w", "w", "--no-follow")
@@ -221,21 +221,25 @@ def test_workers_go_on_with_a_job_of_ingestion_that_is_resumed(terminal: Termina
     assert terminal.json("jobs", "show", job, "-w", "w")[1]["job"]["state"] == "queued"
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
     with a_worker(terminal):
-        code, told = terminal.json("jobs", "resume", job, "-w", "w")
+        code, response = terminal.json("jobs", "resume", job, "-w", "w")
 
-    assert (code, told["job"]["state"], told["documents"][0]["state"]) == (0, "done", "embedded")
+    assert (code, response["job"]["state"], response["documents"][0]["state"]) == (
+        0,
+        "done",
+        "embedded",
+    )
 
 
 def test_a_job_is_resumed_in_this_process_if_that_is_asked_for(terminal: Terminal) -> None:
-    _, told = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
-    job = told["job"]["id"]
+    _, response = terminal.json("ingest", str(terminal.files), "-w", "w", "--no-follow")
+    job = response["job"]["id"]
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
 
     code, report = terminal.json("jobs", "resume", job, "-w", "w", "--here")
 
     assert (code, report["ingested"]) == (0, ["keys.md"])
-    _, told = terminal.json("doctor", "--background", "--no-follow", "-w", "w")
-    upkeep = told["jobs"][0]["job"]["id"]
+    _, response = terminal.json("doctor", "--background", "--no-follow", "-w", "w")
+    upkeep = response["jobs"][0]["job"]["id"]
     assert terminal("jobs", "cancel", upkeep, "-w", "w")[0] == 0
     code, _, err = terminal("jobs", "resume", upkeep, "-w", "w", "--here")
     assert (code, "Leave --here out" in err) == (2, True)

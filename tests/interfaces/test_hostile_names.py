@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.http_client import Client, Response, serve_library
 from tests.interfaces.tenants import (
     BOUNDARY,
     FOREIGN,
@@ -108,7 +108,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 
 @pytest.fixture(scope="module")
 def client(made: Estate) -> Iterator[Client]:
-    with answering(made.here.library, ServerOptions(auth=AuthPolicy(needs_token=True))) as running:
+    with serve_library(
+        made.here.library, ServerOptions(auth=AuthPolicy(needs_token=True))
+    ) as running:
         yield running
 
 
@@ -125,12 +127,12 @@ def master(made: Estate) -> str:
     return tokens.create("master", worlds=UNLIMITED, verbs=list(Verb))[1].reveal()
 
 
-def held(told: Told, where: object, sent: str) -> None:
+def held(response: Response, where: object, sent: str) -> None:
     """Assert that a hostile name was refused or not found, and told nothing."""
-    everything = told.everything()
-    assert told.status < 500, (where, told.body)
-    assert told.header("x-injected") is None
-    assert all("\n" not in value for _, value in told.headers)
+    everything = response.everything()
+    assert response.status < 500, (where, response.body)
+    assert response.header("x-injected") is None
+    assert all("\n" not in value for _, value in response.headers)
     # The request had the canary in its name, and a refusal may repeat that; no text goes with it.
     for line in (f"{FOREIGN} keeper", f"{FOREIGN} report", f"{FOREIGN} book", f"{FOREIGN}-domain"):
         assert line.encode() not in everything, (where, line)
@@ -158,14 +160,16 @@ def test_no_name_in_an_address_leads_anywhere_else(
         }
         for name, spelling in spelled.items():
             target = marked.replace("PLACE", spelling)
-            told = client.send(call.method, target, token=key, headers=one.headers, body=one.body)
-            held(told, (call.name, place, name), target)
+            response = client.send(
+                call.method, target, token=key, headers=one.headers, body=one.body
+            )
+            held(response, (call.name, place, name), target)
             if place == "world":
                 wide = client.send(
                     call.method, target, token=master, headers=one.headers, body=one.body
                 )
                 held(wide, (call.name, place, name), target)
-                assert told.status >= 400, (call.name, name, told.body)
+                assert response.status >= 400, (call.name, name, response.body)
                 assert wide.status >= 400, (call.name, name, wide.body)
 
 
@@ -185,8 +189,8 @@ def test_no_name_in_a_body_leads_anywhere_else(
     for member in call.body_type.__struct_fields__:
         for name, text in HOSTILE.items():
             for value in (text, [text]) if member in ("documents", "tags") else (text,):
-                told = client.json(call.method, target, {**content, member: value}, token=key)
-                held(told, (call.name, member, name), json.dumps(value, ensure_ascii=False))
+                response = client.json(call.method, target, {**content, member: value}, token=key)
+                held(response, (call.name, member, name), json.dumps(value, ensure_ascii=False))
 
 
 @proves("authority.only-narrows")
@@ -201,10 +205,10 @@ def test_no_name_in_a_query_string_leads_anywhere_else(
     for member in (*call.query_type.__struct_fields__, "world", "reader", "position", "authority"):
         for name, text in HOSTILE.items():
             spelled = f"{target}?{member}={quote(as_utf8(text), safe='')}"
-            told = client.send(call.method, spelled, token=key)
-            held(told, (call.name, member, name), spelled)
+            response = client.send(call.method, spelled, token=key)
+            held(response, (call.name, member, name), spelled)
             if member not in call.query_type.__struct_fields__:
-                assert told.code == "invalid_settings"
+                assert response.code == "invalid_settings"
 
 
 @proves("authority.only-narrows")
@@ -214,14 +218,14 @@ def test_no_header_leads_anywhere_else(made: Estate, client: Client, key: str, h
         one = request(call, made.names)
         for name, text in HOSTILE.items():
             kept = [pair for pair in one.headers if pair[0] != header]
-            told = client.send(
+            response = client.send(
                 call.method,
                 one.target,
                 token=key,
                 headers=[*kept, (header, as_utf8(text))],
                 body=one.body,
             )
-            held(told, (call.name, header, name), text)
+            held(response, (call.name, header, name), text)
 
 
 HEADERS = ("x-forwarded-for", "x-forwarded-host", "x-original-url", "x-rewrite-url", "x-user",
@@ -236,10 +240,10 @@ def test_no_header_that_others_believe_changes_a_byte(made: Estate, client: Clie
         plain = one.sent(client, key)
         for header in HEADERS:
             for value in ("127.0.0.1", "/v1/worlds", made.foreign.id, "GET", "owner"):
-                told = client.send(
+                response = client.send(
                     one.call.method, one.target, token=key, headers=[(header, value)]
                 )
-                assert told.shown == plain.shown, header
+                assert response.shown == plain.shown, header
 
 
 @proves("authority.only-narrows")
@@ -252,15 +256,15 @@ def test_no_field_of_an_upload_leads_anywhere_else(
     for text in HOSTILE.values():
         value = text.encode("utf-8", "replace").decode()
         for body in (form({member: value}), form({}, name=value.replace('"', "%22"))):
-            told = client.send(
+            response = client.send(
                 "POST",
                 f"/v1/worlds/{WORLD}/documents",
                 token=made.keys["read"],
                 headers=kind,
                 body=body,
             )
-            held(told, member, value)
-            assert told.status in (400, 403, 404, 415, 422), told.body
+            held(response, member, value)
+            assert response.status in (400, 403, 404, 415, 422), response.body
 
 
 @proves("authority.only-narrows")
@@ -272,7 +276,7 @@ def test_no_member_of_another_type_is_ever_guessed_at(
         assert call.body_type is not None
         target, content = request(call, made.names).target, content_of(call, made.names)
         for member in (*call.body_type.__struct_fields__, "position", "authority", "reader"):
-            told = client.json(call.method, target, {**content, member: value}, token=key)
-            held(told, (call.name, member), json.dumps(value))
+            response = client.json(call.method, target, {**content, member: value}, token=key)
+            held(response, (call.name, member), json.dumps(value))
             if member not in call.body_type.__struct_fields__:
-                assert told.code == "invalid_settings", (call.name, member)
+                assert response.code == "invalid_settings", (call.name, member)

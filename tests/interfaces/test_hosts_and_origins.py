@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.http_client import Client, Response, serve_library
 from tests.promises import proves
 from tests.support.worlds import place
 from truespan.http.app import ServerOptions
@@ -37,9 +37,9 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client
     shared = ServerOptions(auth=AuthPolicy(origins=frozenset({OURS})))
     wide = ServerOptions(auth=AuthPolicy(hosts=LOOPBACK | {"lamp.example"}, any_address=True))
     with (
-        answering(here.library) as plain,
-        answering(here.library, shared) as sharing,
-        answering(here.library, wide) as named,
+        serve_library(here.library) as plain,
+        serve_library(here.library, shared) as sharing,
+        serve_library(here.library, wide) as named,
     ):
         yield {"plain": plain, "sharing": sharing, "named": named}
     here.library.close()
@@ -63,7 +63,7 @@ def asked(
     method: str = "GET",
     address: str = "/v1/worlds",
     **headers: str,
-) -> Told:
+) -> Response:
     own = f"127.0.0.1:{client.port}"
     given = [("origin", origin.format(port=client.port))] if origin is not None else []
     given += [(name.replace("_", "-"), value) for name, value in headers.items()]
@@ -71,10 +71,10 @@ def asked(
     return client.send(method, address, hosts=hosts, headers=given)
 
 
-def gave_nothing(told: Told) -> bool:
+def gave_nothing(response: Response) -> bool:
     """Say whether a reply is a refusal of the gate: nothing of the library, nothing shared."""
-    shared = [name for name, _ in told.headers if name.startswith("access-control-")]
-    return not shared and b'"worlds"' not in told.body and b"<html" not in told.body
+    shared = [name for name, _ in response.headers if name.startswith("access-control-")]
+    return not shared and b'"worlds"' not in response.body and b"<html" not in response.body
 
 
 @proves("http.local-and-checked")
@@ -88,9 +88,12 @@ def test_this_machine_s_own_names_are_answered(plain: Client, host: str) -> None
 def test_no_other_name_is_answered_at_any_address_with_any_method(plain: Client, host: str) -> None:
     for address in ADDRESSES:
         for method in ("GET", "POST"):
-            told = asked(plain, host, method=method, address=address)
-            assert (told.status, told.code) == (421, "host_refused"), (address, told.body)
-            assert gave_nothing(told)
+            response = asked(plain, host, method=method, address=address)
+            assert (response.status, response.code) == (421, "host_refused"), (
+                address,
+                response.body,
+            )
+            assert gave_nothing(response)
     for method in METHODS:
         assert asked(plain, host, method=method).status == 421
 
@@ -99,9 +102,9 @@ def test_no_other_name_is_answered_at_any_address_with_any_method(plain: Client,
 @pytest.mark.parametrize("hosts", [[], [""], ["localhost", "localhost"], ["localhost", "evil"]])
 def test_no_name_an_empty_one_and_two_are_refused(plain: Client, hosts: list[str]) -> None:
     for address in ADDRESSES:
-        told = plain.send("GET", address, hosts=hosts)
-        assert told.status in (400, 421)
-        assert gave_nothing(told)
+        response = plain.send("GET", address, hosts=hosts)
+        assert response.status in (400, 421)
+        assert gave_nothing(response)
 
 
 def test_an_old_request_without_a_name_is_refused(plain: Client) -> None:
@@ -112,9 +115,9 @@ def test_an_old_request_without_a_name_is_refused(plain: Client) -> None:
 
 @pytest.mark.parametrize("target", ["http://evil.example/v1/worlds", "//evil.example/v1/worlds"])
 def test_a_name_in_the_address_does_not_stand_for_the_header(plain: Client, target: str) -> None:
-    told = plain.send("GET", target, hosts=["evil.example"])
-    assert told.status in (400, 404, 421)
-    assert gave_nothing(told)
+    response = plain.send("GET", target, hosts=["evil.example"])
+    assert response.status in (400, 404, 421)
+    assert gave_nothing(response)
 
 
 @proves("http.local-and-checked")
@@ -147,11 +150,11 @@ FOREIGN_ORIGINS = (
 def test_a_page_of_another_site_is_refused_whatever_it_asks(plain: Client, origin: str) -> None:
     for address in ADDRESSES:
         for method in METHODS if address == "/v1/worlds" else ("GET", "POST"):
-            told = asked(plain, origin=origin, method=method, address=address)
-            assert (told.status, told.code) == (403, "origin_refused") or (
-                told.status == 403 and method == "HEAD"
-            ), (address, method, told.status)
-            assert gave_nothing(told)
+            response = asked(plain, origin=origin, method=method, address=address)
+            assert (response.status, response.code) == (403, "origin_refused") or (
+                response.status == 403 and method == "HEAD"
+            ), (address, method, response.status)
+            assert gave_nothing(response)
 
 
 @proves("http.local-and-checked")
@@ -161,10 +164,10 @@ def test_where_a_browser_says_that_another_site_asks_it_is_refused(
 ) -> None:
     for address in ADDRESSES:
         for method in ("GET", "POST"):
-            told = asked(
+            response = asked(
                 plain, method=method, address=address, sec_fetch_site=site, sec_fetch_mode="no-cors"
             )
-            assert (told.code == "origin_refused") is (site == "cross-site"), (address, method)
+            assert (response.code == "origin_refused") is (site == "cross-site"), (address, method)
 
 
 def test_a_link_from_another_site_opens_the_page(plain: Client) -> None:
@@ -179,10 +182,10 @@ def test_a_link_from_another_site_opens_the_page(plain: Client) -> None:
 def test_our_own_pages_are_answered_and_nothing_is_shared_for_it(
     plain: Client, scheme: str, host: str
 ) -> None:
-    told = asked(plain, host, f"{scheme}://{host}")
+    response = asked(plain, host, f"{scheme}://{host}")
 
-    assert told.status == 200
-    assert told.header("access-control-allow-origin") is None
+    assert response.status == 200
+    assert response.header("access-control-allow-origin") is None
 
 
 @proves("http.local-and-checked")
@@ -190,38 +193,38 @@ def test_two_origins_are_none_of_ours(plain: Client, sharing: Client) -> None:
     for client in (plain, sharing):
         own = f"http://127.0.0.1:{client.port}"
         for pair in ((own, own), (own, "http://evil.example"), (OURS, OURS)):
-            told = client.send("GET", "/v1/worlds", headers=[("origin", one) for one in pair])
-            assert told.code == "origin_refused"
+            response = client.send("GET", "/v1/worlds", headers=[("origin", one) for one in pair])
+            assert response.code == "origin_refused"
 
 
 # Sharing, where the operator said so
 
 
 def test_nothing_is_shared_unless_the_operator_says_with_whom(plain: Client) -> None:
-    told = asked(plain, origin=OURS, method="OPTIONS", access_control_request_method="POST")
+    response = asked(plain, origin=OURS, method="OPTIONS", access_control_request_method="POST")
 
-    assert told.code == "origin_refused"
-    assert gave_nothing(told)
+    assert response.code == "origin_refused"
+    assert gave_nothing(response)
 
 
 def test_a_page_that_may_ask_is_told_so_and_can_read_what_it_needs(sharing: Client) -> None:
     for spelled in (OURS, OURS.upper()):
-        told = asked(sharing, origin=spelled)
-        assert told.status == 200
-        assert told.header("access-control-allow-origin") == OURS
-        assert told.header("vary") == "Origin"
+        response = asked(sharing, origin=spelled)
+        assert response.status == 200
+        assert response.header("access-control-allow-origin") == OURS
+        assert response.header("vary") == "Origin"
         exposed = {
-            one.strip() for one in str(told.header("access-control-expose-headers")).split(",")
+            one.strip() for one in str(response.header("access-control-expose-headers")).split(",")
         }
         assert {"X-Answer-Mode", "X-RAG-Domain", "Location", "Retry-After"} <= exposed
-        assert told.header("access-control-allow-credentials") is None
+        assert response.header("access-control-allow-credentials") is None
     failed = asked(sharing, origin=OURS, address="/nowhere")
     assert (failed.status, failed.header("access-control-allow-origin")) == (404, OURS)
 
 
 def test_a_page_that_may_ask_can_find_out_beforehand(sharing: Client) -> None:
     for address in ("/v1/worlds", "/v1/worlds/w/search", "/mcp", "/nowhere"):
-        told = asked(
+        response = asked(
             sharing,
             origin=OURS,
             method="OPTIONS",
@@ -229,31 +232,33 @@ def test_a_page_that_may_ask_can_find_out_beforehand(sharing: Client) -> None:
             access_control_request_method="PUT",
             access_control_request_headers="authorization, idempotency-key",
         )
-        assert (told.status, told.body) == (204, b"")
-        assert told.header("access-control-allow-origin") == OURS
-        allowed = str(told.header("access-control-allow-headers")).lower()
+        assert (response.status, response.body) == (204, b"")
+        assert response.header("access-control-allow-origin") == OURS
+        allowed = str(response.header("access-control-allow-headers")).lower()
         assert {"authorization", "idempotency-key", "x-rag-domain"} <= set(allowed.split(", "))
-        assert "PUT" in str(told.header("access-control-allow-methods"))
+        assert "PUT" in str(response.header("access-control-allow-methods"))
 
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
 def test_sharing_with_one_site_shares_with_no_other(sharing: Client, origin: str) -> None:
     for method in ("GET", "OPTIONS"):
-        told = asked(sharing, origin=origin, method=method, access_control_request_method="POST")
-        assert told.code == "origin_refused"
-        assert gave_nothing(told)
+        response = asked(
+            sharing, origin=origin, method=method, access_control_request_method="POST"
+        )
+        assert response.code == "origin_refused"
+        assert gave_nothing(response)
 
 
 def test_every_reply_forbids_guessing_keeping_and_framing(plain: Client) -> None:
     for address in (*ADDRESSES, "/v1/worlds/w/documents"):
         for host in (None, "evil.example"):
-            told = asked(plain, host, address=address)
-            assert told.header("x-content-type-options") == "nosniff"
-            assert told.header("referrer-policy") == "no-referrer"
-            assert told.header("cross-origin-resource-policy") == "same-origin"
-            assert told.header("cache-control") in ("no-store", "no-cache"), address
-            assert told.header("server") is None
+            response = asked(plain, host, address=address)
+            assert response.header("x-content-type-options") == "nosniff"
+            assert response.header("referrer-policy") == "no-referrer"
+            assert response.header("cross-origin-resource-policy") == "same-origin"
+            assert response.header("cache-control") in ("no-store", "no-cache"), address
+            assert response.header("server") is None
     assert "frame-ancestors 'none'" in str(
         asked(plain, address="/").header("content-security-policy")
     )

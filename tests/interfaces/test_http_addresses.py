@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.interfaces.http_client import answering
+from tests.interfaces.http_client import serve_library
 from tests.support.worlds import place
 
 ODD = ("a/b", "..", "a b", "100%", "%2F", "q?x=1#y", "été", "📚", "a\\b", "a;b")
@@ -18,7 +18,7 @@ def test_a_name_of_any_spelling_can_be_asked_for(tmp_path: Path, name: str) -> N
     here = place(tmp_path)
     here.world(name, a__txt="The lamp went out at midnight.")
 
-    with answering(here.library) as client:
+    with serve_library(here.library) as client:
         found = client.json("GET", f"/v1/worlds/{quote(name, safe='')}")
         other = client.json("GET", f"/v1/worlds/{quote(name + 'x', safe='')}")
 
@@ -31,7 +31,7 @@ def test_a_reader_with_a_slash_in_the_name_is_one_reader(tmp_path: Path) -> None
     world = here.world("w", a__txt="The lamp went out. Nobody saw it.")
     world.reader("a/b").set("a.txt", sid=0)
 
-    with answering(here.library) as client:
+    with serve_library(here.library) as client:
         own = client.json("GET", "/v1/worlds/w/readers/a%2Fb/books")
         apart = client.json("GET", "/v1/worlds/w/readers/a/b/books")
 
@@ -42,7 +42,7 @@ def test_a_reader_with_a_slash_in_the_name_is_one_reader(tmp_path: Path) -> None
 def test_an_address_that_is_no_text_is_refused(tmp_path: Path) -> None:
     here = place(tmp_path)
 
-    with answering(here.library) as client:
-        told = client.json("GET", "/v1/worlds/%FF")
+    with serve_library(here.library) as client:
+        response = client.json("GET", "/v1/worlds/%FF")
 
-    assert (told.status, told.code) == (400, "invalid_settings")
+    assert (response.status, response.code) == (400, "invalid_settings")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.http_client import Client, Response, serve_library
 from tests.interfaces.tenants import timeless
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, Study, scored, study
@@ -42,15 +42,15 @@ MODES = [
 def studied(folder: Path, *scores: float, **models: Any) -> Iterator[tuple[Study, Client]]:
     made = study(folder, **models)
     made.scores(*scores)
-    with answering(made.library) as client:
+    with serve_library(made.library) as client:
         yield made, client
     made.library.close()
 
 
-def events(told: Told) -> list[tuple[str, Any]]:
+def events(response: Response) -> list[tuple[str, Any]]:
     """Return the events of a stream."""
     found = []
-    for block in told.body.decode().strip().split("\n\n"):
+    for block in response.body.decode().strip().split("\n\n"):
         name, content = block.split("\n")
         found.append((name.removeprefix("event: "), json.loads(content.removeprefix("data: "))))
     return found
@@ -117,12 +117,12 @@ def domains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, C
     other = made.library.create_world("other")
     other.ingest(made.here.write("other/p.txt", scored(0.53, "Elsewhere.")))
     other.generations.promote(1, domain="elsewhere")
-    with answering(made.library) as client:
+    with serve_library(made.library) as client:
         yield made, client
     made.library.close()
 
 
-def asked(client: Client, path: str, domain: str | None, **more: Any) -> Told:
+def asked(client: Client, path: str, domain: str | None, **more: Any) -> Response:
     headers = [] if domain is None else [("x-rag-domain", domain)]
     return client.json("POST", path, {"query": QUESTION, **more}, headers=headers)
 
@@ -143,18 +143,18 @@ def test_the_header_routes_to_the_domain_and_its_absence_to_the_default(
     domains: tuple[Study, Client], path: str, domain: str | None, world: str, generation: int
 ) -> None:
     made, client = domains
-    told = asked(client, path, domain)
+    response = asked(client, path, domain)
 
-    assert told.status == 200
-    assert told.header("x-rag-domain") == domain
-    target = told.content["decision_explain"]["retrieval_target"]
+    assert response.status == 200
+    assert response.header("x-rag-domain") == domain
+    target = response.content["decision_explain"]["retrieval_target"]
     library = made.library
     direct = library.domain(domain) if domain else library.world(world)
     expected = direct.answer(QUESTION)
     assert target == expected.decision_explain["retrieval_target"]
-    assert timeless(told.body) == timeless(json.dumps(plain(expected)).encode())
+    assert timeless(response.body) == timeless(json.dumps(plain(expected)).encode())
     assert str(generation) in target or (domain or "") in target
-    chunks = {note["chunk_id"] for note in told.content["retrieved_chunks_metadata"]}
+    chunks = {note["chunk_id"] for note in response.content["retrieved_chunks_metadata"]}
     assert chunks
     tenant = f"{library.world(world).id}.{generation}"
     assert chunks <= set(next(v for k, v in made.here.index.points.items() if k[1] == tenant))
@@ -169,10 +169,10 @@ def plain(value: Any) -> Any:
 @proves("decision.domain-header")
 def test_thresholds_and_gates_are_the_same_in_every_domain(domains: tuple[Study, Client]) -> None:
     _, client = domains
-    told = [asked(client, "/chat", "second"), asked(client, "/chat", "elsewhere"),
+    response = [asked(client, "/chat", "second"), asked(client, "/chat", "elsewhere"),
             asked(client, ANSWER, None)]  # fmt: skip
 
-    rules = [one.content["decision_explain"] for one in told]
+    rules = [one.content["decision_explain"] for one in response]
     for name in ("thresholds", "score_mode", "distance", "short_query_active"):
         assert len({json.dumps(rule[name], sort_keys=True) for rule in rules}) == 1, name
     gates = [[(gate["name"], gate["needed"]) for gate in rule["gates"]] for rule in rules]
@@ -206,13 +206,13 @@ def test_a_foreign_domain_is_answered_for_as_an_absent_one(domains: tuple[Study,
     made, client = domains
     key = made.library.tokens.create("mine", worlds=["world"], verbs=[Verb.READ])[1].reveal()
 
-    def told(domain: str, path: str, **more: Any) -> Told:
+    def response(domain: str, path: str, **more: Any) -> Response:
         headers = [("x-rag-domain", domain)]
         body = {"query": QUESTION, **more}
         return client.json("POST", path, body, headers=headers, token=key)
 
     for path, more in (("/chat", {}), ("/chat", {"world": "world"}), (ANSWER, {})):
-        foreign, absent = told("elsewhere", path, **more), told("elsewhen!", path, **more)
+        foreign, absent = response("elsewhere", path, **more), response("elsewhen!", path, **more)
         assert foreign.status == absent.status == 404
         assert foreign.body.replace(b"elsewhere", b"elsewhen!") == absent.body
 
@@ -222,10 +222,10 @@ def test_without_a_name_the_world_is_the_operator_s_or_the_only_one(tmp_path: Pa
     here.world("one", a__txt="The lamp went out at midnight.")
     two = here.world("two", a__txt="The lamp went out at midnight.")
     key = here.library.tokens.create("mine", worlds=["one"])[1].reveal()
-    with answering(here.library, ServerOptions(world=two.id)) as client:
+    with serve_library(here.library, ServerOptions(world=two.id)) as client:
         chosen = asked(client, "/chat", None).content["decision_explain"]["retrieval_target"]
         hidden = client.json("POST", "/chat", {"query": "x"}, token=key)
-    with answering(here.library) as client:
+    with serve_library(here.library) as client:
         only = client.json("POST", "/chat", {"query": "the lamp"}, token=key)
     here.library.close()
 
@@ -257,12 +257,12 @@ def test_no_token_and_no_header_of_a_caller_reaches_a_provider(tmp_path: Path) -
             ("x-openai-base-url", stranger.url),
             ("referer", f"{stranger.url}/zqreferer"),
         ]
-        with answering(library, ServerOptions(auth=AuthPolicy(needs_token=True))) as client:
+        with serve_library(library, ServerOptions(auth=AuthPolicy(needs_token=True))) as client:
             for stream in (False, True):
                 body = {"query": f"{QUESTION} {stranger.url}/v1", "stream": stream}
-                told = client.json("POST", ANSWER, body, headers=headers, token=key)
-                assert told.status == 200
-                assert KEY.encode() not in told.everything()
+                response = client.json("POST", ANSWER, body, headers=headers, token=key)
+                assert response.status == 200
+                assert KEY.encode() not in response.everything()
             refused = client.json(
                 "POST", ANSWER, {"query": "x", "base_url": stranger.url}, token=key
             )

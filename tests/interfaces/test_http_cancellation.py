@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.interfaces.http_client import Client, answering, until
+from tests.interfaces.http_client import Client, serve_library, until
 from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.unit.test_watch_metrics import number, samples
@@ -35,7 +35,7 @@ class Silent:
     """A library whose model takes a question and says nothing, before its head or after it."""
 
     def __init__(self, folder: Path, *, head: bool) -> None:
-        self.told, self.over = threading.Event(), threading.Event()
+        self.response, self.over = threading.Event(), threading.Event()
         self.model = OpenAiChatServer()
         self.model.fault = self._after_its_head if head else self._before_its_head
         made = study(folder)
@@ -45,7 +45,7 @@ class Silent:
         self.library = Library(replace(made.library._components, chat=chat, observer=self.metrics))
 
     def _before_its_head(self, _: Any) -> Any:
-        self.told.set()
+        self.response.set()
         assert self.over.wait(600)
         return self.model.saying([])
 
@@ -54,7 +54,7 @@ class Silent:
 
     def _nothing(self) -> Iterator[bytes]:
         yield b": ping\n\n"
-        self.told.set()
+        self.response.set()
         assert self.over.wait(600)
 
     def abandoned(self) -> float:
@@ -89,10 +89,10 @@ def asked(client: Client, *, stream: bool) -> bytes:
 def test_whoever_leaves_before_the_first_word_leaves_nobody_waiting_for_it(
     silent: Silent, stream: bool
 ) -> None:
-    with answering(silent.library) as client:
+    with serve_library(silent.library) as client:
         connection = client.connect()
         connection.sendall(asked(client, stream=stream))
-        assert silent.told.wait(30)
+        assert silent.response.wait(30)
 
         connection.close()
 
@@ -105,11 +105,11 @@ def test_whoever_leaves_before_the_first_word_leaves_nobody_waiting_for_it(
 def test_whoever_was_told_that_it_took_too_long_leaves_nobody_waiting_either(
     silent: Silent,
 ) -> None:
-    with answering(silent.library, HASTY) as client:
-        told = client.json("POST", ANSWER, {"query": QUESTION})
+    with serve_library(silent.library, HASTY) as client:
+        response = client.json("POST", ANSWER, {"query": QUESTION})
         until(lambda: silent.abandoned() == 1)
 
-    assert (told.status, told.code) == (504, "deadline_exceeded")
+    assert (response.status, response.code) == (504, "deadline_exceeded")
     assert len(silent.model.questions) == 1
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.http_client import Client, Told, answering, read_reply
+from tests.interfaces.http_client import Client, Response, read_reply, serve_library
 from tests.support.worlds import place
 from truespan.http import server as connection
 from truespan.http.app import ServerOptions
@@ -21,14 +21,14 @@ PIECE = b"x-a: " + b"a" * 8000 + b"\r\n"
 def client(tmp_path: Path) -> Iterator[Client]:
     made = place(tmp_path)
     made.world("w", a__txt="The lamp went out at midnight.")
-    with answering(
+    with serve_library(
         made.library, ServerOptions(limits=Limits(body_seconds=0.2), mcp_owner=True)
     ) as asking:
         yield asking
     made.library.close()
 
 
-def sent(client: Client, *pieces: bytes) -> Told:
+def sent(client: Client, *pieces: bytes) -> Response:
     """Send pieces until the server has had enough, and return what it says."""
     with client.connect() as link:
         try:
@@ -41,16 +41,16 @@ def sent(client: Client, *pieces: bytes) -> Told:
 
 @pytest.mark.parametrize("piece", [PIECE, b"a" * 100_000], ids=["many headers", "one header"])
 def test_a_head_that_does_not_end_is_refused(client: Client, piece: bytes) -> None:
-    told = sent(client, BEGUN + (b"" if piece is PIECE else b"x-a: "), *[piece] * 200)
+    response = sent(client, BEGUN + (b"" if piece is PIECE else b"x-a: "), *[piece] * 200)
 
-    assert (told.status, told.code) == (431, "request_too_large")
+    assert (response.status, response.code) == (431, "request_too_large")
     assert client.json("GET", "/health").status == 200
 
 
 def test_a_long_head_that_ends_is_read(client: Client) -> None:
-    told = sent(client, BEGUN + PIECE * 6, b"\r\n")
+    response = sent(client, BEGUN + PIECE * 6, b"\r\n")
 
-    assert told.status == 200
+    assert response.status == 200
 
 
 def test_a_long_body_is_no_long_head(client: Client) -> None:
@@ -60,11 +60,11 @@ def test_a_long_body_is_no_long_head(client: Client) -> None:
         b"content-length: %d\r\n\r\n" % len(body)
     )
 
-    told = sent(
+    response = sent(
         client, head, *[body[start : start + 50_000] for start in range(0, len(body), 50_000)]
     )
 
-    assert (told.status, told.code) == (400, "invalid_settings")
+    assert (response.status, response.code) == (400, "invalid_settings")
 
 
 @pytest.mark.parametrize("begun", [b"", BEGUN], ids=["nothing", "half a head"])
@@ -73,9 +73,9 @@ def test_a_connection_on_which_no_request_comes_is_ended(
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
 
-    told = sent(client, begun)
+    response = sent(client, begun)
 
-    assert (told.status, told.code) == (408, "deadline_exceeded")
+    assert (response.status, response.code) == (408, "deadline_exceeded")
 
 
 def test_the_second_head_of_a_connection_is_bounded_as_the_first(
@@ -98,6 +98,6 @@ def test_a_message_to_mcp_that_never_comes_whole_is_given_up(client: Client) -> 
         b"accept: application/json, text/event-stream\r\ncontent-length: 100\r\n\r\n{"
     )
 
-    told = sent(client, head)
+    response = sent(client, head)
 
-    assert (told.status, told.code) == (504, "deadline_exceeded")
+    assert (response.status, response.code) == (504, "deadline_exceeded")

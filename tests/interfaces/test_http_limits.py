@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.http_client import Client, Told, answering, read_reply, until
+from tests.interfaces.http_client import Client, Response, read_reply, serve_library, until
 from tests.interfaces.tenants import BOUNDARY, form
 from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
@@ -42,7 +42,7 @@ def head(client: Client, target: str, kind: str, *more: str) -> bytes:
     return "\r\n".join([*lines, *more, "", ""]).encode()
 
 
-def chunked(client: Client, target: str, kind: str, body: bytes, *, end: bool = True) -> Told:
+def chunked(client: Client, target: str, kind: str, body: bytes, *, end: bool = True) -> Response:
     """Send a body whose length is not announced, in pieces."""
     with client.connect() as connection:
         connection.sendall(head(client, target, kind, "transfer-encoding: chunked"))
@@ -61,21 +61,21 @@ def chunked(client: Client, target: str, kind: str, body: bytes, *, end: bool = 
 def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(
     here: Place, length: int
 ) -> None:
-    with answering(here.library, SMALL) as client, client.connect() as connection:
+    with serve_library(here.library, SMALL) as client, client.connect() as connection:
         announced = f"content-length: {length}"
         connection.sendall(head(client, SEARCH, "application/json", announced))
-        told, _ = read_reply(connection)
+        response, _ = read_reply(connection)
 
-    assert told.status in (400, 413)
+    assert response.status in (400, 413)
     if length < 10**20:
-        assert (told.status, told.code) == (413, "request_too_large")
+        assert (response.status, response.code) == (413, "request_too_large")
 
 
 def test_a_body_that_becomes_too_long_is_refused_and_one_that_just_fits_is_not(
     here: Place,
 ) -> None:
     body = json.dumps({"query": "the lamp"}).encode()
-    with answering(here.library, SMALL) as client:
+    with serve_library(here.library, SMALL) as client:
         fits = chunked(client, SEARCH, "application/json", body.ljust(1000))
         over = chunked(client, SEARCH, "application/json", body.ljust(1001))
         endless = chunked(client, SEARCH, "application/json", b" " * 10_000, end=False)
@@ -87,15 +87,15 @@ def test_a_body_that_becomes_too_long_is_refused_and_one_that_just_fits_is_not(
 
 
 def test_an_upload_over_the_limit_is_refused_and_leaves_nothing(here: Place) -> None:
-    with answering(here.library, SMALL) as client:
+    with serve_library(here.library, SMALL) as client:
         announced = client.send(
             "POST", DOCUMENTS, headers=[("content-type", FORM)], body=form({}, text=b"a" * 6000)
         )
         unannounced = chunked(client, DOCUMENTS, FORM, form({}, text=b"a" * 6000))
         fits = chunked(client, DOCUMENTS, FORM, form({}, text=b"A note. " * 100))
 
-    for told in (announced, unannounced):
-        assert (told.status, told.code) == (413, "request_too_large")
+    for response in (announced, unannounced):
+        assert (response.status, response.code) == (413, "request_too_large")
     assert fits.status == 202
     assert len(here.library.world("w").jobs.list()) == 2
 
@@ -110,13 +110,17 @@ def test_an_upload_over_the_limit_is_refused_and_leaves_nothing(here: Place) -> 
 def test_a_body_that_takes_too_long_is_given_up(
     here: Place, target: str, kind: str, begun: bytes
 ) -> None:
-    with answering(here.library, HASTY) as client, client.connect() as connection:
+    with serve_library(here.library, HASTY) as client, client.connect() as connection:
         connection.sendall(head(client, target, kind, f"content-length: {len(begun) + 50}"))
         connection.sendall(begun)
-        told, _ = read_reply(connection)
+        response, _ = read_reply(connection)
         after = client.json("GET", "/v1/worlds")
 
-    assert (told.status, told.code, told.content["retryable"]) == (504, "deadline_exceeded", True)
+    assert (response.status, response.code, response.content["retryable"]) == (
+        504,
+        "deadline_exceeded",
+        True,
+    )
     assert after.status == 200
     assert len(here.library.world("w").jobs.list()) == 1
 
@@ -128,24 +132,24 @@ def test_work_that_takes_too_long_is_answered_for_and_ends_by_itself(here: Place
         assert go_on.wait(30)
         ended.set()
 
-    with answering(here.library, HASTY) as client:
+    with serve_library(here.library, HASTY) as client:
         here.embedder.before = wait
-        told = client.json("POST", SEARCH, {"query": "never asked before"})
+        response = client.json("POST", SEARCH, {"query": "never asked before"})
         meanwhile = client.json("GET", "/v1/worlds")
         go_on.set()
         assert ended.wait(30)
         here.embedder.before = None
         again = client.json("POST", SEARCH, {"query": "never asked before"})
 
-    assert (told.status, told.code) == (504, "deadline_exceeded")
+    assert (response.status, response.code) == (504, "deadline_exceeded")
     assert meanwhile.status == again.status == 200
 
 
 def test_a_query_string_is_not_read_without_end(here: Place) -> None:
-    with answering(here.library) as client:
-        told = client.send("GET", f"/v1/worlds/w/usage?limit={'1' * 9000}")
+    with serve_library(here.library) as client:
+        response = client.send("GET", f"/v1/worlds/w/usage?limit={'1' * 9000}")
 
-    assert told.code == "request_too_large"
+    assert response.code == "request_too_large"
 
 
 @pytest.mark.parametrize(
@@ -174,25 +178,25 @@ def test_a_query_string_is_not_read_without_end(here: Place) -> None:
 def test_a_form_that_is_out_of_order_is_refused_and_leaves_nothing(
     here: Place, body: bytes
 ) -> None:
-    with answering(here.library) as client:
-        told = client.send("POST", DOCUMENTS, headers=[("content-type", FORM)], body=body)
+    with serve_library(here.library) as client:
+        response = client.send("POST", DOCUMENTS, headers=[("content-type", FORM)], body=body)
 
-    assert (told.status, told.code) == (400, "invalid_settings"), told.body
+    assert (response.status, response.code) == (400, "invalid_settings"), response.body
     assert len(here.library.world("w").jobs.list()) == 1
 
 
 def test_each_token_has_a_measure_of_its_own(here: Place) -> None:
     keys = [here.library.tokens.create(name, worlds=["w"])[1].reveal() for name in ("a", "b")]
-    with answering(here.library, ServerOptions(auth=AuthPolicy(per_minute=3))) as client:
+    with serve_library(here.library, ServerOptions(auth=AuthPolicy(per_minute=3))) as client:
         first = [client.json("GET", "/v1/worlds", token=keys[0]) for _ in range(5)]
         other = client.json("GET", "/v1/worlds", token=keys[1])
         owner = [client.json("GET", "/v1/worlds") for _ in range(5)]
         search = client.json("POST", SEARCH, {"query": "the lamp"}, token=keys[0])
 
-    assert [told.status for told in first] == [200, 200, 200, 429, 429]
+    assert [response.status for response in first] == [200, 200, 200, 429, 429]
     assert (first[3].code, first[3].content["retryable"]) == ("too_many_requests", True)
     assert 1 <= int(str(first[3].header("retry-after"))) <= 20
-    assert {other.status, *(told.status for told in owner)} == {200}
+    assert {other.status, *(response.status for response in owner)} == {200}
     assert search.status == 429
 
 
@@ -232,7 +236,7 @@ def speaking(tmp_path: Path) -> Iterator[Speaking]:
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_whoever_leaves_ends_the_request_to_the_model(speaking: Speaking, stream: bool) -> None:
-    with answering(speaking.library) as client:
+    with serve_library(speaking.library) as client:
         body = json.dumps({"query": QUESTION, "stream": stream}).encode()
         connection = client.connect()
         connection.sendall(
@@ -267,23 +271,23 @@ def received(connection: socket.socket, until: bytes) -> bytes:
 
 def test_a_stream_ends_when_the_server_does(speaking: Speaking) -> None:
     with ThreadPoolExecutor(1) as pool:
-        with answering(speaking.library) as client:
+        with serve_library(speaking.library) as client:
             caller = Client(client.port)
             body = {"query": QUESTION, "stream": True}
             streamed = pool.submit(caller.json, "POST", "/v1/worlds/world/answer", body)
             until(lambda: bool(speaking.model.asked))
-        told = streamed.result(30)
+        response = streamed.result(30)
         caller.close()
 
-    assert told.status == 200
-    assert b"event: started" in told.body
-    assert b"event: finished" not in told.body
+    assert response.status == 200
+    assert b"event: started" in response.body
+    assert b"event: finished" not in response.body
     assert speaking.model.ended.wait(30)
 
 
 def test_answers_that_wait_for_a_model_hold_up_nothing_else(speaking: Speaking) -> None:
     body = json.dumps({"query": QUESTION, "stream": False}).encode()
-    with answering(speaking.library) as client:
+    with serve_library(speaking.library) as client:
         asked = head(
             client, "/v1/worlds/world/answer", "application/json", f"content-length: {len(body)}"
         )
@@ -299,10 +303,10 @@ def test_answers_that_wait_for_a_model_hold_up_nothing_else(speaking: Speaking) 
 
 
 def test_an_answer_that_takes_too_long_ends_the_request_to_the_model(speaking: Speaking) -> None:
-    with answering(speaking.library, HASTY) as client:
-        told = client.json("POST", "/v1/worlds/world/answer", {"query": QUESTION})
+    with serve_library(speaking.library, HASTY) as client:
+        response = client.json("POST", "/v1/worlds/world/answer", {"query": QUESTION})
         # Left alone it would speak for longer than this before its answer is too long.
         ended = speaking.model.ended.wait(10)
 
-    assert (told.status, told.code) == (504, "deadline_exceeded")
+    assert (response.status, response.code) == (504, "deadline_exceeded")
     assert ended

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.interfaces.http_client import Client, answering
+from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
 from tests.support.worlds import place
 from tests.unit.test_watch_metrics import number, samples
 from truespan.errors import InternalError, MethodNotAllowed, TruespanError, error_types
 from truespan.library import Library
 from truespan.observability.metrics import MetricsObserver
-from truespan.serialize import STATUS, status_of
+from truespan.serialize import status_of
 from truespan.types.token import ID_BYTES, SECRET_BYTES, TokenSecret
 
 CANARY = "zqinsidecanary"
@@ -58,7 +58,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     library = Library(
         replace(parts, store=store, observer=metrics, metrics=metrics.exposition)  # type: ignore[arg-type]
     )
-    with answering(library) as client:
+    with serve_library(library) as client:
         yield Door(client, store, metrics)
     store.fault = None
     here.library.close()
@@ -81,21 +81,21 @@ def test_every_error_has_its_code_status_and_flag_over_http(
         fault.allowed = ("GET",)
     door.store.fault = fault
 
-    told = door.client.json("GET", "/v1/worlds")
+    response = door.client.json("GET", "/v1/worlds")
 
     status = status_of(fault).http
-    assert told.status == status
-    assert told.header("content-type") == "application/problem+json"
-    assert told.content == {
+    assert response.status == status
+    assert response.header("content-type") == "application/problem+json"
+    assert response.content == {
         "type": f"urn:truespan:problem:{kind.code}",
-        "title": told.content["title"],
+        "title": response.content["title"],
         "status": status,
         "detail": "In so many words.",
         "advice": "Do this.",
         "code": kind.code,
         "retryable": kind.retryable,
     }
-    assert told.content["title"]
+    assert response.content["title"]
     assert 400 <= status < 600
 
 
@@ -105,8 +105,8 @@ def test_how_long_to_wait_is_said_in_whole_seconds_where_it_is_known(door: Door)
 
     for seconds, said in ((0.2, "1"), (7.0, "7"), (7.1, "8"), (float("inf"), None)):
         door.store.fault = TooManyRequests(seconds)
-        told = door.client.json("GET", "/v1/worlds")
-        assert (told.status, told.header("retry-after")) == (429, said)
+        response = door.client.json("GET", "/v1/worlds")
+        assert (response.status, response.header("retry-after")) == (429, said)
 
 
 TOKEN = TokenSecret.of(bytes(ID_BYTES), bytes(SECRET_BYTES)).reveal()
@@ -134,13 +134,17 @@ def test_an_exception_that_nobody_foresaw_is_one_code_counted_and_tells_nothing(
     before = door.bugs()
     door.store.fault = fault
 
-    told = door.client.json("GET", "/v1/worlds")
+    response = door.client.json("GET", "/v1/worlds")
 
     door.store.fault = None
-    assert (told.status, told.code, told.content["retryable"]) == (500, "internal_error", False)
-    assert told.content["detail"] == InternalError("error").message
-    assert CANARY.encode() not in told.everything()
-    assert type(fault).__name__.encode() not in told.everything()
+    assert (response.status, response.code, response.content["retryable"]) == (
+        500,
+        "internal_error",
+        False,
+    )
+    assert response.content["detail"] == InternalError("error").message
+    assert CANARY.encode() not in response.everything()
+    assert type(fault).__name__.encode() not in response.everything()
     assert door.bugs() == before + 1
     said = capsys.readouterr()
     assert CANARY not in (said.out + said.err)
@@ -155,12 +159,16 @@ def test_an_exception_while_admitting_to_mcp_is_told_and_counted_as_anywhere_els
     before = door.bugs()
     door.store.fault = fault
 
-    told = door.client.json("POST", "/mcp", {}, token=TOKEN)
+    response = door.client.json("POST", "/mcp", {}, token=TOKEN)
 
     door.store.fault = None
-    assert (told.status, told.code, told.content["retryable"]) == (500, "internal_error", False)
-    assert told.header("content-type") == "application/problem+json"
-    assert CANARY.encode() not in told.everything()
+    assert (response.status, response.code, response.content["retryable"]) == (
+        500,
+        "internal_error",
+        False,
+    )
+    assert response.header("content-type") == "application/problem+json"
+    assert CANARY.encode() not in response.everything()
     assert door.bugs() == before + 1
     said = capsys.readouterr()
     assert CANARY not in (said.out + said.err)
@@ -170,7 +178,7 @@ def test_an_exception_while_admitting_to_mcp_is_told_and_counted_as_anywhere_els
 @proves("errors.stable-codes")
 def test_an_error_of_ours_is_no_bug_and_is_not_counted_as_one(door: Door) -> None:
     before = door.bugs()
-    for kind in STATUS:
+    for kind in error_types():
         fault = kind.__new__(kind)
         TruespanError.__init__(fault, "In so many words.", advice="")
         if isinstance(fault, MethodNotAllowed):
@@ -226,11 +234,11 @@ def test_what_is_wrong_with_a_request_is_said_in_the_same_shape(
     status: int,
     code: str,
 ) -> None:
-    told = door.client.send(method, target, headers=headers, body=body)
+    response = door.client.send(method, target, headers=headers, body=body)
 
-    assert (told.status, told.code) == (status, code), told.body
+    assert (response.status, response.code) == (status, code), response.body
     if status == 405:
-        assert "GET" in str(told.header("allow"))
+        assert "GET" in str(response.header("allow"))
 
 
 def test_asking_for_the_headers_alone_gives_those_of_the_whole(door: Door) -> None:

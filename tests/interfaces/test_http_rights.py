@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.http_client import Client, answering, until
+from tests.interfaces.http_client import Client, serve_library, until
 from tests.interfaces.tenants import BOUNDARY, form, timeless
 from tests.support.worlds import Place, place
 from truespan.errors import InvalidConfiguration
@@ -30,7 +30,7 @@ def here(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def client(here: Place) -> Iterator[Client]:
-    with answering(here.library) as asking:
+    with serve_library(here.library) as asking:
         yield asking
 
 
@@ -41,14 +41,14 @@ def token(here: Place, *verbs: str) -> str:
 def test_whoever_may_write_and_read_sets_positions_without_being_the_reader(
     here: Place, client: Client
 ) -> None:
-    told = client.json(
+    response = client.json(
         "PUT",
         "/v1/worlds/w/readers/ada/position",
         {"book": "a.txt", "sid": 1},
         token=token(here, "write", "read"),
     )
 
-    assert (told.status, told.content["sid"]) == (200, 1)
+    assert (response.status, response.content["sid"]) == (200, 1)
     assert here.library.world("w").reader("ada").where().sid == 1
 
 
@@ -59,14 +59,14 @@ def test_a_position_that_is_refused_has_not_moved(
     reader = here.library.world("w").reader("ada")
     reader.set("a.txt", sid=0)
 
-    told = client.json(
+    response = client.json(
         "PUT",
         "/v1/worlds/w/readers/ada/position",
         {"book": "a.txt", "sid": 2},
         token=token(here, *verbs),
     )
 
-    assert told.status in (403, 404)
+    assert response.status in (403, 404)
     assert reader.where().sid == 0
 
 
@@ -119,10 +119,10 @@ def test_a_reader_cannot_tell_a_book_without_position_from_none(
         base = f"/v1/worlds/w/readers/ada/{call}"
         if call in ("retrieve", "answer"):
             body = {"query": "lamp", "book": name}
-            told = client.json("POST", base, body, token=bound)
+            response = client.json("POST", base, body, token=bound)
         else:
-            told = client.json("GET", f"{base}?book={name}", token=bound)
-        return told.status, timeless(told.body)
+            response = client.json("GET", f"{base}?book={name}", token=bound)
+        return response.status, timeless(response.body)
 
     absent = asked()
     world.ingest(here.write("b.txt", "Another book altogether."))
@@ -136,10 +136,10 @@ def test_a_usual_world_that_is_foreign_is_not_told(here: Place) -> None:
     both = here.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
     usual = ServerOptions(world=here.library.world("w").id)
 
-    with answering(here.library, usual) as asking:
+    with serve_library(here.library, usual) as asking:
         of_own = asking.json("POST", "/chat", {"query": "lamp"}, token=own)
         of_usual = asking.json("POST", "/chat", {"query": "lamp"}, token=both)
-    with answering(here.library) as asking:
+    with serve_library(here.library) as asking:
         unsaid = asking.json("POST", "/chat", {"query": "lamp"}, token=both)
 
     assert of_own.content["decision_explain"]["retrieval_target"] == "drafts"
@@ -148,22 +148,22 @@ def test_a_usual_world_that_is_foreign_is_not_told(here: Place) -> None:
 
 
 def test_where_tokens_are_needed_nothing_is_said_of_a_body_before_one_came(here: Place) -> None:
-    with answering(here.library, ServerOptions(auth=AuthPolicy(needs_token=True))) as asking:
-        told = [
+    with serve_library(here.library, ServerOptions(auth=AuthPolicy(needs_token=True))) as asking:
+        response = [
             asking.json("POST", "/v1/worlds/w/search", {"wrong": 1}, token=token)
             for token in (None, "ts_wrong", "")
         ]
 
-    assert [(one.status, one.code) for one in told] == [(401, "unauthorized")] * 3
-    assert all("Bearer" in one.content["advice"] for one in told)
+    assert [(one.status, one.code) for one in response] == [(401, "unauthorized")] * 3
+    assert all("Bearer" in one.content["advice"] for one in response)
 
 
 def test_a_body_where_none_is_taken_is_refused(here: Place, client: Client) -> None:
     job = here.library.world("w").jobs.list()[0].id
 
-    told = client.json("POST", f"/v1/worlds/w/jobs/{job}/cancel", {"x": 1})
+    response = client.json("POST", f"/v1/worlds/w/jobs/{job}/cancel", {"x": 1})
 
-    assert (told.status, told.code) == (400, "invalid_settings")
+    assert (response.status, response.code) == (400, "invalid_settings")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.interfaces.http_client import Told, answering
+from tests.interfaces.http_client import Response, serve_library
 from tests.interfaces.mcp_asking import Message, addresses, messages, result_of
 from tests.interfaces.tenants import Names, Request, request, without_time
 from tests.interfaces.test_tenants import CHANGING
@@ -76,11 +76,15 @@ def asked_for(one: Request | Message) -> set[str]:
     return canaries(" ".join(map(str, parts(one))))
 
 
-def shown(told: Told) -> tuple[object, ...]:
-    kept = [pair for pair in told.headers if pair[0] not in ("date", "content-length")]
-    content = told.header("content-type") or ""
-    body = without_time(result_of(told)) if "json" in content or "event" in content else told.body
-    return told.status, kept, body
+def shown(response: Response) -> tuple[object, ...]:
+    kept = [pair for pair in response.headers if pair[0] not in ("date", "content-length")]
+    content = response.header("content-type") or ""
+    body = (
+        without_time(result_of(response))
+        if "json" in content or "event" in content
+        else response.body
+    )
+    return response.status, kept, body
 
 
 @pytest.fixture
@@ -98,12 +102,12 @@ def test_no_byte_of_any_reply_to_a_reader_s_key_is_from_past_the_position(
     shelf.world.reader("ann").set("book.md", sid=sid)
     unread = {canary(number) for number in range(sid + 1, LENGTH)}
     heard: set[str] = set()
-    with answering(shelf.here.library, CLOSED) as client:
+    with serve_library(shelf.here.library, CLOSED) as client:
         for one in shelf.requests():
-            told = one.sent(client, shelf.key)
-            found = canaries(told.everything().decode("latin-1"))
+            response = one.sent(client, shelf.key)
+            found = canaries(response.everything().decode("latin-1"))
             assert not (found & unread) - asked_for(one), (str(one), parts(one))
-            assert told.status < 500
+            assert response.status < 500
             heard |= found
 
     assert len(heard - unread) >= min(sid + 1, 20)
@@ -116,7 +120,7 @@ def test_no_other_end_of_the_book_changes_a_byte_of_any_reply_to_its_reader(shel
     whole = plain_book(LENGTH)
     kept = whole[: whole.index(canary(READ + 1))].rsplit("The ", 1)[0]
     ends = ("", f"{kept} And so it ended.\n", f"{kept} {plain_book(90)}", f"{kept} # New\n\nEnd.")
-    with answering(shelf.here.library, CLOSED) as client:
+    with serve_library(shelf.here.library, CLOSED) as client:
 
         def replies() -> list[tuple[object, ...]]:
             return [shown(one.sent(client, shelf.key)) for one in asked]
@@ -141,7 +145,7 @@ def test_no_other_world_changes_a_byte_of_any_reply(shelf: Shelf) -> None:
         if not isinstance(one, Request)
         or not (one.call.writes or one.call.name in stays | CHANGING)
     ]  # fmt: skip
-    with answering(library, CLOSED) as client:
+    with serve_library(library, CLOSED) as client:
 
         def replies() -> list[tuple[object, ...]]:
             keys = (shelf.key, shelf.reading)
@@ -172,11 +176,11 @@ def test_no_log_at_any_level_has_a_query_a_token_or_a_word_of_a_document(
     for name in ("truespan", "truespan.http", "uvicorn", "mcp", "asyncio"):
         logging.getLogger(name).setLevel(logging.DEBUG)
     secret = "zqquerycanary of the harbour"
-    with answering(shelf.here.library, CLOSED) as client:
+    with serve_library(shelf.here.library, CLOSED) as client:
         for one in shelf.requests():
             for key in (shelf.key, shelf.reading, "ts_zqtokencanary"):
                 one.sent(client, key)
-        told = client.json(
+        response = client.json(
             "POST", "/v1/worlds/world/search", {"query": secret, "zqmember": 1}, token=shelf.reading
         )
         client.json("POST", "/v1/worlds/world/search", {"query": secret}, token=shelf.reading)
@@ -186,7 +190,7 @@ def test_no_log_at_any_level_has_a_query_a_token_or_a_word_of_a_document(
     said = capsys.readouterr()
     logged = "\n".join([caplog.text, said.out, said.err])
 
-    assert told.code == "invalid_settings"
+    assert response.code == "invalid_settings"
     assert "truespan.http" in caplog.text
     for word in (secret, "zqquerycanary", "zqmember", "zqtokencanary", "zqworldcanary",
                  "zqaddresscanary", "zqhostcanary", shelf.key, shelf.key[20:], shelf.reading[20:],
@@ -207,16 +211,16 @@ def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
         (f"{world}/answer", {"query": {"zqlongcanary": 1}}),
         (f"{world}/readers/ann/retrieve", {"query": long}),
     ]
-    with answering(shelf.here.library, CLOSED) as client:
+    with serve_library(shelf.here.library, CLOSED) as client:
         for path, content in wrong:
-            told = client.json("POST", path, content, token=shelf.reading)
-            assert told.status in (400, 403), (path, told.status)
-            assert b"zqlongcanary" not in told.everything(), (path, told.body)
+            response = client.json("POST", path, content, token=shelf.reading)
+            assert response.status in (400, 403), (path, response.status)
+            assert b"zqlongcanary" not in response.everything(), (path, response.body)
 
 
 def test_whoever_may_read_on_is_told_what_lies_ahead(shelf: Shelf) -> None:
-    with answering(shelf.here.library, CLOSED) as client:
-        told = client.json(
+    with serve_library(shelf.here.library, CLOSED) as client:
+        response = client.json(
             "GET", "/v1/worlds/world/documents/1/sentences?first=100", token=shelf.reading
         )
-    assert canary(LENGTH - 3) in canaries(told.body.decode())
+    assert canary(LENGTH - 3) in canaries(response.body.decode())

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.http_client import Client, Response, serve_library
 from tests.interfaces.tenants import BOUNDARY, form
 from tests.promises import proves
 from tests.support.leftover_search import contents
@@ -37,11 +37,11 @@ def here(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def client(here: Place) -> Iterator[Client]:
-    with answering(here.library) as running:
+    with serve_library(here.library) as running:
         yield running
 
 
-def keyed(client: Client, key: str, name: str = "new", token: str | None = None) -> Told:
+def keyed(client: Client, key: str, name: str = "new", token: str | None = None) -> Response:
     headers = [("idempotency-key", key)]
     return client.json("POST", "/v1/worlds", {"name": name}, headers=headers, token=token)
 
@@ -58,7 +58,7 @@ def test_the_same_request_under_the_same_key_is_done_once_and_answered_alike(
     again = [keyed(client, "k") for _ in range(3)]
 
     assert first.status == 201
-    assert all(told.shown == first.shown for told in again)
+    assert all(response.shown == first.shown for response in again)
     assert worlds(here) == ["new", "w"]
     assert client.json("POST", "/v1/worlds", {"name": "new"}).code == "world_exists"
 
@@ -67,7 +67,7 @@ def test_the_same_request_under_the_same_key_is_done_once_and_answered_alike(
 def test_the_first_answer_is_given_again_even_when_the_world_has_moved_on(
     here: Place, client: Client
 ) -> None:
-    def put(sid: int, key: str) -> Told:
+    def put(sid: int, key: str) -> Response:
         return client.json(
             "PUT",
             "/v1/worlds/w/readers/ann/position",
@@ -97,9 +97,9 @@ def test_the_same_key_with_anything_else_is_refused_and_does_nothing(
 ) -> None:
     keyed(client, "k")
 
-    told = client.json(method, path, content, headers=[("idempotency-key", "k")])
+    response = client.json(method, path, content, headers=[("idempotency-key", "k")])
 
-    assert (told.status, told.code, told.content["retryable"]) == (
+    assert (response.status, response.code, response.content["retryable"]) == (
         422,
         "idempotency_key_reused",
         False,
@@ -113,12 +113,12 @@ def test_callers_who_chose_the_same_word_have_two_keys(here: Place, client: Clie
     tokens = here.library.tokens
     keys = [tokens.create(n, worlds=UNLIMITED, verbs=list(Verb))[1].reveal() for n in ("a", "b")]
 
-    told = [keyed(client, "k", token=key) for key in (None, *keys)]
+    response = [keyed(client, "k", token=key) for key in (None, *keys)]
     other = keyed(client, "k", "another", token=keys[1])
 
     # The second and third did not get the first one's reply: they made the attempt themselves.
-    assert [one.status for one in told] == [201, 409, 409]
-    assert [one.code for one in told] == [None, "world_exists", "world_exists"]
+    assert [one.status for one in response] == [201, 409, 409]
+    assert [one.code for one in response] == [None, "world_exists", "world_exists"]
     assert other.status == 201
     assert keyed(client, "k", token=keys[0]).code == "world_exists"
 
@@ -157,7 +157,7 @@ def test_while_the_first_is_at_work_the_second_is_told_to_wait(here: Place) -> N
         begun.set()
         assert go_on.wait(30)
 
-    with answering(library_with(here, wait)) as client, ThreadPoolExecutor(1) as pool:
+    with serve_library(library_with(here, wait)) as client, ThreadPoolExecutor(1) as pool:
         first = pool.submit(keyed, client, "k")
         assert begun.wait(30)
         second = Client(client.port)
@@ -185,7 +185,7 @@ def test_an_error_that_nobody_foresaw_leaves_the_key_free_as_well(here: Place) -
         for fault in faults:
             raise fault
 
-    with answering(library_with(here, fail)) as client:
+    with serve_library(library_with(here, fail)) as client:
         codes = [keyed(client, "k").code for _ in range(3)]
 
     assert codes == ["internal_error", "store_busy", None]
@@ -195,11 +195,11 @@ def test_an_error_that_nobody_foresaw_leaves_the_key_free_as_well(here: Place) -
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tests.interfaces.http_client import answering
+from tests.interfaces.http_client import serve_library
 from tests.interfaces.test_idempotency import keyed, library_with
 from tests.support.worlds import place
 here = place(Path(sys.argv[1]))
-with answering(library_with(here, lambda: os.kill(os.getpid(), signal.SIGKILL))) as client:
+with serve_library(library_with(here, lambda: os.kill(os.getpid(), signal.SIGKILL))) as client:
     keyed(client, "k")
 """
 
@@ -213,10 +213,10 @@ def test_what_a_killed_process_was_at_work_on_is_done_by_the_next_attempt(
     assert here.sql("SELECT count(*) FROM replays WHERE reply IS NULL") == [(1,)]
 
     assert keyed(client, "k", "other").code == "idempotency_key_reused"
-    told = keyed(client, "k")
+    response = keyed(client, "k")
 
-    assert told.status == 201
-    assert keyed(client, "k").shown == told.shown
+    assert response.status == 201
+    assert keyed(client, "k").shown == response.shown
     assert worlds(here) == ["new", "w"]
 
 
@@ -235,14 +235,14 @@ def test_a_key_is_remembered_for_a_day(here: Place, client: Client) -> None:
 @proves("http.idempotency-key")
 def test_nothing_of_a_reply_can_be_read_in_the_files(here: Place, client: Client) -> None:
     name, key = "zqreplycanary", "zqkeycanary"
-    told = keyed(client, key, name)
-    assert name.encode() in told.body
+    response = keyed(client, key, name)
+    assert name.encode() in response.body
     client.json("DELETE", f"/v1/worlds/{name}")
 
     assert here.sql("SELECT count(*) FROM replays WHERE reply IS NOT NULL") == [(1,)]
-    assert keyed(client, key, name).shown == told.shown
+    assert keyed(client, key, name).shown == response.shown
     for path, content in contents(here.folder).items():
-        for word in (name, key, told.content["id"]):
+        for word in (name, key, response.content["id"]):
             assert word.encode() not in content, path
 
 
@@ -250,7 +250,7 @@ def test_nothing_of_a_reply_can_be_read_in_the_files(here: Place, client: Client
 def test_an_upload_is_known_by_what_it_holds_and_not_by_how_it_was_wrapped(
     here: Place, client: Client
 ) -> None:
-    def sent(body: bytes, boundary: str = BOUNDARY) -> Told:
+    def sent(body: bytes, boundary: str = BOUNDARY) -> Response:
         return client.send(
             "POST",
             "/v1/worlds/w/documents",
@@ -276,9 +276,9 @@ def test_an_upload_is_known_by_what_it_holds_and_not_by_how_it_was_wrapped(
 def test_what_is_no_key_is_refused_before_anything_is_done(
     here: Place, client: Client, key: str
 ) -> None:
-    told = keyed(client, key)
+    response = keyed(client, key)
 
-    assert told.status == 400
+    assert response.status == 400
     assert worlds(here) == ["w"]
 
 
@@ -287,14 +287,14 @@ def test_a_request_that_changes_nothing_needs_no_key_and_keeps_none(
 ) -> None:
     for name in ("a", "b"):
         headers = [("idempotency-key", "k")]
-        told = client.json("POST", "/v1/worlds/w/search", {"query": name}, headers=headers)
-        assert told.status == 200
+        response = client.json("POST", "/v1/worlds/w/search", {"query": name}, headers=headers)
+        assert response.status == 200
     assert here.sql("SELECT count(*) FROM replays") == [(0,)]
 
 
 def test_two_keys_are_none(here: Place, client: Client) -> None:
     twice = [("idempotency-key", "k")] * 2
 
-    told = client.json("POST", "/v1/worlds", {"name": "new"}, headers=twice)
+    response = client.json("POST", "/v1/worlds", {"name": "new"}, headers=twice)
 
-    assert (told.status, worlds(here)) == (400, ["w"])
+    assert (response.status, worlds(here)) == (400, ["w"])

@@ -244,10 +244,10 @@ def test_what_lies_ahead_is_answered_for_as_what_does_not_exist(ann: Session, ad
 def test_a_book_is_told_of_as_far_as_it_was_read(ann: Session, opened: truespan.Library) -> None:
     (uri,) = ann.resources()
 
-    told = json.loads(ann.read(uri).text)
+    response = json.loads(ann.read(uri).text)
 
     where = opened.world("w").reader("ann").where()
-    assert told == msgspec.json.decode(msgspec.json.encode(where))
+    assert response == msgspec.json.decode(msgspec.json.encode(where))
 
 
 def test_the_owner_reads_whole_documents_with_their_outlines(
@@ -255,10 +255,10 @@ def test_the_owner_reads_whole_documents_with_their_outlines(
 ) -> None:
     uri, _ = owner.resources()
 
-    told = json.loads(owner.read(uri).text)
+    response = json.loads(owner.read(uri).text)
 
-    assert [one["chapter"] for one in told["outline"]][-1] == "Three: Zanzibar"
-    assert told["sentences"] == LAST + 1
+    assert [one["chapter"] for one in response["outline"]][-1] == "Three: Zanzibar"
+    assert response["sentences"] == LAST + 1
     assert "Quillfeather" in owner.read(f"{uri}/sentences/0-{LAST}").text
     assert refusal_of(owner, f"{uri}/sentences/0-{LAST + 1}") == refusal_of(
         owner, "truespan://documents/nowhere"

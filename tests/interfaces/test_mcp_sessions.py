@@ -69,10 +69,10 @@ def chosen(
     allowed: Authority,
     *named: str,
     token: str | None = "t",
-    told: AnonymousAccess | None = None,
+    response: AnonymousAccess | None = None,
 ) -> Target:
     return select_target(
-        here.library, told or AnonymousAccess(), Principal(token, allowed), TargetPath(*named)
+        here.library, response or AnonymousAccess(), Principal(token, allowed), TargetPath(*named)
     )
 
 
@@ -157,12 +157,12 @@ def test_what_cannot_be_chosen_is_refused_with_what_to_do(here: Here) -> None:
 
 @proves("authority.only-narrows")
 def test_without_a_token_there_is_what_the_operator_said_and_no_more(here: Here) -> None:
-    def told(*named: str, **said: Any) -> Target:
-        return chosen(here, OWNER, *named, token=None, told=AnonymousAccess(**said))
+    def response(*named: str, **said: Any) -> Target:
+        return chosen(here, OWNER, *named, token=None, response=AnonymousAccess(**said))
 
-    assert outcome(told(world="one", owner=True)) == ("owning", None)
-    assert outcome(told(world="one", reader="ann")) == ("reading", "ann")
-    assert outcome(told("one", "ann", world="one", reader="ann")) == ("reading", "ann")
+    assert outcome(response(world="one", owner=True)) == ("owning", None)
+    assert outcome(response(world="one", reader="ann")) == ("reading", "ann")
+    assert outcome(response("one", "ann", world="one", reader="ann")) == ("reading", "ann")
     for named, said in (
         ((), {}),
         (("one",), {}),
@@ -171,10 +171,10 @@ def test_without_a_token_there_is_what_the_operator_said_and_no_more(here: Here)
         (("one", "ann"), {"world": "one", "owner": True}),
     ):
         with pytest.raises(NotAllowed):
-            told(*named, **said)
+            response(*named, **said)
     for said in ({"world": "one", "owner": True}, {"world": "one", "reader": "ann"}):
         with pytest.raises(WorldNotFound):
-            told("two/2", **said)
+            response("two/2", **said)
 
 
 def test_a_refusal_is_a_problem_that_says_what_to_do(here: Here, at: Address) -> None:

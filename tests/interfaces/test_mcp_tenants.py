@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.http_client import Client, Response, serve_library
 from tests.interfaces.mcp_asking import Message, addresses, messages, result_of
 from tests.interfaces.tenants import FOREIGN, OWN, Estate, estate, without_time
 from tests.promises import proves
@@ -39,15 +39,15 @@ def everything(made: Estate, *, inside: bool) -> list[Message]:
     return list(messages(sorted(set(paths)), "the great clock", strange.book, strange.document))
 
 
-def shown(told: Told) -> tuple[object, ...]:
-    headers = [pair for pair in told.headers if pair[0] not in ("date", "content-length")]
-    return told.status, headers, without_time(result_of(told))
+def shown(response: Response) -> tuple[object, ...]:
+    headers = [pair for pair in response.headers if pair[0] not in ("date", "content-length")]
+    return response.status, headers, without_time(result_of(response))
 
 
-def silent(told: Told, asked: Message, secrets: list[bytes]) -> None:
+def silent(response: Response, asked: Message, secrets: list[bytes]) -> None:
     for secret in secrets:
         if not asked.names(secret):
-            assert secret not in told.everything(), (str(asked), secret)
+            assert secret not in response.everything(), (str(asked), secret)
 
 
 @proves("authority.only-narrows", "authority.empty-means-nothing")
@@ -59,12 +59,12 @@ def test_over_mcp_what_is_foreign_and_what_is_absent_get_the_same_bytes(
     # At these addresses nothing is asked twice in two ways.
     asked = list({str(one) + repr(one.params): one for one in asked}.values())
 
-    def replies(client: Client) -> list[tuple[str, Message, Told]]:
+    def replies(client: Client) -> list[tuple[str, Message, Response]]:
         return [
             (kind, one, one.sent(client, made.keys[kind])) for kind in KINDS[-6::2] for one in asked
         ]
 
-    with answering(made.here.library, CLOSED) as client:
+    with serve_library(made.here.library, CLOSED) as client:
         foreign = replies(client)
         made.here.library.delete_world(made.foreign.id)
         absent = replies(client)
@@ -82,14 +82,14 @@ def test_over_mcp_what_is_foreign_and_what_is_absent_get_the_same_bytes(
 @proves("http.local-and-checked", "authority.only-narrows")
 def test_over_mcp_no_other_text_is_a_token_and_without_one_nothing_is_served(made: Estate) -> None:
     one = Message("/mcp", "tools/list", {})
-    with answering(made.here.library, CLOSED) as client:
-        told = [one.sent(client, key) for key in (*made.dead.values(), None)]
-    with answering(made.here.library, ServerOptions(sessions=False)) as client:
+    with serve_library(made.here.library, CLOSED) as client:
+        response = [one.sent(client, key) for key in (*made.dead.values(), None)]
+    with serve_library(made.here.library, ServerOptions(sessions=False)) as client:
         untold = one.sent(client, None)
         wrong = one.sent(client, made.dead["of another library"])
 
-    assert {reply.shown for reply in told} == {told[0].shown}
-    assert (told[0].status, told[0].code) == (401, "unauthorized")
+    assert {reply.shown for reply in response} == {response[0].shown}
+    assert (response[0].status, response[0].code) == (401, "unauthorized")
     assert (untold.status, untold.code) == (403, "not_allowed")
     assert wrong.code == "unauthorized"
 
@@ -100,7 +100,7 @@ def test_over_mcp_each_key_gets_the_tools_of_its_right_and_a_session_is_its_own(
 ) -> None:
     serving = ServerOptions(auth=AuthPolicy(needs_token=True))
     owning = f"/mcp/{made.names.world}"
-    with answering(made.here.library, CLOSED) as client:
+    with serve_library(made.here.library, CLOSED) as client:
         tools = {
             kind: [
                 tool["name"]
@@ -111,7 +111,7 @@ def test_over_mcp_each_key_gets_the_tools_of_its_right_and_a_session_is_its_own(
             for kind, key in made.keys.items()
             if kind in KINDS
         }
-    with answering(made.here.library, serving) as client:
+    with serve_library(made.here.library, serving) as client:
         hello = Message(owning, "initialize", {
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "one", "version": "1"},
@@ -151,10 +151,10 @@ HOSTILE = (
 @proves("authority.only-narrows")
 @pytest.mark.parametrize("spelled", HOSTILE, ids=lambda one: one[:24])
 def test_over_mcp_no_name_in_an_address_leads_anywhere_else(made: Estate, spelled: str) -> None:
-    with answering(made.here.library, CLOSED) as client:
+    with serve_library(made.here.library, CLOSED) as client:
         for path in (f"/mcp/{spelled}", f"/mcp/{OWN}-world/{spelled}", f"/mcp/{spelled}/x"):
             for kind in ("read", "a reader", "administer+follow+read+write"):
                 one = Message(path, "tools/call", {"name": "search", "arguments": {"query": "x"}})
-                told = one.sent(client, made.keys[kind])
-                assert told.status < 500, (path, told.body)
-                assert f"{FOREIGN} keeper".encode() not in told.everything()
+                response = one.sent(client, made.keys[kind])
+                assert response.status < 500, (path, response.body)
+                assert f"{FOREIGN} keeper".encode() not in response.everything()

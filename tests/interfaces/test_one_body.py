@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 import truespan
-from tests.interfaces.clients import HttpDoor, LibraryDoor, McpDoor, Outcome, TerminalDoor, settled
-from tests.interfaces.http_client import Client, answering
+from tests.interfaces.clients import (
+    CliInterface,
+    HttpInterface,
+    LibraryInterface,
+    McpInterface,
+    Outcome,
+    settled,
+)
+from tests.interfaces.http_client import Client, serve_library
 from tests.interfaces.mcp_clients import command, session
 from tests.promises import proves
 
@@ -108,7 +115,7 @@ def opened(library: Path) -> Iterator[truespan.Library]:
 
 @pytest.fixture(scope="module")
 def client(opened: truespan.Library) -> Iterator[Client]:
-    with answering(opened) as running:
+    with serve_library(opened) as running:
         yield running
 
 
@@ -121,12 +128,12 @@ def doors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> list[Any]:
     monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
-    terminal = TerminalDoor(library, capsys)
+    terminal = CliInterface(library, capsys)
     # The library comes first, so that the others find the vector of the query in the cache.
-    return [LibraryDoor(opened), HttpDoor(client), McpDoor(opened), terminal]
+    return [LibraryInterface(opened), HttpInterface(client), McpInterface(opened), terminal]
 
 
-def told(doors: list[Any], operation: str, given: dict[str, Any]) -> dict[str, Outcome]:
+def response(doors: list[Any], operation: str, given: dict[str, Any]) -> dict[str, Outcome]:
     """Return what each door gave that knows such a thing."""
     found = {door.name: door.ask(operation, given) for door in doors}
     return {name: one for name, one in found.items() if one is not None}
@@ -141,7 +148,7 @@ def shown(case: Any) -> str:
 def test_the_same_request_gets_the_same_answer_at_every_door(
     doors: list[Any], operation: str, given: dict[str, Any]
 ) -> None:
-    found = told(doors, operation, given)
+    found = response(doors, operation, given)
 
     assert len(found) >= 2
     assert found["library"].code is None
@@ -154,7 +161,7 @@ def test_the_same_request_gets_the_same_answer_at_every_door(
 def test_the_same_mistake_gets_the_same_code_at_every_door(
     doors: list[Any], operation: str, given: dict[str, Any], code: str
 ) -> None:
-    found = told(doors, operation, given)
+    found = response(doors, operation, given)
 
     assert len(found) >= 2
     for name, one in found.items():
@@ -167,11 +174,11 @@ def test_why_a_chunk_is_missing_and_a_job_are_the_same_at_every_door(
     world = opened.world("w")
     chunks = [passage.chunk_id for passage in world.search(QUESTION, floor=0.0).results]
     for chunk in (chunks[0], chunks[-1], "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"):
-        reasons = told(doors, "why_not", {"chunk_id": chunk, "query": QUESTION, "top_k": 1})
+        reasons = response(doors, "why_not", {"chunk_id": chunk, "query": QUESTION, "top_k": 1})
         assert set(reasons) == {"library", "http"}
         assert reasons["http"] == reasons["library"]
     for operation, given in (("chunk", {"chunk_id": chunks[0]}), ("job", {"job": job_of(world)})):
-        found = told(doors, operation, given)
+        found = response(doors, operation, given)
         assert set(found) == {"library", "http", "cli"}
         assert all(one == found["library"] for one in found.values())
         assert found["library"].code is None
@@ -185,7 +192,7 @@ def test_a_selection_that_the_answer_has_nothing_to_do_with_is_the_same_failure_
     doors: list[Any],
 ) -> None:
     given = {"query": QUESTION, "selected_text": "0xDEADBEEF ffff 1234 %%% qqq zzzz"}
-    found = told(doors, "retrieve", given)
+    found = response(doors, "retrieve", given)
 
     assert len(found) == 4
     assert all(one == found["library"] for one in found.values())
@@ -200,6 +207,6 @@ def test_a_server_process_gives_a_model_what_every_other_door_gives(
         answers = {name: owner.call(name, **given) for name in ("search", "retrieve")}
 
     for name, result in answers.items():
-        expected = told(doors, name, given)
+        expected = response(doors, name, given)
         for door, one in expected.items():
             assert settled(result.structured_content) == one.value, door

@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid and complete, and by schemathesis the server does what it says."""
+"""The OpenAPI document is valid and complete, and the server does what it says (schemathesis)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +26,36 @@ from truespan.http.openapi import (
     errors_of,
     make_document,
 )
-from truespan.http.operation import EVENTS, JSON, Operation
+from truespan.http.operation import (
+    EVENTS,
+    JSON,
+    CallContext,
+    Events,
+    Operation,
+    Reply,
+    Routes,
+)
 from truespan.http.replies import PROBLEM
 from truespan.http.routes import OPERATIONS, ROUTES
+from truespan.http.schemas import NewWorld, PageQuery, WorldEntry
 from truespan.serialize import status_of
 from truespan.types.decision import AnswerMode
 
 EVERY = (*OPERATIONS, document_operation(OPERATIONS))
-each_call = pytest.mark.parametrize("call", EVERY, ids=lambda call: call.name)
 
 
 @pytest.fixture(scope="module")
-def told() -> Any:
+def document() -> Any:
     return json.loads(make_document(EVERY, needs_token=False))
 
 
-def operation_of(told: Any, call: Operation) -> Any:
-    return told["paths"][re.sub(r":\w+}", "}", call.path)][call.method.lower()]
+def operation_of(document: Any, operation: Operation) -> Any:
+    path = re.sub(r":\w+}", "}", operation.path)
+    return document["paths"][path][operation.method.lower()]
 
 
 def every_part(value: Any) -> Iterator[dict[str, Any]]:
-    """Give every object of the document, examples left out."""
+    """Yield every object of the document except examples."""
     if isinstance(value, dict):
         yield value
         for name, part in value.items():
@@ -57,38 +66,40 @@ def every_part(value: Any) -> Iterator[dict[str, Any]]:
             yield from every_part(part)
 
 
-def schema_of(told: Any, schema: Any) -> Any:
-    return {**schema, "components": told["components"]}
+def schema_of(document: Any, schema: Any) -> Any:
+    return {**schema, "components": document["components"]}
 
 
 # The document
 
 
-def test_the_document_is_valid_by_the_rules_of_openapi(told: Any) -> None:
+def test_document_is_valid_openapi(document: Any) -> None:
     assert [
-        error.message for error in jsonschema_rs.validator_for(OPENAPI_31).iter_errors(told)
+        error.message for error in jsonschema_rs.validator_for(OPENAPI_31).iter_errors(document)
     ] == []
 
 
-def test_a_document_that_breaks_the_rules_is_noticed(told: Any) -> None:
-    broken = {**told, "paths": {"/v1/me": {"get": {"responses": {"oops": {}}}}}}
+def test_invalid_document_is_detected(document: Any) -> None:
+    broken = {**document, "paths": {"/v1/me": {"get": {"responses": {"oops": {}}}}}}
 
     assert not jsonschema_rs.validator_for(OPENAPI_31).is_valid(broken)
 
 
-def test_every_schema_of_it_is_a_schema(told: Any) -> None:
-    for schema in told["components"]["schemas"].values():
+def test_every_schema_is_valid(document: Any) -> None:
+    for schema in document["components"]["schemas"].values():
         jsonschema_rs.meta.validate(
             {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
         )
-        jsonschema_rs.validator_for(schema_of(told, schema))
+        jsonschema_rs.validator_for(schema_of(document, schema))
 
 
-def test_every_reference_leads_somewhere_and_every_component_is_referred_to(told: Any) -> None:
-    references = {part["$ref"] for part in every_part(told) if isinstance(part.get("$ref"), str)}
+def test_references_and_components_match(document: Any) -> None:
+    references = {
+        part["$ref"] for part in every_part(document) if isinstance(part.get("$ref"), str)
+    }
     kept = {
         f"#/components/{kind}/{name}"
-        for kind, entries in told["components"].items()
+        for kind, entries in document["components"].items()
         for name in entries
         if kind not in ("securitySchemes", "responses")
     }
@@ -96,7 +107,7 @@ def test_every_reference_leads_somewhere_and_every_component_is_referred_to(told
     assert references == kept
 
 
-def test_the_same_calls_give_the_same_bytes_in_every_process() -> None:
+def test_document_is_the_same_in_every_process() -> None:
     source = (
         "import sys\n"
         "from truespan.http.openapi import document_operation, make_document\n"
@@ -118,95 +129,141 @@ def test_the_same_calls_give_the_same_bytes_in_every_process() -> None:
     assert written[0].startswith(b'{"openapi":"3.1.0"')
 
 
-def test_it_names_the_version_and_the_licence(told: Any) -> None:
-    assert told["info"]["version"] == truespan.__version__
-    assert told["info"]["license"]["identifier"] == "Apache-2.0"
+def test_document_has_version_and_licence(document: Any) -> None:
+    assert document["info"]["version"] == truespan.__version__
+    assert document["info"]["license"]["identifier"] == "Apache-2.0"
 
 
-def test_it_says_whether_a_token_is_needed(told: Any) -> None:
+def test_document_says_whether_a_token_is_needed(document: Any) -> None:
     strict = json.loads(make_document(EVERY, needs_token=True))
 
-    assert told["security"] == [{}, {"bearer": []}]
+    assert document["security"] == [{}, {"bearer": []}]
     assert strict["security"] == [{"bearer": []}]
-    assert {call.name for call in EVERY if operation_of(strict, call).get("security") == []} == {
-        call.name for call in EVERY if call.public
-    }
+    assert {
+        operation.name
+        for operation in EVERY
+        if operation_of(strict, operation).get("security") == []
+    } == {operation.name for operation in EVERY if operation.public}
 
 
-# Its calls
+# Its operations
 
 
-def test_it_has_every_call_once(told: Any) -> None:
-    listed = [entry["operationId"] for path in told["paths"].values() for entry in path.values()]
-
-    assert sorted(listed) == sorted(call.name for call in EVERY)
-    assert [tag["name"] for tag in told["tags"]] == [routes.topic for routes in ROUTES]
-
-
-@each_call
-def test_a_call_is_described_in_whole_sentences(told: Any, call: Operation) -> None:
-    described = operation_of(told, call)
-
-    assert re.fullmatch(r"[A-Z][^.]+[^.!?]", described["summary"])
-    assert re.fullmatch(r"[A-Z].+\.", described["description"])
-    for parameter in described["parameters"]:
-        assert parameter["schema"]
-        assert parameter["in"] == "query" or re.fullmatch(r"[A-Z].+\.", parameter["description"])
+def failing(check: Callable[[Operation], None]) -> list[str]:
+    """Run a check on every operation, and return those that fail it with the reason."""
+    found: list[str] = []
+    for operation in EVERY:
+        try:
+            check(operation)
+        except (AssertionError, jsonschema_rs.ValidationError) as error:
+            found.append(f"{operation.name}: {error}")
+    return found
 
 
-@each_call
-def test_a_call_has_every_parameter_of_its_address(told: Any, call: Operation) -> None:
-    listed = [one["name"] for one in operation_of(told, call)["parameters"] if one["in"] == "path"]
+def test_every_operation_is_listed_once(document: Any) -> None:
+    listed = [
+        entry["operationId"] for path in document["paths"].values() for entry in path.values()
+    ]
 
-    assert listed == re.findall(r"{(\w+)", call.path)
-
-
-@each_call
-def test_a_call_lists_every_error_it_can_give_by_status_with_an_example(
-    told: Any, call: Operation
-) -> None:
-    responses = operation_of(told, call)["responses"]
-    expected = {*COMMON_ERRORS, *call.errors, *(() if call.public else TOKEN_ERRORS)}
-
-    for kind in expected:
-        told_of = responses[str(status_of(kind.__new__(kind)).http)]["content"][PROBLEM]
-        example = told["components"]["examples"][kind.code]["value"]
-        assert kind.code in told_of["schema"]["allOf"][1]["properties"]["code"]["enum"]
-        assert told_of["examples"][kind.code] == {"$ref": f"#/components/examples/{kind.code}"}
-        jsonschema_rs.validator_for(schema_of(told, told_of["schema"])).validate(example)
-        assert f"`{kind.code}`" in responses[str(example["status"])]["description"]
+    assert sorted(listed) == sorted(operation.name for operation in EVERY)
+    assert [tag["name"] for tag in document["tags"]] == [routes.topic for routes in ROUTES]
 
 
-def test_a_call_that_can_give_an_error_can_give_those_below_it() -> None:
-    search = next(call for call in OPERATIONS if call.name == "search")
+def test_operation_is_derived_from_its_handler() -> None:
+    routes = Routes("Things", "Things.")
+
+    @routes.post("/v1/things/{name}", status=201, writes=True)
+    def make_thing(
+        context: CallContext, body: NewWorld, query: PageQuery
+    ) -> Reply[WorldEntry] | Events:
+        """Make a thing.
+
+        The first line is the summary,
+        the others are the description.
+        """
+        return Reply(WorldEntry(id=body.name, name=str(query.first), generation=None))
+
+    (operation,) = routes.operations
+
+    assert operation.name == "makeThing"
+    assert operation.summary == "Make a thing"
+    assert operation.description == "The first line is the summary, the others are the description."
+    assert (operation.body_type, operation.query_type) == (NewWorld, PageQuery)
+    assert (operation.reply_type, operation.streams) == (WorldEntry, True)
+    assert make_thing.__name__ == "make_thing"
+
+
+def test_every_operation_is_described_in_whole_sentences(document: Any) -> None:
+    def check(operation: Operation) -> None:
+        described = operation_of(document, operation)
+        assert re.fullmatch(r"[A-Z][^.]+[^.!?]", described["summary"])
+        assert re.fullmatch(r"[A-Z].+\.", described["description"])
+        for entry in described["parameters"]:
+            assert entry["schema"]
+            assert entry["in"] == "query" or re.fullmatch(r"[A-Z].+\.", entry["description"])
+
+    assert failing(check) == []
+
+
+def test_every_operation_has_the_parameters_of_its_path(document: Any) -> None:
+    def check(operation: Operation) -> None:
+        parameters = operation_of(document, operation)["parameters"]
+        names = [entry["name"] for entry in parameters if entry["in"] == "path"]
+        assert names == re.findall(r"{(\w+)", operation.path)
+
+    assert failing(check) == []
+
+
+def test_every_operation_lists_its_errors_by_status_with_an_example(document: Any) -> None:
+    def check(operation: Operation) -> None:
+        responses = operation_of(document, operation)["responses"]
+        token_errors = () if operation.public else TOKEN_ERRORS
+        for kind in {*COMMON_ERRORS, *operation.errors, *token_errors}:
+            problem = responses[str(status_of(kind.__new__(kind)).http)]["content"][PROBLEM]
+            example = document["components"]["examples"][kind.code]["value"]
+            assert kind.code in problem["schema"]["allOf"][1]["properties"]["code"]["enum"]
+            assert problem["examples"][kind.code] == {"$ref": f"#/components/examples/{kind.code}"}
+            jsonschema_rs.validator_for(schema_of(document, problem["schema"])).validate(example)
+            assert f"`{kind.code}`" in responses[str(example["status"])]["description"]
+
+    assert failing(check) == []
+
+
+def test_operation_with_an_error_also_lists_its_subclasses() -> None:
+    search = next(operation for operation in OPERATIONS if operation.name == "search")
 
     assert {errors.ProviderUnavailable, errors.ProviderCoolingDown} <= {*errors_of(search)}
 
 
-@each_call
-def test_the_example_of_a_body_is_one(told: Any, call: Operation) -> None:
-    if call.body_type is not None:
-        body = operation_of(told, call)["requestBody"]["content"][JSON]
-        jsonschema_rs.validator_for(schema_of(told, body["schema"])).validate(body["example"])
+def test_every_body_has_a_valid_example(document: Any) -> None:
+    def check(operation: Operation) -> None:
+        if operation.body_type is not None:
+            body = operation_of(document, operation)["requestBody"]["content"][JSON]
+            validator = jsonschema_rs.validator_for(schema_of(document, body["schema"]))
+            validator.validate(body["example"])
+
+    assert failing(check) == []
 
 
-@each_call
-def test_a_call_tells_the_kinds_of_its_reply_and_the_headers(told: Any, call: Operation) -> None:
-    reply = operation_of(told, call)["responses"][str(call.status)]
+def test_every_operation_lists_the_media_types_and_headers_of_its_reply(document: Any) -> None:
+    def check(operation: Operation) -> None:
+        reply = operation_of(document, operation)["responses"][str(operation.status)]
+        expected = {operation.media_type, *([EVENTS] if operation.streams else [])}
+        headers = reply.get("headers", {})
+        assert {*reply["content"]} == expected
+        assert ("Location" in headers) == (operation.status in (201, 202))
+        assert ("X-Answer-Mode" in headers) == operation.streams
 
-    expected = {call.media_type, EVENTS} if call.streams else {call.media_type}
-    assert {*reply["content"]} == expected
-    assert ("Location" in reply.get("headers", {})) == (call.status in (201, 202))
-    assert ("X-Answer-Mode" in reply.get("headers", {})) == call.streams
+    assert failing(check) == []
 
 
-def test_the_modes_of_the_header_are_those_of_answers(told: Any) -> None:
-    modes = told["components"]["headers"]["X-Answer-Mode"]["schema"]["enum"]
+def test_header_lists_the_answer_modes(document: Any) -> None:
+    modes = document["components"]["headers"]["X-Answer-Mode"]["schema"]["enum"]
 
     assert sorted(modes) == sorted(AnswerMode)
 
 
-def test_what_schemathesis_lets_pass_comes_from_calls_that_there_are() -> None:
+def test_rules_of_the_fuzzer_name_existing_operations() -> None:
     named = set().union(*fuzz_http_rules.BY_STATE.values())
 
     assert named <= {call.name for call in OPERATIONS}
@@ -216,7 +273,7 @@ def test_what_schemathesis_lets_pass_comes_from_calls_that_there_are() -> None:
 # The server
 
 
-def test_schemathesis_finds_nothing_as_the_owner(tmp_path: Path) -> None:
+def test_fuzzer_finds_nothing_as_the_owner(tmp_path: Path) -> None:
     with library_of(tmp_path) as library, served_for(library, OWNER) as server:
         found = run(tmp_path, server, Course(examples=2))
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says holds for bearers of tokens as well, and tokens are asked for."""
+"""The server does what the OpenAPI document says for callers with tokens, too."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("caller", BEARERS)
-def test_schemathesis_finds_nothing_as_a_bearer(caller: str, library: Path, tmp_path: Path) -> None:
+def test_fuzzer_finds_nothing_as_a_bearer(caller: str, library: Path, tmp_path: Path) -> None:
     with served_for(library, caller) as server:
         found = run(tmp_path, server, Course(examples=1, phases="examples,fuzzing,stateful"))
 
     assert found.passed, found.report
 
 
-def test_the_server_that_bearers_are_tried_on_asks_for_a_token(library: Path) -> None:
+def test_fuzzed_server_requires_a_token(library: Path) -> None:
     with served_for(library, BEARERS[1]) as server:
         assert server.under(None).get("/v1/worlds").status_code == 401
         assert server.get("/v1/worlds").status_code == 200

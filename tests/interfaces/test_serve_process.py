@@ -16,7 +16,7 @@ import pytest
 
 import truespan
 from tests.interfaces.clients import settled
-from tests.interfaces.http_client import Client, Told, until
+from tests.interfaces.http_client import Client, Response, until
 from tests.interfaces.tenants import BOUNDARY, form
 from tests.interfaces.test_http_limits import received
 from tests.promises import proves
@@ -78,9 +78,9 @@ def test_tokens_that_are_over_do_not_count(empty: Path, capsys: pytest.CaptureFi
         record, _ = library.tokens.create("old", worlds=[world.id])
         library.tokens.revoke(record.id)
 
-    told = refused(capsys, "--library", str(empty), "--host", "0.0.0.0", "--port", "0")
+    response = refused(capsys, "--library", str(empty), "--host", "0.0.0.0", "--port", "0")
 
-    assert told[2] == "invalid_settings"
+    assert response[2] == "invalid_settings"
 
 
 def test_a_port_that_is_taken_is_named(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +159,7 @@ def test_by_default_a_server_is_for_this_machine_and_its_log_keeps_every_secret(
         with served(library, errors=log, quiet=False) as server:
             assert server.address.startswith("http://127.0.0.1:")
             client = client_of(server)
-            told = [
+            response = [
                 client.json("POST", SEARCH, {"query": "zqquerycanary"}, token=key),
                 client.json("POST", ANSWER, {"query": QUESTION}, token=key),
                 client.json("POST", ANSWER, {"query": QUESTION, "stream": True}, token=key),
@@ -175,7 +175,7 @@ def test_by_default_a_server_is_for_this_machine_and_its_log_keeps_every_secret(
         with truespan.open(library) as opened:
             opened.tokens.revoke(record.id)
 
-    assert [one.status for one in told] == [200, 200, 200, 400, 404, 401, 421]
+    assert [one.status for one in response] == [200, 200, 200, 400, 404, 401, 421]
     said = log.read_text("utf-8")
     assert "http_answered" in said
     for word in ("zqquerycanary", "zqmember", "zqworldcanary", "zqhost", key, key[20:], "Osric",
@@ -210,14 +210,14 @@ def test_a_server_that_ends_lets_requests_finish_ends_streams_and_takes_no_more(
         server.process.send_signal(signal.SIGTERM)
         until(lambda: not _is_open(streamed.port))
         go_on.set()
-        told: Told = running.result(60)
+        response: Response = running.result(60)
         rest = b"".join(iter(lambda: stream.recv(65536), b""))
         stream.close()
         whole.close()
         assert server.process.wait(60) == 0
 
-    assert told.status == 200
-    assert told.content["answer"] == "It hung from a red cord. That is all."
+    assert response.status == 200
+    assert response.content["answer"] == "It hung from a red cord. That is all."
     assert b"event: started" in begun
     assert b"event: problem" not in rest
 
@@ -271,9 +271,9 @@ def test_two_workers_answer_alike_and_one_that_is_killed_is_begun_again(
         found = []
         for _ in range(count):
             client = client_of(server)
-            told = client.json("POST", SEARCH, {"query": QUESTION})
+            response = client.json("POST", SEARCH, {"query": QUESTION})
             client.close()
-            found.append((told.status, settled(told.content)))
+            found.append((response.status, settled(response.content)))
         return found
 
     with served(library, "--workers", "2", errors=tmp_path / "serve.log", quiet=False) as server:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.interfaces.http_client import Client, Told, answering
+from tests.interfaces.http_client import Client, Response, serve_library
 from tests.interfaces.tenants import (
     FOREIGN,
     OWN,
@@ -70,13 +70,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 @pytest.fixture(scope="module")
 def client(made: Estate) -> Iterator[Client]:
     policy = AuthPolicy(needs_token=True)
-    with answering(made.here.library, ServerOptions(auth=policy)) as running:
+    with serve_library(made.here.library, ServerOptions(auth=policy)) as running:
         yield running
 
 
-def silent(told: Told, asked: Request | None, secrets: list[bytes]) -> None:
+def silent(response: Response, asked: Request | None, secrets: list[bytes]) -> None:
     """Assert that a reply has nothing of the foreign world but what the request itself named."""
-    everything = told.everything()
+    everything = response.everything()
     for secret in secrets:
         if asked is None or not asked.names(secret):
             assert secret not in everything, (str(asked), secret, everything[:2000])
@@ -114,11 +114,11 @@ def test_a_call_is_for_keys_that_have_its_verb_and_for_no_others(
             if allowed and call.name in CHANGING:
                 continue
             names = harmless if allowed and call.writes else made.names
-            told = request(call, names).sent(client, key)
-            refused = told.code in ("not_allowed", "world_not_found")
-            assert refused is not allowed, (kind, call.name, told.shown)
-            silent(told, None, made.secrets())
-            assert (OWN.encode() in told.body.replace(b"zvown-world", b"")) <= allowed
+            response = request(call, names).sent(client, key)
+            refused = response.code in ("not_allowed", "world_not_found")
+            assert refused is not allowed, (kind, call.name, response.shown)
+            silent(response, None, made.secrets())
+            assert (OWN.encode() in response.body.replace(b"zvown-world", b"")) <= allowed
 
 
 @proves("authority.only-narrows", "authority.empty-means-nothing")
@@ -140,7 +140,7 @@ def test_what_is_foreign_and_what_is_absent_get_the_same_bytes(
     asked = [one for one in asked if one.call.name not in CHANGING or FOREIGN in one.target]
     asked = [one for one in asked if harmless(one, made.names)]
 
-    def replies(client: Client) -> Iterator[tuple[str, Request, Told]]:
+    def replies(client: Client) -> Iterator[tuple[str, Request, Response]]:
         for kind, key in made.keys.items():
             # Two verbs together open nothing more than each by itself and all together.
             if kind.count("+") in (0, 3):
@@ -148,7 +148,7 @@ def test_what_is_foreign_and_what_is_absent_get_the_same_bytes(
                     yield kind, one, one.sent(client, key)
 
     serving = ServerOptions(auth=AuthPolicy(needs_token=True))
-    with answering(made.here.library, serving) as client:
+    with serve_library(made.here.library, serving) as client:
         foreign = list(replies(client))
         made.here.library.delete_world(made.foreign.id)
         absent = list(replies(client))
@@ -166,10 +166,10 @@ def harmless(one: Request, own: Names) -> bool:
     return not (one.call.writes and one.call.path.count("{") == 1 and own.world in one.target)
 
 
-def shown(told: Told) -> tuple[object, ...]:
+def shown(response: Response) -> tuple[object, ...]:
     """Return a reply without the time it took."""
-    headers = [pair for pair in told.headers if pair[0] not in ("date", "content-length")]
-    return told.status, headers, timeless(told.body)
+    headers = [pair for pair in response.headers if pair[0] not in ("date", "content-length")]
+    return response.status, headers, timeless(response.body)
 
 
 @proves("authority.only-narrows")
@@ -182,10 +182,10 @@ def test_no_key_is_told_a_foreign_word_where_it_may_look_at_everything_it_has(
             if call.writes:
                 continue
             one = request(call, made.names)
-            told = one.sent(client, key)
-            assert told.status < 500, told.body
-            silent(told, None, made.secrets())
-            heard += OWN.encode() in told.body
+            response = one.sent(client, key)
+            assert response.status < 500, response.body
+            silent(response, None, made.secrets())
+            heard += OWN.encode() in response.body
 
     assert heard > 100
 
@@ -199,17 +199,17 @@ def test_whatever_is_no_token_of_this_library_opens_nothing_and_gets_one_answer(
         if call.public:
             continue
         one = request(call, made.names)
-        told = [one.sent(client, key) for key in made.dead.values()]
-        told.append(one.sent(client, None))
-        told.append(
+        response = [one.sent(client, key) for key in made.dead.values()]
+        response.append(one.sent(client, None))
+        response.append(
             replace(one, headers=[*one.headers, ("authorization", "Basic b3duZXI6")]).sent(
                 client, None
             )
         )
         good = ("authorization", f"Bearer {made.keys[ALL_VERBS]}")
         twice = replace(one, headers=[*one.headers, good, good])
-        told.append(twice.sent(client, None))
-        answers |= {one.shown for one in told}
+        response.append(twice.sent(client, None))
+        answers |= {one.shown for one in response}
 
     ((status, headers, body),) = answers
     assert status == 401
@@ -236,8 +236,8 @@ def test_only_the_owner_makes_worlds_and_reads_what_is_counted_over_all(
     made: Estate, client: Client
 ) -> None:
     for kind, key in made.keys.items():
-        told = client.json("POST", "/v1/worlds", {"name": f"{FOREIGN}-world"}, token=key)
-        assert told.code == "world_not_found", (kind, told.body)
+        response = client.json("POST", "/v1/worlds", {"name": f"{FOREIGN}-world"}, token=key)
+        assert response.code == "world_not_found", (kind, response.body)
         assert client.json("GET", "/metrics", token=key).code == "not_allowed"
 
 
@@ -254,8 +254,8 @@ def test_a_reader_s_key_follows_its_reader_in_its_world_and_nobody_else(
             )
             assert request(call, other).sent(client, key).code == "not_allowed"
         elif "{world}" in call.path and call.name != "showWorld":
-            told = request(call, own).sent(client, key)
-            assert told.code in ("not_allowed", "world_not_found"), (call.name, told.body)
+            response = request(call, own).sent(client, key)
+            assert response.code in ("not_allowed", "world_not_found"), (call.name, response.body)
 
 
 @proves("authority.only-narrows")
@@ -267,7 +267,7 @@ def test_what_is_refused_is_refused_before_its_body_is_looked_at(
     headers = request(upload, names).headers
     one = Request(upload, request(upload, names).target, headers, form({"kind": "nonsense"}))
 
-    told = one.sent(client, made.keys[ALL_VERBS])
+    response = one.sent(client, made.keys[ALL_VERBS])
 
-    assert told.code in ("world_not_found", "invalid_settings")
-    silent(told, one, made.secrets())
+    assert response.code in ("world_not_found", "invalid_settings")
+    silent(response, one, made.secrets())

@@ -1,10 +1,10 @@
-"""The HTTP door: requests in, JSON, events and problem details out.
+"""The HTTP interface: requests in; JSON, server-sent events and problem details out.
 
-Owns: addresses and methods, reading bodies within limits, hosts, origins, tokens and rates at the
-door, problem details, server-sent events, the OpenAPI document, the processes that serve.
-Does not own: what may be done (the engine decides under the authority that a token gives); the
-protocols (Starlette and uvicorn); the page's looks (`doors.page`); MCP (`doors.mcp`).
-Must hold: every answer comes from the engine under the caller's authority; one type is both what a
-body must be and what the OpenAPI document says of it; every error is a problem with a stable code;
-nothing of a query, a document or a token is written to a log.
+Owns: operations and their handlers, reading bodies within limits, checks of hosts, origins, tokens
+and rates, problem details, server-sent events, the OpenAPI document, the server processes.
+Does not own: what a caller may do (the engine decides with the token's authority); the protocol
+(Starlette and uvicorn); the web page (`truespan.web`); MCP (`truespan.mcp`).
+Must hold: every reply comes from the engine with the caller's authority; one type validates a body
+and is its schema in the OpenAPI document; every error is a problem with a stable code; no log
+contains text of a query, a document or a token.
 """

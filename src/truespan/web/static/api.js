@@ -4,15 +4,15 @@ const KEY = "truespan.token";
 
 /** A failure: what happened, what to do, and its code. */
 export class Problem extends Error {
-  constructor(said) {
-    super(said.detail || said.title || "The request failed.");
+  constructor(details) {
+    super(details.detail || details.title || "The request failed.");
     this.name = "Problem";
-    this.title = said.title || "";
-    this.advice = said.advice || "";
-    this.code = said.code || "unknown";
-    this.status = said.status || 0;
-    this.retryable = Boolean(said.retryable);
-    this.bundle = said.bundle || null;
+    this.title = details.title || "";
+    this.advice = details.advice || "";
+    this.code = details.code || "unknown";
+    this.status = details.status || 0;
+    this.retryable = Boolean(details.retryable);
+    this.bundle = details.bundle || null;
   }
 }
 
@@ -56,8 +56,8 @@ export function freshKey() {
 
 /** Return the headers of every request. */
 export function headers(more = {}) {
-  const held = token();
-  return held ? { Authorization: `Bearer ${held}`, ...more } : more;
+  const secret = token();
+  return secret ? { Authorization: `Bearer ${secret}`, ...more } : more;
 }
 
 const GONE = {
@@ -70,13 +70,13 @@ const GONE = {
 
 /** Return the problem of a failed reply, whatever its body is. */
 export async function problemOf(reply) {
-  let said = {};
+  let details = {};
   try {
-    said = await reply.json();
+    details = await reply.json();
   } catch {
     // A proxy may send a page of its own; then only the status is known.
   }
-  const known = said && typeof said === "object" ? said : {};
+  const known = details && typeof details === "object" ? details : {};
   return new Problem({
     ...known,
     detail: known.detail || `The server answered with status ${reply.status}.`,

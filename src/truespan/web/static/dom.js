@@ -56,11 +56,11 @@ export function bar(value, kind = "") {
 }
 
 /** Return a tick or a cross. */
-export function tick(held) {
-  const line = held ? "m4.5 10.5 3.5 3.5 7.5-8.5" : "m5.5 5.5 9 9m0-9-9 9";
+export function tick(passed) {
+  const line = passed ? "m4.5 10.5 3.5 3.5 7.5-8.5" : "m5.5 5.5 9 9m0-9-9 9";
   return draw(
     "svg",
-    { viewBox: "0 0 20 20", class: held ? "tick yes" : "tick no", "aria-hidden": "true" },
+    { viewBox: "0 0 20 20", class: passed ? "tick yes" : "tick no", "aria-hidden": "true" },
     draw("path", { d: line }),
   );
 }

@@ -76,13 +76,13 @@ async function finish(here, job, line) {
   const { documents } = await get(here);
   const failed = documents.filter((one) => one.state === "failed");
   const counts = job.counts;
-  const said = {
+  const label = {
     done: `Done: ${words.many(documents.length - failed.length, "document")}, ${words.many(counts.chunks, "passage")}`,
     failed: "Failed",
     cancelled: "Stopped; completed documents are kept",
     interrupted: "Interrupted",
   }[job.state];
-  ended(line, failed.length && job.state === "done" ? "partly" : job.state, said || job.state);
+  ended(line, failed.length && job.state === "done" ? "partly" : job.state, label || job.state);
   fill(line.more, job.error && make("p", { class: "bad" }, job.error), failed.map((one) => make("p", { class: "bad" }, failure(one))));
   if (job.state === "interrupted") fill(line.tools, button("Resume", () => again(here, line), { class: "small" }));
   say(line.label.textContent);
@@ -103,10 +103,10 @@ async function again(here, line) {
   }
 }
 
-function ended(line, how, said) {
+function ended(line, how, label) {
   line.shown.dataset.state = how;
   line.meter.value = 1;
-  line.label.textContent = said;
+  line.label.textContent = label;
   fill(line.tools, button("Hide", () => line.shown.remove(), { class: "small quiet", "aria-label": "Hide this upload" }));
 }
 

@@ -9,15 +9,15 @@ import { many } from "./words.js";
 
 /** Return the world and document in the URL, so that reloads and bookmarks work. */
 function remembered() {
-  const held = new URLSearchParams(location.hash.slice(1));
-  return { world: held.get("world"), document: held.get("document") };
+  const parameters = new URLSearchParams(location.hash.slice(1));
+  return { world: parameters.get("world"), document: parameters.get("document") };
 }
 
 function remember() {
-  const held = new URLSearchParams();
-  if (state.world) held.set("world", state.world.id);
-  if (state.document) held.set("document", state.document.number);
-  history.replaceState(null, "", `#${held}`);
+  const parameters = new URLSearchParams();
+  if (state.world) parameters.set("world", state.world.id);
+  if (state.document) parameters.set("document", state.document.number);
+  history.replaceState(null, "", `#${parameters}`);
 }
 
 /** Load the worlds and choose one. */

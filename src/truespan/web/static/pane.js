@@ -7,7 +7,7 @@ import { complain } from "./notices.js";
 import { asReader, boundReader, chapters, may, on, readerPath, state, worldPath } from "./state.js";
 
 const PAGE = 120;
-const held = new Map();
+const loaded = new Map();
 let low = 0;
 let high = -1;
 let more = false;
@@ -54,7 +54,7 @@ function paragraphs(page) {
   let block = null;
   let before = null;
   for (const one of page.sentences) {
-    held.set(one.sid, one);
+    loaded.set(one.sid, one);
     const heading = isHeading(one);
     if (!block || heading || before.heading || one.start - before.end > 1) {
       const tag = heading ? (one.text.trim() === one.section && one.section !== one.chapter ? "h4" : "h3") : "p";
@@ -131,7 +131,7 @@ function take(page, ahead) {
 async function begin(first) {
   turn += 1;
   loading = null;
-  held.clear();
+  loaded.clear();
   fill(text);
   low = first;
   high = first - 1;
@@ -205,7 +205,7 @@ export async function open() {
 }
 
 /** Return the text of a sentence if it is loaded. */
-export const wordsOf = (sid) => held.get(sid)?.text ?? null;
+export const wordsOf = (sid) => loaded.get(sid)?.text ?? null;
 
 function reveal(sid, how) {
   // A hidden pane cannot scroll; it scrolls when it is shown.
