@@ -179,7 +179,7 @@ class Endpoint:
         finally:
             watching.cancel()
         # From here on, sending the events notices a disconnect.
-        return replace(result, cancel=token.leave) if isinstance(result, Events) else result
+        return replace(result, cancel=token.cancel) if isinstance(result, Events) else result
 
     async def _handle_upload(self, request: Request, receive: Receive) -> Result:
         """Receive an upload; callers without permission are refused before the body is read."""
