@@ -1,7 +1,8 @@
-"""Cancellation of a request whose client has disconnected.
+"""Whoever asks may leave; what waits for somebody else on their behalf is told so.
 
-The HTTP server knows that a client has gone; a provider client, many calls below, waits for a
-model. The two find each other through a context variable, so nothing in between takes part.
+A door knows that its client has gone, and an adapter, far below it, waits for a model. What is
+between the two has no part in this, so the one is found by the other through the thread that they
+share, as a request's own context.
 """
 
 from __future__ import annotations
@@ -15,64 +16,68 @@ from truespan.errors import Interrupted
 
 
 class CancelToken:
-    """Says whether a request was cancelled, and calls back when it is. Threads may share it."""
+    """One who asked, and may leave before the answer is there. Threads share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cancelled = False
-        self._callbacks: list[Callable[[], None]] = []
+        self._left = False
+        self._told: list[Callable[[], None]] = []
 
     @property
-    def cancelled(self) -> bool:
-        """Return whether the request was cancelled."""
-        return self._cancelled
+    def has_left(self) -> bool:
+        """Say whether nobody waits any more."""
+        return self._left
 
-    def cancel(self) -> None:
-        """Cancel the request and run the callbacks; a second call does nothing."""
+    def leave(self) -> None:
+        """Leave, and tell whatever waits on one's behalf; again does no harm."""
         with self._lock:
-            self._cancelled = True
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            # What cannot be ended now ends by itself later.
+            self._left = True
+            told, self._told = self._told, []
+        for tell in told:
+            # What cannot be ended ends by itself, later.
             with suppress(Exception):
-                callback()
+                tell()
 
-    def add_callback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` from some thread on cancellation; it must not block.
+    def tell(self, end: Callable[[], None]) -> None:
+        """Have `end` called, by whichever thread, as soon as nobody waits; it must not wait itself.
 
         Raises:
-            Interrupted: the request is already cancelled.
+            Interrupted: nobody does any more.
         """
         with self._lock:
-            if not self._cancelled:
-                self._callbacks.append(callback)
+            if not self._left:
+                self._told.append(end)
                 return
         raise Interrupted
 
-    def remove_callback(self, callback: Callable[[], None]) -> None:
-        """Remove a callback; nothing happens if it was not added."""
+    def forget(self, end: Callable[[], None]) -> None:
+        """Let `end` not be called any more."""
         with self._lock, suppress(ValueError):
-            self._callbacks.remove(callback)
+            self._told.remove(end)
 
     def check(self) -> None:
-        """Raise `Interrupted` if the request was cancelled."""
-        if self._cancelled:
+        """Go on only if somebody waits.
+
+        Raises:
+            Interrupted: nobody does.
+        """
+        if self._left:
             raise Interrupted
 
 
-_CURRENT: ContextVar[CancelToken | None] = ContextVar("truespan_cancel_token", default=None)
+_CURRENT: ContextVar[CancelToken | None] = ContextVar("truespan_leaving", default=None)
 
 
 @contextmanager
-def use_cancel_token(token: CancelToken) -> Iterator[None]:
-    """Make `token` the current one of this thread within the block."""
-    previous = _CURRENT.set(token)
+def use_cancel_token(leaving: CancelToken) -> Iterator[None]:
+    """Do what this thread does within on behalf of somebody who may leave."""
+    token = _CURRENT.set(leaving)
     try:
         yield
     finally:
-        _CURRENT.reset(previous)
+        _CURRENT.reset(token)
 
 
 def current_cancel_token() -> CancelToken:
-    """Return the current token; one that is never cancelled if none was set."""
+    """Return on whose behalf this thread works: where nobody was named, one who never leaves."""
     return _CURRENT.get() or CancelToken()

@@ -16,6 +16,7 @@ import typer
 import truespan
 from tests.support.docs_reader import (
     CHANGELOG,
+    CONTRIBUTING,
     DOCS,
     PAGES,
     README,
@@ -467,7 +468,7 @@ def leads_somewhere(page: Path, target: str) -> bool:
     return not anchor or anchor in anchors_of(place)
 
 
-@each_page(*PAGES, CHANGELOG, SECURITY)
+@each_page(*PAGES, CHANGELOG, SECURITY, CONTRIBUTING)
 def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
     inner = [target for target in targets if not re.match(r"[a-z]+:", target)]
@@ -480,7 +481,22 @@ def test_index_links_to_every_page_and_readme_to_index() -> None:
     from_readme = re.findall(r"\]\(([\w/-]+\.md)\)", prose_of(README))
 
     assert {page.name for page in PAGES[1:]} - {"index.md"} <= from_index
-    assert {"docs/index.md", CHANGELOG.name, SECURITY.name} <= set(from_readme)
+    linked = {"docs/index.md", CHANGELOG.name, SECURITY.name, CONTRIBUTING.name}
+
+    assert linked <= set(from_readme)
+
+
+def test_contributing_names_only_files_that_exist() -> None:
+    text = prose_of(CONTRIBUTING)
+    named = set(re.findall(r"`((?:src|tests|docs|tools|lock)/[\w/.-]+)`", text))
+    table = sections_of(CONTRIBUTING)["Source tree"].split("Tests:")[0]
+    parts = {
+        f"src/truespan/{part}"
+        for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+        for part in re.findall(r"`([\w./]+)`", row)
+    }
+
+    assert sorted(path for path in named | parts if not (ROOT / path).exists()) == []
 
 
 def test_the_site_navigation_lists_every_page_once() -> None:
@@ -490,7 +506,7 @@ def test_the_site_navigation_lists_every_page_once() -> None:
     assert sorted(listed) == sorted(page.name for page in PAGES[1:])
 
 
-@each_page(*PAGES, CHANGELOG, SECURITY)
+@each_page(*PAGES, CHANGELOG, SECURITY, CONTRIBUTING)
 def test_every_page_has_one_title(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
@@ -515,7 +531,7 @@ def test_no_page_counts_promises_by_hand(page: Path) -> None:
     assert re.findall(counted, prose_of(page)) == []
 
 
-@each_page(*PAGES, CHANGELOG, SECURITY)
+@each_page(*PAGES, CHANGELOG, SECURITY, CONTRIBUTING)
 def test_no_page_names_a_place_on_a_machine_or_a_package_index(page: Path) -> None:
     foreign = r"(?<![\w.~])/(?:work|tmp|home|root|Users|usr|opt|var)\b|[A-Z]:\\|pypi|pythonhosted"
 

@@ -276,6 +276,7 @@ def test_figures_cut_anew_stand_where_a_fresh_ingest_puts_them(
         assert figures(anew) == figures(fresh)
 
 
+@proves("verify.every-point")
 def test_a_forged_figure_is_not_carried_into_another_generation(tmp_path: Path) -> None:
     flags = FigureFlags(placeholders=True, chunks=True)
     here = place(tmp_path / "here", preparation=Preparation(figures=flags))

@@ -32,7 +32,8 @@ from truespan.wiring import open_library
 
 ROOT = Path(__file__).resolve().parents[2]
 README, CHANGELOG, DOCS = ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "docs"
-SECURITY, INDEX = ROOT / "SECURITY.md", DOCS / "index.md"
+SECURITY, CONTRIBUTING = ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"
+INDEX = DOCS / "index.md"
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
 
 MENTIONED = {"make", "pip", "source"}

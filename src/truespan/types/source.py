@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePath
@@ -66,7 +66,7 @@ class IngestArguments(DocumentArguments, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentOptions:
+class Declared:
     """What the caller declares about a document; None leaves it to the source or the default."""
 
     kind: DocumentKind | None = None
@@ -82,7 +82,7 @@ class DocumentOptions:
     """From 0 to 10; sources with a higher priority are ingested first."""
 
     @classmethod
-    def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
+    def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> Declared:
         """Return what keyword arguments declare, checked.
 
         Raises:
@@ -100,21 +100,33 @@ class DocumentOptions:
             raise InvalidSettings(f"The {'; the '.join(faults)}.")
         return cls(**checked)
 
-    def or_else(self, earlier: DocumentOptions) -> DocumentOptions:
+    def or_else(self, earlier: Declared) -> Declared:
         """Return what is declared now, and where nothing is, what was declared before."""
-        names = [member.name for member in fields(self)]
-        own = {name: value for name in names if (value := getattr(self, name)) is not None}
-        if self.kind not in (None, earlier.kind):
-            # Another kind of document is chunked in its own way, unless a profile is named.
-            own.setdefault("chunking", None)
-        return replace(earlier, **own)
+        if self == _NOTHING:
+            return earlier
+        # Another kind of document is chunked in its own way, unless a profile is named.
+        same_kind = self.kind in (None, earlier.kind)
+        return Declared(
+            kind=self.kind or earlier.kind,
+            title=self.title or earlier.title,
+            language=self.language or earlier.language,
+            version=self.version or earlier.version,
+            chunking=self.chunking or (earlier.chunking if same_kind else None),
+            tags=earlier.tags if self.tags is None else self.tags,
+            source_url=self.source_url or earlier.source_url,
+            metadata=self.metadata or earlier.metadata,
+            priority=self.priority,
+        )
+
+
+_NOTHING = Declared()
 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
     """The options of an ingestion: what is declared about its documents, and what it may remove."""
 
-    declared: DocumentOptions = field(default_factory=DocumentOptions)
+    declared: Declared = _NOTHING
     prune: bool = False
     allow_empty: bool = False
 
@@ -126,7 +138,7 @@ class IngestOptions:
             InvalidSettings: a value cannot be used.
         """
         prune, allow_empty = keywords.pop("prune", False), keywords.pop("allow_empty", False)
-        return cls(DocumentOptions.from_arguments(**keywords), prune, allow_empty)
+        return cls(Declared.from_arguments(**keywords), prune, allow_empty)
 
 
 def check_fields(
@@ -195,8 +207,8 @@ def _check_priority(value: Any) -> int:
 
 def _check_metadata(value: Any) -> str:
     """Return an object as JSON with sorted keys, so that equal metadata are equal texts."""
-    members = check_type(dict, value)
-    text = json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    fields = check_type(dict, value)
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     if len(text.encode()) > MOST_METADATA:
         raise FieldError(f"has more than {MOST_METADATA} bytes")
     return text
@@ -231,7 +243,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "metadata": _check_metadata,
     "priority": _check_priority,
 }
-"""The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
+"""The check of each field of `Declared`: returns the value to use or raises FieldError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +254,7 @@ class Source:
     name: str
     doc_id: str
     size: int
-    declared: DocumentOptions = field(default_factory=DocumentOptions)
+    declared: Declared = field(default_factory=Declared)
     origin: str = ""
     """The manifest that named it, if one did."""
     upload: str = ""
@@ -256,7 +268,7 @@ class Entry:
     line: int
     path: str
     doc_id: str | None = None
-    declared: DocumentOptions = field(default_factory=DocumentOptions)
+    declared: Declared = field(default_factory=Declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +286,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundSources:
+class Found:
     """Sources in the order of ingestion, and what was searched without finding a source.
 
     `passed_over` counts files of unsupported kinds, `unmatched` names paths without any file.
