@@ -18,7 +18,7 @@ from bench.report import Figure, Options, at_most, run, say
 from truespan.ingest.draft import Preparation, make_draft
 from truespan.parsing import load
 from truespan.types.document import Draft
-from truespan.types.source import Declared, DocumentKind, Source
+from truespan.types.source import DocumentKind, DocumentOptions, Source
 from truespan.world import World
 
 DOCUMENTS, PARAGRAPHS = 200, 15
@@ -96,7 +96,7 @@ def edited(world: World, folder: Path) -> list[Figure]:
 
 def drafted(path: Path, chunking: str) -> Draft:
     """Return the chunks of a book without storing them."""
-    declared = Declared(kind=DocumentKind.BOOK, chunking=chunking)
+    declared = DocumentOptions(kind=DocumentKind.BOOK, chunking=chunking)
     source = Source(str(path), path.name, path.stem, size=0, declared=declared)
     limit = FreeEmbedder.profile.input_limit
     return make_draft(

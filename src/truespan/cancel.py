@@ -1,8 +1,7 @@
-"""Whoever asks may leave; what waits for somebody else on their behalf is told so.
+"""Cancellation of a request whose client has disconnected.
 
-A door knows that its client has gone, and an adapter, far below it, waits for a model. What is
-between the two has no part in this, so the one is found by the other through the thread that they
-share, as a request's own context.
+The HTTP server knows that a client has gone; a provider client, many calls below, waits for a
+model. The two find each other through a context variable, so nothing in between takes part.
 """
 
 from __future__ import annotations
@@ -16,68 +15,64 @@ from truespan.errors import Interrupted
 
 
 class CancelToken:
-    """One who asked, and may leave before the answer is there. Threads share it."""
+    """Says whether a request was cancelled, and calls back when it is. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._left = False
-        self._told: list[Callable[[], None]] = []
+        self._cancelled = False
+        self._callbacks: list[Callable[[], None]] = []
 
     @property
-    def has_left(self) -> bool:
-        """Say whether nobody waits any more."""
-        return self._left
+    def cancelled(self) -> bool:
+        """Return whether the request was cancelled."""
+        return self._cancelled
 
-    def leave(self) -> None:
-        """Leave, and tell whatever waits on one's behalf; again does no harm."""
+    def cancel(self) -> None:
+        """Cancel the request and run the callbacks; a second call does nothing."""
         with self._lock:
-            self._left = True
-            told, self._told = self._told, []
-        for tell in told:
-            # What cannot be ended ends by itself, later.
+            self._cancelled = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            # What cannot be ended now ends by itself later.
             with suppress(Exception):
-                tell()
+                callback()
 
-    def tell(self, end: Callable[[], None]) -> None:
-        """Have `end` called, by whichever thread, as soon as nobody waits; it must not wait itself.
+    def add_callback(self, callback: Callable[[], None]) -> None:
+        """Call `callback` from some thread on cancellation; it must not block.
 
         Raises:
-            Interrupted: nobody does any more.
+            Interrupted: the request is already cancelled.
         """
         with self._lock:
-            if not self._left:
-                self._told.append(end)
+            if not self._cancelled:
+                self._callbacks.append(callback)
                 return
         raise Interrupted
 
-    def forget(self, end: Callable[[], None]) -> None:
-        """Let `end` not be called any more."""
+    def remove_callback(self, callback: Callable[[], None]) -> None:
+        """Remove a callback; nothing happens if it was not added."""
         with self._lock, suppress(ValueError):
-            self._told.remove(end)
+            self._callbacks.remove(callback)
 
     def check(self) -> None:
-        """Go on only if somebody waits.
-
-        Raises:
-            Interrupted: nobody does.
-        """
-        if self._left:
+        """Raise `Interrupted` if the request was cancelled."""
+        if self._cancelled:
             raise Interrupted
 
 
-_CURRENT: ContextVar[CancelToken | None] = ContextVar("truespan_leaving", default=None)
+_CURRENT: ContextVar[CancelToken | None] = ContextVar("truespan_cancel_token", default=None)
 
 
 @contextmanager
-def use_cancel_token(leaving: CancelToken) -> Iterator[None]:
-    """Do what this thread does within on behalf of somebody who may leave."""
-    token = _CURRENT.set(leaving)
+def use_cancel_token(token: CancelToken) -> Iterator[None]:
+    """Make `token` the current one of this thread within the block."""
+    previous = _CURRENT.set(token)
     try:
         yield
     finally:
-        _CURRENT.reset(token)
+        _CURRENT.reset(previous)
 
 
 def current_cancel_token() -> CancelToken:
-    """Return on whose behalf this thread works: where nobody was named, one who never leaves."""
+    """Return the current token; one that is never cancelled if none was set."""
     return _CURRENT.get() or CancelToken()

@@ -39,7 +39,7 @@ from truespan.retrieval.bm25 import keep_counting
 from truespan.types.document import Document
 from truespan.types.job import Job, JobState
 from truespan.types.scope import Scope
-from truespan.types.source import Declared, Found, IngestOptions, Source
+from truespan.types.source import DocumentOptions, FoundSources, IngestOptions, Source
 from truespan.types.telemetry import Request
 
 
@@ -115,7 +115,7 @@ class IngestJobs:
         listed = [paths] if isinstance(paths, str | PurePath) else list(paths)
         if bool(listed) == (manifest is not None):
             raise InvalidSettings("Pass either paths or a manifest.")
-        if manifest is not None and options.declared != Declared():
+        if manifest is not None and options.declared != DocumentOptions():
             raise InvalidSettings(
                 "The options of documents cannot be combined with a manifest.",
                 advice="Put kind, tags and the other fields into its lines.",
@@ -231,7 +231,7 @@ class IngestJobs:
         self,
         job: str,
         request: IngestRequest,
-        found: Found,
+        found: FoundSources,
         on_progress: OnProgress | None,
         on_prune: OnPrune | None,
     ) -> IngestReport:

@@ -70,7 +70,7 @@ from truespan.types.reading import (
     TailChunk,
 )
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, World
-from truespan.types.source import Declared, Entry, Found, Source, Upload
+from truespan.types.source import DocumentOptions, Entry, FoundSources, Source, Upload
 from truespan.types.text import Image, Loaded, TokenMap
 from truespan.types.token import Claim, TokenRecord
 from truespan.types.trust import Hit, Repair, VerificationFailure
@@ -373,7 +373,7 @@ class VectorIndex(Protocol):
 class SourceFinder(Protocol):
     """Finds and reads the files that a caller names."""
 
-    def find(self, paths: Sequence[str], declared: Declared) -> Found:
+    def find(self, paths: Sequence[str], declared: DocumentOptions) -> FoundSources:
         """Return sources in a stable order, each once, unread.
 
         Raises:
@@ -381,7 +381,7 @@ class SourceFinder(Protocol):
         """
         ...
 
-    def expand(self, manifest: str, entries: Sequence[Entry]) -> Found:
+    def expand(self, manifest: str, entries: Sequence[Entry]) -> FoundSources:
         """Return the sources that lines of a manifest name; nothing outside its folder.
 
         Raises:
@@ -439,7 +439,7 @@ class UploadStore(Protocol):
         """
         ...
 
-    def find(self, world: WorldId, batch: str, declared: Declared) -> Found:
+    def find(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources:
         """Return the sources of a batch, unread.
 
         Raises:

@@ -44,8 +44,8 @@ from truespan.types.request import (
 from truespan.types.scope import Authority, Scope, Verb
 from truespan.types.scope import World as WorldRecord
 from truespan.types.source import (
-    Declared,
     DocumentArguments,
+    DocumentOptions,
     IngestArguments,
     IngestOptions,
     Upload,
@@ -404,7 +404,7 @@ class World:
         access, components = self.access, self.access.components
         # Refuse before files are stored.
         components.queue.require_room()
-        declared = Declared.from_arguments(**options)
+        declared = DocumentOptions.from_arguments(**options)
         checked = check_uploads(uploads)
         jobs = self._ingest_jobs(access.writable_scope())
         components.preparation.chunking_for(declared)

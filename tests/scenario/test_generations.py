@@ -344,5 +344,5 @@ def test_a_world_that_holds_nothing_has_no_generations_and_says_so(here: Place) 
     empty = here.library.create_world("empty")
 
     assert empty.generations.list() == []
-    with pytest.raises(InvalidSettings, match="holds nothing"):
+    with pytest.raises(InvalidSettings, match="is empty"):
         empty.generations.reindex()

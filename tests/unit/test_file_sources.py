@@ -14,7 +14,7 @@ from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
 from truespan.files import jail
 from truespan.files.sources import FileSources
 from truespan.parsing.detect import is_known_ending
-from truespan.types.source import Declared, Found, Root, Source
+from truespan.types.source import DocumentOptions, FoundSources, Root, Source
 
 
 def tree(folder: Path, *names: str) -> Path:
@@ -26,11 +26,11 @@ def tree(folder: Path, *names: str) -> Path:
     return folder
 
 
-def find(*paths: Path | str) -> Found:
-    return FileSources(is_known_ending).find([str(path) for path in paths], Declared())
+def find(*paths: Path | str) -> FoundSources:
+    return FileSources(is_known_ending).find([str(path) for path in paths], DocumentOptions())
 
 
-def names(found: Found, folder: Path) -> list[str]:
+def names(found: FoundSources, folder: Path) -> list[str]:
     """Return the paths of what was found, below a folder."""
     root = os.path.realpath(folder)
     return [os.path.relpath(source.path, root) for source in found]

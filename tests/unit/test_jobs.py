@@ -218,12 +218,12 @@ def test_only_the_last_lines_and_jobs_are_kept(
 
 def test_a_request_reads_back_as_it_was_written() -> None:
     from truespan.ingest.request import IngestRequest
-    from truespan.types.source import Declared, DocumentKind, IngestOptions
+    from truespan.types.source import DocumentKind, DocumentOptions, IngestOptions
 
     request = IngestRequest(
         ("/a", "/b"),
         options=IngestOptions(
-            Declared(kind=DocumentKind.BOOK, title="T", tags=("x", "y")),
+            DocumentOptions(kind=DocumentKind.BOOK, title="T", tags=("x", "y")),
             prune=True,
             allow_empty=True,
         ),

@@ -11,7 +11,7 @@ import pytest
 from tests.promises import proves
 from truespan.errors import ManifestInvalid
 from truespan.ingest.manifest import LONGEST_LINE, PathPattern, parse_manifest, split_path
-from truespan.types.source import Declared, DocumentKind, Entry
+from truespan.types.source import DocumentKind, DocumentOptions, Entry
 
 PROFILES = ("window", "sentences", "tokens")
 
@@ -59,7 +59,7 @@ def test_a_line_says_all_there_is_to_say_of_a_document() -> None:
             line=1,
             path="books/ferry.epub",
             doc_id="glass-ferry",
-            declared=Declared(
+            declared=DocumentOptions(
                 kind=DocumentKind.BOOK,
                 title="The Glass Ferry",
                 language="en",
@@ -76,7 +76,7 @@ def test_a_line_says_all_there_is_to_say_of_a_document() -> None:
 
 @proves("manifest.lines")
 def test_a_path_is_enough_and_nothing_else_is_declared() -> None:
-    assert parse({"path": "a.txt"}) == (Entry(1, "a.txt", None, Declared()),)
+    assert parse({"path": "a.txt"}) == (Entry(1, "a.txt", None, DocumentOptions()),)
 
 
 def test_no_tags_at_all_are_not_the_same_as_tags_left_out() -> None:

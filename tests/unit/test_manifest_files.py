@@ -15,7 +15,7 @@ from truespan.errors import ManifestInvalid, SourceMissing, SourceUnreadable
 from truespan.files.sources import FileSources
 from truespan.ingest.manifest import parse_manifest
 from truespan.parsing.detect import is_known_ending
-from truespan.types.source import Entry, Found, Root
+from truespan.types.source import Entry, FoundSources, Root
 
 SECRET = b"This was never meant to be read."
 
@@ -44,7 +44,7 @@ class Folder:
         (self.root / name).parent.mkdir(parents=True, exist_ok=True)
         (self.root / name).symlink_to(to)
 
-    def expand(self, *lines: str | dict[str, Any]) -> Found:
+    def expand(self, *lines: str | dict[str, Any]) -> FoundSources:
         """Expand a manifest of these lines; a line that is text is a path."""
         spelled = [json.dumps({"path": line} if isinstance(line, str) else line) for line in lines]
         self.manifest.write_text("\n".join(spelled))

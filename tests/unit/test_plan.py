@@ -14,7 +14,7 @@ from truespan.types.chunk import NewChunk
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.profile import WINDOW
-from truespan.types.source import DocumentKind, Found, Root, Source
+from truespan.types.source import DocumentKind, FoundSources, Root, Source
 from truespan.types.text import CanonicalText
 
 MANIFEST = "/shelf/library.jsonl"
@@ -59,7 +59,7 @@ def removed(
     there: Collection[str] = (),
     allow_empty: bool = False,
 ) -> list[str]:
-    found = Found(tuple(sources), roots=roots)
+    found = FoundSources(tuple(sources), roots=roots)
     gone = documents_to_remove(
         documents, found, exists=lambda path: path in there, allow_empty=allow_empty
     )
@@ -228,7 +228,7 @@ def planned(
     def have_vectors(hashes: Sequence[TextHash]) -> set[TextHash]:
         return vectors & set(hashes)
 
-    found = Found(tuple(source(path) for path in texts), 5, ("line 2: gone.txt",))
+    found = FoundSources(tuple(source(path) for path in texts), 5, ("line 2: gone.txt",))
     return plan_run(
         found,
         known,

@@ -21,7 +21,7 @@ from truespan.errors import (
 )
 from truespan.files.uploads import UploadFolder
 from truespan.types.ids import WorldId
-from truespan.types.source import Declared, Upload, check_upload_name, check_uploads
+from truespan.types.source import DocumentOptions, Upload, check_upload_name, check_uploads
 
 WORLD = WorldId("0b3e6c1e-0000-4000-8000-000000000001")
 OTHER = WorldId("0b3e6c1e-0000-4000-8000-000000000002")
@@ -38,7 +38,7 @@ def received(folder: UploadFolder, *uploads: Upload, world: WorldId = WORLD) -> 
 
 
 def contents(folder: UploadFolder, batch: str, world: WorldId = WORLD) -> dict[str, bytes]:
-    found = folder.find(world, batch, Declared())
+    found = folder.find(world, batch, DocumentOptions())
     return {source.name: folder.read(source) for source in found}
 
 
@@ -107,7 +107,9 @@ def test_two_uploads_of_one_name_do_not_meet(folder: UploadFolder) -> None:
 def test_the_identity_is_the_name_and_not_the_place(tmp_path: Path) -> None:
     here, there = (UploadFolder(tmp_path / name, reserve=0) for name in ("here", "there"))
     ids = [
-        folder.find(WORLD, received(folder, Upload(name, b"x")), Declared()).sources[0].doc_id
+        folder.find(WORLD, received(folder, Upload(name, b"x")), DocumentOptions())
+        .sources[0]
+        .doc_id
         for folder, name in ((here, "a.txt"), (there, "a.txt"), (here, "A.txt"), (here, "a.md"))
     ]
 
@@ -183,16 +185,16 @@ def test_a_discarded_batch_is_gone_and_others_stay(folder: UploadFolder) -> None
 
     assert (folder.exists(WORLD, one), folder.exists(WORLD, other)) == (False, True)
     with pytest.raises(SourceMissing):
-        folder.find(WORLD, one, Declared())
+        folder.find(WORLD, one, DocumentOptions())
 
 
 def test_a_batch_of_another_world_is_not_there(folder: UploadFolder) -> None:
     batch = received(folder, Upload("a", b"1"))
 
     with pytest.raises(SourceMissing):
-        folder.find(OTHER, batch, Declared())
+        folder.find(OTHER, batch, DocumentOptions())
     with pytest.raises(SourceMissing):
-        folder.find(WorldId("../" + WORLD), batch, Declared())
+        folder.find(WorldId("../" + WORLD), batch, DocumentOptions())
 
 
 def test_sweeping_spares_what_is_wanted_and_what_is_just_coming_in(
@@ -230,7 +232,7 @@ def kept_by(*batches: str) -> Callable[[str], bool]:
 def test_one_document_is_taken_out_of_a_batch(folder: UploadFolder, tmp_path: Path) -> None:
     batch = received(folder, Upload("a.txt", b"going"), Upload("b.txt", b"staying"))
     busy = received(folder, Upload("a.txt", b"at work"))
-    doc_id = folder.find(WORLD, batch, Declared()).sources[0].doc_id
+    doc_id = folder.find(WORLD, batch, DocumentOptions()).sources[0].doc_id
 
     removed = folder.remove(WORLD, doc_id, kept_by(busy))
 
@@ -238,7 +240,7 @@ def test_one_document_is_taken_out_of_a_batch(folder: UploadFolder, tmp_path: Pa
     assert contents(folder, batch) == {"b.txt": b"staying"}
     assert contents(folder, busy) == {"a.txt": b"at work"}
     assert not any(b"going" in path.read_bytes() for path in left(tmp_path))
-    folder.remove(WORLD, folder.find(WORLD, batch, Declared()).sources[0].doc_id, kept_by())
+    folder.remove(WORLD, folder.find(WORLD, batch, DocumentOptions()).sources[0].doc_id, kept_by())
     assert not folder.exists(WORLD, batch)
 
 

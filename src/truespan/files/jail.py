@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
 from truespan.ingest.manifest import PathPattern, path_fault, split_path
-from truespan.types.source import Declared, Source
+from truespan.types.source import DocumentOptions, Source
 
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
@@ -49,7 +49,7 @@ def _slug(name: str) -> str:
 
 
 def make_source(
-    path: str, size: int, declared: Declared, *, doc_id: str | None = None, origin: str = ""
+    path: str, size: int, declared: DocumentOptions, *, doc_id: str | None = None, origin: str = ""
 ) -> Source:
     """Return the source of a file, under its own id or a declared one."""
     return Source(
@@ -123,7 +123,7 @@ class PathRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class JailedPath:
     """A file or folder inside the jail; `path` has no links in it."""
 
     path: str
@@ -156,7 +156,7 @@ class Jail:
             raise SourceMissing(display_path(folder), advice="Check the path.")
         return cls(root)
 
-    def look(self, path: str) -> Admitted | None:
+    def look(self, path: str) -> JailedPath | None:
         """Return the file or folder at a relative path; None if there is none.
 
         Raises:
@@ -167,7 +167,7 @@ class Jail:
             raise PathRefused(fault)
         return self.admit(os.path.join(self.root, *split_path(path)))
 
-    def admit(self, place: str) -> Admitted | None:
+    def admit(self, place: str) -> JailedPath | None:
         """Return the file or folder at a path below the root, as `look` does."""
         # Not strict: the target of a link is checked whether or not it exists.
         real = os.path.realpath(place)
@@ -186,7 +186,7 @@ class Jail:
             return None
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise PathRefused("is neither a file nor a folder")
-        return Admitted(real, status)
+        return JailedPath(real, status)
 
 
 def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:

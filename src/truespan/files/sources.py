@@ -10,8 +10,8 @@ from pathlib import Path
 
 from truespan.errors import ManifestInvalid, SourceMissing
 from truespan.files.jail import (
-    Admitted,
     Jail,
+    JailedPath,
     PathRefused,
     display_path,
     list_folder,
@@ -20,7 +20,7 @@ from truespan.files.jail import (
     walk,
 )
 from truespan.ingest.manifest import ANY_DEPTH, PathPattern, has_wildcard, quote, split_path
-from truespan.types.source import Declared, Entry, Found, Root, Source
+from truespan.types.source import DocumentOptions, Entry, FoundSources, Root, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _ManifestSearch:
         self.jail = Jail.around(folder or os.curdir)
         self.manifest = os.path.join(self.jail.root, name)
 
-    def expand(self, entries: Sequence[Entry]) -> Found:
+    def expand(self, entries: Sequence[Entry]) -> FoundSources:
         """Return the sources of all lines.
 
         Raises:
@@ -68,7 +68,7 @@ class _ManifestSearch:
             raise ManifestInvalid(display_path(os.path.basename(self.manifest)), sorted(self.bad))
         ordered = sorted(self.claims.values(), key=_Claim.order)
         root = Root(self.jail.root, len(ordered), origin=display_path(self.manifest))
-        return Found(
+        return FoundSources(
             tuple(claim.source for claim in ordered),
             len(self.passed_over),
             tuple(self.unmatched),
@@ -91,7 +91,7 @@ class _ManifestSearch:
         for file in found:
             self._claim(entry, file)
 
-    def _matches(self, entry: Entry) -> list[Admitted] | None:
+    def _matches(self, entry: Entry) -> list[JailedPath] | None:
         """Return the files that a path matches; None if it matches nothing."""
         exact = self.jail.look(entry.path)
         if exact is not None:
@@ -109,7 +109,7 @@ class _ManifestSearch:
             if match.path != self.manifest
         ]
         # Each file once, however many links lead to it.
-        files: dict[str, Admitted] = {}
+        files: dict[str, JailedPath] = {}
         for match in matches:
             admitted = self._admit(match) if self.is_supported(match.name) else None
             if admitted is None or admitted.is_folder:
@@ -118,14 +118,14 @@ class _ManifestSearch:
                 files[admitted.path] = admitted
         return list(files.values()) if matches else None
 
-    def _admit(self, entry: os.DirEntry[str]) -> Admitted | None:
+    def _admit(self, entry: os.DirEntry[str]) -> JailedPath | None:
         try:
             return self.jail.admit(entry.path)
         except PathRefused as refused:
             name = display_path(os.path.relpath(entry.path, self.jail.root))
             raise PathRefused(f"matches {quote(name)}, which {refused}") from None
 
-    def _claim(self, entry: Entry, file: Admitted) -> None:
+    def _claim(self, entry: Entry, file: JailedPath) -> None:
         """Assign a file to a line, unless an earlier line names it with other fields."""
         source = make_source(
             file.path,
@@ -168,7 +168,7 @@ class FileSources:
         self._is_supported = is_supported
         self._max_bytes = max_bytes
 
-    def find(self, paths: Sequence[str], declared: Declared) -> Found:
+    def find(self, paths: Sequence[str], declared: DocumentOptions) -> FoundSources:
         """Return sources in a stable order, each file once, unread.
 
         In folders and patterns, files of unsupported kinds are skipped and counted. A file named
@@ -182,14 +182,14 @@ class FileSources:
         search = _PathSearch(self._is_supported, declared)
         for path in paths:
             search.add(path)
-        return Found(
+        return FoundSources(
             tuple(search.sources.values()),
             len(search.passed_over),
             tuple(search.unmatched),
             tuple(search.roots),
         )
 
-    def expand(self, manifest: str, entries: Sequence[Entry]) -> Found:
+    def expand(self, manifest: str, entries: Sequence[Entry]) -> FoundSources:
         """Return the sources that the lines of a manifest name, by priority, line and name.
 
         Nothing outside the manifest's folder is found, whatever its lines and links say. The
@@ -250,7 +250,7 @@ class _PathSearch:
     """One search for sources, and what it found so far."""
 
     is_supported: Callable[[str], bool]
-    declared: Declared
+    declared: DocumentOptions
     sources: dict[str, Source] = field(default_factory=dict)
     passed_over: set[str] = field(default_factory=set)
     unmatched: list[str] = field(default_factory=list)

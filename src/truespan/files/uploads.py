@@ -24,7 +24,7 @@ from truespan.files.disk import FileLock, require_space, sync_folder
 from truespan.files.jail import read_file, upload_doc_id, upload_path
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import NO_FILES, RemovedFiles
-from truespan.types.source import Declared, Found, Source, Upload, check_uploads
+from truespan.types.source import DocumentOptions, FoundSources, Source, Upload, check_uploads
 
 _LIST = ".list"
 _PIECE = 1 << 20
@@ -71,7 +71,7 @@ class UploadFolder:
         finally:
             _unlock(lock, home)
 
-    def find(self, world: WorldId, batch: str, declared: Declared) -> Found:
+    def find(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources:
         """Return the sources of a batch, unread.
 
         Raises:
@@ -80,7 +80,7 @@ class UploadFolder:
         files = _read_list(self._home(world, batch))
         if not files:
             raise SourceMissing("upload", advice="Upload it again.")
-        return Found(
+        return FoundSources(
             tuple(
                 Source(
                     path=upload_path(stored.name),

@@ -166,7 +166,7 @@ class Endpoint:
 
         async def cancel_on_disconnect() -> None:
             await wait_for_disconnect(receive)
-            token.leave()
+            token.cancel()
 
         watching = asyncio.create_task(cancel_on_disconnect())
         try:
@@ -174,7 +174,7 @@ class Endpoint:
                 partial(self._run, request, token), seconds=self._app.limits.seconds
             )
         except BaseException:
-            token.leave()
+            token.cancel()
             raise
         finally:
             watching.cancel()
@@ -245,7 +245,7 @@ class Endpoint:
             path=path,
             domain=request.header(b"x-rag-domain") if request.operation.domains else None,
             default_world=self._app.default_world,
-            is_cancelled=lambda: token.has_left,
+            is_cancelled=lambda: token.cancelled,
         )
 
 

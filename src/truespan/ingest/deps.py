@@ -25,7 +25,7 @@ from truespan.protocols import (
 from truespan.types.document import Derivable
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
-from truespan.types.source import Declared, Found, Source
+from truespan.types.source import DocumentOptions, FoundSources, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class IngestDeps:
     checks: dict[int, ProviderCheck] = field(default_factory=dict)
     """Checks of the provider of each generation; runs of the same job share them."""
 
-    def find_uploads(self, world: WorldId, batch: str, declared: Declared) -> Found:
+    def find_uploads(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources:
         """Return the sources of a batch of uploads.
 
         Raises:

@@ -30,7 +30,7 @@ from truespan.types.document import AuditEntry, Draft, MeasuredSentence
 from truespan.types.figure import FigureFlags, FigureRecord, figure_id_of, marker
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
-from truespan.types.source import Declared, DocumentKind, Source
+from truespan.types.source import DocumentKind, DocumentOptions, Source
 from truespan.types.telemetry import Stage
 from truespan.types.text import CanonicalText, Loaded, Sentence, Span, TokenMap
 
@@ -68,7 +68,7 @@ class Preparation:
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
 
-    def chunking_for(self, declared: Declared) -> ChunkingProfile:
+    def chunking_for(self, declared: DocumentOptions) -> ChunkingProfile:
         """Return the declared chunking profile, or the default for the kind of document."""
         if declared.chunking is None:
             return SENTENCES if declared.kind is DocumentKind.BOOK else WINDOW
@@ -88,7 +88,9 @@ class Preparation:
                 advice=f"Choose one of {', '.join(self.chunkings)}.",
             ) from None
 
-    def recipe(self, declared: Declared, counter: TokenCounter, *, pictures: bool = True) -> str:
+    def recipe(
+        self, declared: DocumentOptions, counter: TokenCounter, *, pictures: bool = True
+    ) -> str:
         """Return a digest of everything that is done to a source's bytes.
 
         The same bytes under the same recipe give the same revision, so nothing needs to be done
@@ -220,7 +222,9 @@ def _sanitize(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[Audit
     )
 
 
-def _find_language(declared: Declared, loaded: Loaded, canonical: CanonicalText) -> _Language:
+def _find_language(
+    declared: DocumentOptions, loaded: Loaded, canonical: CanonicalText
+) -> _Language:
     """Return the language that the caller declares, or the source states, or that is detected.
 
     The region of a stated code such as 'en-GB' is dropped: a filter for 'en' includes it.

@@ -144,15 +144,15 @@ class RateLimiter:
 class SharedRateLimiter(RateLimiter):
     """Limits requests over all processes of a library: the start times are kept in its store."""
 
-    def __init__(self, per_minute: int, clock: Clock, provider: str, paces: RateLimitStore) -> None:
+    def __init__(self, per_minute: int, clock: Clock, provider: str, store: RateLimitStore) -> None:
         super().__init__(per_minute, clock)
         self._per_minute = per_minute
         self._provider = provider
-        self._paces = paces
+        self._store = store
 
     def wait(self) -> None:
         """Wait until the next request may begin."""
-        seconds = self._paces.reserve(self._provider, self._per_minute)
+        seconds = self._store.reserve(self._provider, self._per_minute)
         if seconds > 0:
             self._clock.sleep(seconds)
 

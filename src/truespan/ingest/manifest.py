@@ -16,7 +16,7 @@ from truespan.errors import ManifestInvalid
 from truespan.types.source import (
     FIELD_CHECKS,
     LONGEST_LABEL,
-    Declared,
+    DocumentOptions,
     Entry,
     FieldError,
     check_fields,
@@ -124,7 +124,7 @@ _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNOR
 """Names that Windows takes for a device, with any extension."""
 _OTHER_NAMES = {"chunking": "profile", "language": "lang"}
 _DECLARED_FIELDS = {_OTHER_NAMES.get(name, name): name for name in FIELD_CHECKS}
-"""The field of `Declared` that each field of a line sets."""
+"""The field of `DocumentOptions` that each field of a line sets."""
 MANIFEST_FIELDS = ("path", "doc_id", *_DECLARED_FIELDS)
 _MEANT = {
     "id": "doc_id",
@@ -242,7 +242,7 @@ def parse_manifest(name: str, data: bytes, *, profiles: Collection[str]) -> tupl
             continue
         path, doc_id = checked.pop("path"), checked.pop("doc_id", None)
         declared = {_DECLARED_FIELDS[field]: value for field, value in checked.items()}
-        entries.append(Entry(number, path, doc_id, Declared(**declared)))
+        entries.append(Entry(number, path, doc_id, DocumentOptions(**declared)))
     if bad:
         raise ManifestInvalid(name, bad)
     return tuple(entries)

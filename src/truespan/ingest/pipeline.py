@@ -21,7 +21,7 @@ from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, Phase
 from truespan.types.scope import Scope
-from truespan.types.source import Declared, Source
+from truespan.types.source import DocumentOptions, Source
 from truespan.types.telemetry import CounterName, Stage
 
 GROUP_CHUNKS = 4096
@@ -56,7 +56,7 @@ class DraftMaker:
     def __init__(self, deps: IngestDeps, scope: Scope) -> None:
         self._deps = deps
         self._scope = scope
-        self._recipes: dict[tuple[Declared, bool], str] = {}
+        self._recipes: dict[tuple[DocumentOptions, bool], str] = {}
 
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
         """Return the source with its complete declaration, and the draft of its next revision.
@@ -97,7 +97,7 @@ class DraftMaker:
         )
         return source, draft
 
-    def _recipe(self, declared: Declared, pictures: bool) -> str:
+    def _recipe(self, declared: DocumentOptions, pictures: bool) -> str:
         key = declared, pictures
         if key not in self._recipes:
             self._recipes[key] = self._deps.preparation.recipe(

@@ -14,7 +14,7 @@ from truespan.protocols import EmbeddingLimits
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.source import Found, Root, Source
+from truespan.types.source import FoundSources, Root, Source
 
 PRICES_AS_OF = "2026-11"
 PRICES: dict[str, dict[str, float]] = {
@@ -81,7 +81,7 @@ def compare_prices(tokens: int, items: int) -> dict[str, Estimate]:
 
 def documents_to_remove(
     documents: Sequence[Document],
-    found: Found,
+    found: FoundSources,
     *,
     exists: Callable[[str], bool],
     allow_empty: bool = False,
@@ -211,7 +211,7 @@ HaveVectors = Callable[[Sequence[TextHash]], Collection[TextHash]]
 
 
 def plan_run(
-    found: Found,
+    found: FoundSources,
     documents: Sequence[Document],
     *,
     make_draft: MakeDraft,

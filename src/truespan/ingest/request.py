@@ -15,7 +15,7 @@ from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run
 from truespan.types.document import Document
 from truespan.types.job import JobShare
 from truespan.types.scope import Scope
-from truespan.types.source import Declared, DocumentKind, Found, IngestOptions, Source
+from truespan.types.source import DocumentKind, DocumentOptions, FoundSources, IngestOptions, Source
 
 MOST_DOCUMENTS = 16
 MOST_BYTES = 4 << 20
@@ -53,7 +53,7 @@ class IngestRequest:
         )
 
 
-def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> Found:
+def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> FoundSources:
     """Return the sources that a request names; a manifest is checked as a whole first.
 
     Raises:
@@ -70,7 +70,7 @@ def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> Foun
 
 
 def find_removed(
-    deps: IngestDeps, scope: Scope, request: IngestRequest, found: Found
+    deps: IngestDeps, scope: Scope, request: IngestRequest, found: FoundSources
 ) -> list[Document]:
     """Return the documents that a request with `prune` removes; none without it.
 
@@ -110,7 +110,7 @@ def run_request(
     deps: IngestDeps,
     scope: Scope,
     request: IngestRequest,
-    found: Found,
+    found: FoundSources,
     log: RunLog,
     on_prune: Callable[[Sequence[Document]], None] | None = None,
 ) -> IngestReport:
@@ -165,7 +165,7 @@ def share_from_json(stored: str) -> tuple[Source, ...]:
     )
 
 
-def _declared_from_json(fields: dict[str, Any]) -> Declared:
+def _declared_from_json(fields: dict[str, Any]) -> DocumentOptions:
     kind = DocumentKind(fields["kind"]) if fields["kind"] else None
     tags = None if fields["tags"] is None else tuple(fields["tags"])
-    return Declared(**{**fields, "kind": kind, "tags": tags})
+    return DocumentOptions(**{**fields, "kind": kind, "tags": tags})

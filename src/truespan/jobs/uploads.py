@@ -16,7 +16,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.job import Job, JobState
 from truespan.types.maintenance import NO_FILES, RemovedFiles
 from truespan.types.scope import OWNER, Scope
-from truespan.types.source import Declared
+from truespan.types.source import DocumentOptions
 
 _FINISHED = (JobState.DONE, JobState.CANCELLED)
 _ACTIVE = (JobState.QUEUED, JobState.RUNNING)
@@ -127,7 +127,7 @@ def _doc_ids(components: Components, scope: Scope, batch: str) -> set[str]:
     if components.uploads is None:
         return set()
     try:
-        found = components.uploads.find(scope.world, batch, Declared())
+        found = components.uploads.find(scope.world, batch, DocumentOptions())
         return {source.doc_id for source in found}
     except SourceMissing:
         return set()

@@ -594,13 +594,13 @@ class StreamClient(JsonClient):
         connection = Connection(self.target, self._bounds, self._clock)
         connection.deadline = deadline
         token = current_cancel_token()
-        token.tell(connection.hang_up)
+        token.add_callback(connection.hang_up)
         try:
             sent = headers_for(body, headers)
             response = connection.ask("POST", self.target.path + path, body, sent)
             return self._start_reply(connection, response, token)
         except BaseException as error:
-            token.forget(connection.hang_up)
+            token.remove_callback(connection.hang_up)
             connection.close()
             if isinstance(error, OSError | HTTPException):
                 # A cancelled request is no failure of the provider.
@@ -685,7 +685,7 @@ class Incoming:
 
     def close(self) -> None:
         """Close the connection, so that the provider stops generating."""
-        self._token.forget(self._connection.hang_up)
+        self._token.remove_callback(self._connection.hang_up)
         self._response.close()
         self._connection.close()
 

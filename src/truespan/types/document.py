@@ -11,7 +11,7 @@ from truespan.types.chunk import NewChunk
 from truespan.types.figure import FigureRecord
 from truespan.types.profile import ChunkingProfile
 from truespan.types.scope import Generation, Unlimited
-from truespan.types.source import Declared, DocumentKind
+from truespan.types.source import DocumentKind, DocumentOptions
 from truespan.types.text import CanonicalText, Image, PageStart, Place, Properties, Sentence
 
 
@@ -121,10 +121,10 @@ class Document:
     """The manifest that named it, if one did."""
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> DocumentOptions:
         """Return what was declared of the document when it was last taken in."""
         said = self.language_declared and not self.language_stated
-        return Declared(
+        return DocumentOptions(
             kind=self.kind,
             title=self.declared_title,
             language=self.language if said else None,

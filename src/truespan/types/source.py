@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePath
@@ -66,7 +66,7 @@ class IngestArguments(DocumentArguments, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DocumentOptions:
     """What the caller declares about a document; None leaves it to the source or the default."""
 
     kind: DocumentKind | None = None
@@ -82,7 +82,7 @@ class Declared:
     """From 0 to 10; sources with a higher priority are ingested first."""
 
     @classmethod
-    def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> Declared:
+    def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
         """Return what keyword arguments declare, checked.
 
         Raises:
@@ -100,33 +100,21 @@ class Declared:
             raise InvalidSettings(f"The {'; the '.join(faults)}.")
         return cls(**checked)
 
-    def or_else(self, earlier: Declared) -> Declared:
+    def or_else(self, earlier: DocumentOptions) -> DocumentOptions:
         """Return what is declared now, and where nothing is, what was declared before."""
-        if self == _NOTHING:
-            return earlier
-        # Another kind of document is chunked in its own way, unless a profile is named.
-        same_kind = self.kind in (None, earlier.kind)
-        return Declared(
-            kind=self.kind or earlier.kind,
-            title=self.title or earlier.title,
-            language=self.language or earlier.language,
-            version=self.version or earlier.version,
-            chunking=self.chunking or (earlier.chunking if same_kind else None),
-            tags=earlier.tags if self.tags is None else self.tags,
-            source_url=self.source_url or earlier.source_url,
-            metadata=self.metadata or earlier.metadata,
-            priority=self.priority,
-        )
-
-
-_NOTHING = Declared()
+        names = [member.name for member in fields(self)]
+        own = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if self.kind not in (None, earlier.kind):
+            # Another kind of document is chunked in its own way, unless a profile is named.
+            own.setdefault("chunking", None)
+        return replace(earlier, **own)
 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
     """The options of an ingestion: what is declared about its documents, and what it may remove."""
 
-    declared: Declared = _NOTHING
+    declared: DocumentOptions = field(default_factory=DocumentOptions)
     prune: bool = False
     allow_empty: bool = False
 
@@ -138,7 +126,7 @@ class IngestOptions:
             InvalidSettings: a value cannot be used.
         """
         prune, allow_empty = keywords.pop("prune", False), keywords.pop("allow_empty", False)
-        return cls(Declared.from_arguments(**keywords), prune, allow_empty)
+        return cls(DocumentOptions.from_arguments(**keywords), prune, allow_empty)
 
 
 def check_fields(
@@ -207,8 +195,8 @@ def _check_priority(value: Any) -> int:
 
 def _check_metadata(value: Any) -> str:
     """Return an object as JSON with sorted keys, so that equal metadata are equal texts."""
-    fields = check_type(dict, value)
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    members = check_type(dict, value)
+    text = json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     if len(text.encode()) > MOST_METADATA:
         raise FieldError(f"has more than {MOST_METADATA} bytes")
     return text
@@ -243,7 +231,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "metadata": _check_metadata,
     "priority": _check_priority,
 }
-"""The check of each field of `Declared`: returns the value to use or raises FieldError."""
+"""The check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +242,7 @@ class Source:
     name: str
     doc_id: str
     size: int
-    declared: Declared = field(default_factory=Declared)
+    declared: DocumentOptions = field(default_factory=DocumentOptions)
     origin: str = ""
     """The manifest that named it, if one did."""
     upload: str = ""
@@ -268,7 +256,7 @@ class Entry:
     line: int
     path: str
     doc_id: str | None = None
-    declared: Declared = field(default_factory=Declared)
+    declared: DocumentOptions = field(default_factory=DocumentOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +274,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSources:
     """Sources in the order of ingestion, and what was searched without finding a source.
 
     `passed_over` counts files of unsupported kinds, `unmatched` names paths without any file.

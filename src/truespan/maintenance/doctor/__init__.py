@@ -6,29 +6,3 @@ Must hold: an examination changes no result; an item of a plan is applied only i
 unchanged; the store is trusted only where its own hashes agree; what cannot be repaired is reported
 each time.
 """
-
-from __future__ import annotations
-
-from truespan.maintenance.doctor.examine import examine
-from truespan.maintenance.doctor.plan import (
-    REMEDIES,
-    Action,
-    Finding,
-    GenerationPlan,
-    Item,
-    Plan,
-    RepairResult,
-    WorldPlan,
-)
-
-__all__ = [
-    "REMEDIES",
-    "Action",
-    "Finding",
-    "GenerationPlan",
-    "Item",
-    "Plan",
-    "RepairResult",
-    "WorldPlan",
-    "examine",
-]

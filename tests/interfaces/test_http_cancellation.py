@@ -113,26 +113,26 @@ def test_whoever_was_told_that_it_took_too_long_leaves_nobody_waiting_either(
     assert len(silent.model.questions) == 1
 
 
-def test_a_model_is_not_asked_for_somebody_who_has_left(silent: Silent) -> None:
-    leaving = CancelToken()
-    leaving.leave()
+def test_a_model_is_not_asked_for_a_cancelled_request(silent: Silent) -> None:
+    token = CancelToken()
+    token.cancel()
 
-    with use_cancel_token(leaving), pytest.raises(Interrupted):
+    with use_cancel_token(token), pytest.raises(Interrupted):
         next(openai_chat(silent.model).stream([Message(Role.USER, "Who is there?")]))
 
     assert silent.model.questions == []
 
 
 def test_who_has_got_an_answer_and_leaves_ends_nothing_that_is_over() -> None:
-    model, leaving = OpenAiChatServer(), CancelToken()
+    model, token = OpenAiChatServer(), CancelToken()
     try:
-        with use_cancel_token(leaving):
+        with use_cancel_token(token):
             said = "".join(openai_chat(model).stream([Message(Role.USER, "Who is there?")]))
-        leaving.leave()
+        token.cancel()
         with use_cancel_token(CancelToken()):
             again = "".join(openai_chat(model).stream([Message(Role.USER, "Who is there?")]))
     finally:
         model.stop()
 
     assert said == again != ""
-    assert leaving._told == []
+    assert token._callbacks == []
