@@ -123,7 +123,7 @@ def token_of(library: Path, caller: str) -> str | None:
 
 @contextmanager
 def served_for(library: Path, caller: str) -> Iterator[Served]:
-    """Serve a library for one caller; whoever has a token needs it."""
+    """Serve a library for one caller, with a token if it has one."""
     token = token_of(library, caller)
     options = ["--world", "w", *(["--require-token"] if token else [])]
     # Bytes that are no HTTP at all are told of on standard error.

@@ -58,8 +58,8 @@ def filter_failure(_context: Any, failure: Any, case: Any, response: Any) -> boo
 def map_body(_context: Any, body: Any) -> Any:
     """Spell whole numbers without a fraction.
 
-    JSON Schema takes 5.0 for an integer. Here it is none, at any door: a number with a point where
-    sentences or results are counted is a slip of whoever wrote it.
+    JSON Schema takes 5.0 for an integer. No interface accepts that: a count with a decimal
+    point is a mistake.
     """
     if isinstance(body, dict):
         return {name: map_body(_context, value) for name, value in body.items()}

@@ -1,4 +1,4 @@
-"""The same request at every door: the library itself, the command line, HTTP and MCP."""
+"""The same request through every interface: library, command line, HTTP and MCP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PASSING = {"processing_time_ms", "record", "seen_at"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a door gave: data, or the code of an error with whether trying again may help."""
+    """The outcome of a request: data, or an error code and whether to retry."""
 
     value: Any = None
     code: str | None = None
@@ -61,7 +61,7 @@ class LibraryInterface:
     name = "library"
 
     def ask(self, operation: str, given: dict[str, Any]) -> Outcome | None:
-        """Ask, and return what came of it; None where this door has no such thing."""
+        """Return the outcome; None if this interface has no such operation."""
         try:
             found = _LIBRARY[operation](self.library, dict(given))
         except TruespanError as error:
@@ -113,7 +113,7 @@ def _document(world: Any, reference: str) -> Any:
 
 
 def _told_document(response: dict[str, Any]) -> dict[str, Any]:
-    """Return what every door tells of a document."""
+    """Return what every interface shows of a document."""
     names = ("number", "doc_id", "name", "kind", "title", "language", "version", "chunks")
     kept = {name: response["document"][name] for name in names}
     return {"document": kept, "outline": response["outline"], "metadata": response["metadata"]}

@@ -1,4 +1,4 @@
-"""What the tests of several doors share."""
+"""Fixtures shared by the tests of several interfaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from truespan.wiring import open_library
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A library on the real store, index and model; whoever changes it changes it back."""
-    folder = prepare(tmp_path_factory.mktemp("doors"))
+    """A library on the real store, index and model; tests must undo their changes."""
+    folder = prepare(tmp_path_factory.mktemp("interfaces"))
     yield folder
     open_library(folder)._components.index.retire()  # type: ignore[attr-defined]

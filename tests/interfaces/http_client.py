@@ -1,4 +1,4 @@
-"""The HTTP door of any library, in a thread of the test, and a client that sends what it likes."""
+"""An HTTP server on a thread of the test, and a client that can send malformed requests."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def read_reply(connection: socket.socket, method: str = "GET") -> tuple[Response
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Return once something holds that nobody tells of; it must within a minute."""
+    """Wait until a condition holds, at most a minute."""
     waiting, end = threading.Event(), time.monotonic() + TIMEOUT
     while not holds():
         assert time.monotonic() < end

@@ -50,7 +50,7 @@ class Sent:
 
 
 class Admitting:
-    """Stands for the door before MCP: tells callers by their tokens, and notes what is sent."""
+    """Stands in for the HTTP server in front of MCP; records everything that is sent."""
 
     def __init__(self, app: ASGIApp, library: truespan.Library, sent: Sent) -> None:
         self._app, self._library, self._sent = app, library, sent
@@ -149,7 +149,7 @@ def serving(
 @contextmanager
 def running(app: ASGIApp) -> Iterator[str]:
     """Run an application on a free port of this machine, and give its address."""
-    # It listens before the server runs, so that whoever connects early waits and is not refused.
+    # It listens before the server runs, so that early connections wait and are not refused.
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
@@ -164,10 +164,10 @@ def running(app: ASGIApp) -> Iterator[str]:
 
 
 def _admitting(app: Starlette, library: truespan.Library, sent: Sent) -> ASGIApp:
-    door = Admitting(app, library, sent)
+    authenticated = Admitting(app, library, sent)
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
-        await (app if scope["type"] == "lifespan" else door)(scope, receive, send)
+        await (app if scope["type"] == "lifespan" else authenticated)(scope, receive, send)
 
     return wrapped
 

@@ -1,4 +1,4 @@
-"""Two worlds behind one door, keys of every kind to it, and a request for each of its calls."""
+"""A library with two worlds, tokens of every kind, and a request for each operation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NAMES = tuple(Names.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class Estate:
-    """A library of two worlds: one for the keys, and one that is nobody's business."""
+    """A library of two worlds: one that the tokens may use, and one that they may not."""
 
     here: Place
     own: World
@@ -210,7 +210,7 @@ def request(call: Operation, names: Names, *, domain: bool = False) -> Request:
         value = getattr(names, name)
         target = target.replace(f"{{{name}}}", quote(value, safe=""))
         target = target.replace(f"{{{name}:path}}", quote(value, safe="/"))
-    assert "{" not in target, f"nobody has said what to put into {call.path}"
+    assert "{" not in target, f"there is no value for {call.path}"
     if call.query_type is not None and "book" in call.query_type.__struct_fields__:
         target += f"?book={quote(names.book, safe='')}"
     headers = [("x-rag-domain", names.domain)] if domain and call.domains else []

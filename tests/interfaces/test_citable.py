@@ -124,21 +124,21 @@ def test_a_loop_goes_on_while_the_engine_is_asked(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize(
-    ("door", "package"),
+    ("framework", "package"),
     [("langchain", "langchain_core"), ("llamaindex", "llama_index"), ("haystack", "haystack")],
 )
 def test_a_missing_framework_is_one_line_that_says_what_to_install(
-    door: str, package: str, monkeypatch: pytest.MonkeyPatch
+    framework: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, f"truespan.doors.{door}", raising=False)
+    monkeypatch.delitem(sys.modules, f"truespan.integrations.{framework}", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
 
     with pytest.raises(ImportError) as caught:
-        importlib.import_module(f"truespan.doors.{door}")
+        importlib.import_module(f"truespan.integrations.{framework}")
 
-    assert str(caught.value).endswith(f"pip install 'truespan[{door}]'")
+    assert str(caught.value).endswith(f"pip install 'truespan[{framework}]'")
     assert "\n" not in str(caught.value)
 
 

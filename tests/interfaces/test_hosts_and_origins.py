@@ -31,7 +31,7 @@ EVIL = (
 
 
 @pytest.fixture(scope="module")
-def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client]]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client]]:
     here = place(tmp_path_factory.mktemp("gate"))
     here.world("w", a__txt="The lamp went out at midnight.")
     shared = ServerOptions(auth=AuthPolicy(origins=frozenset({OURS})))
@@ -46,13 +46,13 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client
 
 
 @pytest.fixture
-def plain(doors: dict[str, Client]) -> Client:
-    return doors["plain"]
+def plain(servers: dict[str, Client]) -> Client:
+    return servers["plain"]
 
 
 @pytest.fixture
-def sharing(doors: dict[str, Client]) -> Client:
-    return doors["sharing"]
+def sharing(servers: dict[str, Client]) -> Client:
+    return servers["sharing"]
 
 
 def asked(
@@ -125,12 +125,12 @@ def test_a_name_in_the_address_does_not_stand_for_the_header(plain: Client, targ
     "host", ["lamp.example", "LAMP.example:80", "10.0.0.7:{port}", "[fe80::1]"]
 )
 def test_names_that_the_operator_added_are_answered_and_no_others(
-    doors: dict[str, Client], host: str
+    servers: dict[str, Client], host: str
 ) -> None:
-    assert asked(doors["named"], host).status == 200
-    assert asked(doors["plain"], host).status == 421
-    assert asked(doors["named"], "evil.example").status == 421
-    assert asked(doors["named"], "1.2.3.4.evil.example").status == 421
+    assert asked(servers["named"], host).status == 200
+    assert asked(servers["plain"], host).status == 421
+    assert asked(servers["named"], "evil.example").status == 421
+    assert asked(servers["named"], "1.2.3.4.evil.example").status == 421
 
 
 # Pages

@@ -238,7 +238,7 @@ def test_without_a_name_the_world_is_the_operator_s_or_the_only_one(tmp_path: Pa
 
 
 class Deaf(Loopback):
-    """A place that nobody was told to ask."""
+    """An address that must not be contacted."""
 
 
 @proves("http.local-and-checked", "http.outbound-urls", "errors.no-secrets")

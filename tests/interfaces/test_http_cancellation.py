@@ -1,4 +1,4 @@
-"""Clients that leave before a model has said its first word: nobody waits for it any more."""
+"""A client that disconnects before the model answers cancels the call."""
 
 from __future__ import annotations
 
@@ -86,9 +86,7 @@ def asked(client: Client, *, stream: bool) -> bytes:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_whoever_leaves_before_the_first_word_leaves_nobody_waiting_for_it(
-    silent: Silent, stream: bool
-) -> None:
+def test_disconnect_before_the_first_piece_cancels_the_call(silent: Silent, stream: bool) -> None:
     with serve_library(silent.library) as client:
         connection = client.connect()
         connection.sendall(asked(client, stream=stream))
@@ -102,7 +100,7 @@ def test_whoever_leaves_before_the_first_word_leaves_nobody_waiting_for_it(
     assert len(silent.model.questions) == 1
 
 
-def test_whoever_was_told_that_it_took_too_long_leaves_nobody_waiting_either(
+def test_timeout_cancels_the_call(
     silent: Silent,
 ) -> None:
     with serve_library(silent.library, HASTY) as client:

@@ -1,4 +1,4 @@
-"""How much, how long and how often: limits of the HTTP door, and clients that leave."""
+"""Limits of the HTTP server: sizes, times and rates, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_each_token_has_a_measure_of_its_own(here: Place) -> None:
 
 
 class Speaking:
-    """A library whose model goes on speaking until somebody hangs up."""
+    """A library whose model writes until the connection is closed."""
 
     def __init__(self, folder: Path) -> None:
         self.model = OpenAiChatServer()
@@ -218,7 +218,7 @@ class Speaking:
     def _words(self) -> Iterator[bytes]:
         for number in range(1_000_000):
             yield self.model.piece(f"word {number} ")
-            # Not so fast that whoever leaves would be drowned in words first.
+            # Slow enough for a disconnect to be noticed.
             self.silent.wait(0.002)
 
     def close(self) -> None:
@@ -235,7 +235,7 @@ def speaking(tmp_path: Path) -> Iterator[Speaking]:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_whoever_leaves_ends_the_request_to_the_model(speaking: Speaking, stream: bool) -> None:
+def test_disconnect_ends_the_request_to_the_model(speaking: Speaking, stream: bool) -> None:
     with serve_library(speaking.library) as client:
         body = json.dumps({"query": QUESTION, "stream": stream}).encode()
         connection = client.connect()

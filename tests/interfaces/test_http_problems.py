@@ -1,4 +1,4 @@
-"""Every error at the HTTP door: its code, its status, whether to retry, and no more than that."""
+"""Every error over HTTP: its code, its status, whether to retry, and nothing else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Failing:
 
 
 @dataclass(frozen=True)
-class Door:
+class FailingServer:
     client: Client
     store: Failing
     metrics: MetricsObserver
@@ -50,7 +50,7 @@ class Door:
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingServer]:
     here = place(tmp_path_factory.mktemp("problems"))
     here.world("w", a__txt="The lamp went out at midnight.")
     parts, metrics = here.library._components, MetricsObserver()
@@ -59,29 +59,29 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         replace(parts, store=store, observer=metrics, metrics=metrics.exposition)  # type: ignore[arg-type]
     )
     with serve_library(library) as client:
-        yield Door(client, store, metrics)
+        yield FailingServer(client, store, metrics)
     store.fault = None
     here.library.close()
 
 
 @pytest.fixture(autouse=True)
-def _mended(door: Door) -> Iterator[None]:
+def _mended(failing: FailingServer) -> Iterator[None]:
     yield
-    door.store.fault = None
+    failing.store.fault = None
 
 
 @proves("errors.stable-codes")
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_every_error_has_its_code_status_and_flag_over_http(
-    door: Door, kind: type[TruespanError]
+    failing: FailingServer, kind: type[TruespanError]
 ) -> None:
     fault = kind.__new__(kind)
     TruespanError.__init__(fault, "In so many words.", advice="Do this.")
     if isinstance(fault, MethodNotAllowed):
         fault.allowed = ("GET",)
-    door.store.fault = fault
+    failing.store.fault = fault
 
-    response = door.client.json("GET", "/v1/worlds")
+    response = failing.client.json("GET", "/v1/worlds")
 
     status = status_of(fault).http
     assert response.status == status
@@ -100,17 +100,17 @@ def test_every_error_has_its_code_status_and_flag_over_http(
 
 
 @proves("errors.stable-codes")
-def test_how_long_to_wait_is_said_in_whole_seconds_where_it_is_known(door: Door) -> None:
+def test_retry_after_is_in_whole_seconds(failing: FailingServer) -> None:
     from truespan.errors import TooManyRequests
 
     for seconds, said in ((0.2, "1"), (7.0, "7"), (7.1, "8"), (float("inf"), None)):
-        door.store.fault = TooManyRequests(seconds)
-        response = door.client.json("GET", "/v1/worlds")
+        failing.store.fault = TooManyRequests(seconds)
+        response = failing.client.json("GET", "/v1/worlds")
         assert (response.status, response.header("retry-after")) == (429, said)
 
 
 TOKEN = TokenSecret.of(bytes(ID_BYTES), bytes(SECRET_BYTES)).reveal()
-"""A token that nobody has made; it has to be looked for all the same."""
+"""A token that does not exist; it is looked up all the same."""
 UNFORESEEN = (
     KeyError(CANARY),
     ValueError(CANARY),
@@ -128,15 +128,15 @@ UNFORESEEN = (
 
 @proves("errors.stable-codes", "errors.no-secrets")
 @pytest.mark.parametrize("fault", UNFORESEEN, ids=lambda fault: type(fault).__name__)
-def test_an_exception_that_nobody_foresaw_is_one_code_counted_and_tells_nothing(
-    door: Door, fault: Exception, capsys: pytest.CaptureFixture[str]
+def test_unexpected_exception_is_counted_and_reveals_nothing(
+    failing: FailingServer, fault: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = door.bugs()
-    door.store.fault = fault
+    before = failing.bugs()
+    failing.store.fault = fault
 
-    response = door.client.json("GET", "/v1/worlds")
+    response = failing.client.json("GET", "/v1/worlds")
 
-    door.store.fault = None
+    failing.store.fault = None
     assert (response.status, response.code, response.content["retryable"]) == (
         500,
         "internal_error",
@@ -145,7 +145,7 @@ def test_an_exception_that_nobody_foresaw_is_one_code_counted_and_tells_nothing(
     assert response.content["detail"] == InternalError("error").message
     assert CANARY.encode() not in response.everything()
     assert type(fault).__name__.encode() not in response.everything()
-    assert door.bugs() == before + 1
+    assert failing.bugs() == before + 1
     said = capsys.readouterr()
     assert CANARY not in (said.out + said.err)
     assert said.err.count("\n") == 1
@@ -153,15 +153,15 @@ def test_an_exception_that_nobody_foresaw_is_one_code_counted_and_tells_nothing(
 
 @proves("errors.stable-codes", "errors.no-secrets")
 @pytest.mark.parametrize("fault", UNFORESEEN, ids=lambda fault: type(fault).__name__)
-def test_an_exception_while_admitting_to_mcp_is_told_and_counted_as_anywhere_else(
-    door: Door, fault: Exception, capsys: pytest.CaptureFixture[str]
+def test_unexpected_exception_while_authenticating_mcp_is_counted(
+    failing: FailingServer, fault: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = door.bugs()
-    door.store.fault = fault
+    before = failing.bugs()
+    failing.store.fault = fault
 
-    response = door.client.json("POST", "/mcp", {}, token=TOKEN)
+    response = failing.client.json("POST", "/mcp", {}, token=TOKEN)
 
-    door.store.fault = None
+    failing.store.fault = None
     assert (response.status, response.code, response.content["retryable"]) == (
         500,
         "internal_error",
@@ -169,24 +169,24 @@ def test_an_exception_while_admitting_to_mcp_is_told_and_counted_as_anywhere_els
     )
     assert response.header("content-type") == "application/problem+json"
     assert CANARY.encode() not in response.everything()
-    assert door.bugs() == before + 1
+    assert failing.bugs() == before + 1
     said = capsys.readouterr()
     assert CANARY not in (said.out + said.err)
     assert said.err.count("\n") == 1
 
 
 @proves("errors.stable-codes")
-def test_an_error_of_ours_is_no_bug_and_is_not_counted_as_one(door: Door) -> None:
-    before = door.bugs()
+def test_known_errors_are_not_counted_as_bugs(failing: FailingServer) -> None:
+    before = failing.bugs()
     for kind in error_types():
         fault = kind.__new__(kind)
         TruespanError.__init__(fault, "In so many words.", advice="")
         if isinstance(fault, MethodNotAllowed):
             fault.allowed = ("GET",)
-        door.store.fault = fault
-        door.client.json("GET", "/v1/worlds")
+        failing.store.fault = fault
+        failing.client.json("GET", "/v1/worlds")
 
-    assert door.bugs() == before
+    assert failing.bugs() == before
 
 
 @proves("errors.stable-codes")
@@ -225,8 +225,8 @@ def test_an_error_of_ours_is_no_bug_and_is_not_counted_as_one(door: Door) -> Non
          "invalid_settings"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_request_is_said_in_the_same_shape(
-    door: Door,
+def test_invalid_requests_get_problems(
+    failing: FailingServer,
     method: str,
     target: str,
     headers: list[tuple[str, str]],
@@ -234,22 +234,22 @@ def test_what_is_wrong_with_a_request_is_said_in_the_same_shape(
     status: int,
     code: str,
 ) -> None:
-    response = door.client.send(method, target, headers=headers, body=body)
+    response = failing.client.send(method, target, headers=headers, body=body)
 
     assert (response.status, response.code) == (status, code), response.body
     if status == 405:
         assert "GET" in str(response.header("allow"))
 
 
-def test_asking_for_the_headers_alone_gives_those_of_the_whole(door: Door) -> None:
+def test_head_has_the_headers_of_get(failing: FailingServer) -> None:
     for address in ("/v1/worlds", "/v1/worlds/w/documents", "/health", "/", "/nowhere"):
-        whole = door.client.send("GET", address)
-        head = door.client.send("HEAD", address)
+        whole = failing.client.send("GET", address)
+        head = failing.client.send("HEAD", address)
         assert (head.status, head.body) == (whole.status, b"")
         assert head.shown[1] == whole.shown[1]
 
 
-def test_a_file_of_the_page_is_given_by_its_name_and_nothing_beside_it(door: Door) -> None:
+def test_page_serves_only_its_own_files(failing: FailingServer) -> None:
     for name in ("app.py", "..%2fapp.py", "%2e%2e/wire.py", "../wire.py", "index.html%00", "",
                  "__init__.py", "index.html/", "%2fetc%2fpasswd"):  # fmt: skip
-        assert door.client.send("GET", f"/page/{name}").status == 404
+        assert failing.client.send("GET", f"/page/{name}").status == 404

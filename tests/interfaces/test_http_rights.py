@@ -38,9 +38,7 @@ def token(here: Place, *verbs: str) -> str:
     return here.library.tokens.create("t", worlds="w", verbs=verbs)[1].reveal()
 
 
-def test_whoever_may_write_and_read_sets_positions_without_being_the_reader(
-    here: Place, client: Client
-) -> None:
+def test_caller_who_may_read_and_write_can_set_positions(here: Place, client: Client) -> None:
     response = client.json(
         "PUT",
         "/v1/worlds/w/readers/ada/position",
@@ -70,7 +68,7 @@ def test_a_position_that_is_refused_has_not_moved(
     assert reader.where().sid == 0
 
 
-def test_whoever_may_only_write_can_follow_what_they_brought(here: Place, client: Client) -> None:
+def test_caller_who_may_only_write_can_follow_its_uploads(here: Place, client: Client) -> None:
     writer = token(here, "write")
     sent = client.send(
         "POST",

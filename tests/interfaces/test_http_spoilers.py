@@ -1,4 +1,4 @@
-"""What lies ahead of a reader, and what lies in other worlds, at the HTTP door and at MCP."""
+"""Text past a reader's position or of other worlds never leaves through HTTP or MCP."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
             assert b"zqlongcanary" not in response.everything(), (path, response.body)
 
 
-def test_whoever_may_read_on_is_told_what_lies_ahead(shelf: Shelf) -> None:
+def test_caller_who_may_read_everything_sees_what_is_ahead(shelf: Shelf) -> None:
     with serve_library(shelf.here.library, CLOSED) as client:
         response = client.json(
             "GET", "/v1/worlds/world/documents/1/sentences?first=100", token=shelf.reading

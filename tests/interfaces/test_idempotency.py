@@ -178,7 +178,7 @@ def test_while_the_first_is_at_work_the_second_is_told_to_wait(here: Place) -> N
 
 
 @proves("http.idempotency-key")
-def test_an_error_that_nobody_foresaw_leaves_the_key_free_as_well(here: Place) -> None:
+def test_unexpected_error_releases_the_key(here: Place) -> None:
     faults = iter([KeyError("canary"), StoreBusy()])
 
     def fail() -> None:

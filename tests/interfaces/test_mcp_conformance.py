@@ -138,7 +138,7 @@ class _Both(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Told:
-    """A seat from which nothing can be read; the subject it gives tells of stages."""
+    """A caller that can read nothing; its subject reports stages."""
 
     def subject(self, on_stage: Any = None) -> Any:
         return on_stage

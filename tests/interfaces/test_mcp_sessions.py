@@ -77,7 +77,7 @@ def chosen(
 
 
 def outcome(found: Target) -> tuple[str, str | None]:
-    """Return what was chosen, after a look at what the seat cannot do."""
+    """Return the selected target, after checking what its caller cannot do."""
     library = found.caller.world
     assert library.authority.verbs == {Verb.READ if found.caller.reader is None else Verb.FOLLOW}
     assert isinstance(library.authority.worlds, frozenset)
@@ -100,7 +100,7 @@ def test_a_token_for_one_world_or_one_reader_needs_nothing_more(here: Here) -> N
     )
 
 
-def test_whoever_opens_too_many_sessions_loses_the_oldest_and_nobody_else_does(
+def test_opening_too_many_sessions_ends_the_oldest_of_that_caller_only(
     here: Here, at: Address
 ) -> None:
     careless, careful = token(here, worlds="one"), token(here, worlds="one")
@@ -217,9 +217,7 @@ def test_a_world_whose_name_has_a_slash_is_chosen_by_its_encoded_name(
 # Whose a session is
 
 
-def test_a_session_is_of_the_token_that_began_it_and_of_nobody_else(
-    here: Here, at: Address
-) -> None:
+def test_session_belongs_to_the_token_that_opened_it(here: Here, at: Address) -> None:
     mine, yours = token(here, worlds="one"), token(here, worlds="one")
     session = at.begin(mine)
     unknown = at.call("0" * 32, "tools/list", yours)

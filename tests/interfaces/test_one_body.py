@@ -1,4 +1,4 @@
-"""One body of requests over library, command line, HTTP and MCP: doors decide nothing."""
+"""The same requests through library, command line, HTTP and MCP give the same results."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def client(opened: truespan.Library) -> Iterator[Client]:
 
 
 @pytest.fixture
-def doors(
+def interfaces(
     library: Path,
     opened: truespan.Library,
     client: Client,
@@ -133,9 +133,9 @@ def doors(
     return [LibraryInterface(opened), HttpInterface(client), McpInterface(opened), terminal]
 
 
-def response(doors: list[Any], operation: str, given: dict[str, Any]) -> dict[str, Outcome]:
-    """Return what each door gave that knows such a thing."""
-    found = {door.name: door.ask(operation, given) for door in doors}
+def ask_all(interfaces: list[Any], operation: str, given: dict[str, Any]) -> dict[str, Outcome]:
+    """Return the outcome of each interface that has the operation."""
+    found = {interface.name: interface.ask(operation, given) for interface in interfaces}
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -146,9 +146,9 @@ def shown(case: Any) -> str:
 @proves("mcp.retrieval")
 @pytest.mark.parametrize(("operation", "given"), GOOD, ids=shown)
 def test_the_same_request_gets_the_same_answer_at_every_door(
-    doors: list[Any], operation: str, given: dict[str, Any]
+    interfaces: list[Any], operation: str, given: dict[str, Any]
 ) -> None:
-    found = response(doors, operation, given)
+    found = ask_all(interfaces, operation, given)
 
     assert len(found) >= 2
     assert found["library"].code is None
@@ -159,9 +159,9 @@ def test_the_same_request_gets_the_same_answer_at_every_door(
 @proves("errors.stable-codes")
 @pytest.mark.parametrize(("operation", "given", "code"), BAD, ids=shown)
 def test_the_same_mistake_gets_the_same_code_at_every_door(
-    doors: list[Any], operation: str, given: dict[str, Any], code: str
+    interfaces: list[Any], operation: str, given: dict[str, Any], code: str
 ) -> None:
-    found = response(doors, operation, given)
+    found = ask_all(interfaces, operation, given)
 
     assert len(found) >= 2
     for name, one in found.items():
@@ -169,16 +169,16 @@ def test_the_same_mistake_gets_the_same_code_at_every_door(
 
 
 def test_why_a_chunk_is_missing_and_a_job_are_the_same_at_every_door(
-    doors: list[Any], opened: truespan.Library
+    interfaces: list[Any], opened: truespan.Library
 ) -> None:
     world = opened.world("w")
     chunks = [passage.chunk_id for passage in world.search(QUESTION, floor=0.0).results]
     for chunk in (chunks[0], chunks[-1], "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"):
-        reasons = response(doors, "why_not", {"chunk_id": chunk, "query": QUESTION, "top_k": 1})
+        reasons = ask_all(interfaces, "why_not", {"chunk_id": chunk, "query": QUESTION, "top_k": 1})
         assert set(reasons) == {"library", "http"}
         assert reasons["http"] == reasons["library"]
     for operation, given in (("chunk", {"chunk_id": chunks[0]}), ("job", {"job": job_of(world)})):
-        found = response(doors, operation, given)
+        found = ask_all(interfaces, operation, given)
         assert set(found) == {"library", "http", "cli"}
         assert all(one == found["library"] for one in found.values())
         assert found["library"].code is None
@@ -189,10 +189,10 @@ def job_of(world: Any) -> str:
 
 
 def test_a_selection_that_the_answer_has_nothing_to_do_with_is_the_same_failure_everywhere(
-    doors: list[Any],
+    interfaces: list[Any],
 ) -> None:
     given = {"query": QUESTION, "selected_text": "0xDEADBEEF ffff 1234 %%% qqq zzzz"}
-    found = response(doors, "retrieve", given)
+    found = ask_all(interfaces, "retrieve", given)
 
     assert len(found) == 4
     assert all(one == found["library"] for one in found.values())
@@ -200,13 +200,13 @@ def test_a_selection_that_the_answer_has_nothing_to_do_with_is_the_same_failure_
 
 @proves("mcp.retrieval")
 def test_a_server_process_gives_a_model_what_every_other_door_gives(
-    doors: list[Any], library: Path, tmp_path: Path
+    interfaces: list[Any], library: Path, tmp_path: Path
 ) -> None:
     given = {"query": QUESTION, "top_k": 3}
     with session(command(library, "--owner"), tmp_path / "owner.log") as owner:
         answers = {name: owner.call(name, **given) for name in ("search", "retrieve")}
 
     for name, result in answers.items():
-        expected = response(doors, name, given)
-        for door, one in expected.items():
-            assert settled(result.structured_content) == one.value, door
+        expected = ask_all(interfaces, name, given)
+        for interface, one in expected.items():
+            assert settled(result.structured_content) == one.value, interface

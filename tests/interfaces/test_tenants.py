@@ -28,7 +28,7 @@ from truespan.http.routes import OPERATIONS
 
 ALL_VERBS = "administer+follow+read+write"
 OPEN = {"health", "ready"}
-"""What anybody may ask, as it tells nothing of anybody."""
+"""Public operations, which reveal nothing about callers."""
 FREE = {"me", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "createWorld"}
 """What is not decided by one verb in one world; each is looked at by itself."""
 NEEDS = {
@@ -52,7 +52,7 @@ NEEDS = {
 LOOKING = {"deleteDocument", "setPosition", "repairWorld", "examineWorld"}
 """What has to look at documents before it changes them."""
 JOBS = {"listJobs", "showJob", "followJob"}
-"""What whoever may write is told as well."""
+"""What callers who may write can see as well."""
 CHANGING = {
     "uploadDocuments", "reindex", "deleteWorld", "createWorld", "setPosition", "repairWorld",
     "examineWorld",
@@ -242,7 +242,7 @@ def test_only_the_owner_makes_worlds_and_reads_what_is_counted_over_all(
 
 
 @proves("authority.only-narrows")
-def test_a_reader_s_key_follows_its_reader_in_its_world_and_nobody_else(
+def test_token_of_a_reader_is_limited_to_that_reader_and_world(
     made: Estate, client: Client
 ) -> None:
     key, own = made.keys["a reader"], made.names

@@ -47,7 +47,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def harbour(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A library that is served; whoever moves a reader moves one of their own."""
+    """A served library; each test uses readers of its own."""
     with served(fill(tmp_path_factory.mktemp("page"))) as running:
         yield running
 

@@ -67,7 +67,7 @@ WIDE = """() => [document.documentElement, ...document.querySelectorAll('header,
 
 
 def page_files() -> dict[str, bytes]:
-    folder = files("truespan.doors").joinpath("page")
+    folder = files("truespan.web").joinpath("static")
     return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
 
 

@@ -29,9 +29,7 @@ def upload(visit: Visit, name: str, content: bytes) -> None:
     visit.find("#files").set_input_files(file)
 
 
-def test_somebody_with_nothing_is_led_to_a_world_an_upload_and_a_question(
-    visits: Callable[..., Visit], empty: Served
-) -> None:
+def test_empty_library_shows_onboarding(visits: Callable[..., Visit], empty: Served) -> None:
     visit = visits(empty.address, viewport=DESK)
     expect(visit.find("#panel-context")).to_contain_text("An empty library")
 

@@ -90,7 +90,7 @@ def test_the_boundary_sentence_is_named_and_marked_in_the_text(visit: Visit) -> 
     assert unread.evaluate("span => getComputedStyle(span).filter") == "none"
 
 
-def test_what_is_withheld_is_not_on_the_page_until_somebody_reveals_it(visit: Visit) -> None:
+def test_withheld_text_is_not_on_the_page_until_revealed(visit: Visit) -> None:
     reading(visit, "veiled", LAST_READ)
     ahead = visit.find("#withheld .card.ahead").first
     expect(ahead).to_contain_text("ahead")
