@@ -158,17 +158,16 @@ def timed(world: World, text: str, *, fused: bool) -> float:
 
 def forget_words(library: Library) -> int:
     """Remove all counted words, so that they are counted anew; return what the store takes then."""
-    connections = library._components.store._connections  # type: ignore[attr-defined]
-    with connections.writing() as connection:
-        connection.execute("DELETE FROM words")
-        connection.execute("DELETE FROM word_counts")
-        connection.execute("UPDATE worlds SET changes = changes + 1")
+    with library._components.store._db.write_every_world() as session:  # type: ignore[attr-defined]
+        session.execute("DELETE FROM words")
+        session.execute("DELETE FROM word_counts")
+        session.execute("UPDATE worlds SET changes = changes + 1")
     return used_bytes(library)
 
 
 def used_bytes(library: Library) -> int:
     """Return the size of the store without its free pages."""
-    query = library._components.store._connections.query  # type: ignore[attr-defined]
+    query = library._components.store._db.all_shared  # type: ignore[attr-defined]
     pages, free, size = (
         query(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
     )

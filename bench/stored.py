@@ -24,11 +24,10 @@ from bench.measure import Work, cpu_seconds, medians, wall_seconds
 from bench.postgres import Server, named, started
 from bench.report import Figure, Options, at_most, run, say
 from bench.synthetic import Corpus, SyntheticEmbedder
-from truespan.adapters.postgres_store import chunks as postgres
-from truespan.adapters.postgres_store.connection import WORLD_ROLE
-from truespan.adapters.sqlite_store import chunks as sqlite
 from truespan.library import Library
 from truespan.retrieval.stages import verify
+from truespan.store import postgres, sqlite
+from truespan.store.chunks import _READ
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.wiring.backup import STORE_FILE
@@ -137,19 +136,22 @@ def bare_postgres(server: Server, scope: Scope) -> Iterator[Callable[[list[str]]
     with psycopg.connect(server.url, autocommit=True) as session:
         session.execute("SET search_path = truespan, truespan_shared, pg_temp")
         session.execute("SELECT set_config('truespan.world', %s, false)", (scope.world,))
-        session.execute(f"SET ROLE {WORLD_ROLE}")
-        number = scope.generation.number
-        yield lambda ids: session.execute(postgres._READ, (ids, number)).fetchall()
+        session.execute(f"SET ROLE {postgres.WORLD_ROLE}")
+        statement = postgres._translate(_READ)
+        known = {"generation": scope.generation.number, "world": scope.world}
+        yield lambda ids: session.execute(statement, {**known, "ids": ids}).fetchall()
 
 
 @contextmanager
 def bare_sqlite(folder: Path, scope: Scope) -> Iterator[Callable[[list[str]], list[Any]]]:
     """Give the store's statement on a connection of our own."""
     session = apsw.Connection(str(folder / STORE_FILE), flags=apsw.SQLITE_OPEN_READONLY)
-    statement = sqlite._READ.format(marks=",".join("?" * TWENTY))
-    number, world = scope.generation.number, scope.world
+    statement = sqlite._translate(_READ, single=True)
+    known = {"generation": scope.generation.number, "world": scope.world}
     try:
-        yield lambda ids: session.execute(statement, (*ids, number, world)).fetchall()
+        yield lambda ids: session.execute(
+            statement, sqlite._bindable({**known, "ids": ids})
+        ).fetchall()
     finally:
         session.close()
 

@@ -13,13 +13,14 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import LiteralString, cast
 from uuid import uuid4
 
 import psycopg
 from tests.support.postgres import Database, fresh_database
 
-from truespan.adapters.postgres_store.connection import Address, Connections, Session, change, fetch
 from truespan.errors import TruespanError
+from truespan.store.postgres import Address, Connection, PostgresDatabase
 
 WAYS = ("commit", "abort", "error", "cancel", "time-out", "cut", "unset", "query")
 _WEIGHTS = (40, 15, 10, 4, 2, 1, 8, 20)
@@ -65,7 +66,7 @@ def storm(
     database: Database, worlds: list[str], transactions: int, *, seed: int, minutes: float = 60
 ) -> Weather:
     """Run transactions of random worlds from many threads over a small pool."""
-    connections = Connections(Address(database.url, pool_size=6, timeout_seconds=30))
+    store = PostgresDatabase(Address(database.url, pool_size=6, timeout_seconds=30))
     weather = Weather()
     deadline = time.monotonic() + minutes * 60
     threads = 12
@@ -76,54 +77,53 @@ def storm(
             if time.monotonic() > deadline:
                 return
             way = rng.choices(WAYS, _WEIGHTS)[0]
-            _one(connections, database, rng.choice(worlds), way, weather)
+            _one(store, database, rng.choice(worlds), way, weather)
 
     try:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, range(threads)))
     finally:
-        connections.close()
+        store.close()
     return weather
 
 
 def _one(
-    connections: Connections, database: Database, world: str, way: str, weather: Weather
+    store: PostgresDatabase, database: Database, world: str, way: str, weather: Weather
 ) -> None:
     if way == "query":
-        rows = connections.query(world, "SELECT world_id::text FROM query_cache")
+        rows = store.all(world, "SELECT CAST(world_id AS text) FROM query_cache")
         weather.note(way, {row[0] for row in rows}, {world})
         return
     if way == "unset":
         # A connection as it lies in the pool, after whoever had it last.
-        with connections._pool.connection() as session:
-            rows = fetch(session, "SELECT world_id::text FROM truespan.query_cache")
+        with store._pool.connection() as session:
+            rows = session.execute("SELECT world_id::text FROM truespan.query_cache").fetchall()
         weather.note(way, {row[0] for row in rows}, set())
         return
     seen: set[str] = set()
     try:
-        with connections.writing(world) as session:
-            _touch(session, world, seen)
-            _end(session, database, way)
-            _touch(session, world, seen)
+        with store.write(world, lock=False) as session:
+            connection: Connection = session.connection
+            _touch(connection, world, seen)
+            _end(connection, database, way)
+            _touch(connection, world, seen)
     except (TruespanError, _Given, psycopg.Error):
         pass
     weather.note(way, seen, {world})
 
 
-def _touch(session: Session, world: str, seen: set[str]) -> None:
+def _touch(session: Connection, world: str, seen: set[str]) -> None:
     """Read and change whatever is there; nothing of it is anybody else's."""
-    seen.update(row[0] for row in fetch(session, "SELECT world_id::text FROM query_cache"))
-    seen.update(
-        row[0]
-        for row in fetch(
-            session, "UPDATE worlds SET changes = changes + 1 RETURNING world_id::text"
-        )
-    )
-    if change(session, "UPDATE query_cache SET created_at = created_at + 1") != 1:
+    for statement in (
+        "SELECT world_id::text FROM query_cache",
+        "UPDATE worlds SET changes = changes + 1 RETURNING world_id::text",
+    ):
+        seen.update(row[0] for row in session.execute(cast("LiteralString", statement)))
+    if session.execute("UPDATE query_cache SET created_at = created_at + 1").rowcount != 1:
         seen.add(f"not one row in {world}")
 
 
-def _end(session: Session, database: Database, way: str) -> None:
+def _end(session: Connection, database: Database, way: str) -> None:
     match way:
         case "abort":
             raise _Given

@@ -138,13 +138,13 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
 
     from truespan.types.maintenance import RestoreReport
     from truespan.wiring import open_library
-    from truespan.wiring.backup import laid_aside, restore_library
+    from truespan.wiring.backup import find_settings_aside, restore_library
 
     manifest = restore_library(Path(backup), Path(path))
     with open_library(path) as library:
         written = library.refill() if manifest.vectors else 0
         pending = library.pending()
-    aside = laid_aside(Path(path)) if manifest.has("settings") else None
+    aside = find_settings_aside(Path(path)) if manifest.has("settings") else None
     return RestoreReport(str(path), manifest, written, pending, str(aside) if aside else None)
 
 
@@ -156,9 +156,9 @@ def verify_backup(backup: str | Path) -> Manifest:
     """
     from pathlib import Path
 
-    from truespan.wiring.backup import verified_backup
+    from truespan.wiring.backup import verify_backup as verify
 
-    return verified_backup(Path(backup))
+    return verify(Path(backup))
 
 
 def __getattr__(name: str) -> object:

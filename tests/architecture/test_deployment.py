@@ -19,14 +19,14 @@ import yaml
 from tests.promises import proves
 from tests.support.docs_reader import sections_of, table_rows
 from tests.support.postgres import another_server
-from truespan.adapters.postgres_store import require_usable
-from truespan.adapters.postgres_store.schema import prepare_store, role_of
 from truespan.cli import run
 from truespan.cli.app import app
 from truespan.jobs.schema import prepare_queue
 from truespan.providers.ollama import to_pull
 from truespan.settings import FILE_NAME, read_settings
 from truespan.settings.catalogue import Settings
+from truespan.store.postgres import require_usable
+from truespan.store.postgres_setup import prepare_store, role_of
 from truespan.types.token import Secret
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,10 @@ SOURCE = Path(__file__).parents[2] / "src" / "truespan"
 BASE = ("errors", "types", "cancel", "observer", "protocols")
 """What nearly every part may import: errors, values and roles."""
 STAGES = ("parsing", "sanitize", "ingest", "retrieval", "answers", "evaluation", "maintenance")
-TECHNOLOGY = ("adapters", "files", "providers", "index", "jobs", "system", "observability")
+TECHNOLOGY = (
+    *("store", "files", "files/disk", "files/backup", "providers", "index", "jobs"),
+    *("system", "observability"),
+)
 LIBRARY = (
     "components", "world_access", "jobs/uploads", "jobs/world_jobs", "documents", "ingestion",
     "world_evaluation", "answering", "doctor", "generations", "reader", "world", "jobs/worker",
@@ -31,28 +34,29 @@ ALLOWED = {
     # Ingestion
     "parsing": {*BASE},
     "sanitize": {*BASE, "parsing"},
-    "ingest": {*BASE, "parsing", "sanitize"},
+    "ingest": {*BASE, "parsing", "sanitize", "store"},
     # Querying
-    "retrieval": {*BASE, "ingest"},
+    "retrieval": {*BASE, "ingest", "store"},
     "answers": {*BASE, "retrieval"},
     "evaluation": {*BASE},
-    "maintenance": {*BASE},
+    "maintenance": {*BASE, "store"},
     "jobs/thread": {*BASE},
     **{
-        name: {*BASE, *STAGES, "jobs/thread", *LIBRARY[:place]}
+        name: {*BASE, *STAGES, "store", "jobs/thread", *LIBRARY[:place]}
         for place, name in enumerate(LIBRARY)
     },
-    "engine": {*BASE, *STAGES, *LIBRARY},
     # Technology
-    "adapters": {*BASE, "ingest", "files"},
-    "files": {*BASE, "ingest", "adapters"},
+    "files/disk": {*BASE},
+    "store": {*BASE, "files/disk"},
+    "files": {*BASE, "ingest", "files/disk"},
+    "files/backup": {*BASE, "files", "files/disk", "store"},
     "providers": {*BASE, "ingest"},
-    "index": {*BASE, "files", "providers"},
-    "jobs": {*BASE, "adapters"},
+    "index": {*BASE, "files/disk", "providers"},
+    "jobs": {*BASE, "store"},
     "system": {*BASE},
     "observability": {*BASE},
     "settings": {"errors", "types"},
-    "wiring": {*BASE, *STAGES, *TECHNOLOGY, *LIBRARY, "engine", "settings", "jobs/thread"},
+    "wiring": {*BASE, *STAGES, *TECHNOLOGY, *LIBRARY, "settings", "jobs/thread"},
     # Interfaces
     "serialize": {*BASE, "truespan"},
     "arguments": {*BASE},
@@ -68,9 +72,9 @@ ALLOWED = {
 `truespan` is the package's own `__init__`."""
 
 THIRD_PARTY = {
-    "apsw": "adapters/sqlite_store/",
-    "psycopg": "adapters/postgres_store/",
-    "psycopg_pool": "adapters/postgres_store/",
+    "apsw": "store/",
+    "psycopg": "store/",
+    "psycopg_pool": "store/postgres.py",
     "procrastinate": "jobs/",
     "qdrant_edge": "index/edge/",
     "qdrant_client": "index/server/",

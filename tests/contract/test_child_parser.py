@@ -417,7 +417,7 @@ def test_closing_ends_the_children_and_a_later_use_starts_new_ones():
 
 
 def test_a_child_that_cannot_start_says_so():
-    parser = ChildParser(module="truespan.adapters.no_such_module")
+    parser = ChildParser(module="truespan.parsing.no_such_module")
 
     with pytest.raises(LoaderCrashed) as caught:
         parser.parse("a.txt", TEXT, images=False)

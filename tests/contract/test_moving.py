@@ -10,15 +10,21 @@ import pytest
 
 from tests.support.postgres import Database, fresh_database
 from tests.support.worlds import HandClock, Place, place
-from truespan.adapters.moved_tables import LEFT_BEHIND, TABLES
-from truespan.adapters.postgres_store import PostgresStore
-from truespan.adapters.postgres_store.connection import Address
-from truespan.adapters.postgres_store.moving import PostgresRows
-from truespan.adapters.sqlite_store import SqliteStore
-from truespan.adapters.sqlite_store.moving import SqliteRows
 from truespan.errors import MigrationRefused
-from truespan.maintenance.move import MovedRows, move
-from truespan.protocols import MovableRows, MovedTable, NeutralRow
+from truespan.store import Store
+from truespan.store.postgres import Address, PostgresDatabase
+from truespan.store.sqlite import SqliteDatabase
+from truespan.store.transfer import (
+    NOT_COPIED,
+    CopiedRows,
+    NeutralRow,
+    StoreRows,
+    Table,
+    copy_rows,
+    load_tables,
+)
+
+TABLES = load_tables()
 
 BOOK = (
     "# One\n\nThe ferry left at night. Ada had the key.\n\n# Two\n\nThe key was gone by morning.\n"
@@ -37,9 +43,9 @@ RARE = (
     "INSERT INTO probes VALUES (1, 1, 'known', x'00000000')",
     "INSERT INTO replays VALUES (zeroblob(32), zeroblob(32), 'p', NULL, 1.0)",
     # A share follows the job that it names.
-    """INSERT INTO jobs (id, world, kind, request, state, phase, process, created_at, seen_at,
+    """INSERT INTO jobs (id, world_id, kind, request, state, phase, process, created_at, seen_at,
          parent, weight, claims)
-       SELECT 'share', world, kind, '{}', 'done', phase, process, 1.0, 1.0, id, 7, '["a"]'
+       SELECT 'share', world_id, kind, '{}', 'done', phase, process, 1.0, 1.0, id, 7, '["a"]'
        FROM jobs LIMIT 1""",
     "INSERT INTO job_lines SELECT key, 90, 1.0, 'info', 'a line' FROM jobs",
     # Bytes that are no text: damage has to be the same damage on the other side.
@@ -53,8 +59,8 @@ def database() -> Database:
 
 
 @pytest.fixture
-def server(database: Database) -> Iterator[PostgresStore]:
-    store = PostgresStore(Address(database.url, pool_size=4), HandClock())
+def server(database: Database) -> Iterator[Store]:
+    store = Store(PostgresDatabase(Address(database.url, pool_size=4)), HandClock())
     yield store
     store.close()
 
@@ -80,20 +86,20 @@ def lived(tmp_path: Path) -> Iterator[Place]:
     made.store.close()
 
 
-def on_file(place: Place) -> SqliteRows:
-    return SqliteRows(place.store._connections)
+def on_file(place: Place) -> StoreRows:
+    return place.store.as_rows()
 
 
-def on_server(store: PostgresStore) -> PostgresRows:
-    return PostgresRows(store._connections)
+def on_server(store: Store) -> StoreRows:
+    return store.as_rows()
 
 
-def everything(rows: MovableRows) -> dict[tuple[str, str | None], list[NeutralRow]]:
+def everything(rows: StoreRows) -> dict[tuple[str, str | None], list[NeutralRow]]:
     """Read all there is, each table of each world as a sorted list."""
     found = {}
-    with rows.still():
+    with rows.snapshot():
         for table in rows.tables:
-            for world in rows.world_ids() if table.of_world else [None]:
+            for world in rows.world_ids() if table.in_world else [None]:
                 found[table.name, world] = sorted(rows.rows(table, world), key=repr)
     return found
 
@@ -104,13 +110,13 @@ def empty_place(folder: Path) -> Place:
 
 def test_every_column_of_both_stores_is_moved_or_named_as_left_behind(database: Database) -> None:
     """A column that a later step adds must not be forgotten on the way."""
-    file = SqliteStore(Path(":memory:"), HandClock(), reserve=0)
-    on_disk = {
-        name: {row[1] for row in file._connections.query(f"PRAGMA table_info({name})")}
-        for (name,) in file._connections.query(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
-        )
-    }
+    file = SqliteDatabase(Path(":memory:"), reserve=0)
+    on_disk: dict[str, set[str]] = {}
+    for name, column in file.all_shared(
+        """SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
+           WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%'"""
+    ):
+        on_disk.setdefault(name, set()).add(column)
     file.close()
     in_database: dict[str, set[str]] = {}
     with database.admin() as admin:
@@ -120,25 +126,25 @@ def test_every_column_of_both_stores_is_moved_or_named_as_left_behind(database: 
         ):
             in_database.setdefault(name, set()).add(column)
     in_database["worlds"] |= in_database.pop("directory")
-    for found, whose in ((on_disk, {"world", "id"}), (in_database, {"world_id"})):
-        assert found.keys() - LEFT_BEHIND == {table.name for table in TABLES}
+    for found, whose in ((on_disk, {"world_id", "id"}), (in_database, {"world_id"})):
+        assert found.keys() - NOT_COPIED == {table.name for table in TABLES}
         for table in TABLES:
-            moved = {*table.columns, *(one.column for one in table.references)} - {"world"}
-            own = ({"key"} if table.name == "worlds" else {table.ordered_by} - {""}) | whose
+            moved = {*table.columns, *(column for column, _ in table.references)}
+            own = ({table.own_key} - {""}) | whose
             assert found[table.name] - moved <= own
             assert moved <= found[table.name]
 
 
 def test_a_library_moves_to_a_server_and_back_with_every_row(
-    lived: Place, server: PostgresStore, tmp_path: Path
+    lived: Place, server: Store, tmp_path: Path
 ) -> None:
     before = everything(on_file(lived))
     assert {name for (name, _), rows in before.items() if rows} == {one.name for one in TABLES}
 
-    there = move(on_file(lived), on_server(server))
+    there = copy_rows(on_file(lived), on_server(server))
     assert everything(on_server(server)) == before
     again = empty_place(tmp_path / "two")
-    back = move(on_server(server), on_file(again))
+    back = copy_rows(on_server(server), on_file(again))
 
     assert everything(on_file(again)) == before
     assert everything(on_file(lived)) == before
@@ -150,14 +156,14 @@ def test_a_library_moves_to_a_server_and_back_with_every_row(
 class Dying:
     """A store that goes away after so many tables."""
 
-    def __init__(self, rows: MovableRows, after: int) -> None:
+    def __init__(self, rows: StoreRows, after: int) -> None:
         self._rows = rows
         self._left = after
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rows, name)
 
-    def write(self, table: MovedTable, world: str | None, rows: Iterable[NeutralRow]) -> None:
+    def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
         if self._left == 0:
             # In the middle of a table: some of its rows were sent already.
             self._rows.write(table, world, _broken(rows))
@@ -174,7 +180,7 @@ def _broken(rows: Iterable[NeutralRow]) -> Iterator[NeutralRow]:
 
 @pytest.mark.parametrize("after", [0, 1, 5, 7, 13, 40, 68])
 def test_a_run_that_was_stopped_goes_on_and_sends_nothing_twice(
-    lived: Place, server: PostgresStore, after: int
+    lived: Place, server: Store, after: int
 ) -> None:
     sent: list[int] = []
 
@@ -182,25 +188,25 @@ def test_a_run_that_was_stopped_goes_on_and_sends_nothing_twice(
         sent.append(rows)
 
     with pytest.raises(ConnectionAbortedError):
-        move(on_file(lived), cast("MovableRows", Dying(on_server(server), after)), told)
-    moved = move(on_file(lived), on_server(server), told)
+        copy_rows(on_file(lived), cast("StoreRows", Dying(on_server(server), after)), told)
+    moved = copy_rows(on_file(lived), on_server(server), told)
 
     assert everything(on_server(server)) == everything(on_file(lived))
     assert sum(sent) == moved.rows
-    assert move(on_file(lived), on_server(server), told) == moved
+    assert copy_rows(on_file(lived), on_server(server), told) == moved
     assert sum(sent) == moved.rows
 
 
 def test_a_target_that_holds_another_library_is_refused_and_left_alone(
-    lived: Place, server: PostgresStore, tmp_path: Path
+    lived: Place, server: Store, tmp_path: Path
 ) -> None:
     other = empty_place(tmp_path / "other")
     other.world("theirs", a__txt="Somebody else's.")
-    move(on_file(other), on_server(server))
+    copy_rows(on_file(other), on_server(server))
     before = everything(on_server(server))
 
     with pytest.raises(MigrationRefused, match="worlds that this library does not have"):
-        move(on_file(lived), on_server(server))
+        copy_rows(on_file(lived), on_server(server))
 
     assert everything(on_server(server)) == before
     other.store.close()
@@ -216,15 +222,15 @@ def test_a_target_that_holds_another_library_is_refused_and_left_alone(
     ],
 )
 def test_a_single_row_that_differs_is_noticed(
-    lived: Place, server: PostgresStore, database: Database, damage: str
+    lived: Place, server: Store, database: Database, damage: str
 ) -> None:
-    move(on_file(lived), on_server(server))
+    copy_rows(on_file(lived), on_server(server))
     with database.admin() as admin:
         assert admin.execute(cast("Any", damage)).rowcount > 0
         admin.execute("DELETE FROM truespan_shared.replays")
 
-    with pytest.raises(MigrationRefused, match="is not as it is in this library"):
-        move(on_file(lived), on_server(server))
+    with pytest.raises(MigrationRefused, match="differs from the one in this library"):
+        copy_rows(on_file(lived), on_server(server))
 
     # Nothing more is sent to a target that holds something else.
     assert everything(on_server(server))["replays", None] == []
@@ -233,22 +239,22 @@ def test_a_single_row_that_differs_is_noticed(
 class Forgetful(Dying):
     """A store that says it took everything and leaves one row out."""
 
-    def write(self, table: MovedTable, world: str | None, rows: Iterable[NeutralRow]) -> None:
+    def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
         kept = list(rows)
         self._rows.write(table, world, kept[:-1] if table.name == "vectors" else kept)
 
 
-def test_what_did_not_arrive_is_noticed_at_the_end(lived: Place, server: PostgresStore) -> None:
+def test_what_did_not_arrive_is_noticed_at_the_end(lived: Place, server: Store) -> None:
     with pytest.raises(MigrationRefused, match="table vectors"):
-        move(on_file(lived), cast("MovableRows", Forgetful(on_server(server), 0)))
+        copy_rows(on_file(lived), cast("StoreRows", Forgetful(on_server(server), 0)))
 
 
 def test_work_that_was_under_way_is_interrupted_in_the_copy_alone(
-    lived: Place, server: PostgresStore, database: Database
+    lived: Place, server: Store, database: Database
 ) -> None:
     lived.sql("UPDATE jobs SET state = 'running', finished_at = NULL, background = 1")
 
-    moved: MovedRows = move(on_file(lived), on_server(server))
+    moved: CopiedRows = copy_rows(on_file(lived), on_server(server))
 
     assert moved.tables["jobs"].rows > 0
     server_jobs = "SELECT DISTINCT state, background FROM truespan.jobs"
@@ -259,7 +265,7 @@ def test_work_that_was_under_way_is_interrupted_in_the_copy_alone(
 
 @pytest.mark.parametrize("kind", ["file", "server"])
 def test_a_table_that_somebody_else_fills_meanwhile_is_refused_whole(
-    lived: Place, server: PostgresStore, tmp_path: Path, kind: str
+    lived: Place, server: Store, tmp_path: Path, kind: str
 ) -> None:
     other = empty_place(tmp_path / "two")
     target = on_file(other) if kind == "file" else on_server(server)
@@ -267,7 +273,7 @@ def test_a_table_that_somebody_else_fills_meanwhile_is_refused_whole(
     rows = list(on_file(lived).rows(worlds, world))
     target.write(worlds, world, rows)
 
-    with pytest.raises(MigrationRefused, match="by somebody else meanwhile"):
+    with pytest.raises(MigrationRefused, match="by another process"):
         target.write(worlds, world, rows)
 
     assert list(target.rows(worlds, world)) == rows

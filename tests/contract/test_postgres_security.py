@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import LiteralString
 
@@ -22,16 +23,8 @@ from tests.support.postgres import (
     server,
 )
 from tests.support.sample_texts import story
-from tests.support.worlds import HandClock, Place, place
-from truespan.adapters.postgres_store import PostgresStore, schema
-from truespan.adapters.postgres_store.connection import Address, Connections, fetch
-from truespan.adapters.postgres_store.guard import require_known_version
-from truespan.adapters.postgres_store.schema import (
-    SHARED_TABLES,
-    known_schema,
-    prepare_store,
-    role_of,
-)
+from tests.support.worlds import Place, place
+from truespan.engine.library import World
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
@@ -40,6 +33,14 @@ from truespan.errors import (
     StoreUnsafe,
 )
 from truespan.jobs.schema import QUEUE_TABLES
+from truespan.store import postgres_guard, postgres_setup
+from truespan.store.migrations import load_migrations
+from truespan.store.postgres import Address, PostgresDatabase
+from truespan.store.postgres_guard import known_schema, require_known_version
+from truespan.store.postgres_setup import prepare_store, role_of
+from truespan.store.session import SHARED_TABLES
+from truespan.types.document import RevisionRef
+from truespan.types.scope import Scope
 from truespan.types.token import Secret
 
 
@@ -129,23 +130,24 @@ def test_of_each_table_a_world_sees_its_own_rows_and_cannot_touch_others(filled:
     with database.admin() as admin:
         held = {name: _count(admin, name, one) for name in tables}
         theirs = {name: _count(admin, name, two) for name in tables}
-    connections = Connections(Address(database.url))
+    store = PostgresDatabase(Address(database.url))
     try:
-        with connections.writing(one) as session:
-            assert {name: _count(session, name) for name in tables} == held
-            assert {name: _count(session, name, two) for name in tables} == dict.fromkeys(tables, 0)
+        with store.write(one) as session:
+            own = session.connection
+            assert {name: _count(own, name) for name in tables} == held
+            assert {name: _count(own, name, two) for name in tables} == dict.fromkeys(tables, 0)
             for name in tables:
                 table = sql.Identifier("truespan", name)
-                session.execute(sql.SQL("DELETE FROM {} WHERE world_id = %s").format(table), (two,))
-                session.execute(
+                own.execute(sql.SQL("DELETE FROM {} WHERE world_id = %s").format(table), (two,))
+                own.execute(
                     sql.SQL("UPDATE {} SET world_id = world_id WHERE world_id = %s").format(table),
                     (two,),
                 )
         for name in tables:
-            with pytest.raises(psycopg.errors.InsufficientPrivilege), connections.writing(one) as s:
-                _moved(s, name, two)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), store.write(one) as s:
+                _moved(s.connection, name, two)
     finally:
-        connections.close()
+        store.close()
     with database.admin() as admin:
         assert {name: _count(admin, name, two) for name in tables} == theirs
 
@@ -169,28 +171,29 @@ def _count(connection: psycopg.Connection, table: str, world: str | None = None)
 def test_the_world_ends_with_its_transaction_whatever_becomes_of_it(filled: Place) -> None:
     database = database_of(filled.folder)
     one = filled.library.world("one").id
-    connections = Connections(Address(database.url, pool_size=1))
+    store = PostgresDatabase(Address(database.url, pool_size=1))
     left = []
 
     def look() -> None:
-        with connections._pool.connection() as session:
-            left.append(fetch(session, "SELECT count(*), current_user FROM truespan.states"))
+        with store._pool.connection() as session:
+            rows = session.execute("SELECT count(*), current_user FROM truespan.states")
+            left.append(rows.fetchall())
 
     try:
-        with connections.writing(one) as session:
-            assert fetch(session, "SELECT count(*) > 0 FROM states") == [(True,)]
+        with store.write(one) as session:
+            assert session.value("SELECT count(*) > 0 FROM states")
         look()
-        with pytest.raises(RuntimeError), connections.writing(one):
+        with pytest.raises(RuntimeError), store.write(one):
             raise RuntimeError("given up")
         look()
-        with pytest.raises(StoreBusy), connections.writing(one) as session:
-            _wait_too_long(session)
+        with pytest.raises(StoreBusy), store.write(one) as session:
+            _wait_too_long(session.connection)
         look()
-        with pytest.raises(psycopg.Error), connections.writing(one) as session:
+        with pytest.raises(psycopg.Error), store.write(one) as session:
             session.execute("SELECT 1 / 0")
         look()
     finally:
-        connections.close()
+        store.close()
 
     assert left == [[(0, APPLICATION)]] * 4
 
@@ -203,19 +206,99 @@ def _wait_too_long(session: psycopg.Connection) -> None:
 def test_whoever_works_for_a_world_sees_nothing_that_belongs_to_none(filled: Place) -> None:
     database = database_of(filled.folder)
     one = filled.library.world("one").id
-    connections = Connections(Address(database.url))
+    store = PostgresDatabase(Address(database.url))
     try:
         for table in sorted(SHARED_TABLES):
             query = sql.SQL("SELECT * FROM {}").format(sql.Identifier("truespan_shared", table))
             with (
                 pytest.raises(psycopg.errors.InsufficientPrivilege),
-                connections.writing(one) as session,
+                store.write(one) as session,
             ):
-                session.execute(query)
-        with pytest.raises(psycopg.errors.InsufficientPrivilege), connections.sharing() as session:
+                session.connection.execute(query)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), store.write_shared() as session:
             session.execute("SELECT * FROM truespan.worlds")
     finally:
-        connections.close()
+        store.close()
+
+
+@contextmanager
+def without_row_security(database: Database) -> Iterator[list[str]]:
+    """Give the tables of worlds while no policy applies to them."""
+    tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
+
+    def set_all(how: LiteralString) -> None:
+        with database.admin() as admin:
+            for name in tables:
+                statement = sql.SQL("ALTER TABLE {} " + how + " ROW LEVEL SECURITY")
+                admin.execute(statement.format(sql.Identifier("truespan", name)))
+
+    set_all("DISABLE")
+    try:
+        yield tables
+    finally:
+        set_all("ENABLE")
+
+
+@proves("store.space-isolation")
+def test_statements_keep_to_their_world_without_row_security(filled: Place) -> None:
+    """Row security is the second lock: every statement names its world by itself."""
+    database = database_of(filled.folder)
+    one, two = (filled.library.world(name) for name in ("one", "two"))
+
+    with without_row_security(database) as of_worlds, database.admin() as admin:
+        before = {name: _rows(admin, name, two.id) for name in of_worlds}
+        shown = _look_at(two)
+
+        one.ingest(
+            [filled.write("one/a.txt", story(50, "harbour")), filled.write("one/c.txt", "C.")]
+        )
+        one.generations.reindex(chunking="tokens")
+        one.generations.promote(2)
+        one.reader("ann").set("a.txt", sid=9)
+        one.reader("ann").retrieve("the night")
+        assert {found.source for found in one.search("the night", floor=0.0).results} <= {
+            "a.txt", "b.md", "c.txt",
+        }  # fmt: skip
+        one.search("the night", floor=0.0, fused=True)
+        one.generations.remove(1)
+        one.delete("b.md")
+        filled.store.mark_pending(filled.scope(one), filled.store.chunk_ids(*_first(filled, one)))
+        one.repair()
+        assert filled.library.doctor().healthy
+
+        assert {name: _rows(admin, name, two.id) for name in of_worlds} == before
+        assert _look_at(two) == shown
+        filled.library.delete_world("one")
+        assert {name: _rows(admin, name, two.id) for name in of_worlds} == before
+        assert {name: _count(admin, name, one.id) for name in of_worlds} == dict.fromkeys(
+            of_worlds, 0
+        )
+
+
+def _first(here: Place, world: World) -> tuple[Scope, RevisionRef]:
+    document = world.documents()[0]
+    assert document.active is not None
+    return here.scope(world), RevisionRef(document.number, document.active)
+
+
+def _look_at(world: World) -> list[object]:
+    """Return what the documents, a search and a reader of a world show."""
+    return [
+        [(document.doc_id, world.text(document.doc_id)) for document in world.documents()],
+        [found.chunk_id for found in world.search("the night", floor=0.0, fused=True).results],
+        world.reader("ann").retrieve("the night").context,
+        [job.id for job in world.jobs.list()],
+        world.status(),
+    ]
+
+
+def _rows(connection: psycopg.Connection, table: str, world: str) -> list[str]:
+    """Return the rows of a world, but for the words of queries, which every search may hold."""
+    if table == "query_cache":
+        return []
+    query = sql.SQL("SELECT t::text FROM {} t WHERE world_id = %s ORDER BY 1")
+    named = query.format(sql.Identifier("truespan", table))
+    return [row[0] for row in connection.execute(named, (world,))]
 
 
 @pytest.fixture
@@ -224,7 +307,7 @@ def role(database: Database) -> Iterator[str]:
     name = f"other_{database.name}"
     with database.admin() as admin:
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
-        schema.admit_only(admin, name)
+        postgres_setup.admit_only(admin, name)
         admin.execute(
             sql.SQL("GRANT truespan_worlds, truespan_shared TO {}").format(sql.Identifier(name))
         )
@@ -257,7 +340,7 @@ def test_the_application_of_another_library_on_the_same_server_cannot_come_in(
         admin.execute(sql.SQL("GRANT truespan_worlds TO {}").format(sql.Identifier(other)))
     try:
         with pytest.raises(InvalidConfiguration, match="not one that may connect"):
-            PostgresStore(Address(server().url(database.name, other)), HandClock())
+            PostgresDatabase(Address(server().url(database.name, other)))
     finally:
         with database.admin() as admin:
             admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(other)))
@@ -270,13 +353,13 @@ def test_tables_that_somebody_holds_are_waited_for_no_longer_than_is_set(
         admin.execute("LOCK TABLE truespan.jobs IN ACCESS EXCLUSIVE MODE")
 
         with pytest.raises(StoreBusy):
-            PostgresStore(Address(database.url, timeout_seconds=0.2), HandClock())
+            PostgresDatabase(Address(database.url, timeout_seconds=0.2))
 
 
 def test_what_the_driver_says_of_addresses_reaches_nobody_who_did_not_ask() -> None:
     """It warns of connections that were lost, and names the host."""
     program = (
-        "import logging, truespan.adapters.postgres_store.connection;"
+        "import logging, truespan.store.postgres;"
         "logging.getLogger('psycopg.pool').warning('error connecting to db.example')"
     )
     told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
@@ -294,11 +377,11 @@ def test_a_database_that_everybody_may_connect_to_is_refused_until_it_is_prepare
         )
 
     with pytest.raises(StoreUnsafe, match="Every role") as refusal:
-        PostgresStore(Address(database.url), HandClock())
+        PostgresDatabase(Address(database.url))
 
     assert "prepare-store" in (refusal.value.advice or "")
     prepare_store(database.owner_url, APPLICATION)
-    PostgresStore(Address(database.url), HandClock()).close()
+    PostgresDatabase(Address(database.url)).close()
 
 
 @proves("store.postgres-row-security")
@@ -308,7 +391,7 @@ def test_a_role_that_could_get_around_the_policies_is_refused(
 ) -> None:
     statement, words = TOO_MUCH[what]
     url = server().url(database.name, role)
-    PostgresStore(Address(url), HandClock()).close()
+    PostgresDatabase(Address(url)).close()
     with database.admin() as admin:
         admin.execute(
             sql.SQL(statement).format(
@@ -319,7 +402,7 @@ def test_a_role_that_could_get_around_the_policies_is_refused(
         )
 
     with pytest.raises(StoreUnsafe) as refusal:
-        PostgresStore(Address(url), HandClock())
+        PostgresDatabase(Address(url))
 
     assert words in refusal.value.message
     assert refusal.value.advice
@@ -344,7 +427,7 @@ def test_a_database_whose_policies_were_changed_is_refused(database: Database, h
         admin.execute(CHANGED[how])
 
     with pytest.raises(StoreUnsafe) as refusal:
-        PostgresStore(Address(database.url), HandClock())
+        PostgresDatabase(Address(database.url))
 
     assert "chunks" in refusal.value.message
 
@@ -369,18 +452,18 @@ def test_tables_of_another_version_are_refused_with_what_to_do(database: Databas
     with database.admin() as admin:
         admin.execute("DELETE FROM truespan_shared.schema_steps WHERE number = %s", (last,))
         with pytest.raises(StoreOutdated) as outdated:
-            PostgresStore(Address(database.url), HandClock())
+            PostgresDatabase(Address(database.url))
         admin.execute(
             "INSERT INTO truespan_shared.schema_steps (number, name) VALUES (%s, 'x'), (%s, 'y')",
             (last, last + 1),
         )
     with pytest.raises(LibraryTooNew):
-        PostgresStore(Address(database.url), HandClock())
+        PostgresDatabase(Address(database.url))
     with pytest.raises(LibraryTooNew):
         prepare_store(database.owner_url, APPLICATION)
     unprepared = fresh_database(prepared=False)
     with pytest.raises(StoreOutdated):
-        PostgresStore(Address(unprepared.url), HandClock())
+        PostgresDatabase(Address(unprepared.url))
 
     assert "prepare-store" in outdated.value.advice
 
@@ -395,32 +478,40 @@ def test_preparing_twice_and_at_once_is_harmless() -> None:
 
     assert sorted(one.before for one in made) == [0, *[known_schema()] * 3]
     assert prepare_store(database.owner_url, APPLICATION).before == known_schema()
-    PostgresStore(Address(database.url), HandClock()).close()
+    PostgresDatabase(Address(database.url)).close()
+
+
+def replace_steps(patch: pytest.MonkeyPatch, steps: list[tuple[str, LiteralString]]) -> None:
+    for module in (postgres_guard, postgres_setup):
+        patch.setattr(module, "load_migrations", lambda _engine: steps)
 
 
 def test_tables_of_an_earlier_step_are_brought_up_to_date_and_put_under_the_policy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     database = fresh_database(prepared=False)
-    steps = schema._steps()
+    steps = load_migrations("postgres")
     with monkeypatch.context() as earlier:
-        earlier.setattr(schema, "_steps", lambda: steps[:3])
+        replace_steps(earlier, steps[:3])
         assert prepare_store(database.owner_url, APPLICATION) == (0, 3)
-        PostgresStore(Address(database.url), HandClock()).close()
+        PostgresDatabase(Address(database.url)).close()
     with pytest.raises(StoreOutdated):
-        PostgresStore(Address(database.url), HandClock())
+        PostgresDatabase(Address(database.url))
 
     assert prepare_store(database.owner_url, APPLICATION) == (3, len(steps))
 
-    PostgresStore(Address(database.url), HandClock()).close()
+    PostgresDatabase(Address(database.url)).close()
     of_worlds = [how for (name, _), how in tables_of(database).items() if name == "truespan"]
     assert set(of_worlds) == {(True, True)}
 
 
 def test_a_step_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     database = fresh_database(prepared=False)
-    steps = [*schema._steps(), ("9999_wrong.sql", "CREATE TABLE extra (a int); SELECT 1 / 0")]
-    monkeypatch.setattr(schema, "_steps", lambda: steps)
+    steps = [
+        *load_migrations("postgres"),
+        ("9999_wrong.sql", "CREATE TABLE extra (a int); SELECT 1 / 0"),
+    ]
+    replace_steps(monkeypatch, steps)
 
     with pytest.raises(psycopg.errors.DivisionByZero):
         prepare_store(database.owner_url, APPLICATION)
@@ -429,7 +520,7 @@ def test_a_step_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch
 
 
 def test_steps_are_numbered_without_gap() -> None:
-    names = [name for name, _ in schema._steps()]
+    names = [name for name, _ in load_migrations("postgres")]
 
     assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
 
@@ -441,7 +532,7 @@ def test_the_owner_of_the_tables_cannot_be_the_one_who_uses_them(database: Datab
     with pytest.raises(InvalidConfiguration):
         prepare_store(database.owner_url, "nobody-of-that-name")
     with pytest.raises(StoreUnsafe):
-        PostgresStore(Address(database.owner_url), HandClock())
+        PostgresDatabase(Address(database.owner_url))
 
 
 WRONG = {
@@ -458,7 +549,7 @@ def test_a_wrong_address_is_one_clear_error_without_the_password(
     role, password, words = WRONG[what]
 
     with pytest.raises(InvalidConfiguration) as refusal:
-        PostgresStore(Address(server().url(database.name, role, password)), HandClock())
+        PostgresDatabase(Address(server().url(database.name, role, password)))
 
     assert words in str(refusal.value)
     told = f"{refusal.value!r} {refusal.value} {refusal.value.__cause__} {refusal.value.advice}"
@@ -474,7 +565,7 @@ def test_a_server_that_is_not_there_is_a_wrong_setting_and_not_an_outage() -> No
         "postgresql://app:pass-word@[/library",
     ):
         with pytest.raises(InvalidConfiguration) as refusal:
-            PostgresStore(Address(Secret(url)), HandClock())
+            PostgresDatabase(Address(Secret(url)))
         assert "pass-word" not in str(refusal.value)
 
 

@@ -19,8 +19,6 @@ from tests.contract.store_contract import StoreContract, built, shown
 from tests.promises import proves
 from tests.support.postgres import database_of, fresh_database
 from tests.support.worlds import Place, place
-from truespan.adapters.postgres_store.chunks import _READ
-from truespan.adapters.postgres_store.connection import again_on_conflict, mapped_errors
 from truespan.errors import (
     DomainNotFound,
     InvalidSettings,
@@ -29,6 +27,9 @@ from truespan.errors import (
     StoreDamaged,
     TruespanError,
 )
+from truespan.store.chunks import _READ
+from truespan.store.postgres import _translate, map_errors
+from truespan.store.session import retry_on_conflict
 from truespan.types.scope import OWNER
 
 
@@ -68,8 +69,7 @@ def test_of_ten_thousand_transactions_of_two_hundred_worlds_none_sees_anothers_r
 
 def test_writers_of_one_world_wait_for_each_other_and_for_nobody_else(here: Place) -> None:
     one, two = built(here, "one"), built(here, "two")
-    with here.store._connections.writing(one.world) as session:  # type: ignore[call-arg]
-        session.execute("SELECT 1 FROM worlds FOR NO KEY UPDATE")
+    with here.store._db.write(one.world):
         done = []
         waiting = threading.Thread(
             target=lambda: done.append(here.store.stage(one, [draft("Text.")]))
@@ -121,7 +121,7 @@ def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(here: Place) -> N
     scope = built(here)
     with database_of(here.folder).admin() as admin, admin.transaction():
         admin.execute("SELECT 1 FROM truespan.worlds FOR UPDATE")
-        with here.store._connections.writing(scope.world) as session:  # type: ignore[call-arg]
+        with here.store._db.write(scope.world, lock=False) as session:
             session.execute("SET lock_timeout = '5ms'")
         with pytest.raises(StoreBusy) as refusal:
             here.store.stage(scope, [draft("Text.")])
@@ -134,7 +134,7 @@ def test_a_server_that_closed_every_connection_is_asked_anew(here: Place) -> Non
     shown(here, scope, "The harbour light.")
     with ExitStack() as several:
         for _ in range(3):
-            several.enter_context(here.store._connections.reading(scope.world))  # type: ignore[call-arg]
+            several.enter_context(here.store._db.read(scope.world))
     with database_of(here.folder).admin() as admin:
         admin.execute(
             """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -147,8 +147,8 @@ def test_a_server_that_closed_every_connection_is_asked_anew(here: Place) -> Non
 def test_a_connection_that_is_lost_in_a_write_is_retryable_and_leaves_nothing(here: Place) -> None:
     scope = built(here)
 
-    with pytest.raises(StoreBusy) as refusal, here.store._connections.writing(scope.world) as one:  # type: ignore[call-arg]
-        _cut_while_writing(here, one)
+    with pytest.raises(StoreBusy) as refusal, here.store._db.write(scope.world) as one:
+        _cut_while_writing(here, one.connection)  # type: ignore[attr-defined]
 
     assert refusal.value.retryable
     assert "lost" in refusal.value.message
@@ -184,7 +184,7 @@ MAPPED: dict[type[BaseException], type[TruespanError]] = {
 def test_each_error_of_the_engine_becomes_one_of_ours_without_its_words(
     error: type[BaseException],
 ) -> None:
-    with pytest.raises(MAPPED[error]) as refusal, mapped_errors():
+    with pytest.raises(MAPPED[error]) as refusal, map_errors():
         raise error("a value: 'secret text'")
 
     assert "secret" not in str(refusal.value)
@@ -234,7 +234,8 @@ def test_chunks_are_looked_up_by_their_ids_before_anybody_has_counted_rows() -> 
         session.execute("SET search_path = truespan")
         session.execute("SELECT set_config('truespan.world', %s, false)", (str(uuid4()),))
         session.execute("SET ROLE truespan_worlds")
-        plan = "\n".join(row[0] for row in session.execute(f"EXPLAIN {_READ}", (["one"], 1)))
+        values = {"ids": ["one"], "generation": 1, "world": str(uuid4())}
+        plan = "\n".join(row[0] for row in session.execute(f"EXPLAIN {_translate(_READ)}", values))
 
     assert "Scan on states_world_id_chunk_id_key" in plan.replace("using", "on"), plan
 
@@ -258,10 +259,10 @@ def counted(fails: int, error: type[BaseException]) -> tuple[Callable[[], str], 
     """Return a method that is rolled back so many times, and where it counts its calls."""
     calls: list[int] = []
 
-    @again_on_conflict
+    @retry_on_conflict
     def method() -> str:
         calls.append(1)
-        with mapped_errors():
+        with map_errors():
             if len(calls) <= fails:
                 raise error("rolled back")
         return "done"

@@ -16,10 +16,12 @@ from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import WORDS, HandClock, place
-from truespan.adapters.sqlite_store import SqliteStore
-from truespan.adapters.sqlite_store.connection import _steps
+from tests.support.worlds import WORDS, HandClock, place, sqlite_store
 from truespan.errors import LibraryTooNew, StorageFull, StoreBusy, StoreDamaged
+from truespan.store.migrations import load_migrations
+from truespan.types.answer import Usage
+from truespan.types.chunk import Vector
+from truespan.types.decision import AnswerMode
 from truespan.types.ids import hash_text
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.scope import OWNER
@@ -44,14 +46,14 @@ def test_a_library_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     here.library.close()
 
     with pytest.raises(LibraryTooNew):
-        SqliteStore(tmp_path / "store.db", HandClock(), reserve=0)
+        sqlite_store(tmp_path / "store.db", HandClock())
 
 
 def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from tests.support.worlds import HandClock; "
-        "from truespan.adapters.sqlite_store import SqliteStore; "
-        "SqliteStore(Path(sys.argv[1]), HandClock(), reserve=0).close()"
+        "import sys; from pathlib import Path; "
+        "from tests.support.worlds import HandClock, sqlite_store; "
+        "sqlite_store(Path(sys.argv[1]), HandClock()).close()"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "store.db")])
@@ -59,14 +61,14 @@ def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
     ]
 
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0, 0]
-    assert place(tmp_path).sql("PRAGMA user_version") == [(len(_steps()),)]
+    assert place(tmp_path).sql("PRAGMA user_version") == [(len(load_migrations("sqlite")),)]
 
 
 def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"this is not a database file at all, not by far" * 200)
 
     with pytest.raises(StoreDamaged) as refusal:
-        SqliteStore(tmp_path / "store.db", HandClock(), reserve=0)
+        sqlite_store(tmp_path / "store.db", HandClock())
 
     assert refusal.value.code == "store_damaged"
 
@@ -77,7 +79,7 @@ def test_free_space_below_the_reserve_refuses_writes_and_keeps_reading(tmp_path:
     world = here.world(a__txt="The harbour light.")
     here.library.close()
     huge = 1 << 60
-    store = SqliteStore(tmp_path / "store.db", here.clock, reserve=huge)
+    store = sqlite_store(tmp_path / "store.db", here.clock, reserve=huge)
     scope = here.scope(world)
 
     with pytest.raises(StorageFull) as refusal:
@@ -102,9 +104,9 @@ def test_free_space_below_the_reserve_refuses_writes_and_keeps_reading(tmp_path:
 def test_a_writer_that_waits_too_long_gets_a_retryable_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from truespan.adapters.sqlite_store import connection
+    from truespan.store import sqlite
 
-    monkeypatch.setattr(connection, "BUSY_MILLISECONDS", 1)
+    monkeypatch.setattr(sqlite, "BUSY_MILLISECONDS", 1)
     here = place(tmp_path)
     blocker = apsw.Connection(str(tmp_path / "store.db"))
     blocker.execute("BEGIN IMMEDIATE")
@@ -117,9 +119,25 @@ def test_a_writer_that_waits_too_long_gets_a_retryable_error(
     assert here.library.create_world("late")
 
 
+def test_expired_records_of_idle_worlds_are_removed(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    worlds = (here.world(name, a__txt=story(5)) for name in ("idle", "used"))
+    idle, used = (here.scope(world) for world in worlds)
+    usage = Usage(AnswerMode.RAG, 3, "m", None, {}, {})
+    here.store.record_usage(OWNER, idle.world, usage, days=1, most=9)
+    here.store.cache_query(idle, "k", Vector(b"1234"), now=here.clock.now())
+    here.clock.time += 3 * 24 * 3600
+
+    here.store.record_usage(OWNER, used.world, usage, days=1, most=9)
+    here.store.cache_query(used, "k", Vector(b"1234"), now=here.clock.now())
+
+    assert here.store.usage(OWNER, idle.world, limit=9) == []
+    assert here.sql("SELECT count(*) FROM query_cache") == [(1,)]
+
+
 def test_a_library_of_an_earlier_schema_keeps_its_texts_readers_and_vectors(tmp_path: Path) -> None:
     older = apsw.Connection(str(tmp_path / "store.db"))
-    for number, script in enumerate(_steps()[:2], 1):
+    for number, (_, script) in enumerate(load_migrations("sqlite")[:2], 1):
         older.execute(script)
         older.execute(f"PRAGMA user_version = {number}")
     older.execute(
@@ -145,7 +163,7 @@ def test_a_library_of_an_earlier_schema_keeps_its_texts_readers_and_vectors(tmp_
     here = place(tmp_path)
     world = here.library.world("old")
 
-    assert here.sql("PRAGMA user_version") == [(len(_steps()),)]
+    assert here.sql("PRAGMA user_version") == [(len(load_migrations("sqlite")),)]
     assert world.documents.text("1") == text
     assert [(one.name, one.title, one.origin) for one in world.documents.list()] == [
         ("a.txt", "A", "")

@@ -12,13 +12,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.support.leftover_search import contents
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
-from truespan.adapters.sqlite_store.connection import Connections, _steps, migrate
-from truespan.adapters.sqlite_store.snapshot import make_ready, take_snapshot
 from truespan.errors import (
     InvalidSettings,
     NotAllowed,
@@ -28,6 +27,8 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.library import Library
+from truespan.store.migrations import load_migrations
+from truespan.store.snapshot import prepare_snapshot, take_snapshot
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import TokenSecret, TokenState
@@ -351,7 +352,7 @@ def test_a_restored_library_has_no_tokens(here: Place, tmp_path: Path) -> None:
     copy = tmp_path / "store.db"
     take_snapshot(here.folder / "store.db", copy, vectors=True)
 
-    make_ready(copy)
+    prepare_snapshot(copy)
 
     restored = place(tmp_path)
     assert restored.library.tokens.list() == []
@@ -360,15 +361,12 @@ def test_a_restored_library_has_no_tokens(here: Place, tmp_path: Path) -> None:
 
 
 def test_a_library_from_before_tokens_gets_them_with_its_next_opening(tmp_path: Path) -> None:
-    connections = Connections(tmp_path / "store.db", reserve=0)
-    with connections.writing() as connection:
-        for number, step in enumerate(_steps()[:8], start=1):
-            connection.execute(step)
-            connection.execute(f"PRAGMA user_version = {number}")
-        connection.execute("INSERT INTO worlds (id, name, created_at) VALUES ('w', 'one', 0.0)")
-
-    migrate(connections)
-    connections.close()
+    connection = apsw.Connection(str(tmp_path / "store.db"))
+    for number, (_, step) in enumerate(load_migrations("sqlite")[:8], start=1):
+        connection.execute(step)
+        connection.execute(f"PRAGMA user_version = {number}")
+    connection.execute("INSERT INTO worlds (id, name, created_at) VALUES ('w', 'one', 0.0)")
+    connection.close()
 
     here = place(tmp_path)
     _, secret = here.library.tokens.create("app", worlds=["one"])

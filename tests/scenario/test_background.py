@@ -16,7 +16,7 @@ from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.forked_process import forked
 from tests.support.leftover_search import rare_text, traces
-from tests.support.worlds import WordCounter, WordEmbedder
+from tests.support.worlds import WordCounter, WordEmbedder, query
 from truespan.errors import JobNotResumable, ProviderRefused
 from truespan.files.checks import FolderRemains
 from truespan.ingest.request import IngestRequest
@@ -134,7 +134,7 @@ def test_of_several_servers_that_start_at_once_one_takes_each_job(home: Path) ->
 
 
 def vectors(made: Library) -> list[Vector]:
-    rows = made._components.store._connections.query("SELECT vector FROM vectors")  # type: ignore[attr-defined]
+    rows = query(made._components.store, "SELECT vector FROM vectors")
     return [Vector(row[0]) for row in rows]
 
 

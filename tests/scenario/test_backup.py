@@ -17,7 +17,7 @@ import truespan
 from tests.promises import proves
 from tests.support.backups import STORY, filled, opened, retire
 from truespan.errors import BackupInvalid, InvalidSettings
-from truespan.files.backup.archive import write_archive
+from truespan.files.backup import write_archive
 from truespan.types.maintenance import FORMAT, Manifest, Member
 from truespan.wiring.backup import restore_library
 
@@ -193,10 +193,10 @@ def test_a_backup_taken_while_others_write_is_one_state_of_the_library(
     with opened(source) as library, opened(source) as other:
         scope = other.world("other").access.scope()
         assert scope is not None
-        with other._components.store._connections.writing() as connection:  # type: ignore[attr-defined]
-            connection.execute("UPDATE worlds SET name = 'changing' WHERE name = 'other'")
+        with other._components.store._db.write_every_world() as session:  # type: ignore[attr-defined]
+            session.execute("UPDATE worlds SET name = 'changing' WHERE name = 'other'")
             report = library.backup(tmp_path / "b")
-            connection.execute("UPDATE worlds SET name = 'other' WHERE name = 'changing'")
+            session.execute("UPDATE worlds SET name = 'other' WHERE name = 'changing'")
     restore_library(tmp_path / "b", tmp_path / "again")
     with opened(tmp_path / "again") as again:
         assert [entry.name for entry in again.worlds()] == ["other", "world"]

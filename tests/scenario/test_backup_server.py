@@ -21,13 +21,13 @@ from tests.support.backups import FIGURES, filled, images, opened, retire, told
 from tests.support.crash_files import killed_at
 from tests.support.postgres import Database, fresh_database
 from tests.support.worlds import HandClock
-from truespan.adapters.postgres_store import PostgresStore
-from truespan.adapters.postgres_store.connection import Address
 from truespan.errors import BackupInvalid, InvalidSettings, StoreBusy, StoreOutdated
-from truespan.files.backup.archive import write_archive
-from truespan.files.backup.write import LibraryBackups, RowsSource
+from truespan.files.backup import BackupWriter, write_archive
 from truespan.library import Library
-from truespan.protocols import MovableRows, MovedTable, NeutralRow
+from truespan.store import Store
+from truespan.store.postgres import Address, PostgresDatabase
+from truespan.store.snapshot import ServerSnapshots
+from truespan.store.transfer import NeutralRow, StoreRows, Table
 from truespan.types.maintenance import Member
 from truespan.wiring.backup import restore_library
 
@@ -118,14 +118,14 @@ def test_from_a_file_to_a_server_and_back_every_answer_and_text_is_the_same(
 class Meanwhile:
     """Rows of a store that others change as soon as the first of them was read."""
 
-    def __init__(self, rows: MovableRows, change: Callable[[], None]) -> None:
+    def __init__(self, rows: StoreRows, change: Callable[[], None]) -> None:
         self._rows = rows
         self._change: Callable[[], None] | None = change
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rows, name)
 
-    def rows(self, table: MovedTable, world: str | None) -> Iterator[NeutralRow]:
+    def rows(self, table: Table, world: str | None) -> Iterator[NeutralRow]:
         for row in self._rows.rows(table, world):
             yield row
             change, self._change = self._change, None
@@ -133,14 +133,14 @@ class Meanwhile:
                 change()
 
 
-def meanwhile(library: Library, change: Callable[[], None]) -> LibraryBackups:
+def meanwhile(library: Library, change: Callable[[], None]) -> BackupWriter:
     """Return who backs a library up while it is changed."""
-    backups = cast("LibraryBackups", library._components.backups)
-    store = cast("RowsSource", backups.store)
+    backups = cast("BackupWriter", library._components.backups)
+    store = cast("ServerSnapshots", backups.store)
     first = store.rows()
     return replace(
         backups,
-        store=replace(store, rows=lambda: cast("MovableRows", Meanwhile(first, change))),
+        store=replace(store, rows=lambda: cast("StoreRows", Meanwhile(first, change))),
     )
 
 
@@ -235,12 +235,12 @@ def stopped_at(call: int, name: str, file: str) -> Iterator[None]:
 
 
 STOPS = [
-    (1, "unpack", "backup/restore.py"),
-    (1, "write", "postgres_store/moving.py"),
-    (40, "_write", "postgres_store/moving.py"),
-    (30, "tally_of", "upkeep/move.py"),
-    (2, "copy_file", "moved_files.py"),
-    (2, "_require_same", "moved_files.py"),
+    (1, "unpack", "files/backup.py"),
+    (1, "write", "store/transfer.py"),
+    (40, "write_rows", "store/transfer.py"),
+    (30, "digest_table", "store/transfer.py"),
+    (2, "copy_file", "files/disk.py"),
+    (2, "_require_same_content", "files/disk.py"),
 ]
 
 
@@ -264,7 +264,7 @@ def test_a_backup_that_is_interrupted_leaves_nothing_and_the_store_goes_on(
     restore_library(backup, many)
     (tmp_path / "place").mkdir()
     with opened(many) as library:
-        with pytest.raises(KeyboardInterrupt), stopped_at(call, "rows", "postgres_store/moving.py"):
+        with pytest.raises(KeyboardInterrupt), stopped_at(call, "rows", "store/transfer.py"):
             library.backup(tmp_path / "place" / "b")
         assert list((tmp_path / "place").iterdir()) == []
         library.backup(tmp_path / "place" / "b")
@@ -291,16 +291,16 @@ def changed(backup: Path, path: Path, *statements: str) -> Path:
     return path
 
 
-OTHER = "(SELECT max(key) FROM worlds)"
+OTHER = "(SELECT max(world_id) FROM worlds)"
 FIRST = f"""(SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-    WHERE d.number = 1 AND d.world <> {OTHER})"""
+    WHERE d.number = 1 AND d.world_id <> {OTHER})"""
 """What has a namesake in the other world: its number alone would lead there."""
 FOREIGN = {
-    "states": f"""UPDATE states SET world = {OTHER} WHERE revision IN {FIRST}
-        AND position > (SELECT max(position) FROM states WHERE world = {OTHER})""",
-    "words": f"UPDATE words SET world = {OTHER} WHERE revision IN {FIRST}",
+    "states": f"""UPDATE states SET world_id = {OTHER} WHERE revision IN {FIRST}
+        AND position > (SELECT max(position) FROM states WHERE world_id = {OTHER})""",
+    "words": f"UPDATE words SET world_id = {OTHER} WHERE revision IN {FIRST}",
     "positions": f"""UPDATE positions SET document =
-        (SELECT key FROM documents WHERE world = {OTHER} AND number = 1)""",
+        (SELECT key FROM documents WHERE world_id = {OTHER} AND number = 1)""",
     "nobody's": "UPDATE chunks SET revision = 999999 WHERE rowid = (SELECT min(rowid) FROM chunks)",
     "a name that is no text": "UPDATE worlds SET name = 'a' || char(0) WHERE name = 'world'",
     "no id": "UPDATE worlds SET id = 'mine' WHERE name = 'world'",
@@ -369,8 +369,8 @@ def test_a_store_that_is_not_prepared_or_in_use_is_told_and_left_as_it_is(
         truespan.restore(backup, named(tmp_path / "bare", bare))
     database = fresh_database()
     waiting = named(tmp_path / "waiting", database, "store_timeout_seconds = 1\n")
-    store = PostgresStore(Address(database.url, pool_size=2), HandClock())
-    with store.as_rows().at_once(), pytest.raises(StoreBusy):
+    store = Store(PostgresDatabase(Address(database.url, pool_size=2)), HandClock())
+    with store.as_rows().single_commit(), pytest.raises(StoreBusy):
         truespan.restore(backup, waiting)
     store.close()
     assert rows_in(database) == 0

@@ -11,7 +11,7 @@ import pytest
 from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.forked_process import forked
-from tests.support.worlds import vector_of
+from tests.support.worlds import query, vector_of
 from truespan.library import Library
 from truespan.types.chunk import ChunkKind, Point
 from truespan.types.ids import ChunkId, hash_text
@@ -141,7 +141,8 @@ def break_it(opened: Library, world: World) -> None:
         scope,
         [Point(ChunkId(first), vector_of(old), hash_text(old), 1, 0, 1, 1, ChunkKind.TEXT, "", "")],
     )
-    opened._components.store._connections.query(  # type: ignore[attr-defined]
+    query(
+        opened._components.store,
         """UPDATE chunks SET text = 'x' || substr(text, 2) WHERE (revision, position) =
            (SELECT revision, position FROM states WHERE chunk_id = ?)""",
         (second,),

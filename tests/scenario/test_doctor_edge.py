@@ -16,7 +16,7 @@ from tests.support.crash_process import library
 from tests.support.damage import NAN, SHORT, flipped, packed
 from tests.support.forked_process import forked
 from tests.support.sample_texts import story
-from tests.support.worlds import other_profile
+from tests.support.worlds import other_profile, query
 from truespan.library import Library
 from truespan.maintenance.doctor.plan import Finding, plan_to_json
 from truespan.types.chunk import ChunkKind, IndexedPoint, Point
@@ -190,19 +190,21 @@ def break_much(real: Library, world: World, seed: int) -> None:
     rng = random.Random(seed)
     for kind in ("gone", "stale", "orphan", "document", "unknown world", "unused collection"):
         DAMAGE[kind][0](real, world, rng)
-    query = real._components.store._connections.query  # type: ignore[attr-defined]
-    own = "(SELECT key FROM worlds WHERE id = ?)"
+    own = "(SELECT world_id FROM worlds WHERE id = ?)"
     query(
+        real._components.store,
         f"""UPDATE chunks SET text = 'x' WHERE (revision, position) IN
-            (SELECT revision, position FROM states WHERE world = {own} AND position = 1)""",
+            (SELECT revision, position FROM states WHERE world_id = {own} AND position = 1)""",
         (world.id,),
     )
     query(
+        real._components.store,
         f"""UPDATE vectors SET vector = ? WHERE text_hash =
-            (SELECT max(text_hash) FROM vectors WHERE world = {own}) AND world = {own}""",
+            (SELECT max(text_hash) FROM vectors WHERE world_id = {own}) AND world_id = {own}""",
         (bytes(SHORT), world.id, world.id),
     )
     query(
+        real._components.store,
         f"INSERT INTO vectors SELECT {own}, '{seed:016x}', 'ab', x'00'",
         (world.id,),
     )

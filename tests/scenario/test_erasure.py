@@ -16,12 +16,13 @@ from tests.scenario.test_figures import ALL, REPORT
 from tests.support.crash_process import library
 from tests.support.forked_process import forked
 from tests.support.leftover_search import contents, rare_text, traces
-from truespan.adapters.sqlite_store import erasure
+from tests.support.worlds import query
 from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
 from truespan.files.checks import FolderRemains
 from truespan.ingest.draft import Preparation
 from truespan.library import Library
 from truespan.maintenance.delete import digest_of
+from truespan.store import sqlite
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState
 from truespan.world import World
@@ -53,7 +54,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 def vectors(world: World) -> list[Vector]:
     """Return every vector that is kept for the library, as it was given."""
-    rows = world.access.components.store._connections.query("SELECT vector FROM vectors")  # type: ignore[attr-defined]
+    rows = query(world.access.components.store, "SELECT vector FROM vectors")
     return [Vector(row[0]) for row in rows]
 
 
@@ -146,25 +147,25 @@ def test_a_deleted_world_leaves_no_row_no_point_no_image_and_no_byte(home: Path)
 
 def rows_of(made: Library, world: str) -> dict[str, int]:
     """Return how many rows of each table, by the catalogue, belong to no world that is left."""
-    query = made._components.store._connections.query  # type: ignore[attr-defined]
+    store = made._components.store
     tables = [
         name
-        for (name,) in query("SELECT name FROM sqlite_master WHERE type = 'table'")
+        for (name,) in query(store, "SELECT name FROM sqlite_master WHERE type = 'table'")
         if not name.startswith("sqlite_")
     ]
     counts = {}
     for table in tables:
-        columns = {row[1] for row in query(f"PRAGMA table_info({table})")}
-        for column, parent in (("world", "worlds"), ("document", "documents"),
+        columns = {row[1] for row in query(store, f"PRAGMA table_info({table})")}
+        for column, parent in (("world_id", "worlds"), ("document", "documents"),
                                ("revision", "revisions"), ("job", "jobs")):  # fmt: skip
-            if column in columns and (table, column) != ("erasures", "world"):
-                lost = (
-                    f"SELECT count(*) FROM {table} WHERE {column} NOT IN (SELECT key FROM {parent})"
-                )
+            if column in columns:
+                key = "world_id" if parent == "worlds" else "key"
+                lost = f"""SELECT count(*) FROM {table}
+                           WHERE {column} NOT IN (SELECT {key} FROM {parent})"""
                 if (table, column) == ("positions", "revision"):
                     continue
-                counts[f"{table}.{column}"] = query(lost)[0][0]
-    counts["worlds"] = query("SELECT count(*) FROM worlds WHERE id = ?", (world,))[0][0]
+                counts[f"{table}.{column}"] = query(store, lost)[0][0]
+    counts["worlds"] = query(store, "SELECT count(*) FROM worlds WHERE id = ?", (world,))[0][0]
     return counts
 
 
@@ -189,17 +190,17 @@ def test_every_table_of_the_catalogue_is_free_of_the_only_document_once_it_is_de
         reader.set("zyxwvut.docx", sid=1)
         reader.retrieve("lamp")
         world.search("lamp", floor=0.0, fused=True)
-        query = made._components.store._connections.query  # type: ignore[attr-defined]
+        store = made._components.store
         tables = [
             name
-            for (name,) in query("SELECT name FROM sqlite_master WHERE type = 'table'")
+            for (name,) in query(store, "SELECT name FROM sqlite_master WHERE type = 'table'")
             if not name.startswith("sqlite_")
         ]
-        counted = {name: query(f"SELECT count(*) FROM {name}")[0][0] for name in tables}
+        counted = {name: query(store, f"SELECT count(*) FROM {name}")[0][0] for name in tables}
 
         receipt = world.documents.delete("1")
 
-        left = {name: query(f"SELECT count(*) FROM {name}")[0][0] for name in tables}
+        left = {name: query(store, f"SELECT count(*) FROM {name}")[0][0] for name in tables}
         assert {name for name, count in left.items() if count} <= STAYING
         emptied = {name: count for name, count in counted.items() if count and not left[name]}
         told = {**receipt.rows, "query_cache": receipt.redacted.get("query_cache", 0)}
@@ -215,7 +216,7 @@ def test_every_table_of_the_catalogue_is_free_of_the_only_document_once_it_is_de
 def test_while_somebody_reads_the_erasure_waits_and_is_caught_up_by_the_next_writer(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasure, "REWRITE_WAIT_MILLISECONDS", 20)
+    monkeypatch.setattr(sqlite, "REWRITE_WAIT_MILLISECONDS", 20)
     with opened(home) as made:
         world, text, own = two_documents(home, made)
         reading = apsw.Connection(str(home / "store.db"))

@@ -12,8 +12,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support import docx_maker
-from tests.support.worlds import Place, WordEmbedder, other_profile, place
-from truespan.adapters.sqlite_store import SqliteStore
+from tests.support.worlds import Place, WordEmbedder, other_profile, place, sqlite_store
 from truespan.errors import (
     GenerationNotFound,
     GoldenInvalid,
@@ -211,7 +210,7 @@ def test_a_full_disk_keeps_nobody_from_asking_anew(here: Place, tmp_path: Path) 
     here.sql("DELETE FROM tail_marks")
     here.store.close()
 
-    full = SqliteStore(tmp_path / "store.db", here.clock, reserve=1 << 60)
+    full = sqlite_store(tmp_path / "store.db", here.clock, reserve=1 << 60)
     object.__setattr__(here.library._components, "store", full)
 
     again = here.library.world("world")

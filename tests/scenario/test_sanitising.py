@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import Place, place, query
 from truespan.ingest.draft import Preparation
 from truespan.sanitize.findings import Mode, Style
 from truespan.sanitize.sanitizer import Sanitizer
@@ -39,7 +39,7 @@ def filled(here: Place) -> World:
 
 def everything(here: Place) -> str:
     """Return every byte that the store keeps, in whatever table."""
-    here.store._connections.current().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    query(here.store, "PRAGMA wal_checkpoint(TRUNCATE)")
     with sqlite3.connect(here.folder / "store.db") as connection:
         return "\n".join(connection.iterdump())
 

@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.worlds import DirectParser, HandClock, WordCounter, WordEmbedder
-from truespan.adapters.sqlite_store import SqliteStore
+from tests.support.worlds import DirectParser, HandClock, WordCounter, WordEmbedder, sqlite_store
 from truespan.components import Components
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
@@ -76,12 +75,12 @@ STORE_URL = "store.url"
 
 def _store(folder: Path, clock: HandClock) -> Any:
     if not (folder / STORE_URL).exists():
-        return SqliteStore(folder / "store.db", clock, reserve=0)
-    from truespan.adapters.postgres_store import PostgresStore
-    from truespan.adapters.postgres_store.connection import Address
+        return sqlite_store(folder / "store.db", clock)
+    from truespan.store import Store
+    from truespan.store.postgres import Address, PostgresDatabase
     from truespan.types.token import Secret
 
-    return PostgresStore(Address(Secret((folder / STORE_URL).read_text())), clock)
+    return Store(PostgresDatabase(Address(Secret((folder / STORE_URL).read_text()))), clock)
 
 
 def library(folder: Path, step: int = 0) -> Library:

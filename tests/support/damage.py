@@ -59,8 +59,8 @@ def on_kept(change: Callable[[Vector, random.Random], Vector]) -> Callable:
     def plant(here: Place, world: World, rng: random.Random) -> None:
         text_hash, vector = rng.choice(kept_vectors(here, world))
         here.sql(
-            "UPDATE vectors SET vector = ? WHERE text_hash = ? AND world = "
-            "(SELECT key FROM worlds WHERE id = ?)",
+            "UPDATE vectors SET vector = ? WHERE text_hash = ? AND world_id = "
+            "(SELECT world_id FROM worlds WHERE id = ?)",
             bytes(change(Vector(vector), rng)),
             text_hash,
             world.id,
@@ -72,8 +72,8 @@ def on_kept(change: Callable[[Vector, random.Random], Vector]) -> Callable:
 def kept_vectors(here: Place, world: World) -> list[tuple[str, bytes]]:
     return sorted(
         here.sql(
-            "SELECT text_hash, vector FROM vectors WHERE world = "
-            "(SELECT key FROM worlds WHERE id = ?)",
+            "SELECT text_hash, vector FROM vectors WHERE world_id = "
+            "(SELECT world_id FROM worlds WHERE id = ?)",
             world.id,
         )
     )
@@ -84,7 +84,7 @@ def on_row(statement: str, where: str = "position >= 0") -> Callable:
 
     def plant(here: Place, world: World, rng: random.Random) -> None:
         rows = here.sql(
-            f"""SELECT s.revision, s.position FROM states s JOIN worlds w ON w.key = s.world
+            f"""SELECT s.revision, s.position FROM states s JOIN worlds w ON w.world_id = s.world_id
                WHERE w.id = ? AND {where} ORDER BY 1, 2""",
             world.id,
         )
@@ -126,7 +126,7 @@ def unused_collection(here: Place, world: World, rng: random.Random) -> None:
 
 def foreign_vectors(here: Place, world: World, rng: random.Random) -> None:
     here.sql(
-        "INSERT INTO vectors SELECT key, ?, 'ab', x'00' FROM worlds WHERE id = ?",
+        "INSERT INTO vectors SELECT world_id, ?, 'ab', x'00' FROM worlds WHERE id = ?",
         f"{rng.getrandbits(64):016x}",
         world.id,
     )
@@ -136,7 +136,7 @@ def two_in_one(here: Place, world: World, rng: random.Random) -> None:
     """Damage a chunk's row and the canonical text under it, so that nothing can restore it."""
     rows = here.sql(
         """SELECT s.revision, s.position, s.start, s.finish - s.start FROM states s
-           JOIN worlds w ON w.key = s.world WHERE w.id = ? ORDER BY 1, 2""",
+           JOIN worlds w ON w.world_id = s.world_id WHERE w.id = ? ORDER BY 1, 2""",
         world.id,
     )
     revision, position, start, length = rng.choice(rows)
@@ -161,8 +161,8 @@ def set_aside_with_its_point(here: Place, world: World, rng: random.Random) -> N
 
 def queued_repair(here: Place, world: World, rng: random.Random) -> None:
     here.sql(
-        """INSERT INTO repairs (world, generation, chunk_id, kind, point_hash, queued_at)
-           SELECT key, 1, ?, 'orphan_point', 'x', 0 FROM worlds WHERE id = ?""",
+        """INSERT INTO repairs (world_id, generation, chunk_id, kind, point_hash, queued_at)
+           SELECT world_id, 1, ?, 'orphan_point', 'x', 0 FROM worlds WHERE id = ?""",
         f"{rng.getrandbits(32):08x}-0000-5000-8000-000000000000",
         world.id,
     )
@@ -283,8 +283,8 @@ IN_STORE = {
     "set aside": Damage(set_aside_with_its_point, Finding.ORPHAN_POINT, lost=True),
     "kept vector gone": Damage(
         lambda here, world, rng: here.sql(
-            "DELETE FROM vectors WHERE text_hash = ? AND world = "
-            "(SELECT key FROM worlds WHERE id = ?)",
+            "DELETE FROM vectors WHERE text_hash = ? AND world_id = "
+            "(SELECT world_id FROM worlds WHERE id = ?)",
             rng.choice(kept_vectors(here, world))[0],
             world.id,
         ),

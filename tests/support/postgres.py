@@ -21,11 +21,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from truespan.adapters.postgres_store import PostgresStore
-from truespan.adapters.postgres_store.connection import Address
-from truespan.adapters.postgres_store.schema import SHARED_TABLES, admit_only, prepare_store
 from truespan.jobs.schema import prepare_queue
 from truespan.protocols import Clock
+from truespan.store import Store
+from truespan.store.postgres import Address, PostgresDatabase
+from truespan.store.postgres_setup import admit_only, prepare_store
+from truespan.store.session import SHARED_TABLES
 from truespan.types.token import Secret
 
 OWNER_ROLE, APPLICATION = "library_owner", "library_app"
@@ -90,13 +91,13 @@ class Database:
 
 _OF_FOLDERS: dict[Path, Database] = {}
 _FREE: list[Database] = []
-_OPENED: list[tuple[Path, PostgresStore]] = []
+_OPENED: list[tuple[Path, Store]] = []
 
 
-def store_of(folder: Path, clock: Clock) -> PostgresStore:
+def store_of(folder: Path, clock: Clock) -> Store:
     """Return the store of a library in a folder: each folder has a database, and keeps it."""
     database = database_of(folder)
-    store = PostgresStore(Address(database.url, pool_size=4), clock)
+    store = Store(PostgresDatabase(Address(database.url, pool_size=4)), clock)
     _OPENED.append((folder.resolve(), store))
     return store
 
@@ -126,17 +127,8 @@ def close_stores(since: int) -> None:
 
 
 _SPELLINGS = (
-    (re.compile(r"\(SELECT key FROM worlds WHERE id = \?\)"), "?::uuid"),
-    (re.compile(r"\bworld = "), "world_id = "),
-    (re.compile(r"\((world), "), "(world_id, "),
-    (
-        re.compile(r"SELECT key, (.*?) FROM worlds WHERE id = \?", re.DOTALL),
-        r"SELECT world_id, \1 FROM worlds WHERE world_id = ?::uuid",
-    ),
-    (
-        re.compile(r"JOIN worlds w ON w\.key = (\w+)\.world\b"),
-        r"JOIN worlds w ON w.world_id = \1.world_id",
-    ),
+    (re.compile(r"\(SELECT world_id FROM worlds WHERE id = \?\)"), "?::uuid"),
+    (re.compile(r"FROM worlds WHERE id = \?"), "FROM worlds WHERE world_id = ?::uuid"),
     (re.compile(r"\bw\.id = \?"), "w.world_id = ?::uuid"),
     (re.compile(r"CAST\(\? AS TEXT\)"), "?::bytea"),
     (

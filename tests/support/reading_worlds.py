@@ -95,7 +95,7 @@ def stored(here: Place, world: World, number: int) -> Stored:
     key, revision, text = here.sql(
         """SELECT r.key, r.number, t.text FROM revisions r JOIN documents d ON d.key = r.document
            JOIN texts t ON t.revision = r.key
-           JOIN worlds w ON w.key = d.world
+           JOIN worlds w ON w.world_id = d.world_id
            WHERE r.state = 'active' AND d.number = ? AND w.id = ?""",
         number,
         world.id,
@@ -143,7 +143,7 @@ def whole_chunks(here: Place, world: World, ref: RevisionRef, position: int) -> 
              c.chapter, c.section
            FROM states s JOIN chunks c USING (revision, generation, position)
            JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
-           JOIN worlds w ON w.key = d.world
+           JOIN worlds w ON w.world_id = d.world_id
            WHERE w.id = ? AND d.number = ? AND r.number = ? AND s.reach <= ? ORDER BY 1""",
         world.id,
         ref.document,

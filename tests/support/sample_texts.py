@@ -40,7 +40,7 @@ def assert_settled(here: Place, world: World) -> None:
 def assert_settled_vectors(here: Place, world: World) -> None:
     hashes = {point.text_hash for point in here.points(world).values()}
     kept = here.sql(
-        "SELECT text_hash FROM vectors WHERE world = (SELECT key FROM worlds WHERE id = ?)",
+        "SELECT text_hash FROM vectors WHERE world_id = (SELECT world_id FROM worlds WHERE id = ?)",
         world.id,
     )
     assert {row[0] for row in kept} == hashes

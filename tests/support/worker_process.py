@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.worlds import DirectParser, WordCounter, WordEmbedder
-from truespan.adapters.postgres_store import PostgresStore
-from truespan.adapters.postgres_store.connection import Address
 from truespan.cli.serve import stop_on_signals
 from truespan.components import Components
 from truespan.files.assets import AssetFolder
@@ -24,6 +22,8 @@ from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
 from truespan.library import Library
 from truespan.parsing import supported
 from truespan.protocols import EmbeddingLimits, VectorIndex
+from truespan.store import Store
+from truespan.store.postgres import Address, PostgresDatabase
 from truespan.system import SystemClock, SystemProcesses
 from truespan.types.chunk import Vector
 from truespan.types.token import Secret
@@ -53,7 +53,7 @@ def library(
     clock = SystemClock()
     return Library(
         Components(
-            store=PostgresStore(Address(url, pool_size=4), clock),
+            store=Store(PostgresDatabase(Address(url, pool_size=4)), clock),
             index=index or EdgeIndex(folder / "index", reserve=0),
             embedder=embedder or WordEmbedder(limits=FEW),
             counter=WordCounter(),

@@ -11,9 +11,8 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
-from truespan.adapters.sqlite_store import SqliteStore
 from truespan.components import Components, OtherEmbedder
 from truespan.files.assets import AssetFolder
 from truespan.files.golden import GoldenFolder
@@ -23,6 +22,8 @@ from truespan.ingest.draft import Preparation
 from truespan.library import Library
 from truespan.parsing import load, supported
 from truespan.protocols import EmbeddingLimits, TrustedStore, VectorIndex
+from truespan.store import Store
+from truespan.store.sqlite import SqliteDatabase
 from truespan.system import SystemProcesses, SystemRandomness
 from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
 from truespan.types.ids import ChunkId, TextHash
@@ -312,7 +313,7 @@ class Place:
     index: Any
     embedder: WordEmbedder
     clock: HandClock
-    store: SqliteStore
+    store: Store
     library: Library
     journal: list[str]
 
@@ -340,11 +341,11 @@ class Place:
 
     def sql(self, statement: str, *bindings: Any) -> list[tuple[Any, ...]]:
         """Look at or damage the store behind everybody's back."""
-        if not isinstance(self.store, SqliteStore):
+        if not isinstance(self.store._db, SqliteDatabase):
             from tests.support.postgres import look
 
             return look(self.folder, statement, bindings)
-        return self.store._connections.query(statement, bindings)
+        return query(self.store, statement, bindings)
 
     def points(self, world: World) -> dict[ChunkId, IndexedPoint]:
         scope = self.scope(world)
@@ -355,16 +356,27 @@ STORES = ["sqlite"]
 """Which store a place has unless it is said; `pytest --store postgres` puts another here."""
 
 
-def store_in(folder: Path, clock: HandClock, kind: str | None = None) -> SqliteStore:
-    """Return a store of a kind; all of them are used as the one on SQLite is."""
+def query(store: Any, statement: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Run a statement of SQLite on a store's file, past all of the store's own statements."""
+    with store._db.map_errors():
+        return store._db.connection.execute(statement, bindings).fetchall()
+
+
+def sqlite_store(file: Path, clock: Any, *, reserve: int = 0) -> Store:
+    """Return the store in a file."""
+    return Store(SqliteDatabase(file, reserve=reserve), clock)
+
+
+def store_in(folder: Path, clock: HandClock, kind: str | None = None) -> Store:
+    """Return a store of a kind."""
     if (kind or STORES[-1]) == "postgres":
         from tests.support.postgres import store_of
 
-        return cast("SqliteStore", store_of(folder, clock))
+        return store_of(folder, clock)
     file = folder / "store.db"
     if not file.exists():
         file.write_bytes(_empty_store())
-    return SqliteStore(file, clock, reserve=0)
+    return sqlite_store(file, clock)
 
 
 @cache
@@ -372,7 +384,7 @@ def _empty_store() -> bytes:
     """Return a file with the tables and no rows: making them costs ten times what copying does."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "store.db"
-        SqliteStore(file, HandClock(), reserve=0).close()
+        sqlite_store(file, HandClock()).close()
         return file.read_bytes()
 
 

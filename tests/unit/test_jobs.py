@@ -201,8 +201,8 @@ def test_a_number_that_another_process_has_now_is_not_taken_for_the_old_one(here
 def test_only_the_last_lines_and_jobs_are_kept(
     here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("truespan.adapters.sqlite_store.job_rows.KEPT_JOBS", 3)
-    monkeypatch.setattr("truespan.adapters.sqlite_store.job_rows.KEPT_LINES", 4)
+    monkeypatch.setattr("truespan.store.jobs.KEPT_JOBS", 3)
+    monkeypatch.setattr("truespan.store.jobs.KEPT_LINES", 4)
     world = new_world(here)
     empty = [here.write(f"empty-{number}.txt", " ") for number in range(9)]
     for _ in range(5):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -27,16 +28,17 @@ def here(tmp_path: Path) -> Iterator[Place]:
 @contextmanager
 def full(here: Place) -> Iterator[None]:
     """Have no room on the disk beside what is held in reserve."""
-    connections = here.store._connections
-    connections._reserve = 1 << 60
+    database: Any = here.store._db
+    database._reserve = 1 << 60
     yield
-    connections._reserve = 0
+    database._reserve = 0
 
 
 @contextmanager
 def busy(here: Place) -> Iterator[None]:
     """Let somebody else write, for longer than anybody waits."""
-    here.store._connections.current().set_busy_timeout(1)
+    database: Any = here.store._db
+    database.connection.set_busy_timeout(1)
     other = apsw.Connection(str(here.folder / "store.db"))
     other.execute("BEGIN IMMEDIATE")
     yield

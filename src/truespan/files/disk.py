@@ -1,4 +1,4 @@
-"""Disk space, durable folders, and an exclusive lock between processes.
+"""Disk space, durable folders and copies, and an exclusive lock between processes.
 
 The operating system releases the lock when its process ends, however it ends. The lock file stays:
 a lock on a file that was deleted and created again would be two locks.
@@ -10,10 +10,15 @@ import os
 import shutil
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
-from truespan.errors import StorageFull
+from truespan.errors import MigrationRefused, StorageFull
+
+_UNFINISHED_FOLDER = ".new-"
+_PARTIAL_COPY = ".moved"
+_BLOCK = 1 << 20
 
 
 def require_space(path: Path, reserve: int) -> None:
@@ -36,6 +41,75 @@ def sync_folder(folder: Path) -> None:
             os.fsync(names)
         finally:
             os.close(names)
+
+
+def copy_tree(source: Path, target: Path, *, reserve: int) -> int:
+    """Copy every file below a folder that the other folder does not have; return how many.
+
+    Raises:
+        MigrationRefused: a file of the same name exists with other content.
+        StorageFull: there is no room.
+    """
+    if not source.is_dir() or source.resolve() == target.resolve():
+        return 0
+    copied = 0
+    for parent, names, files in os.walk(source):
+        # A folder that was being made when its process ended belongs to no document.
+        names[:] = sorted(name for name in names if not name.startswith(_UNFINISHED_FOLDER))
+        for name in sorted(files):
+            if not name.endswith(_PARTIAL_COPY):
+                path = Path(parent) / name
+                copied += copy_file(path, target / path.relative_to(source), reserve)
+    return copied
+
+
+def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
+    """Copy one file unless the target exists with the same content; return whether it was copied.
+
+    The copy is read back before it gets its name. Raises as `copy_tree` does.
+    """
+    if not source.is_file() or source.is_symlink():
+        return False
+    if target.exists():
+        _require_same_content(source, target)
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    require_space(target.parent, reserve + source.stat().st_size)
+    partial = target.with_name(target.name + _PARTIAL_COPY)
+    try:
+        partial.unlink(missing_ok=True)
+        mode = source.stat().st_mode & 0o700
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(source, "rb") as content, open(descriptor, "wb") as file:
+            while block := content.read(_BLOCK):
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+        _require_same_content(source, partial)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(target.parent)
+    return True
+
+
+def hash_file(path: Path) -> tuple[str, int]:
+    """Return the SHA-256 of a file, in hexadecimal, and its size; it is read in blocks."""
+    digest, size = sha256(), 0
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            size += len(block)
+    return digest.hexdigest(), size
+
+
+def _require_same_content(source: Path, target: Path) -> None:
+    if hash_file(source) != hash_file(target):
+        raise MigrationRefused(
+            f"The file {target.name.removesuffix(_PARTIAL_COPY)} of the target differs from the "
+            "one in this library.",
+            advice="Start again with an empty target, while nothing writes to this library.",
+        )
 
 
 _PAUSE = 0.01

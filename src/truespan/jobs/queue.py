@@ -21,15 +21,10 @@ from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from procrastinate.worker import Worker
 
-from truespan.adapters.postgres_store.connection import (
-    as_role,
-    connected,
-    mapped_errors,
-    names_nobody,
-)
 from truespan.errors import Overloaded, StoreBusy, TruespanError
 from truespan.jobs.schema import QUEUE_ROLE, QUEUE_SCHEMA, require_migrations
 from truespan.protocols import JobWorker
+from truespan.store.postgres import as_role, connect, is_foreign_key_violation, map_errors
 from truespan.types.ids import WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStanding, Urgency
 from truespan.types.token import Secret
@@ -126,8 +121,8 @@ class TaskQueue:
         """Give the procrastinate app; the first use checks its tables."""
         with self._lock:
             if self._opened is None:
-                with connected(self._url, "store_url") as session:
-                    require_migrations(session)
+                with connect(self._url, "store_url") as connection:
+                    require_migrations(connection)
                 app = App(connector=SyncPsycopgConnector(**self.pool(CONNECTIONS)))
                 app.open()
                 self._opened = app
@@ -147,7 +142,7 @@ def mapped() -> Iterator[None]:
     try:
         yield
     except ConnectorException as error:
-        with mapped_errors():
+        with map_errors():
             raise error.__cause__ or error from None
 
 
@@ -304,7 +299,7 @@ class QueueWorker:
 
     def _raise_unless_outage(self, error: Exception, once: bool) -> None:
         """Raise an error that will not pass; log the start of an outage."""
-        if names_nobody(error.__cause__):
+        if is_foreign_key_violation(error.__cause__):
             # Another worker took this one for dead: it only has to register again.
             return
         if once:

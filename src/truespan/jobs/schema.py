@@ -7,9 +7,9 @@ from typing import Final, LiteralString, cast
 
 from procrastinate.schema import SchemaManager
 
-from truespan.adapters.postgres_store.connection import Session, fetch
-from truespan.adapters.postgres_store.schema import add_member, make_role
 from truespan.errors import InvalidConfiguration, StoreOutdated
+from truespan.store.postgres import Connection
+from truespan.store.postgres_setup import add_member, make_role
 
 QUEUE_SCHEMA: Final = "truespan_queue"
 QUEUE_ROLE: Final = "truespan_queue"
@@ -25,56 +25,55 @@ QUEUE_TABLES: Final = frozenset(
 """Every table of the queue. They contain ids of worlds and jobs, and no text."""
 
 
-def prepare_queue(session: Session, application: str) -> None:
+def prepare_queue(connection: Connection, application: str) -> None:
     """Create or update the tables of the queue, in the transaction that prepares the store."""
-    make_role(session, QUEUE_ROLE)
-    session.execute("CREATE SCHEMA IF NOT EXISTS truespan_queue")
-    session.execute("SET LOCAL search_path = truespan_queue, pg_temp")
-    session.execute(
+    make_role(connection, QUEUE_ROLE)
+    connection.execute("CREATE SCHEMA IF NOT EXISTS truespan_queue")
+    connection.execute("SET LOCAL search_path = truespan_queue, pg_temp")
+    connection.execute(
         """CREATE TABLE IF NOT EXISTS truespan_queue.queue_steps (
              name text COLLATE "C" PRIMARY KEY,
              applied_at timestamptz NOT NULL DEFAULT now()
            )"""
     )
-    applied, known = _applied(session), _migrations()
+    applied, known = _applied(connection), _migrations()
     if not applied:
         # The full schema includes every migration.
-        session.execute(SchemaManager.get_schema())
+        connection.execute(SchemaManager.get_schema())
     for name, script in known.items():
         if name in applied:
             continue
         if applied:
-            session.execute(script)
-        session.execute("INSERT INTO truespan_queue.queue_steps (name) VALUES (%s)", (name,))
-    _grant(session, application)
+            connection.execute(script)
+        connection.execute("INSERT INTO truespan_queue.queue_steps (name) VALUES (%s)", (name,))
+    _grant(connection, application)
 
 
-def require_migrations(session: Session) -> None:
+def require_migrations(connection: Connection) -> None:
     """Check that every migration of the installed procrastinate was applied.
 
     Raises:
         StoreOutdated: some were not applied.
         InvalidConfiguration: the role of store_url is not a member of the queue's role.
     """
-    rows = fetch(
-        session,
+    rows = connection.execute(
         """SELECT to_regclass('truespan_queue.queue_steps') IS NOT NULL,
              EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'truespan_queue'
-               AND pg_has_role(session_user, oid, 'MEMBER'))""",
-    )
+               AND pg_has_role(session_user, oid, 'MEMBER'))"""
+    ).fetchall()
     exists, is_member = rows[0]
     if exists and not is_member:
         raise InvalidConfiguration(
             "The role of store_url has no permission to use the job queue.",
             advice="Run 'truespan prepare-store', which grants it.",
         )
-    applied, known = _applied(session) if exists else set[str](), _migrations()
+    applied, known = _applied(connection) if exists else set[str](), _migrations()
     if not applied >= known.keys():
         raise StoreOutdated(len(applied), len(known))
 
 
-def _applied(session: Session) -> set[str]:
-    return {row[0] for row in fetch(session, "SELECT name FROM truespan_queue.queue_steps")}
+def _applied(connection: Connection) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT name FROM truespan_queue.queue_steps")}
 
 
 def _migrations() -> dict[str, LiteralString]:
@@ -90,7 +89,7 @@ def _migrations() -> dict[str, LiteralString]:
     }
 
 
-def _grant(session: Session, application: str) -> None:
+def _grant(connection: Connection, application: str) -> None:
     for statement in (
         "GRANT USAGE ON SCHEMA truespan_queue TO truespan_queue",
         """GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA truespan_queue
@@ -98,5 +97,5 @@ def _grant(session: Session, application: str) -> None:
         "GRANT USAGE ON ALL SEQUENCES IN SCHEMA truespan_queue TO truespan_queue",
         "REVOKE INSERT, UPDATE, DELETE ON truespan_queue.queue_steps FROM truespan_queue",
     ):
-        session.execute(statement)
-    add_member(session, QUEUE_ROLE, application)
+        connection.execute(statement)
+    add_member(connection, QUEUE_ROLE, application)

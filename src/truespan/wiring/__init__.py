@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from truespan.adapters.sqlite_store import SqliteStore
 from truespan.components import Components, OtherEmbedder
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.files.assets import AssetFolder
@@ -45,11 +44,19 @@ from truespan.sanitize.profile import Profile, parse_profile
 from truespan.sanitize.sanitizer import Sanitizer
 from truespan.settings import model_cache, read_settings
 from truespan.settings.catalogue import MEBIBYTE, Settings
+from truespan.store import Store
+from truespan.store.sqlite import SqliteDatabase
 from truespan.system import SystemClock, SystemProcesses, SystemRandomness
 from truespan.types.figure import FigureFlags
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring.answers import CONFIGURED_DISTANCE, answer_rules
-from truespan.wiring.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE, backups_of
+from truespan.wiring.backup import (
+    ASSETS_FOLDER,
+    KEY_FILE,
+    STORE_FILE,
+    USAGE_KEY_FILE,
+    backup_writer,
+)
 from truespan.wiring.environment import LibraryEnvironment
 from truespan.wiring.observability import observers_of
 from truespan.wiring.providers import chat_choices, chat_models
@@ -102,7 +109,8 @@ def open_library(
         store = paces = server
         queue = server_queue(folder, settings)
     else:
-        store = SqliteStore(folder / STORE_FILE, clock, reserve=settings.disk_reserve)
+        file = SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve)
+        store = Store(file, clock)
         paces, queue = None, JobThread()
     model = _model(settings)
     wordpiece = WordPieceCounter(model)
@@ -146,7 +154,7 @@ def open_library(
                 reserve=settings.disk_reserve,
                 max_bytes=settings.source_max_mib * MEBIBYTE,
             ),
-            backups=backups_of(folder, _assets(folder, settings), settings, clock, server),
+            backups=backup_writer(folder, _assets(folder, settings), settings, clock, server),
             queue=queue,
             most_crashes=settings.worker_crashes,
             doctor_hours=settings.worker_doctor_hours,

@@ -1,26 +1,36 @@
-"""Backups: who writes those of a library, and how a library is made of one."""
+"""Which files, settings and stores belong to a library's backups."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from truespan.adapters.sqlite_store.snapshot import FileSource
-from truespan.errors import TruespanError
 from truespan.files.assets import AssetFolder
-from truespan.files.backup.write import LibraryBackups, SnapshotSource
+from truespan.files.backup import (
+    SETTINGS_ASIDE,
+    BackupWriter,
+    restore_to_folder,
+    restore_to_server,
+    verify_backup,
+)
 from truespan.protocols import Clock
 from truespan.settings import FILE_NAME, names_server, read_settings
 from truespan.settings.catalogue import Settings
+from truespan.store import Store
+from truespan.store.snapshot import FileSnapshots, ServerSnapshots
 from truespan.system import SystemClock
+from truespan.types.maintenance import Manifest
 from truespan.wiring.servers import is_on_server, server_store
 
-if TYPE_CHECKING:
-    from truespan.adapters.postgres_store import PostgresStore
-    from truespan.adapters.postgres_store.moving import PostgresRows
-    from truespan.files.backup.restore import PlacedFiles
-    from truespan.protocols import MovableRows
-    from truespan.types.maintenance import Manifest
+__all__ = [
+    "ASSETS_FOLDER",
+    "KEY_FILE",
+    "STORE_FILE",
+    "USAGE_KEY_FILE",
+    "backup_writer",
+    "find_settings_aside",
+    "restore_library",
+    "verify_backup",
+]  # fmt: skip
 
 STORE_FILE = "store.db"
 ASSETS_FOLDER = "data/rag-assets"
@@ -28,16 +38,18 @@ KEY_FILE = "pseudonyms.key"
 USAGE_KEY_FILE = "usage.key"
 
 
-def backups_of(
+def backup_writer(
     folder: Path,
     assets: AssetFolder,
     settings: Settings,
     clock: Clock,
-    server: PostgresStore | None = None,
-) -> LibraryBackups:
-    """Return who writes backups of the library in a folder, whose store may be on a server."""
-    return LibraryBackups(
-        store=FileSource(folder / STORE_FILE) if server is None else _rows_of(server, settings),
+    server: Store | None = None,
+) -> BackupWriter:
+    """Return what writes backups of the library in a folder, whose store may be on a server."""
+    return BackupWriter(
+        store=FileSnapshots(folder / STORE_FILE)
+        if server is None
+        else ServerSnapshots(server.as_rows, settings.disk_reserve),
         assets=assets,
         settings={f"settings/{FILE_NAME}": folder / FILE_NAME},
         keys={f"keys/{name}": folder / name for name in (KEY_FILE, USAGE_KEY_FILE)},
@@ -53,84 +65,28 @@ def _version() -> str:
     return version("truespan")
 
 
-def _rows_of(store: PostgresStore, settings: Settings) -> SnapshotSource:
-    from truespan.engine.moved import copy_for_backup
-    from truespan.files.backup.write import RowsSource
-
-    return RowsSource(
-        store.as_rows,
-        lambda: store.as_rows().size(),
-        copy_for_backup,
-        reserve=settings.disk_reserve,
-    )
-
-
 def restore_library(path: Path, folder: Path) -> Manifest:
-    """Make a library of a backup, whole or not at all; its index is yet to be written.
+    """Make a library from a backup, completely or not at all; its index is yet to be written.
 
     It goes into a new folder, unless the settings of the folder or the environment name a store on
     a server.
     """
     settings = read_settings(folder)
-    if is_on_server(settings):
-        return _restore_to_server(path, folder, settings)
-    from truespan.files.backup.restore import restore_files
-
-    return restore_files(path, folder, assets=ASSETS_FOLDER, names_server=names_server)
-
-
-def laid_aside(folder: Path) -> Path | None:
-    """Return where the settings of a backup lie that were not put into force."""
-    from truespan.files.backup.restore import SETTINGS_ASIDE
-
-    return folder / SETTINGS_ASIDE if (folder / SETTINGS_ASIDE).exists() else None
-
-
-def _restore_to_server(path: Path, folder: Path, settings: Settings) -> Manifest:
-    from truespan.files.backup.restore import restore_rows
-
+    if not is_on_server(settings):
+        return restore_to_folder(path, folder, assets=ASSETS_FOLDER, names_server=names_server)
     store = server_store(folder, settings, SystemClock())
-
-    def receive(rows: MovableRows, files: PlacedFiles) -> None:
-        _take(rows, files, store.as_rows())
-
     try:
-        return restore_rows(
+        return restore_to_server(
             path,
             folder,
             assets=folder / (settings.rag_assets_dir or ASSETS_FOLDER),
-            receive=receive,
+            target=store.as_rows(),
             names_server=names_server,
         )
     finally:
         store.close()
 
 
-def _take(rows: MovableRows, files: PlacedFiles, target: PostgresRows) -> None:
-    """Write all rows in one transaction, whose commit comes after the files are in their places."""
-    from truespan.adapters.sqlite_store.snapshot import UNRESTORED
-    from truespan.engine.moved import copy_from_backup
-
-    try:
-        with target.at_once():
-            copy_from_backup(rows, target, UNRESTORED)
-            files.place()
-    except BaseException:
-        # An answer to the commit may have been lost: files stay where rows may speak of them.
-        if not _may_have_arrived(target):
-            files.take_back()
-        raise
-
-
-def _may_have_arrived(target: PostgresRows) -> bool:
-    try:
-        return bool(target.world_ids())
-    except TruespanError:
-        return True
-
-
-def verified_backup(path: Path) -> Manifest:
-    """Return what a backup says of itself, once all of it was read and found to be so."""
-    from truespan.files.backup.restore import verify_backup
-
-    return verify_backup(path)
+def find_settings_aside(folder: Path) -> Path | None:
+    """Return the settings of a restored backup that did not take effect; None without any."""
+    return folder / SETTINGS_ASIDE if (folder / SETTINGS_ASIDE).exists() else None

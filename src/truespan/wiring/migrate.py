@@ -1,21 +1,21 @@
-"""Moving a library between one machine and many: which stores, folders and index are meant."""
+"""Moving a library between a folder and a server: its rows, then its files, then a new index."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from truespan.adapters.sqlite_store import SqliteStore
-from truespan.engine.moved import move_library
 from truespan.errors import InvalidSettings, LibraryNotFound
-from truespan.files.moving import copy_file, copy_tree
-from truespan.protocols import MovableRows
+from truespan.files.disk import copy_file, copy_tree
 from truespan.settings import read_own_settings, read_settings
 from truespan.settings.catalogue import Settings
+from truespan.store import Store
+from truespan.store.sqlite import SqliteDatabase
+from truespan.store.transfer import StoreRows, copy_rows
 from truespan.system import SystemClock
-from truespan.types.maintenance import MigrationReport
+from truespan.types.maintenance import MigrationReport, MovedCount
 from truespan.wiring import open_library
 from truespan.wiring.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE
 from truespan.wiring.servers import is_on_server, server_store
@@ -23,7 +23,7 @@ from truespan.wiring.servers import is_on_server, server_store
 
 @dataclass(frozen=True, slots=True)
 class _Library:
-    """A library that is moved, or that is moved into: where it is, and how it works."""
+    """The source or the target of a move."""
 
     folder: Path
     settings: Settings
@@ -37,13 +37,13 @@ class _Library:
         return is_on_server(self.settings)
 
     @contextmanager
-    def rows(self) -> Iterator[MovableRows]:
+    def open_rows(self) -> Iterator[StoreRows]:
         """Give the rows of its store."""
-        clock, settings = SystemClock(), self.settings
+        clock, reserve = SystemClock(), self.settings.disk_reserve
         store = (
-            server_store(self.folder, settings, clock)
+            server_store(self.folder, self.settings, clock)
             if self.on_server
-            else SqliteStore(self.folder / STORE_FILE, clock, reserve=settings.disk_reserve)
+            else Store(SqliteDatabase(self.folder / STORE_FILE, reserve=reserve), clock)
         )
         try:
             yield store.as_rows()
@@ -51,35 +51,53 @@ class _Library:
             store.close()
 
 
-def migrate_library(
-    source: Path, target: Path, on_moved: Callable[[str, int], None] | None = None
-) -> MigrationReport:
+def migrate_library(source: Path, target: Path) -> MigrationReport:
     """Move the library of one folder into that of another, wherever their stores and indexes are.
 
+    Each step starts after the one before it was proved, and the source is only read. If it is
+    stopped, the same call continues: rows and files that arrived are not sent again, and points are
+    written for the chunks that have none.
+
     Raises:
-        LibraryNotFound: there is nothing to be moved.
-        InvalidSettings: both are one library.
-        MigrationRefused: the target holds something else, or what arrived is not what was sent.
+        LibraryNotFound: there is no library to move.
+        InvalidSettings: both are the same library.
+        MigrationRefused: the target holds something else, or what arrived differs from the source.
     """
-    given = _existing(source)
-    _make(target)
-    taken = _Library(target, read_settings(target))
-    _require_two(given, taken)
-    with given.rows() as sent, taken.rows() as received:
+    moved, into = _require_library(source), _make_target(target)
+    same_folder = source.resolve() == target.resolve()
+    if same_folder and moved.on_server == into.on_server:
+        raise _same_library()
+    with moved.open_rows() as sent, into.open_rows() as received:
         # Two folders may name one database.
         if sent.identity() == received.identity():
-            raise _one_library()
-        return move_library(
-            sent,
-            received,
-            copy_files=lambda: _copy_files(given, taken),
-            open_target=lambda: open_library(target),
-            path=str(target),
-            on_moved=on_moved,
-        )
+            raise _same_library()
+        copied = copy_rows(sent, received)
+        files = copy_tree(moved.assets, into.assets, reserve=into.settings.disk_reserve)
+        for name in (KEY_FILE, USAGE_KEY_FILE):
+            if not same_folder:
+                files += copy_file(source / name, target / name)
+        with open_library(target) as library:
+            library.refill()
+            # Each point is compared with the store, which was compared with the source.
+            plan = library.doctor(embed_sample=0)
+            pending = library.pending()
+    findings: dict[str, int] = {}
+    for item in plan.all_items():
+        findings[item.finding.value] = findings.get(item.finding.value, 0) + item.count
+    return MigrationReport(
+        path=str(target),
+        worlds=copied.worlds,
+        tables={
+            name: MovedCount(table.rows, table.digest) for name, table in copied.tables.items()
+        },
+        files=files,
+        points=sum(world.checked_points for world in plan.values()),
+        pending=pending,
+        findings=findings,
+    )
 
 
-def _existing(folder: Path) -> _Library:
+def _require_library(folder: Path) -> _Library:
     if not folder.is_dir():
         raise LibraryNotFound(str(folder))
     library = _Library(folder, read_own_settings(folder))
@@ -88,30 +106,16 @@ def _existing(folder: Path) -> _Library:
     return library
 
 
-def _make(folder: Path) -> None:
+def _make_target(folder: Path) -> _Library:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise InvalidSettings(f"{folder} cannot be made: {error.strerror}.") from None
+    return _Library(folder, read_settings(folder))
 
 
-def _require_two(given: _Library, taken: _Library) -> None:
-    same_folder = given.folder.resolve() == taken.folder.resolve()
-    if same_folder and given.on_server == taken.on_server:
-        raise _one_library()
-
-
-def _one_library() -> InvalidSettings:
+def _same_library() -> InvalidSettings:
     return InvalidSettings(
         "A library cannot be moved into itself.",
         advice="Name the folder that it is moved from, and with --library the other one.",
     )
-
-
-def _copy_files(given: _Library, taken: _Library) -> int:
-    """Copy images, and the keys that pseudonyms and the usage log were made with."""
-    copied = copy_tree(given.assets, taken.assets, reserve=taken.settings.disk_reserve)
-    for name in (KEY_FILE, USAGE_KEY_FILE):
-        if given.folder.resolve() != taken.folder.resolve():
-            copied += copy_file(given.folder / name, taken.folder / name)
-    return copied

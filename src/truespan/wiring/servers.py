@@ -15,11 +15,11 @@ from truespan.index.server.options import ServerOptions, server_target
 from truespan.protocols import Clock
 from truespan.settings import read_settings
 from truespan.settings.catalogue import Settings
+from truespan.store import Store
 from truespan.types.ids import WorldId
 from truespan.types.token import Secret
 
 if TYPE_CHECKING:
-    from truespan.adapters.postgres_store import PostgresStore
     from truespan.jobs.queue import ProcrastinateQueue
 
 
@@ -32,7 +32,7 @@ def is_on_server(settings: Settings) -> bool:
     return bool(settings.store_url or settings.store_url_file)
 
 
-def server_store(folder: Path, settings: Settings, clock: Clock) -> PostgresStore:
+def server_store(folder: Path, settings: Settings, clock: Clock) -> Store:
     """Return the store in PostgreSQL, after checking that its database separates worlds.
 
     Raises:
@@ -40,13 +40,11 @@ def server_store(folder: Path, settings: Settings, clock: Clock) -> PostgresStor
         StoreUnsafe, StoreOutdated, LibraryTooNew: the database cannot be used as it is.
     """
     _require_installed()
-    from truespan.adapters.postgres_store import PostgresStore
-    from truespan.adapters.postgres_store.connection import Address
+    from truespan.store.postgres import Address, PostgresDatabase
 
     url = _address(folder, "store_url", settings.store_url, settings.store_url_file)
-    return PostgresStore(
-        Address(url, settings.store_pool_size, settings.store_timeout_seconds), clock
-    )
+    address = Address(url, settings.store_pool_size, settings.store_timeout_seconds)
+    return Store(PostgresDatabase(address), clock)
 
 
 def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
@@ -79,8 +77,8 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
             advice="Set store_url for a store in a PostgreSQL database; see docs/postgres.md.",
         )
     _require_installed()
-    from truespan.adapters.postgres_store.schema import prepare_store, role_of
     from truespan.jobs.schema import prepare_queue
+    from truespan.store.postgres_setup import prepare_store, role_of
 
     owner = _address(
         folder, "store_owner_url", settings.store_owner_url, settings.store_owner_url_file

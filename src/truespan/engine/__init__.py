@@ -1,1 +1,0 @@
-"""Moving a library from one store to another."""

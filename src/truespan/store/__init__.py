@@ -1,0 +1,69 @@
+"""The trusted store: one set of SQL statements on SQLite or PostgreSQL.
+
+Owns: the tables, their migrations, transactions, and the policies that keep worlds apart.
+Does not own: the meaning of what it holds; vector search; files of the index; a server's files, log
+and backups.
+Must hold: a commit is all or nothing; several processes or machines may read and write at once;
+every statement that touches a world names it, and on PostgreSQL row security hides the rows of
+other worlds as a second lock; text is read as bytes, so that damage cannot hide behind a failed
+decoding.
+"""
+
+from __future__ import annotations
+
+from truespan.protocols import Clock
+from truespan.store.catalog import Catalog
+from truespan.store.chunks import Chunks
+from truespan.store.documents import Documents
+from truespan.store.erasure import Erasures
+from truespan.store.generations import Generations
+from truespan.store.jobs import Jobs
+from truespan.store.metadata import Metadata
+from truespan.store.readers import Readers
+from truespan.store.rechunking import Rechunking
+from truespan.store.records import Calibrations, IdempotencyKeys, ProviderRecords, QueryCache
+from truespan.store.scrub import Scrub
+from truespan.store.session import Database
+from truespan.store.shares import Shares
+from truespan.store.tokens import Tokens
+from truespan.store.transfer import StoreRows
+from truespan.store.usage import UsageLog
+from truespan.store.words import Words
+from truespan.store.worlds import Worlds
+
+
+class Store(
+    Worlds,
+    Generations,
+    Documents,
+    Rechunking,
+    Words,
+    Catalog,
+    Chunks,
+    Readers,
+    Metadata,
+    QueryCache,
+    Jobs,
+    Shares,
+    ProviderRecords,
+    Erasures,
+    UsageLog,
+    Scrub,
+    Calibrations,
+    Tokens,
+    IdempotencyKeys,
+):
+    """Everything that is believed, in one database."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        super().__init__()
+        self._db = database
+        self._clock = clock
+
+    def as_rows(self) -> StoreRows:
+        """Return everything in it as rows, to be copied into or from another store."""
+        return StoreRows(self._db)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._db.close()

@@ -1,0 +1,387 @@
+"""Documents and their revisions: staged, activated, retired, purged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Final, LiteralString
+
+from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
+from truespan.store.erasure import queue_files, redact
+from truespan.store.readers import move_positions
+from truespan.store.revisions import (
+    ACTIVE_REVISION,
+    OUTLINE,
+    REVISION,
+    TAILS,
+    has_generation,
+    numbers_of,
+    revision_key,
+    tally,
+    write_revision,
+)
+from truespan.store.rows import tags_of
+from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.types.chunk import PendingChunk, Vector
+from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
+from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.scope import Scope, Unlimited
+from truespan.types.source import DocumentKind
+
+_LIST: Final = """
+    SELECT d.number, d.doc_id, r.name, r.path, r.kind, r.title, r.language, r.version, r.tags,
+      r.declared_title, r.language_declared, r.chunking, a.number, s.number, r.source_hash,
+      r.recipe, coalesce(t.chunks, 0), coalesce(t.embedded, 0),
+      coalesce(t.quarantined, 0), r.characters, r.sentences, r.language_stated, r.source_url,
+      r.metadata, CASE WHEN t.quarantined > 0 THEN (SELECT count(*) FROM states x
+        WHERE x.revision = r.key AND x.generation = :generation AND x.state = 'quarantined'
+          AND x.warning = 'too_long') ELSE 0 END, r.origin
+    FROM documents d
+    LEFT JOIN revisions a ON a.document = d.key AND a.state = 'active'
+    LEFT JOIN revisions s ON s.document = d.key AND s.state = 'staged'
+    JOIN revisions r ON r.key = coalesce(s.key, a.key)
+    LEFT JOIN tallies t ON t.revision = r.key AND t.generation = :generation
+    WHERE d.world_id = :world AND d.deleted_at IS NULL
+"""
+
+_KIND, _TAGS, _DECLARED, _QUARANTINED, _STATED, _SKIPPED = 4, 8, 10, 18, 21, 24
+"""Which of these columns are converted. Their order is that of the fields of a `Document`."""
+
+
+class Documents(Part):
+    """The part of the store that knows documents and revisions."""
+
+    def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
+        """Return every document that is not deleted, by number; of some ids only, if given."""
+        asked: LiteralString = _LIST
+        values: dict[str, Any] = {"generation": scope.generation.number}
+        if not isinstance(scope.documents, Unlimited):
+            asked += " AND d.number IN LIST(:numbers)"
+            values["numbers"] = [*scope.documents]
+        if named is not None:
+            asked += " AND d.doc_id IN LIST(:ids)"
+            values["ids"] = [*named]
+        # The plus keeps SQLite from walking the whole world to have a few documents in order.
+        asked += " ORDER BY d.number" if named is None else " ORDER BY +d.number"
+        with self._db.read(scope.world) as session:
+            return [_read_document(row) for row in session.all(asked, **values)]
+
+    @retry_on_conflict
+    def stage(self, scope: Scope, drafts: Sequence[Draft]) -> list[RevisionRef]:
+        """Write revisions with all their rows, invisible to readers, in one commit."""
+        now = self._clock.now()
+        with self._db.write(scope.world, bulk=True) as session:
+            if not has_generation(session, scope.generation.number):
+                raise GenerationNotFound(scope.generation.number)
+            return [write_revision(session, scope, draft, now) for draft in drafts]
+
+    @retry_on_conflict
+    def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
+        """Commit vectors, so that what was paid for survives whatever comes next."""
+        with self._db.write(scope.world, bulk=True) as session:
+            # Only for text that is still there: another run may have replaced and purged it.
+            known = session.all(
+                f"""SELECT s.text_hash FROM states s
+                    WHERE s.world_id = :world AND s.text_hash IN LIST(:hashes)
+                    UNION SELECT t.text_hash FROM {TAILS} AND t.text_hash IN LIST(:hashes)""",
+                hashes=list(vectors),
+            )
+            session.insert_many(
+                "vectors",
+                ("profile_id", "text_hash", "vector"),
+                [(scope.profile.id, text_hash, vectors[text_hash]) for (text_hash,) in known],
+                key=("profile_id", "text_hash"),
+            )
+
+    @retry_on_conflict
+    def mark_embedded(self, scope: Scope, chunks: Sequence[PendingChunk]) -> None:
+        """Record that the flushed index holds these chunks, unless they have changed since."""
+        by_revision: dict[RevisionRef, set[tuple[int, str]]] = {}
+        for chunk in chunks:
+            ref = RevisionRef(chunk.document, chunk.revision)
+            by_revision.setdefault(ref, set()).add((chunk.index, chunk.text_hash))
+        with self._db.write(scope.world) as session:
+            for ref, marked in by_revision.items():
+                key = revision_key(session, ref)
+                if key is not None:
+                    _mark_embedded(session, key, scope.generation.number, marked)
+            session.touch_world()
+
+    @retry_on_conflict
+    def flip(self, scope: Scope, revisions: Sequence[RevisionRef]) -> list[RevisionRef]:
+        """Make fully embedded staged revisions the ones readers see; return those that were."""
+        with self._db.write(scope.world, shared=True) as session:
+            flipped = [ref for ref in revisions if _activate(session, ref)]
+            session.touch_world()
+        return flipped
+
+    @retry_on_conflict
+    def withdraw(self, scope: Scope, revisions: Sequence[RevisionRef]) -> None:
+        """Give up revisions that are still staged; a document that has no other is hidden too."""
+        with self._db.write(scope.world) as session:
+            for ref in revisions:
+                document = session.value(
+                    f"""UPDATE revisions SET state = 'retired'
+                        WHERE key = {REVISION} AND state = 'staged' RETURNING document""",
+                    **numbers_of(ref),
+                )
+                session.execute(
+                    """UPDATE documents SET deleted_at = :now
+                       WHERE world_id = :world AND key = :document AND deleted_at IS NULL
+                         AND NOT EXISTS (SELECT 1 FROM revisions r
+                           WHERE r.document = documents.key AND r.state <> 'retired')""",
+                    document=document,
+                    now=self._clock.now(),
+                )
+            session.touch_world()
+
+    @retry_on_conflict
+    def relabel(
+        self,
+        scope: Scope,
+        document: int,
+        *,
+        language: str | None,
+        version: str,
+        tags: Sequence[str],
+        source_url: str | None,
+        metadata: str | None,
+        origin: str,
+    ) -> None:
+        """Change the labels of a document that decide neither its text nor its chunks."""
+        with self._db.write(scope.world) as session:
+            session.execute(
+                """UPDATE revisions SET version = :version, tags = :tags,
+                     language = coalesce(CAST(:language AS TEXT), language),
+                     language_declared = language_declared OR CAST(:language AS TEXT) IS NOT NULL,
+                     language_stated = language_stated AND CAST(:language AS TEXT) IS NULL,
+                     source_url = :source_url, metadata = :metadata, origin = :origin,
+                     derived = NULL
+                   WHERE state IN ('active', 'staged') AND document =
+                     (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
+                document=document,
+                language=language,
+                version=version,
+                tags=json.dumps(tags),
+                source_url=source_url,
+                metadata=metadata,
+                origin=origin,
+            )
+            session.touch_world()
+
+    @retry_on_conflict
+    def tombstone(self, scope: Scope, document: int, *, erase: bool = False) -> dict[str, int]:
+        """Hide a document from every reader at once."""
+        with self._db.write(scope.world) as session:
+            hidden = session.execute(
+                """UPDATE documents SET deleted_at = :now, erase = :erase
+                   WHERE world_id = :world AND number = :document AND deleted_at IS NULL""",
+                document=document,
+                now=self._clock.now(),
+                erase=erase,
+            )
+            if not hidden:
+                raise DocumentNotFound(str(document))
+            changed = redact(session, document) if erase else {}
+            session.execute(
+                """UPDATE revisions SET state = 'retired' WHERE document =
+                     (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
+                document=document,
+            )
+            session.touch_world()
+        return changed
+
+    def retired(self, scope: Scope) -> list[RevisionRef]:
+        """Return revisions that no reader sees any more but whose points and rows remain."""
+        rows = self._db.all(
+            scope.world,
+            # CROSS keeps SQLite to the few retired revisions first, which have their own index.
+            """SELECT d.number, r.number FROM revisions r CROSS JOIN documents d
+               WHERE r.state = 'retired' AND d.key = r.document AND d.world_id = :world
+               ORDER BY 1, 2""",
+        )
+        return [RevisionRef(*row) for row in rows]
+
+    def deleted(self, scope: Scope) -> list[str]:
+        """Return the ids of deleted documents that have rows left, and that no new one has."""
+        rows = self._db.all(
+            scope.world,
+            """SELECT DISTINCT d.doc_id FROM documents d
+               WHERE d.world_id = :world AND d.deleted_at IS NOT NULL AND NOT EXISTS
+                 (SELECT 1 FROM documents n WHERE n.world_id = :world AND n.doc_id = d.doc_id
+                   AND n.deleted_at IS NULL) ORDER BY 1""",
+        )
+        return [row[0] for row in rows]
+
+    def chunk_ids(self, scope: Scope, revision: RevisionRef) -> list[ChunkId]:
+        """Return the ids of all chunks of a revision."""
+        with self._db.read(scope.world) as session:
+            rows = session.all(
+                f"""SELECT chunk_id FROM states WHERE world_id = :world AND revision = {REVISION}
+                      AND generation = :generation""",
+                **numbers_of(revision),
+                generation=scope.generation.number,
+            )
+        return [ChunkId(row[0]) for row in rows]
+
+    @retry_on_conflict
+    def purge(self, scope: Scope, revision: RevisionRef) -> dict[str, int]:
+        """Remove a retired revision's rows and the vectors that nothing else needs."""
+        with self._db.write(scope.world, shared=True) as session:
+            key = revision_key(session, revision, state="retired")
+            if key is None:
+                return {}
+            session.disable_timeout()
+            profiles = session.all(
+                """SELECT DISTINCT g.profile FROM states s JOIN generations g
+                     ON g.world_id = s.world_id AND g.number = s.generation
+                   WHERE s.world_id = :world AND s.revision = :key ORDER BY 1""",
+                key=key,
+            )
+            urgent = bool(
+                session.value(
+                    "SELECT erase FROM documents WHERE world_id = :world AND number = :document",
+                    document=revision.document,
+                )
+            )
+            # Only a receipt needs the counts, and counting takes time.
+            with session.count_deleted() if urgent else nullcontext({}) as removed:
+                _purge(session, key)
+            # A search that found its points before, and looks for its rows now, must notice.
+            session.touch_world()
+            # Last, because all worlds share the queue: it is locked as briefly as possible.
+            queue_files(session, [row[0] for row in profiles], self._clock.now(), urgent=urgent)
+        return removed
+
+    def outline(self, scope: Scope, document: int) -> list[OutlineEntry]:
+        """Return where the chapters and sections of the revision readers see begin."""
+        rows = self._db.all(
+            scope.world,
+            f"{OUTLINE} WHERE p.revision = {ACTIVE_REVISION} ORDER BY p.start",
+            document=document,
+        )
+        return [OutlineEntry(*row) for row in rows]
+
+    def sentences_across(
+        self, scope: Scope, document: int, start: int, end: int
+    ) -> tuple[int, int]:
+        """Return the first and last sentence that a span of the active revision touches."""
+        [(first, last)] = self._db.all(
+            scope.world,
+            f"""SELECT coalesce(min(s.sid), -1), coalesce(max(s.sid), -1) FROM sentences s
+                WHERE s.revision = {ACTIVE_REVISION} AND s.finish > :start AND s.start < :end""",
+            document=document,
+            start=start,
+            end=end,
+        )
+        return first, last
+
+    def canonical_text(self, scope: Scope, document: int) -> str:
+        """Return the text of the revision readers see, checked against its hash."""
+        row = self._db.one(
+            scope.world,
+            """SELECT BYTES(t.text), r.text_hash
+               FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN texts t ON t.revision = r.key
+               WHERE d.world_id = :world AND d.number = :document""",
+            document=document,
+        )
+        if row is None:
+            raise DocumentNotFound(str(document))
+        data, recorded = row
+        if hash_bytes(data) != recorded:
+            raise StoreDamaged(f"The text of document {document} does not match its hash.")
+        return data.decode()
+
+
+def _read_document(row: Row) -> Document:
+    values = list(row)
+    values[_KIND] = DocumentKind(row[_KIND])
+    values[_TAGS] = tags_of(row[_TAGS])
+    values[_DECLARED], values[_STATED] = bool(row[_DECLARED]), bool(row[_STATED])
+    # A chunk that was skipped on purpose is quarantined too, and is no damage.
+    values[_QUARANTINED] -= row[_SKIPPED]
+    return Document(*values)
+
+
+def _mark_embedded(
+    session: Session, revision: int, generation: int, marked: set[tuple[int, str]]
+) -> None:
+    pending = session.all(
+        """SELECT position, text_hash FROM states
+           WHERE world_id = :world AND revision = :revision AND generation = :generation
+             AND state = 'pending'""",
+        revision=revision,
+        generation=generation,
+    )
+    session.execute(
+        """UPDATE states SET state = 'embedded', warning = NULL
+           WHERE world_id = :world AND revision = :revision AND generation = :generation
+             AND position IN LIST(:positions)""",
+        revision=revision,
+        generation=generation,
+        positions=[position for position, _ in marked.intersection(pending)],
+    )
+    tally(session, revision, generation)
+
+
+def _activate(session: Session, ref: RevisionRef) -> bool:
+    """Activate a revision if it is still staged, its document exists, and nothing is pending.
+
+    That holds for every generation that readers are sent to: no document may vanish from one of
+    them while it is replaced in another.
+    """
+    key = revision_key(session, ref, state="staged")
+    if key is None:
+        return False
+    unfinished = session.all(
+        """SELECT 1 FROM (SELECT generation FROM worlds WHERE world_id = :world
+             UNION SELECT generation FROM aliases WHERE world_id = :world) named
+           LEFT JOIN tallies t ON t.revision = :key AND t.generation = named.generation
+           WHERE t.chunks IS NULL OR t.chunks > t.embedded + t.quarantined LIMIT 1""",
+        key=key,
+    )
+    if unfinished:
+        return False
+    move_positions(session, key)
+    session.execute(
+        """UPDATE revisions SET state = 'retired' WHERE state = 'active' AND document =
+             (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
+        document=ref.document,
+    )
+    session.execute("UPDATE revisions SET state = 'active' WHERE key = :key", key=key)
+    return True
+
+
+def _purge(session: Session, key: int) -> None:
+    session.execute(
+        f"""DELETE FROM vectors WHERE world_id = :world
+             AND text_hash IN (SELECT text_hash FROM states
+               WHERE world_id = :world AND revision = :key
+               UNION SELECT text_hash FROM tails WHERE revision = :key)
+             AND NOT EXISTS (SELECT 1 FROM states s WHERE s.world_id = :world
+               AND s.text_hash = vectors.text_hash AND s.revision <> :key)
+             AND NOT EXISTS (SELECT 1 FROM {TAILS}
+               AND t.text_hash = vectors.text_hash AND t.revision <> :key)""",
+        key=key,
+    )
+    session.execute(
+        """DELETE FROM repairs WHERE world_id = :world AND chunk_id IN
+             (SELECT chunk_id FROM states WHERE world_id = :world AND revision = :key)""",
+        key=key,
+    )
+    session.execute("DELETE FROM states WHERE world_id = :world AND revision = :key", key=key)
+    document = session.value("DELETE FROM revisions WHERE key = :key RETURNING document", key=key)
+    deleted = session.execute(
+        """DELETE FROM documents WHERE world_id = :world AND key = :document
+             AND deleted_at IS NOT NULL
+             AND NOT EXISTS (SELECT 1 FROM revisions r WHERE r.document = documents.key)""",
+        document=document,
+    )
+    if deleted:
+        # PostgreSQL cannot clear one column of a composite foreign key by itself.
+        session.execute(
+            "UPDATE readers SET current = NULL WHERE world_id = :world AND current = :document",
+            document=document,
+        )

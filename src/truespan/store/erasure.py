@@ -1,0 +1,293 @@
+"""Removing content for good: the queue of what is left to do, and what else mentions a document."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from truespan.errors import WorldNotFound
+from truespan.store.rows import read_generation
+from truespan.store.session import Part, Row, Session, retry_on_conflict, world_ids
+from truespan.types.ids import ChunkId, WorldId
+from truespan.types.maintenance import Erasure, ErasureKind, FileFate, Trace
+from truespan.types.scope import Authority, Scope, Verb
+
+_ORDER = {kind: place for place, kind in enumerate(ErasureKind)}
+_TRACES = 4
+_TRACE_CHARACTERS = 48
+_DELETED = "(deleted)"
+
+_REVISIONS = """
+    SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+    WHERE d.world_id = :world AND d.number = coalesce(CAST(:document AS INTEGER), d.number)
+"""
+
+# Labels are searched as well: a title may be all that a chunk consists of.
+_CONTAINS_STRETCH = """
+    SELECT 1 FROM documents d JOIN revisions r ON r.document = d.key
+    LEFT JOIN texts t ON t.revision = r.key
+    WHERE d.world_id = :world AND r.key NOT IN LIST(:own) AND (
+      BYTES_CONTAIN(t.text, :stretch) OR TEXT_CONTAINS(r.name, :stretch)
+      OR TEXT_CONTAINS(r.path, :stretch) OR TEXT_CONTAINS(r.title, :stretch)
+      OR TEXT_CONTAINS(r.metadata, :stretch) OR TEXT_CONTAINS(r.derived, :stretch)
+      OR TEXT_CONTAINS(r.properties, :stretch) OR EXISTS (
+        SELECT 1 FROM figures f
+        WHERE f.revision = r.key AND BYTES_CONTAIN(f.description, :stretch)))
+    LIMIT 1
+"""
+
+_SHARED_HASHES = """
+    SELECT s.text_hash FROM states s WHERE s.world_id = :world
+      AND s.text_hash IN LIST(:hashes) AND s.revision NOT IN LIST(:own)
+    UNION SELECT t.text_hash FROM tails t JOIN revisions r ON r.key = t.revision
+      JOIN documents d ON d.key = r.document WHERE d.world_id = :world
+      AND t.text_hash IN LIST(:hashes) AND t.revision NOT IN LIST(:own)
+"""
+
+
+class Erasures(Part):
+    """The part of the store that removes content for good."""
+
+    def erasures(self, *, urgent: bool = False) -> list[Erasure]:
+        """Return what is queued, in the order of execution; with `urgent`, only urgent entries."""
+        rows = self._db.all_shared(
+            """SELECT number, kind, world, generation, profile, urgent FROM erasures
+               WHERE urgent >= :urgent ORDER BY number""",
+            urgent=urgent,
+        )
+        return sorted(map(_read_erasure, rows), key=lambda erasure: _ORDER[erasure.kind])
+
+    @retry_on_conflict
+    def queue_erasure(self, scope: Scope, *, urgent: bool = False) -> None:
+        """Queue the rewriting of the store's files and of those of the scope's profile."""
+        with self._db.write(scope.world, shared=True, lock=False) as session:
+            profiles = session.all(
+                "SELECT profile FROM generations WHERE world_id = :world AND number = :number",
+                number=scope.generation.number,
+            )
+            queue_files(session, [row[0] for row in profiles], self._clock.now(), urgent=urgent)
+
+    @retry_on_conflict
+    def finish_erasure(self, erasure: Erasure) -> None:
+        """Remove an entry that was carried out, unless it was queued again under a new number."""
+        with self._db.write_shared() as session:
+            session.execute("DELETE FROM erasures WHERE number = :number", number=erasure.number)
+
+    def rewrite_file(self) -> FileFate:
+        """Rewrite the store's own file and empty its log; ask a server to do so."""
+        return self._db.rewrite()
+
+    def traces(self, scope: Scope, document: int | None) -> list[Trace]:
+        """Return a few stretches of a document's or the world's text that occur nowhere else."""
+        with self._db.read_every_world() as session:
+            session.disable_timeout()
+            session.enter(scope.world)
+            own = [key for (key,) in session.all(_REVISIONS, document=document)]
+            stretches = dict.fromkeys(_sample_stretches(session, own))
+            # Keys of revisions are unique over all worlds, so `own` excludes nothing elsewhere.
+            for world in world_ids(session):
+                session.enter(world)
+                stretches = {
+                    stretch: None
+                    for stretch in stretches
+                    if not session.all(_CONTAINS_STRETCH, stretch=stretch, own=own)
+                }
+        return [Trace(False, stretch) for stretch in stretches]
+
+    def own_chunks(self, scope: Scope, document: int | None, *, limit: int) -> list[ChunkId]:
+        """Return embedded chunks whose text no other document has, nor any other world."""
+        with self._db.read_every_world() as session:
+            session.disable_timeout()
+            session.enter(scope.world)
+            own = [key for (key,) in session.all(_REVISIONS, document=document)]
+            found = session.all(
+                """SELECT chunk_id, text_hash FROM states
+                   WHERE world_id = :world AND revision IN LIST(:own)
+                     AND generation = :generation AND state = 'embedded'
+                   ORDER BY revision, position""",
+                own=own,
+                generation=scope.generation.number,
+            )
+            hashes = [text_hash for _, text_hash in found]
+            shared: set[str] = set()
+            for world in world_ids(session):
+                session.enter(world)
+                rows = session.all(_SHARED_HASHES, hashes=hashes, own=own)
+                shared.update(text_hash for (text_hash,) in rows)
+        return [ChunkId(chunk) for chunk, text_hash in found if text_hash not in shared][:limit]
+
+    @retry_on_conflict
+    def delete_world(self, authority: Authority, world: WorldId, *, erase: bool) -> dict[str, int]:
+        """Remove a world with all its rows and queue what has to follow, in one commit.
+
+        Returns:
+            How many rows each table lost.
+
+        Raises:
+            WorldNotFound: it is absent, or not for this authority to remove.
+        """
+        if not authority.may(Verb.ADMINISTER, world):
+            raise WorldNotFound(world)
+        now = self._clock.now()
+        with self._db.write(world, shared=True) as session:
+            session.disable_timeout()
+            generations = session.all(
+                "SELECT number, profile FROM generations WHERE world_id = :world ORDER BY number"
+            )
+            with session.count_deleted() as removed:
+                # Counted here: the rows of other tables are counted only inside the world.
+                shared = {
+                    "aliases": session.execute("DELETE FROM aliases WHERE world_id = :world"),
+                    "token_worlds": session.execute(
+                        "DELETE FROM token_worlds WHERE world_id = :world"
+                    ),
+                }
+                session.execute("DELETE FROM directory WHERE world_id = :world")
+            for number, profile in generations:
+                _queue(session, ErasureKind.POINTS, now, world, number, profile, urgent=True)
+            _queue(session, ErasureKind.ASSETS, now, world, urgent=True)
+            queue_files(session, [profile for _, profile in generations], now, urgent=erase)
+        return {**removed, **{name: count for name, count in shared.items() if count}}
+
+
+def queue_files(session: Session, profiles: Sequence[str], now: float, *, urgent: bool) -> None:
+    """Queue the rewriting of the store's files, and of those of some profiles in the index."""
+    for profile in dict.fromkeys(profiles):
+        _queue(session, ErasureKind.INDEX, now, profile=profile, urgent=urgent)
+    _queue(session, ErasureKind.STORE, now, urgent=urgent)
+
+
+def redact(session: Session, document: int) -> dict[str, int]:
+    """Remove the names of a document from the records of jobs, and the world's cached queries.
+
+    A query may have quoted the document, so the vectors of queries go too; they are embedded again
+    when needed. A job that is not done keeps the paths that it needs to continue.
+
+    Returns:
+        How many rows of each kind were removed or redacted.
+    """
+    labels = session.all(
+        """SELECT d.doc_id, r.name, r.path, r.title FROM documents d
+           LEFT JOIN revisions r ON r.document = d.key
+           WHERE d.world_id = :world AND d.number = :document""",
+        document=document,
+    )
+    names = {name for row in labels for name in row if name}
+    # In a request the names are part of JSON, which may escape characters.
+    names |= {json.dumps(name)[1:-1] for name in names}
+    longest_first = sorted(names, key=len, reverse=True) or [_DELETED]
+    pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
+
+    cached = session.execute("DELETE FROM query_cache WHERE world_id = :world")
+    values = {
+        "doc_id": labels[0][0] if labels else "",
+        "redacted": f"deleted-{document}",
+        "name": _DELETED,
+    }
+    # The same job may have a row of an earlier document that got this name.
+    session.execute(
+        """DELETE FROM job_documents WHERE doc_id = :redacted AND job IN
+             (SELECT o.job FROM job_documents o JOIN jobs j ON j.key = o.job
+              WHERE j.world_id = :world AND o.doc_id = :doc_id)""",
+        **values,
+    )
+    documents = session.execute(
+        """UPDATE job_documents SET doc_id = :redacted, name = :name, reason = NULL
+           WHERE doc_id = :doc_id AND job IN (SELECT key FROM jobs WHERE world_id = :world)""",
+        **values,
+    )
+    lines = [
+        {"job": job, "number": number, "line": pattern.sub(_DELETED, line)}
+        for job, number, line in session.all(
+            """SELECT l.job, l.number, l.line FROM job_lines l JOIN jobs j ON j.key = l.job
+               WHERE j.world_id = :world"""
+        )
+        if pattern.search(line)
+    ]
+    session.execute_many(
+        "UPDATE job_lines SET line = :line WHERE job = :job AND number = :number", lines
+    )
+    requests = [
+        {"key": key, "request": pattern.sub(_DELETED, request)}
+        for key, request in session.all(
+            "SELECT key, request FROM jobs WHERE world_id = :world AND state = 'done'"
+        )
+        if pattern.search(request)
+    ]
+    session.execute_many(
+        "UPDATE jobs SET request = :request WHERE world_id = :world AND key = :key", requests
+    )
+    counts = {
+        "query_cache": cached,
+        "job_documents_redacted": documents,
+        "job_lines_redacted": len(lines),
+        "jobs_redacted": len(requests),
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def _queue(
+    session: Session,
+    kind: ErasureKind,
+    now: float,
+    world: str = "",
+    generation: int = 0,
+    profile: str = "",
+    *,
+    urgent: bool,
+) -> None:
+    """Queue an erasure in place of an earlier one of the same kind, under a new number.
+
+    Work that began before it then cannot remove the new entry.
+    """
+    # Two transactions that queue the same would not see each other's row.
+    session.lock_name("truespan.erasures", "queue")
+    replaced = session.one(
+        """DELETE FROM erasures WHERE kind = :kind AND world = :erased
+             AND generation = :generation AND profile = :profile RETURNING urgent""",
+        kind=kind.value,
+        erased=world,
+        generation=generation,
+        profile=profile,
+    )
+    session.insert(
+        "erasures",
+        kind=kind.value,
+        world=world,
+        generation=generation,
+        profile=profile,
+        urgent=urgent or bool(replaced and replaced[0]),
+        queued_at=now,
+    )
+
+
+def _read_erasure(row: Row) -> Erasure:
+    number, kind, world, generation, profile, urgent = row
+    known = read_generation(generation, profile, None).profile if profile else None
+    return Erasure(number, ErasureKind(kind), WorldId(world), generation, known, bool(urgent))
+
+
+def _sample_stretches(session: Session, revisions: list[int]) -> list[bytes]:
+    """Return the middle of a few chunks, spread evenly over some revisions."""
+    places = session.all(
+        """SELECT revision, generation, position FROM chunks WHERE revision IN LIST(:revisions)
+           ORDER BY revision, generation, position""",
+        revisions=revisions,
+    )
+    step = max(1, len(places) // _TRACES)
+    stretches: list[bytes] = []
+    for revision, generation, position in places[step // 2 :: step][:_TRACES]:
+        data = session.value(
+            """SELECT BYTES(text) FROM chunks
+               WHERE revision = :revision AND generation = :generation AND position = :position""",
+            revision=revision,
+            generation=generation,
+            position=position,
+        )
+        text = data.decode(errors="ignore")
+        middle = max(0, (len(text) - _TRACE_CHARACTERS) // 2)
+        stretch = text[middle : middle + _TRACE_CHARACTERS]
+        if stretch:
+            stretches.append(stretch.encode())
+    return stretches

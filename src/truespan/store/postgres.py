@@ -1,0 +1,611 @@
+"""The PostgreSQL driver: a pool, transactions that belong to one world each, error mapping."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, LiteralString, TypeAlias, cast
+from uuid import UUID
+
+import psycopg
+from psycopg import errors as pg
+from psycopg import sql as compose
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from truespan.errors import (
+    InvalidConfiguration,
+    InvalidSettings,
+    LibraryTooNew,
+    StorageFull,
+    StoreBusy,
+    StoreDamaged,
+    StoreOutdated,
+    TruespanError,
+    WorldNotFound,
+)
+from truespan.store.postgres_guard import (
+    check_server,
+    found_schema,
+    known_schema,
+    require_bound_role,
+    require_closed_database,
+    require_known_server,
+    require_policies,
+)
+from truespan.store.session import (
+    SHARED_TABLES,
+    Conflict,
+    Database,
+    DuplicateRow,
+    InvalidRow,
+    MissingRow,
+    Row,
+    Rows,
+    Session,
+    expand_macros,
+    update_clause,
+)
+from truespan.types.maintenance import Check, FileFate, Verdict
+from truespan.types.token import Secret
+
+Connection: TypeAlias = psycopg.Connection[Row]
+
+WORLD_ROLE: Final = "truespan_worlds"
+"""Sees the tables of worlds, one world at a time, and nothing else."""
+SHARED_ROLE: Final = "truespan_shared"
+"""Sees the tables that belong to no world, and nothing else."""
+BOTH_ROLES: Final = "none"
+"""The connected role itself, which has the rights of both."""
+
+SPELLINGS: Final = {
+    "BYTES": "{0}",
+    "PART": "text_part({0}, CAST({1} AS integer), CAST({2} AS integer))",
+    "UNINDEXED": "{0}",
+    "IN LIST": "= ANY({0})",
+    "NOT IN LIST": "<> ALL({0})",
+    "WORLD_TEXT": "CAST({0}.world_id AS text)",
+    "IS_WORLD": "{0}.world_id = CAST({1} AS uuid)",
+    "BYTES_CONTAIN": "position({1} IN {0}) > 0",
+    "TEXT_CONTAINS": "position({1} IN convert_to({0}, 'UTF8')) > 0",
+    "LOCK_ROWS": "FOR NO KEY UPDATE",
+    "FROM_BYTES": "{0}",
+}
+"""What PostgreSQL spells in its own way; it holds text as bytes, and a world's id as a UUID."""
+
+_ENTER: Final = "SELECT set_config('truespan.world', %s, true), set_config('role', %s, true)"
+_REQUIRE: Final = "SELECT 1 FROM worlds WHERE world_id = %s"
+_LOCK: Final = "SELECT 1 FROM worlds WHERE world_id = %s FOR NO KEY UPDATE"
+_MAINTAINABLE_SINCE: Final = 170000
+"""The version since which a role can maintain tables that it does not own."""
+_LOST: Final = "The connection to the store was lost."
+_UNREACHABLE: Final = "The store's server cannot be reached."
+
+_GROWTH: Final = 10
+"""By which factor a table may grow before the server is told to look at its size."""
+_HAS_GROWN: Final = """
+    SELECT bool_or(pg_relation_size(oid) / current_setting('block_size')::int
+      > %s * greatest(relpages, 1))
+    FROM pg_class WHERE oid IN ('truespan.states'::regclass, 'truespan.vectors'::regclass)
+"""
+
+# Without a handler Python would print the driver's lines, addresses included.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the store is, and how long it may take to answer."""
+
+    url: Secret
+    pool_size: int = 8
+    timeout_seconds: float = 30.0
+
+
+class PostgresSession(Session):
+    """A transaction on a connection of the pool."""
+
+    def __init__(self, connection: Connection, world: str = "") -> None:
+        self.connection = connection
+        self.world = world
+
+    def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        return self.connection.execute(_translate(sql), self._bind(values)).fetchall()
+
+    def stream(self, sql: LiteralString, /, *, page: int, **values: Any) -> Iterator[Row]:
+        with self.connection.cursor(name="stream") as cursor:
+            cursor.itersize = page
+            yield from cursor.execute(_translate(sql), self._bind(values))
+
+    def execute(self, sql: LiteralString, /, **values: Any) -> int:
+        return self.connection.execute(_translate(sql), self._bind(values)).rowcount
+
+    def execute_many(self, sql: LiteralString, rows: Iterable[Mapping[str, Any]], /) -> None:
+        bound = [self._bind(row) for row in rows]
+        if bound:
+            self.connection.cursor().executemany(_translate(sql), bound)
+
+    def insert_many(
+        self, table: str, columns: Sequence[str], rows: Rows, *, key: Sequence[str] = ()
+    ) -> None:
+        """Insert all rows with one statement, as one array for each column."""
+        if not rows:
+            return
+        given = [list(column) for column in zip(*rows, strict=True)]
+        types = _column_types(self.connection, table)
+        arrays = ", ".join(f"%s::{types[name]}[]" for name in columns)
+        named, world = list(columns), ""
+        if table not in SHARED_TABLES:
+            named, key, world = ["world_id", *named], ("world_id", *key) if key else (), "%s, "
+            given = [self.world, *given]
+        statement = (
+            f"INSERT INTO {table} ({', '.join(named)}) SELECT {world}n.* FROM unnest({arrays}) AS n"
+        )
+        self.connection.execute(_as_query(statement + update_clause(named, key)), given)
+
+    def insert_returning(self, column: str, table: str, /, **values: Any) -> Any:
+        if table not in SHARED_TABLES:
+            values["world_id"] = self.world
+        marks = ", ".join(f"%({name})s" for name in values)
+        statement = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks}) RETURNING {column}"
+        return self.connection.execute(_as_query(statement), values).fetchall()[0][0]
+
+    def text(self, text: str) -> bytes:
+        return text.encode()
+
+    def enter(self, world: str, *, lock: bool = False) -> None:
+        self.world = require_id(world)
+        with self.connection.pipeline():
+            self.connection.execute(_ENTER, (world, BOTH_ROLES))
+            found = self.connection.execute(_LOCK if lock else _REQUIRE, (world,))
+        if not found.fetchall():
+            raise WorldNotFound(world)
+
+    def create_world(self, world: str, name: str, now: float) -> None:
+        self.connection.execute(_ENTER, (world, BOTH_ROLES))
+        self.connection.execute(
+            "INSERT INTO directory (world_id, name, created_at) VALUES (%s, %s, %s)",
+            (world, name, now),
+        )
+        self.connection.execute("INSERT INTO worlds (world_id) VALUES (%s)", (world,))
+
+    def in_each(
+        self, worlds: Sequence[str], sql: LiteralString, /, **values: Any
+    ) -> list[list[Row]]:
+        query = _translate(sql)
+        cursors = []
+        with self.connection.pipeline():
+            for world in worlds:
+                self.connection.execute(_ENTER, (require_id(world), BOTH_ROLES))
+                cursors.append(self.connection.execute(query, {**values, "world": world}))
+        return [cursor.fetchall() for cursor in cursors]
+
+    def lock_name(self, purpose: str, name: str) -> None:
+        self.connection.execute(
+            "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))", (purpose, name)
+        )
+
+    def lock_directory(self) -> None:
+        self.connection.execute("LOCK TABLE directory IN SHARE ROW EXCLUSIVE MODE")
+
+    def disable_timeout(self, *, idle: bool = False) -> None:
+        self.connection.execute("SELECT set_config('statement_timeout', '0', true)")
+        if idle:
+            self.connection.execute(
+                "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
+            )
+
+    @contextmanager
+    def count_deleted(self) -> Iterator[dict[str, int]]:
+        counts: dict[str, int] = {}
+        before = self._count_rows()
+        yield counts
+        after = self._count_rows()
+        counts.update({name: n - after[name] for name, n in before.items() if n > after[name]})
+
+    def _count_rows(self) -> dict[str, int]:
+        """Return how many rows of the world each of its tables has.
+
+        The transaction has locked the world, so that no other one changes the counts.
+        """
+        names = self.connection.execute(
+            """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = 'truespan' AND c.relkind = 'r' ORDER BY 1"""
+        ).fetchall()
+        count = compose.SQL("SELECT count(*) FROM {} WHERE world_id = %s")
+        with self.connection.pipeline():
+            cursors = {
+                name: self.connection.execute(
+                    count.format(compose.Identifier("truespan", name)), (self.world,)
+                )
+                for (name,) in names
+            }
+        return {name: cursor.fetchall()[0][0] for name, cursor in cursors.items()}
+
+    def _bind(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**values, "world": self.world or None}
+
+
+class PostgresDatabase(Database):
+    """A database of the store, used by many machines at once.
+
+    The world of a transaction is set inside it and ends with it, so that nothing of one request can
+    be left on a connection for the next. Row security then hides the rows of other worlds, also
+    from a statement that forgot to name its world.
+    """
+
+    def __init__(self, address: Address) -> None:
+        """Check the server, our role and its policies, and get ready to connect.
+
+        Raises:
+            As `require_usable`.
+        """
+        require_usable(address.url, address.timeout_seconds)
+        self._address = address
+        self._opened: ConnectionPool[Connection] | None = None
+        self._lock = threading.Lock()
+
+    def all(self, world: str, sql: LiteralString, /, **values: Any) -> list[Row]:
+        return self._run_single(WORLD_ROLE, require_id(world), sql, values)
+
+    def all_shared(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        return self._run_single(SHARED_ROLE, "", sql, values)
+
+    @contextmanager
+    def read(self, world: str, *, shared: bool = False) -> Iterator[PostgresSession]:
+        role = BOTH_ROLES if shared else WORLD_ROLE
+        with self._begin(role, require_id(world), read_only=True, check=_REQUIRE) as session:
+            yield session
+
+    @contextmanager
+    def write(
+        self, world: str, *, shared: bool = False, lock: bool = True, bulk: bool = False
+    ) -> Iterator[PostgresSession]:
+        role = BOTH_ROLES if shared else WORLD_ROLE
+        check, outgrown = _LOCK if lock else _REQUIRE, False
+        with self._begin(role, require_id(world), check=check) as session:
+            yield session
+            if bulk:
+                rows = session.connection.execute(_HAS_GROWN, (_GROWTH,)).fetchall()
+                outgrown = bool(rows[0][0])
+        if outgrown:
+            # The plans that the server makes while it takes a table for empty walk through a whole
+            # world for each row. What was written stays written, whatever this fails with.
+            with suppress(StoreBusy):
+                self.analyze()
+
+    @contextmanager
+    def write_shared(self) -> Iterator[PostgresSession]:
+        with self._begin(SHARED_ROLE, "") as session:
+            yield session
+
+    @contextmanager
+    def read_every_world(self) -> Iterator[PostgresSession]:
+        with self._begin(BOTH_ROLES, "", read_only=True) as session:
+            yield session
+
+    @contextmanager
+    def write_every_world(self) -> Iterator[PostgresSession]:
+        with self._begin(BOTH_ROLES, "") as session:
+            yield session
+
+    def map_errors(self) -> AbstractContextManager[None]:
+        return map_errors()
+
+    def identity(self) -> str:
+        [(identity,)] = self.all_shared(
+            """SELECT CAST(oid AS text) || ' of ' || CAST(pg_postmaster_start_time() AS text)
+                 || ' at ' || current_setting('port')
+               FROM pg_database WHERE datname = current_database()"""
+        )
+        return identity
+
+    def size(self) -> int:
+        [(size,)] = self.all_shared(
+            """SELECT CAST(coalesce(sum(pg_table_size(c.oid)), 0) AS bigint) FROM pg_class c
+               JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = 'truespan' AND c.relkind = 'r'"""
+        )
+        return size
+
+    def rewrite(self) -> FileFate:
+        """Let the server reuse the room of deleted rows, where our role may ask for it.
+
+        Its files, its write-ahead log, its replicas and its backups are its operator's: deleted
+        content may be in any of them.
+        """
+        return FileFate.REQUESTED if self._maintain("VACUUM") else FileFate.LEFT
+
+    def analyze(self) -> bool:
+        """Let the server look at how much its tables hold; False if our role may not ask."""
+        return self._maintain("ANALYZE")
+
+    def check(self) -> list[Check]:
+        try:
+            with self._begin(BOTH_ROLES, "") as session:
+                return check_server(session.connection)
+        except TruespanError as error:
+            return [Check("database", Verdict.PROBLEM, error.message, error.advice)]
+
+    def close(self) -> None:
+        with self._lock:
+            pool, self._opened = self._opened, None
+        if pool is not None:
+            pool.close()
+
+    @property
+    def _pool(self) -> ConnectionPool[Connection]:
+        """The pool, which is opened when it is first needed, and again after it was closed."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = _open_pool(self._address)
+            return self._opened
+
+    def _run_single(
+        self, role: str, world: str, sql: LiteralString, values: dict[str, Any]
+    ) -> list[Row]:
+        try:
+            return self._run_once(role, world, sql, values)
+        except StoreBusy as error:
+            if error.message != _LOST:
+                raise
+            # A server that was restarted has closed every connection: check them all.
+            self._pool.check()
+            return self._run_once(role, world, sql, values)
+
+    def _run_once(
+        self, role: str, world: str, sql: LiteralString, values: dict[str, Any]
+    ) -> list[Row]:
+        with map_errors(), self._pool.connection() as connection:
+            _set_isolation(connection, read_only=True)
+            # All of it is sent together, and waited for once.
+            with connection.pipeline(), connection.transaction():
+                connection.execute(_ENTER, (world, role))
+                cursor = connection.execute(_translate(sql), {**values, "world": world or None})
+            return cursor.fetchall()
+
+    @contextmanager
+    def _begin(
+        self, role: str, world: str, *, read_only: bool = False, check: LiteralString | None = None
+    ) -> Iterator[PostgresSession]:
+        with map_errors(), self._pool.connection() as connection:
+            _set_isolation(connection, read_only=read_only)
+            with connection.transaction():
+                found = None
+                with connection.pipeline():
+                    connection.execute(_ENTER, (world, role))
+                    if check is not None:
+                        found = connection.execute(check, (world,))
+                if found is not None and not found.fetchall():
+                    raise WorldNotFound(world)
+                yield PostgresSession(connection, world)
+
+    def _maintain(self, statement: LiteralString) -> bool:
+        try:
+            with map_errors(), connect(self._address.url, "store_url") as connection:
+                if connection.info.server_version < _MAINTAINABLE_SINCE:
+                    return False
+                rows = connection.execute(
+                    """SELECT bool_and(has_table_privilege(c.oid, 'MAINTAIN')) FROM pg_class c
+                       JOIN pg_namespace n ON n.oid = c.relnamespace
+                       WHERE n.nspname = 'truespan' AND c.relkind = 'r'"""
+                ).fetchall()
+                if not rows[0][0]:
+                    return False
+                # The server passes over tables that are not ours to maintain.
+                connection.execute(statement)
+                return True
+        except InvalidConfiguration as error:
+            # The address was good when the store was opened.
+            raise StoreBusy(_UNREACHABLE) from error
+
+
+def require_usable(url: Secret, seconds: float = 30.0) -> None:
+    """Refuse a database that does not separate worlds, or that has tables of another version.
+
+    Raises:
+        StoreBusy: it did not answer in time; its tables may be locked.
+        InvalidConfiguration: it cannot be connected to.
+        StoreUnsafe: its version, our role or its policies are wrong; the message says what to do.
+        StoreOutdated, LibraryTooNew: its tables are those of another version.
+    """
+    with connect(url, "store_url", seconds) as connection, map_errors():
+        require_known_server(connection)
+        require_bound_role(connection)
+        try:
+            found, needed = found_schema(connection), known_schema()
+        except pg.InsufficientPrivilege:
+            raise InvalidConfiguration(
+                "The role of store_url has no rights to the tables of the store.",
+                advice="Run 'truespan prepare-store', which gives them.",
+            ) from None
+        if found < needed:
+            raise StoreOutdated(found, needed)
+        if found > needed:
+            raise LibraryTooNew(found, needed)
+        require_closed_database(connection)
+        require_policies(connection)
+
+
+@contextmanager
+def map_errors() -> Iterator[None]:
+    """Turn the engine's errors into ours. Its messages are dropped: they quote values."""
+    try:
+        yield
+    except (pg.SerializationFailure, pg.DeadlockDetected):
+        raise StoreBusy from Conflict()
+    except (pg.LockNotAvailable, pg.QueryCanceled, pg.IdleInTransactionSessionTimeout) as error:
+        raise StoreBusy from error
+    except PoolTimeout as error:
+        raise StoreBusy("Every connection to the store is in use, or none can be had.") from error
+    except pg.DiskFull as error:
+        raise StorageFull(0, 0) from error
+    except (pg.DataCorrupted, pg.IndexCorrupted) as error:
+        raise StoreDamaged("The store's database is damaged.") from error
+    except (pg.NumericValueOutOfRange, pg.ProgramLimitExceeded):
+        raise InvalidSettings("A number or a name is larger than any that is kept.") from None
+    except (UnicodeEncodeError, pg.UntranslatableCharacter, pg.CharacterNotInRepertoire):
+        raise InvalidSettings("A name or a text is not valid Unicode.") from None
+    except psycopg.DataError as error:
+        if error.sqlstate is None:
+            # A code point that the texts of this engine cannot hold: nothing in the store has it.
+            raise InvalidSettings("A name or a text holds a character that is no text.") from None
+        if isinstance(error, pg.InvalidTextRepresentation):
+            raise InvalidRow from error
+        raise
+    except pg.UniqueViolation as error:
+        raise DuplicateRow from error
+    except pg.ForeignKeyViolation as error:
+        raise MissingRow from error
+    except pg.IntegrityError as error:
+        raise InvalidRow from error
+    except (pg.TooManyConnections, pg.CannotConnectNow) as error:
+        raise StoreBusy(_UNREACHABLE) from error
+    except pg.ReadOnlySqlTransaction as error:
+        raise StoreBusy("The store's server takes no writes at this time.") from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise StoreBusy(_LOST) from error
+
+
+def is_foreign_key_violation(error: BaseException | None) -> bool:
+    """Say whether a row was refused because the row that it refers to is gone."""
+    return isinstance(error, pg.ForeignKeyViolation)
+
+
+def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connection:
+    """Return a connection outside any pool, whose statements may take so many seconds.
+
+    Raises:
+        InvalidConfiguration: the server does not answer, or refuses this name and password. The
+            message holds nothing of the address.
+    """
+    try:
+        connection = psycopg.connect(url.reveal(), autocommit=True, connect_timeout=10)
+    except psycopg.ProgrammingError:
+        raise InvalidConfiguration(f"{purpose} is no address of a PostgreSQL database.") from None
+    except psycopg.OperationalError as error:
+        raise InvalidConfiguration(
+            f"The database of {purpose} cannot be connected to: {_explain_refusal(error)}.",
+            advice="Check host, port, name and password, and that the server runs.",
+        ) from None
+    if seconds is not None:
+        connection.execute(
+            """SELECT set_config('statement_timeout', %(limit)s, false),
+                 set_config('lock_timeout', %(limit)s, false)""",
+            {"limit": f"{int(seconds * 1000)}ms"},
+        )
+    return connection
+
+
+def as_role(url: Secret, role: str, schema: str) -> str:
+    """Return an address whose connections act as a role from their beginning, in one schema."""
+    given = conninfo_to_dict(url.reveal())
+    bound = f"-c search_path={schema},pg_temp -c role={role}"
+    options = f"{given.get('options') or ''} {bound}".strip()
+    return make_conninfo(**{**given, "options": options, "connect_timeout": "10"})
+
+
+def require_id(world: str) -> str:
+    """Return a world's id as it is.
+
+    Raises:
+        WorldNotFound: it is not spelled like an id, so that no world has it.
+    """
+    try:
+        spelled = str(UUID(world))
+    except (ValueError, AttributeError):
+        raise WorldNotFound(world) from None
+    if spelled != world:
+        raise WorldNotFound(world)
+    return spelled
+
+
+def _explain_refusal(error: psycopg.OperationalError) -> str:
+    """Say in words of our own why a connection failed."""
+    message = str(error)
+    for sign, words in {
+        "password authentication failed": "its password was refused",
+        "no password supplied": "it needs a password",
+        "permission denied for database": "its role is not one that may connect to it",
+        "no pg_hba.conf entry": "the server does not let it in from here",
+        "does not exist": "there is no such database or role",
+        "SSL": "no encrypted connection was agreed on",
+        "timeout": "the server did not answer in time",
+    }.items():
+        if sign in message:
+            return words
+    return "there is no answer"
+
+
+def _open_pool(address: Address) -> ConnectionPool[Connection]:
+    pool: ConnectionPool[Connection] = ConnectionPool(
+        address.url.reveal(),
+        connection_class=psycopg.Connection,
+        kwargs={"autocommit": True, "connect_timeout": 10, "application_name": "truespan"},
+        configure=_configure_with(address.timeout_seconds),
+        min_size=0,
+        max_size=address.pool_size,
+        timeout=address.timeout_seconds,
+        max_idle=300.0,
+        open=False,
+        name="truespan",
+    )
+    pool.open()
+    return pool
+
+
+def _configure_with(timeout_seconds: float) -> Callable[[Connection], None]:
+    limit = f"{int(timeout_seconds * 1000)}ms"
+
+    def configure(connection: Connection) -> None:
+        # The last schema is named so that no temporary table can stand for one of ours.
+        connection.execute(
+            """SELECT set_config('search_path', 'truespan, truespan_shared, pg_temp', false),
+                 set_config('statement_timeout', %(limit)s, false),
+                 set_config('lock_timeout', %(limit)s, false),
+                 set_config('idle_in_transaction_session_timeout', %(limit)s, false),
+                 set_config('client_encoding', 'UTF8', false)""",
+            {"limit": limit},
+        )
+
+    return configure
+
+
+def _set_isolation(connection: Connection, *, read_only: bool) -> None:
+    """Say how the next transaction begins; nothing is sent."""
+    level = psycopg.IsolationLevel
+    connection.read_only = read_only
+    connection.isolation_level = level.REPEATABLE_READ if read_only else level.READ_COMMITTED
+
+
+_types: dict[str, dict[str, str]] = {}
+
+
+def _column_types(connection: Connection, table: str) -> dict[str, str]:
+    """Return the types of a table's columns, which are the same in every database of the store."""
+    if table not in _types:
+        schema = "truespan_shared" if table in SHARED_TABLES else "truespan"
+        rows = connection.execute(
+            """SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+               WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped""",
+            (f"{schema}.{table}",),
+        )
+        _types[table] = dict(rows.fetchall())
+    return _types[table]
+
+
+@cache
+def _translate(sql: LiteralString) -> LiteralString:
+    """Spell a statement for PostgreSQL, with its parameters as the driver wants them."""
+    spelled = expand_macros(sql, SPELLINGS).replace("%", "%%")
+    return _as_query(re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", spelled))
+
+
+def _as_query(statement: str) -> LiteralString:
+    """Vouch for a statement that is made of names of tables and columns written in this package."""
+    return cast("LiteralString", statement)

@@ -1,0 +1,382 @@
+"""Readers: positions, tails, and the sentences, pages and figures that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from truespan.errors import DocumentNotFound
+from truespan.store.revisions import OUTLINE, REVISION, numbers_of, revision_key
+from truespan.store.rows import figure_mark
+from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.types.chunk import Vector
+from truespan.types.document import OutlineEntry, RevisionRef, assets_token
+from truespan.types.ids import ChunkId, TextHash
+from truespan.types.profile import STANDARD_CHUNKING, read_chunking
+from truespan.types.reading import (
+    Anchor,
+    InForce,
+    Passage,
+    Position,
+    StoredFigure,
+    StoredSentence,
+    TailChunk,
+)
+from truespan.types.scope import Scope
+from truespan.types.text import PageStart, Place
+
+_TAIL_COLUMNS: Final = (
+    *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
+    *("tokens", "chapter", "section", "page"),
+)
+"""In the order of the fields of a `TailChunk`, whose vector is held elsewhere."""
+_TEXT: Final = 6
+
+_WHOLE: Final = f"""FROM states WHERE world_id = :world AND revision = {REVISION}
+    AND generation = :generation AND reach <= :position AND state = 'embedded'"""
+
+
+class Readers(Part):
+    """The part of the store that knows how far readers are, and what they read."""
+
+    @retry_on_conflict
+    def set_position(
+        self, scope: Scope, reader: str, revision: RevisionRef, sid: int, *, current: bool
+    ) -> None:
+        """Record the last sentence read of a revision that readers see."""
+        with self._db.write(scope.world) as session:
+            document = session.value(
+                """SELECT d.key FROM documents d JOIN revisions r ON r.document = d.key
+                   WHERE d.world_id = :world AND d.number = :document AND r.number = :revision
+                     AND r.state = 'active' AND d.deleted_at IS NULL""",
+                **numbers_of(revision),
+            )
+            if document is None:
+                raise DocumentNotFound(str(revision.document))
+            session.execute(
+                """INSERT INTO readers (world_id, name) VALUES (:world, :reader)
+                   ON CONFLICT DO NOTHING""",
+                reader=reader,
+            )
+            key = session.value(
+                "SELECT key FROM readers WHERE world_id = :world AND name = :reader", reader=reader
+            )
+            session.insert(
+                "positions",
+                key=("reader", "document"),
+                reader=key,
+                document=document,
+                revision=revision.revision,
+                sid=sid,
+                updated_at=self._clock.now(),
+            )
+            if current:
+                session.execute(
+                    "UPDATE readers SET current = :document WHERE world_id = :world AND key = :key",
+                    document=document,
+                    key=key,
+                )
+
+    def positions(self, scope: Scope, reader: str) -> list[Position]:
+        """Return every position of a reader in documents that readers see, by number."""
+        rows = self._db.all(
+            scope.world,
+            """SELECT d.number, d.doc_id, r.name, coalesce(r.declared_title, r.stated_title),
+                 r.chunking, r.chunking_profile, p.revision, p.sid,
+                 e.current IS NOT DISTINCT FROM p.document
+               FROM readers e
+               JOIN positions p ON p.reader = e.key
+               JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
+               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+                 AND r.number = p.revision
+               WHERE e.world_id = :world AND e.name = :reader ORDER BY d.number""",
+            reader=reader,
+        )
+        return [_read_position(scope, reader, row) for row in rows]
+
+    def sentences(
+        self, scope: Scope, revision: RevisionRef, first: int, last: int
+    ) -> list[StoredSentence]:
+        """Return the sentences from `first` to `last` of a revision."""
+        rows = self._db.all(
+            scope.world,
+            f"""SELECT sid, start, finish, tokens, text_hash FROM sentences
+                WHERE revision = {REVISION} AND sid BETWEEN :first AND :last ORDER BY sid""",
+            **numbers_of(revision),
+            first=first,
+            last=last,
+        )
+        return [StoredSentence(*row) for row in rows]
+
+    def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
+        """Return the last sentence that begins at or before `offset`; -1 before the first."""
+        return self._db.value(
+            scope.world,
+            f"""SELECT coalesce(max(sid), -1) FROM sentences
+                WHERE revision = {REVISION} AND start <= :offset""",
+            **numbers_of(revision),
+            offset=offset,
+        )
+
+    def text_between(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> str:
+        """Return a part of a revision's text. The caller checks it sentence by sentence."""
+        with self._db.read(scope.world) as session:
+            data = _read_part(session, revision_key(session, revision), start, end)
+        return "" if data is None else data.decode()
+
+    def places_until(self, scope: Scope, revision: RevisionRef, offset: int) -> list[OutlineEntry]:
+        """Return the chapters and sections of a revision that begin before `offset`."""
+        rows = self._db.all(
+            scope.world,
+            f"""{OUTLINE} WHERE p.revision = {REVISION} AND p.start < :offset ORDER BY p.start""",
+            **numbers_of(revision),
+            offset=offset,
+        )
+        return [OutlineEntry(*row) for row in rows]
+
+    def page_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int | None:
+        """Return the page that an offset of a revision lies on; None without pages."""
+        return self._db.value(
+            scope.world,
+            f"""SELECT page FROM pages WHERE revision = {REVISION} AND start <= :offset
+                ORDER BY start DESC LIMIT 1""",
+            **numbers_of(revision),
+            offset=offset,
+        )
+
+    def anchor(
+        self, scope: Scope, revision: RevisionRef, position: int, *, at_sentence: bool
+    ) -> Anchor | None:
+        """Return the last stored chunk that nothing past `position` decided.
+
+        With `at_sentence`, the last one that also begins where a sentence does.
+        """
+        row = self._db.one(
+            scope.world,
+            f"""SELECT s.chunk_id, s.position, s.start, s.first_sid FROM states s
+                WHERE s.world_id = :world AND s.revision = {REVISION}
+                  AND s.generation = :generation AND s.reach <= :position AND s.kind = 'text'
+                  AND (:anywhere OR EXISTS (SELECT 1 FROM sentences e
+                    WHERE e.revision = s.revision AND e.sid = s.first_sid AND e.start = s.start))
+                ORDER BY s.position DESC LIMIT 1""",
+            **_values_at(scope, revision, position),
+            anywhere=not at_sentence,
+        )
+        return Anchor(ChunkId(row[0]), *row[1:]) if row else None
+
+    def whole_chunks(self, scope: Scope, revision: RevisionRef, position: int) -> int:
+        """Return how many embedded chunks nothing past `position` decided."""
+        return self._db.value(
+            scope.world, f"SELECT count(*) {_WHOLE}", **_values_at(scope, revision, position)
+        )
+
+    def whole_marks(
+        self, scope: Scope, revision: RevisionRef, position: int
+    ) -> list[tuple[int, int, int, TextHash]]:
+        """Return first and last sentence, start and hash of each chunk `whole_chunks` counts."""
+        rows = self._db.all(
+            scope.world,
+            f"SELECT first_sid, last_sid, start, text_hash {_WHOLE} ORDER BY states.position",
+            **_values_at(scope, revision, position),
+        )
+        return [(first, last, start, text_hash) for first, last, start, text_hash in rows]
+
+    def tail(self, scope: Scope, revision: RevisionRef, sid: int) -> list[TailChunk] | None:
+        """Return the chunks held for a position, with vectors where there are any; None when the
+        position was not asked from yet."""
+        rows = self._db.all(
+            scope.world,
+            f"""SELECT t.position, t.part, t.start, t.finish, t.first_sid, t.last_sid,
+                  BYTES(t.text), t.text_hash, t.tokens, t.chapter, t.section, t.page, v.vector
+                FROM tail_marks m
+                LEFT JOIN tails t ON t.revision = m.revision AND t.generation = m.generation
+                  AND t.sid = m.sid
+                LEFT JOIN vectors v ON v.world_id = :world AND v.profile_id = :profile
+                  AND v.text_hash = t.text_hash
+                WHERE m.revision = {REVISION} AND m.generation = :generation
+                  AND m.sid = :position ORDER BY t.position""",
+            **_values_at(scope, revision, sid),
+            profile=scope.profile.id,
+        )
+        if not rows:
+            return None
+        return [
+            TailChunk(*(*row[:_TEXT], row[_TEXT].decode(errors="replace"), *row[_TEXT + 1 :]))
+            for row in rows
+            if row[0] is not None
+        ]
+
+    @retry_on_conflict
+    def keep_tail(
+        self, scope: Scope, revision: RevisionRef, sid: int, chunks: Sequence[TailChunk]
+    ) -> None:
+        """Keep the chunks made for a position."""
+        generation = scope.generation.number
+        with self._db.write(scope.world) as session:
+            key = revision_key(session, revision)
+            if key is None:
+                return
+            where = ("revision", "generation", "sid")
+            session.insert_many("tail_marks", where, [(key, generation, sid)], key=where)
+            session.insert_many(
+                "tails",
+                (*where, *_TAIL_COLUMNS),
+                [
+                    (
+                        *(key, generation, sid, chunk.index, chunk.part, chunk.start, chunk.end),
+                        *(chunk.first_sid, chunk.last_sid, session.text(chunk.text)),
+                        *(chunk.text_hash, chunk.tokens, chunk.chapter, chunk.section, chunk.page),
+                    )
+                    for chunk in chunks
+                ],
+                key=(*where, "position"),
+            )
+
+    def vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
+        """Return the vectors that are held for texts of the world."""
+        rows = self._db.all(
+            scope.world,
+            """SELECT text_hash, vector FROM vectors
+               WHERE world_id = :world AND profile_id = :profile AND text_hash IN LIST(:hashes)""",
+            profile=scope.profile.id,
+            hashes=list(hashes),
+        )
+        return {text_hash: Vector(vector) for text_hash, vector in rows}
+
+    def in_force(self, scope: Scope, reference: int | str) -> InForce | None:
+        """Return the revision readers see of a document, named by its number or its doc id."""
+        row = self._db.one(
+            scope.world,
+            """SELECT d.number, r.number, d.doc_id, r.name, r.title, r.source_hash, r.recipe
+               FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               WHERE d.world_id = :world AND d.deleted_at IS NULL"""
+            + (" AND d.number" if isinstance(reference, int) else " AND d.doc_id")
+            + " = :reference",
+            reference=reference,
+        )
+        if row is None:
+            return None
+        number, revision, doc_id, name, title, source, recipe = row
+        token = assets_token(source, recipe)
+        return InForce(RevisionRef(number, revision), doc_id, name, title, token)
+
+    def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:
+        """Return a part of a revision's text in one read; None when the revision is gone."""
+        with self._db.read(scope.world) as session:
+            key = revision_key(session, revision)
+            text = _read_part(session, key, start, end)
+            places = session.all(
+                """SELECT start, chapter, section FROM places
+                   WHERE revision = :key AND start < :end ORDER BY start""",
+                key=key,
+                end=end,
+            )
+            pages = session.all(
+                """SELECT start, page FROM pages
+                   WHERE revision = :key AND start < :end ORDER BY start""",
+                key=key,
+                end=end,
+            )
+        if text is None:
+            return None
+        return Passage(
+            text,
+            tuple(row[0] for row in places),
+            tuple(Place(*row[1:]) for row in places),
+            tuple(PageStart(*row) for row in pages),
+        )
+
+    def figures(self, scope: Scope, revision: RevisionRef) -> list[StoredFigure]:
+        """Return the figures of a revision, in reading order."""
+        with self._db.read(scope.world) as session:
+            rows = session.all(
+                # A figure's chunk has the same place among the chunks of figures as the figure has
+                # among the figures.
+                """SELECT f.start, f.figure_id, f.image_ref, BYTES(f.description), f.mark, s.reach,
+                     s.text_hash
+                   FROM figures f
+                   LEFT JOIN states s ON s.revision = f.revision AND s.generation = :generation
+                     AND s.kind = 'figure' AND s.position = f.number - 1 +
+                       (SELECT min(x.position) FROM states x WHERE x.revision = :key
+                         AND x.generation = :generation AND x.kind = 'figure')
+                   WHERE f.revision = :key ORDER BY f.number""",
+                key=revision_key(session, revision),
+                generation=scope.generation.number,
+            )
+        return [
+            StoredFigure(start, figure_id, image_ref, described, _reach(mark, reach), text_hash)
+            for start, figure_id, image_ref, described, mark, reach, text_hash in rows
+        ]
+
+
+def move_positions(session: Session, key: int) -> None:
+    """Move every position in a document to the revision that is about to be seen.
+
+    The new position is the last sentence of the longest common beginning: what was read and is
+    still there in the same order, and nothing else.
+    """
+    rows = session.all(
+        """SELECT p.reader, p.document, p.sid, old.key, new.number
+           FROM revisions new
+           JOIN positions p ON p.document = new.document
+           JOIN revisions old ON old.document = new.document AND old.number = p.revision
+           WHERE new.key = :key""",
+        key=key,
+    )
+    for reader, document, sid, old, number in rows:
+        changed = session.value(
+            """SELECT min(o.sid) FROM sentences o
+               LEFT JOIN sentences n ON n.revision = :new AND n.sid = o.sid
+               WHERE o.revision = :old AND o.sid <= :sid
+                 AND (n.text_hash IS NULL OR n.text_hash <> o.text_hash)""",
+            new=key,
+            old=old,
+            sid=sid,
+        )
+        session.execute(
+            """UPDATE positions SET revision = :number, sid = :sid
+               WHERE reader = :reader AND document = :document""",
+            number=number,
+            sid=sid if changed is None else changed - 1,
+            reader=reader,
+            document=document,
+        )
+
+
+def _values_at(scope: Scope, revision: RevisionRef, position: int) -> dict[str, Any]:
+    return {
+        **numbers_of(revision),
+        "generation": scope.generation.number,
+        "position": position,
+    }
+
+
+def _read_position(scope: Scope, reader: str, row: Row) -> Position:
+    document, doc_id, shown, title, name, stored, revision, sid, current = row
+    # A library of an earlier version names one of the standard profiles, and nothing else.
+    own = read_chunking(stored) if stored else STANDARD_CHUNKING[name]
+    chunking = scope.generation.chunking or own
+    return Position(reader, document, doc_id, shown, title, chunking, revision, sid, bool(current))
+
+
+def _read_part(session: Session, revision: int | None, start: int, end: int) -> bytes | None:
+    """Return a part of a revision's text; None when there is no such text.
+
+    Only that part is sent, unless the bytes are damaged or hold what the engine cannot read.
+    """
+    rows = session.all(
+        "SELECT PART(text, :start, :length) FROM texts WHERE revision = :revision",
+        start=start,
+        length=end - start,
+        revision=revision,
+    )
+    if not rows or rows[0][0] is not None:
+        return rows[0][0] if rows else None
+    whole = session.value("SELECT BYTES(text) FROM texts WHERE revision = :key", key=revision)
+    return whole.decode(errors="replace")[start:end].encode()
+
+
+def _reach(mark: str, reach: int | None) -> int | None:
+    """Return what decided a figure by itself; rows of an earlier version have its chunk's alone."""
+    own = figure_mark(mark).reach
+    return reach if own is None else own

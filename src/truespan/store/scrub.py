@@ -1,0 +1,394 @@
+"""Comparing what is stored with what was recorded of it, page by page, for the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Final
+
+from truespan.store.chunks import POINTS, STATES, restorable
+from truespan.store.revisions import revision_key, tally, tally_each
+from truespan.store.rows import pending_chunk
+from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.types.chunk import PendingChunk, Vector
+from truespan.types.document import RevisionRef
+from truespan.types.ids import ChunkId, TextHash, hash_bytes
+from truespan.types.maintenance import Check, RevisionFlaw, RevisionPart, TallyFlaw, TextFlaw
+from truespan.types.scope import Scope
+
+_PAGE: Final = 256
+
+_AMONG: Final = f"""
+    WITH s AS MATERIALIZED ({STATES} AND chunk_id IN LIST(:ids) AND generation + 0 = :generation
+      AND state = 'embedded')
+    {POINTS} WHERE r.state <> 'retired'
+"""
+
+_TEXTS: Final = """
+    SELECT s.revision, s.position, s.chunk_id, BYTES(c.text), c.text_hash, s.text_hash
+    FROM states s JOIN revisions r ON r.key = s.revision AND r.state <> 'retired'
+    LEFT JOIN chunks c
+      ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
+    WHERE UNINDEXED(s.world_id) = :world AND s.generation = :generation
+      AND s.state <> 'quarantined'
+"""
+
+# A generation that is being removed loses its rows and its counts over time.
+_TALLIES: Final = """
+    WITH own AS (
+      SELECT r.key, d.number AS document, r.number AS revision FROM revisions r
+      JOIN documents d ON d.key = r.document
+      WHERE d.world_id = :world AND r.state <> 'retired'
+    ), counted AS (
+      SELECT s.revision, s.generation, count(*) AS chunks,
+        count(*) FILTER (WHERE s.state = 'embedded') AS embedded,
+        count(*) FILTER (WHERE s.state = 'quarantined') AS quarantined
+      FROM own JOIN states s ON s.revision = own.key GROUP BY 1, 2
+    ), known AS (
+      SELECT revision, generation FROM counted
+      UNION SELECT t.revision, t.generation FROM own JOIN tallies t ON t.revision = own.key
+    )
+    SELECT own.document, own.revision, known.generation, t.chunks, t.embedded, t.quarantined,
+      coalesce(c.chunks, 0), coalesce(c.embedded, 0), coalesce(c.quarantined, 0)
+    FROM known JOIN own ON own.key = known.revision
+    LEFT JOIN tallies t ON t.revision = known.revision AND t.generation = known.generation
+    LEFT JOIN counted c ON c.revision = known.revision AND c.generation = known.generation
+    LEFT JOIN generations g ON g.world_id = :world AND g.number = known.generation
+    WHERE CASE WHEN g.number IS NULL THEN t.chunks IS NOT NULL
+      ELSE g.removed_at IS NULL AND (t.chunks, t.embedded, t.quarantined) IS DISTINCT FROM
+        (coalesce(c.chunks, 0), coalesce(c.embedded, 0), coalesce(c.quarantined, 0)) END
+    ORDER BY 1, 2, 3
+"""
+
+_VECTORS: Final = """
+    SELECT text_hash, vector FROM vectors WHERE world_id = :world AND profile_id = :profile
+"""
+_FOREIGN: Final = """vectors WHERE world_id = :world AND profile_id NOT IN
+    (SELECT g.profile_id FROM generations g WHERE g.world_id = :world)"""
+
+
+class Scrub(Part):
+    """The part of the store that checks itself. Only the methods that say so change anything."""
+
+    def soundness(self) -> list[Check]:
+        """Return what the engine says of its own files, or of its server and our role there."""
+        return self._db.check()
+
+    def expected_among(self, scope: Scope, ids: Sequence[ChunkId]) -> list[PendingChunk]:
+        """Return those of the chunks that the index should hold, with vectors, without text."""
+        return [
+            pending_chunk(row)
+            for batch in _batches(ids)
+            for row in self._db.all(
+                scope.world,
+                _AMONG,
+                ids=batch,
+                generation=scope.generation.number,
+                profile=scope.profile.id,
+                text=False,
+            )
+        ]
+
+    def text_flaws(
+        self, scope: Scope, ids: Sequence[ChunkId] | None = None
+    ) -> Iterator[list[TextFlaw]]:
+        """Give the chunks of the generation whose rows are damaged; among `ids` if given.
+
+        Chunks in quarantine are left out: they are known to be lost.
+        """
+        for rows in self._text_pages(scope, ids):
+            broken = [row for row in rows if not _is_whole(*row[1:])]
+            if broken:
+                with self._db.read(scope.world) as session:
+                    flaws = [
+                        TextFlaw(
+                            ChunkId(chunk),
+                            "" if data is None else hash_bytes(data),
+                            restorable(session, ChunkId(chunk)),
+                        )
+                        for chunk, data, *_ in broken
+                    ]
+                yield flaws
+
+    def _text_pages(self, scope: Scope, ids: Sequence[ChunkId] | None) -> Iterator[list[Row]]:
+        """Give rows of a chunk's id, its text, its hash, and the hash that its state has."""
+        generation = scope.generation.number
+        if ids is not None:
+            for batch in _batches(ids):
+                rows = self._db.all(
+                    scope.world,
+                    f"{_TEXTS} AND s.chunk_id IN LIST(:ids)",
+                    generation=generation,
+                    ids=batch,
+                )
+                yield [row[2:] for row in rows]
+            return
+        # A page at a time: one statement over everything would keep deleted rows of others alive.
+        bounds = self._db.one(
+            scope.world,
+            """SELECT min(r.key), max(r.key) FROM revisions r
+               JOIN documents d ON d.key = r.document WHERE d.world_id = :world""",
+        )
+        revision, last = bounds or (None, None)
+        position = -1
+        while rows := self._db.all(
+            scope.world,
+            f"""{_TEXTS} AND s.revision <= :last
+                AND (s.revision, s.position) > (:revision, :position)
+                ORDER BY s.revision, s.position LIMIT :limit""",
+            generation=generation,
+            revision=revision,
+            position=position,
+            last=last,
+            limit=_PAGE,
+        ):
+            yield [row[2:] for row in rows]
+            revision, position = rows[-1][:2]
+
+    def revision_flaws(self, scope: Scope) -> Iterator[RevisionFlaw]:
+        """Give what is damaged in the world's revisions, one revision at a time."""
+        revisions = self._db.all(
+            scope.world,
+            """SELECT r.key, d.number, r.number FROM revisions r
+               JOIN documents d ON d.key = r.document
+               WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key""",
+        )
+        for key, document, number in revisions:
+            with self._db.read(scope.world) as session:
+                flaw = _find_revision_flaw(session, key, RevisionRef(document, number))
+            if flaw is not None:
+                yield flaw
+
+    def tally_flaws(self, scope: Scope) -> list[TallyFlaw]:
+        """Return the stored counts, in any generation, that differ from a fresh count.
+
+        Counts that are missing, and counts of what does not exist, are among them.
+        """
+        return [
+            TallyFlaw(RevisionRef(*row[:2]), row[2], ",".join(map(str, row[3:])))
+            for row in self._db.all(scope.world, _TALLIES)
+        ]
+
+    @retry_on_conflict
+    def count_again(self, scope: Scope, revision: RevisionRef, generation: int) -> None:
+        """Store a fresh count of a revision's chunks in a generation.
+
+        If there were more chunks once, the next ingestion reads the source again.
+        """
+        with self._db.write(scope.world) as session:
+            key = revision_key(session, revision)
+            if key is None:
+                return
+            recorded = session.value(
+                """DELETE FROM tallies WHERE revision = :key AND generation = :generation
+                   RETURNING chunks""",
+                key=key,
+                generation=generation,
+            )
+            if session.all(
+                "SELECT 1 FROM generations WHERE world_id = :world AND number = :number",
+                number=generation,
+            ):
+                tally(session, key, generation)
+                if recorded is not None:
+                    session.execute(
+                        """UPDATE revisions SET recipe = 'damaged' WHERE key = :key AND :recorded >
+                             (SELECT chunks FROM tallies
+                              WHERE revision = :key AND generation = :generation)""",
+                        key=key,
+                        generation=generation,
+                        recorded=recorded,
+                    )
+            session.touch_world()
+
+    def unsettled(self, scope: Scope) -> tuple[int, int]:
+        """Return how many chunks that readers could see are pending, and how many in quarantine."""
+        row = self._db.one(
+            scope.world,
+            """SELECT count(*) FILTER (WHERE s.state = 'pending'),
+                 count(*) FILTER (WHERE s.state = 'quarantined')
+               FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN states s ON s.revision = r.key AND s.generation = :generation
+               WHERE d.world_id = :world AND d.deleted_at IS NULL""",
+            generation=scope.generation.number,
+        )
+        return (row[0], row[1]) if row else (0, 0)
+
+    @retry_on_conflict
+    def restore_text(self, scope: Scope, revision: RevisionRef) -> bool:
+        """Write a revision's text again from its chunks, if that has the recorded hash."""
+        with self._db.write(scope.world) as session:
+            key = revision_key(session, revision)
+            text = _text_from_chunks(session, key) if key is not None else None
+            if text is None:
+                return False
+            session.insert("texts", key=("revision",), revision=key, text=session.text(text))
+            session.touch_world()
+        return True
+
+    @retry_on_conflict
+    def distrust(self, scope: Scope, revision: RevisionRef) -> None:
+        """Make the next ingestion of a revision's source treat it as changed."""
+        with self._db.write(scope.world) as session:
+            session.execute(
+                "UPDATE revisions SET recipe = 'damaged' WHERE key = :key",
+                key=revision_key(session, revision),
+            )
+
+    def kept_vectors(
+        self, scope: Scope, hashes: Sequence[TextHash] | None = None
+    ) -> Iterator[list[tuple[TextHash, Vector]]]:
+        """Give the stored vectors of the scope's profile, in pages; of `hashes` if given."""
+        profile = scope.profile.id
+        if hashes is not None:
+            for batch in _batches(hashes):
+                statement = f"{_VECTORS} AND text_hash IN LIST(:hashes)"
+                yield _read_vectors(
+                    self._db.all(scope.world, statement, profile=profile, hashes=batch)
+                )
+            return
+        after = ""
+        while rows := self._db.all(
+            scope.world,
+            f"{_VECTORS} AND text_hash > :after ORDER BY text_hash LIMIT :limit",
+            profile=profile,
+            after=after,
+            limit=_PAGE,
+        ):
+            yield _read_vectors(rows)
+            after = rows[-1][0]
+
+    @retry_on_conflict
+    def forget_vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> None:
+        """Remove stored vectors, and mark every chunk pending that was written from them."""
+        values = {"profile": scope.profile.id, "hashes": list(hashes)}
+        with self._db.write(scope.world) as session:
+            session.execute(
+                """DELETE FROM vectors WHERE world_id = :world AND profile_id = :profile
+                     AND text_hash IN LIST(:hashes)""",
+                **values,
+            )
+            pending = session.all(
+                """UPDATE states SET state = 'pending', warning = 'vector_lost'
+                   WHERE world_id = :world AND text_hash IN LIST(:hashes) AND state = 'embedded'
+                     AND generation IN (SELECT number FROM generations
+                       WHERE world_id = :world AND profile_id = :profile)
+                   RETURNING revision, generation""",
+                **values,
+            )
+            tally_each(session, pending)
+            session.touch_world()
+
+    def foreign_vectors(self, scope: Scope) -> int:
+        """Return how many vectors belong to profiles that no generation of the world has."""
+        return self._db.value(scope.world, f"SELECT count(*) FROM {_FOREIGN}") or 0
+
+    @retry_on_conflict
+    def drop_foreign_vectors(self, scope: Scope) -> None:
+        """Remove the vectors of profiles that no generation of the world has."""
+        with self._db.write(scope.world) as session:
+            session.disable_timeout()
+            session.execute(f"DELETE FROM {_FOREIGN}")
+
+    def sample(self, scope: Scope, count: int) -> list[tuple[PendingChunk, str]]:
+        """Return embedded chunks spread over the generation, each with text that was checked."""
+        rows = self._db.all(
+            scope.world,
+            """SELECT min(chunk_id) FROM (
+                 SELECT s.chunk_id,
+                   ntile(CAST(:count AS INTEGER)) OVER (ORDER BY s.text_hash) AS tile
+                 FROM states s JOIN revisions r ON r.key = s.revision AND r.state = 'active'
+                 WHERE s.world_id = :world AND s.generation = :generation
+                   AND s.state = 'embedded') tiles
+               GROUP BY tile ORDER BY tile""",
+            count=max(count, 1),
+            generation=scope.generation.number,
+        )
+        ids = [ChunkId(chunk) for (chunk,) in rows[:count]]
+        texts = {
+            chunk: data
+            for page in self._text_pages(scope, ids)
+            for chunk, data, recorded, stated in page
+            if _is_whole(data, recorded, stated)
+        }
+        return [
+            (chunk, texts[chunk.chunk_id].decode())
+            for chunk in self.expected_among(scope, list(texts))
+        ]
+
+
+def _is_whole(data: bytes | None, recorded: str | None, stated: str) -> bool:
+    """Return whether a row exists and its text has the hash that it and its state record."""
+    return data is not None and hash_bytes(data) == recorded == stated
+
+
+def _find_revision_flaw(session: Session, key: int, ref: RevisionRef) -> RevisionFlaw | None:
+    """Return what is damaged in a revision: its text, or its sentences; None if nothing is."""
+    found = session.one(
+        """SELECT BYTES(t.text), r.text_hash, r.sentences FROM revisions r
+           LEFT JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
+        key=key,
+    )
+    if found is None:
+        return None
+    data, recorded, count = found
+    if data is None or hash_bytes(data) != recorded:
+        whole = _text_from_chunks(session, key) is not None
+        return RevisionFlaw(ref, RevisionPart.TEXT, hash_bytes(data or b""), whole)
+    wrong = _hash_wrong_sentences(session, key, data.decode(), count)
+    return RevisionFlaw(ref, RevisionPart.SENTENCES, wrong, False) if wrong else None
+
+
+def _hash_wrong_sentences(session: Session, key: int, text: str, count: int) -> str:
+    """Return a digest of the sentence rows that do not match a text; empty if all match."""
+    wrong, expected, before = sha256(), 0, 0
+    found = False
+    for sid, start, finish, digest in session.all(
+        "SELECT sid, start, finish, text_hash FROM sentences WHERE revision = :key ORDER BY sid",
+        key=key,
+    ):
+        sound = sid == expected and before <= start < finish <= len(text)
+        if not sound or sha256(text[start:finish].encode()).digest() != digest:
+            wrong.update(f"{sid}:{start}:{finish}:".encode() + digest)
+            found = True
+        expected, before = sid + 1, max(before, min(finish, len(text)))
+    if expected != count:
+        wrong.update(f"{expected} of {count}".encode())
+        found = True
+    return wrong.hexdigest() if found else ""
+
+
+def _text_from_chunks(session: Session, key: int) -> str | None:
+    """Return a revision's text with every intact chunk laid over what is left of it.
+
+    None unless that has the recorded hash: nothing is guessed.
+    """
+    [(data, recorded, characters)] = session.all(
+        """SELECT BYTES(t.text), r.text_hash, r.characters FROM revisions r
+           LEFT JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
+        key=key,
+    )
+    left = (data or b"").decode(errors="replace")
+    # Where code points were lost or added, the offsets are unknown; only white space is assumed.
+    letters = list(left) if len(left) == characters else [" "] * characters
+    for start, chunk, text_hash in session.all(
+        """SELECT s.start, BYTES(c.text), s.text_hash FROM states s
+           JOIN chunks c ON c.revision = s.revision AND c.generation = s.generation
+             AND c.position = s.position
+           WHERE s.world_id = :world AND s.revision = :key AND s.kind = 'text'""",
+        key=key,
+    ):
+        if hash_bytes(chunk) == text_hash:
+            passage = chunk.decode()
+            letters[start : start + len(passage)] = passage
+    text = "".join(letters)
+    return text if hash_bytes(text.encode(errors="replace")) == recorded else None
+
+
+def _read_vectors(rows: Iterable[Row]) -> list[tuple[TextHash, Vector]]:
+    return [(TextHash(text_hash), Vector(vector)) for text_hash, vector in rows]
+
+
+def _batches(values: Sequence[str]) -> Iterator[list[str]]:
+    for start in range(0, len(values), _PAGE):
+        yield list(values[start : start + _PAGE])

@@ -1,0 +1,306 @@
+"""The seam between the store's statements and the two engines that run them.
+
+Statements are SQL that both engines understand, with named parameters (`:document`) and with
+`:world` for the world of the transaction. What the engines spell differently is a macro, which each
+engine translates with one small table:
+
+    BYTES(c.text)          the bytes of a stored text
+    PART(t.text, :a, :n)   the bytes of `n` code points of a stored text, from code point `a`
+    UNINDEXED(s.world_id)  a column that SQLite must not use an index for
+    IN LIST(:ids)          membership in a list that is bound as one value
+    NOT IN LIST(:ids)      the opposite
+    WORLD_TEXT(d)          the id of a world as text, from a row of `directory`
+    IS_WORLD(d, :id)       whether a row of `directory` is the world of an id; NULL without one
+    BYTES_CONTAIN(c.text, :b)  whether a stored text contains these bytes
+    TEXT_CONTAINS(r.name, :b)  whether another column of text contains these bytes
+    FROM_BYTES(:text)      the value of a stored text, from its bytes
+    LOCK_ROWS()            after a SELECT: hold its rows until the transaction ends
+
+`directory` is the table of all worlds with their names. Booleans are bound as `bool` and read with
+`bool(...)`. A value whose type PostgreSQL cannot guess is written as `CAST(:language AS TEXT)`.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Any, LiteralString, ParamSpec, TypeAlias, TypeVar
+
+from truespan.errors import StoreBusy
+from truespan.protocols import Clock
+from truespan.types.maintenance import Check, FileFate
+
+Row: TypeAlias = tuple[Any, ...]
+Rows: TypeAlias = Sequence[Sequence[Any]]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SHARED_TABLES = frozenset(
+    {
+        "schema_steps",
+        "directory",
+        "aliases",
+        "tokens",
+        "token_worlds",
+        "cooldowns",
+        "paces",
+        "replays",
+        "erasures",
+    }
+)
+"""Every table that belongs to no world, so that row security does not apply to it."""
+
+_TRIES = 6
+
+
+class DuplicateRow(Exception):
+    """A row with the same unique key exists. It is caught inside the store."""
+
+
+class MissingRow(Exception):
+    """A row refers to one that does not exist. It is caught inside the store."""
+
+
+class InvalidRow(Exception):
+    """A row breaks another constraint of its table. It is caught inside the store."""
+
+
+class Conflict(Exception):
+    """The cause of a `StoreBusy` whose transaction was rolled back in favour of another one."""
+
+
+class Session(ABC):
+    """One transaction, and in it one world at a time."""
+
+    world: Any
+    """The current world as rows refer to it; bound as `:world` to every statement."""
+
+    @abstractmethod
+    def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        """Run a statement and return its rows."""
+
+    def one(self, sql: LiteralString, /, **values: Any) -> Row | None:
+        """Run a statement and return its first row; None without rows."""
+        rows = self.all(sql, **values)
+        return rows[0] if rows else None
+
+    def value(self, sql: LiteralString, /, **values: Any) -> Any:
+        """Run a statement and return the first column of its first row; None without rows."""
+        rows = self.all(sql, **values)
+        return rows[0][0] if rows else None
+
+    @abstractmethod
+    def stream(self, sql: LiteralString, /, *, page: int, **values: Any) -> Iterator[Row]:
+        """Run a statement and give its rows, of which at most a page is in memory at a time."""
+
+    @abstractmethod
+    def execute(self, sql: LiteralString, /, **values: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+
+    @abstractmethod
+    def execute_many(self, sql: LiteralString, rows: Iterable[Mapping[str, Any]], /) -> None:
+        """Run a statement once for each row of values."""
+
+    @abstractmethod
+    def insert_many(
+        self, table: str, columns: Sequence[str], rows: Rows, *, key: Sequence[str] = ()
+    ) -> None:
+        """Insert rows in bulk; with `key`, a row of the same key is updated instead.
+
+        The world is added as a column of its own, and to the key, where the table has one.
+        """
+
+    def insert(self, table: str, /, *, key: Sequence[str] = (), **values: Any) -> None:
+        """Insert one row; with `key`, a row of the same key is updated instead."""
+        self.insert_many(table, tuple(values), [tuple(values.values())], key=key)
+
+    @abstractmethod
+    def insert_returning(self, column: str, table: str, /, **values: Any) -> Any:
+        """Insert one row and return one of its columns, such as the key it was given."""
+
+    @abstractmethod
+    def text(self, text: str) -> Any:
+        """Return a text as a column holds it that is read with `BYTES`."""
+
+    @abstractmethod
+    def enter(self, world: str, *, lock: bool = False) -> None:
+        """Continue the same transaction in another world; with `lock`, exclude its other writers.
+
+        Raises:
+            WorldNotFound: the world does not exist.
+        """
+
+    @abstractmethod
+    def create_world(self, world: str, name: str, now: float) -> None:
+        """Write the rows of a new world.
+
+        Raises:
+            DuplicateRow: another world has this name.
+        """
+
+    @abstractmethod
+    def in_each(
+        self, worlds: Sequence[str], sql: LiteralString, /, **values: Any
+    ) -> list[list[Row]]:
+        """Run a statement in each of several worlds; a world that does not exist has no rows."""
+
+    @abstractmethod
+    def lock_name(self, purpose: str, name: str) -> None:
+        """Wait until no other transaction holds this lock; hold it until this one ends."""
+
+    @abstractmethod
+    def lock_directory(self) -> None:
+        """Wait until no other transaction creates a world; let none do so until this one ends."""
+
+    @abstractmethod
+    def disable_timeout(self, *, idle: bool = False) -> None:
+        """Let the statements of this transaction take as long as they need.
+
+        With `idle`, it may also wait between statements: for another store, say.
+        """
+
+    @abstractmethod
+    def count_deleted(self) -> AbstractContextManager[dict[str, int]]:
+        """Count the rows that each table loses inside the block, cascades included.
+
+        The tables are read from the catalogue, so that a new table is counted as well.
+        """
+
+    def touch_world(self) -> None:
+        """Record that something changed that a reader of the world could see."""
+        self.execute("UPDATE worlds SET changes = changes + 1 WHERE world_id = :world")
+
+
+class Database(ABC):
+    """Gives transactions and runs single statements.
+
+    A transaction for a world raises `WorldNotFound` when the world does not exist. A single
+    statement then has no rows. With `shared`, the tables that belong to no world can be used too.
+    """
+
+    @abstractmethod
+    def all(self, world: str, sql: LiteralString, /, **values: Any) -> list[Row]:
+        """Run one reading statement for one world, in one round trip."""
+
+    def one(self, world: str, sql: LiteralString, /, **values: Any) -> Row | None:
+        """Run one reading statement for one world and return its first row; None without rows."""
+        rows = self.all(world, sql, **values)
+        return rows[0] if rows else None
+
+    def value(self, world: str, sql: LiteralString, /, **values: Any) -> Any:
+        """Run one reading statement and return the first column of its first row, or None."""
+        rows = self.all(world, sql, **values)
+        return rows[0][0] if rows else None
+
+    @abstractmethod
+    def all_shared(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        """Run one reading statement on tables that belong to no world."""
+
+    @abstractmethod
+    def read(self, world: str, *, shared: bool = False) -> AbstractContextManager[Session]:
+        """Give a transaction whose statements all see one state of one world."""
+
+    @abstractmethod
+    def write(
+        self, world: str, *, shared: bool = False, lock: bool = True, bulk: bool = False
+    ) -> AbstractContextManager[Session]:
+        """Give a write transaction for one world: all of it is kept, or nothing.
+
+        Writers of one world follow each other unless `lock` is False. With `bulk`, the engine is
+        told afterwards to look at how much its tables hold, if they have grown a lot.
+        """
+
+    @abstractmethod
+    def write_shared(self) -> AbstractContextManager[Session]:
+        """Give a write transaction for tables that belong to no world."""
+
+    @abstractmethod
+    def read_every_world(self) -> AbstractContextManager[Session]:
+        """Give a transaction that sees one state of everything, one world at a time (`enter`)."""
+
+    @abstractmethod
+    def write_every_world(self) -> AbstractContextManager[Session]:
+        """Give a write transaction for all worlds, one at a time (`enter`)."""
+
+    @abstractmethod
+    def map_errors(self) -> AbstractContextManager[None]:
+        """Turn the engine's errors into ours; every transaction does so when it ends."""
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return a text that no other database has, however it is reached."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return about how many bytes the database takes."""
+
+    @abstractmethod
+    def rewrite(self) -> FileFate:
+        """Remove what deleted rows left in the files of the engine, as far as it can be done."""
+
+    @abstractmethod
+    def check(self) -> list[Check]:
+        """Return what the engine says of its own files, or of its server and our role there."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close every connection."""
+
+
+class Part:
+    """A part of the store: methods that run statements on the database."""
+
+    _db: Database
+    _clock: Clock
+
+
+def retry_on_conflict(method: Callable[P, T]) -> Callable[P, T]:
+    """Run a method again whose one transaction was rolled back in favour of another.
+
+    The method must do nothing else that cannot be done twice.
+    """
+
+    @wraps(method)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(_TRIES - 1):
+            try:
+                return method(*args, **kwargs)
+            except StoreBusy as error:
+                if not isinstance(error.__cause__, Conflict):
+                    raise
+        return method(*args, **kwargs)
+
+    return run
+
+
+def world_ids(session: Session) -> list[str]:
+    """Return the ids of all worlds, in the order in which a transaction must enter them."""
+    return [row[0] for row in session.all("SELECT WORLD_TEXT(d) FROM directory d ORDER BY 1")]
+
+
+_MACROS = re.compile(r"\b((?:NOT )?IN LIST|[A-Z_]+)\(([^()]*)\)")
+
+
+def expand_macros(sql: str, spellings: Mapping[str, str]) -> str:
+    """Replace the macros of a statement by what an engine understands."""
+
+    def expand(found: re.Match[str]) -> str:
+        spelling = spellings.get(found[1])
+        arguments = (part.strip() for part in found[2].split(","))
+        return found[0] if spelling is None else spelling.format(*arguments)
+
+    return _MACROS.sub(expand, sql)
+
+
+def update_clause(columns: Sequence[str], key: Sequence[str]) -> str:
+    """Return what turns an insert into an update where the key exists; nothing without a key."""
+    if not key:
+        return ""
+    others = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
+    return f" ON CONFLICT ({', '.join(key)}) DO " + (
+        f"UPDATE SET {others}" if others else "NOTHING"
+    )

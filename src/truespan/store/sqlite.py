@@ -1,0 +1,428 @@
+"""The SQLite driver: one connection per thread, transactions, error mapping, schema migrations."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, LiteralString
+
+import apsw
+
+from truespan.errors import (
+    InvalidConfiguration,
+    InvalidSettings,
+    LibraryTooNew,
+    StorageFull,
+    StoreBusy,
+    StoreDamaged,
+    TruespanError,
+    WorldNotFound,
+)
+from truespan.files.disk import require_space
+from truespan.store.migrations import load_migrations
+from truespan.store.session import (
+    Database,
+    DuplicateRow,
+    InvalidRow,
+    MissingRow,
+    Row,
+    Rows,
+    Session,
+    expand_macros,
+    update_clause,
+)
+from truespan.types.maintenance import Check, FileFate, Verdict
+
+BUSY_MILLISECONDS = 30_000
+REWRITE_WAIT_MILLISECONDS = 5_000
+"""How long rewriting the file waits for other connections; after that it stays queued."""
+LARGE_LOG = 256 << 20
+_RESTORE = "Restore a backup, or ingest the sources into a new library."
+
+SPELLINGS: Final = {
+    "BYTES": "CAST({0} AS BLOB)",
+    "PART": "CAST(substr({0}, {1} + 1, {2}) AS BLOB)",
+    "UNINDEXED": "+{0}",
+    "IN LIST": "IN (SELECT value FROM json_each({0}))",
+    "NOT IN LIST": "NOT IN (SELECT value FROM json_each({0}))",
+    "WORLD_TEXT": "{0}.id",
+    "IS_WORLD": "{0}.id = {1}",
+    "BYTES_CONTAIN": "instr(CAST({0} AS BLOB), {1}) > 0",
+    "TEXT_CONTAINS": "instr(CAST({0} AS BLOB), {1}) > 0",
+    "LOCK_ROWS": "",
+    "FROM_BYTES": "CAST({0} AS TEXT)",
+}
+"""What SQLite spells in its own way; the names of worlds are part of their rows here."""
+
+WORLD_TABLES: Final = frozenset(
+    {
+        "generations",
+        "documents",
+        "states",
+        "vectors",
+        "repairs",
+        "query_cache",
+        "readers",
+        "probes",
+        "jobs",
+        "aliases",
+        "alias_moves",
+        "usage",
+        "words",
+        "calibrations",
+    }
+)
+"""Tables with a `world_id`. Rows of the others belong to a row of these, by its key."""
+
+_UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY}
+
+
+class SqliteSession(Session):
+    """A transaction on this thread's connection."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self.world = None
+
+    def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        return self.connection.execute(_translate(sql), self._bind(values)).fetchall()
+
+    def stream(self, sql: LiteralString, /, *, page: int, **values: Any) -> Iterator[Row]:
+        yield from self.connection.execute(_translate(sql), self._bind(values))
+
+    def execute(self, sql: LiteralString, /, **values: Any) -> int:
+        self.connection.execute(_translate(sql), self._bind(values))
+        return self.connection.changes()
+
+    def execute_many(self, sql: LiteralString, rows: Iterable[Mapping[str, Any]], /) -> None:
+        self.connection.executemany(_translate(sql), [self._bind(row) for row in rows])
+
+    def insert_many(
+        self, table: str, columns: Sequence[str], rows: Rows, *, key: Sequence[str] = ()
+    ) -> None:
+        if table in WORLD_TABLES:
+            columns, key = ("world_id", *columns), ("world_id", *key) if key else ()
+            rows = [(self.world, *row) for row in rows]
+        marks = ", ".join("?" * len(columns))
+        statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+        self.connection.executemany(statement + update_clause(columns, key), rows)
+
+    def insert_returning(self, column: str, table: str, /, **values: Any) -> Any:
+        if table in WORLD_TABLES:
+            values["world_id"] = self.world
+        marks = ", ".join(f":{name}" for name in values)
+        statement = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks}) RETURNING {column}"
+        return self.connection.execute(statement, values).fetchall()[0][0]
+
+    def text(self, text: str) -> str:
+        return text
+
+    def enter(self, world: str, *, lock: bool = False) -> None:
+        rows = self.connection.execute("SELECT world_id FROM worlds WHERE id = ?", (world,))
+        found = rows.fetchall()
+        if not found:
+            raise WorldNotFound(world)
+        self.world = found[0][0]
+
+    def create_world(self, world: str, name: str, now: float) -> None:
+        self.connection.execute(
+            "INSERT INTO worlds (id, name, created_at) VALUES (?, ?, ?)", (world, name, now)
+        )
+
+    def in_each(
+        self, worlds: Sequence[str], sql: LiteralString, /, **values: Any
+    ) -> list[list[Row]]:
+        statement = _translate(sql, single=True)
+        return [
+            self.connection.execute(statement, _bindable({**values, "world": world})).fetchall()
+            for world in worlds
+        ]
+
+    def lock_name(self, purpose: str, name: str) -> None:
+        # A write transaction has the whole file for itself.
+        pass
+
+    def lock_directory(self) -> None:
+        pass
+
+    def disable_timeout(self, *, idle: bool = False) -> None:
+        pass
+
+    @contextmanager
+    def count_deleted(self) -> Iterator[dict[str, int]]:
+        counts: dict[str, int] = {}
+        names = [
+            name
+            for (name,) in self.connection.execute(
+                """SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
+                   AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"""
+            ).fetchall()
+        ]
+        self.connection.execute("CREATE TEMP TABLE lost (name TEXT PRIMARY KEY, count INTEGER)")
+        for name in names:
+            self.connection.execute("INSERT INTO temp.lost (name, count) VALUES (?, 0)", (name,))
+            self.connection.execute(
+                f"""CREATE TEMP TRIGGER "lost_{name}" AFTER DELETE ON main."{name}" BEGIN
+                      UPDATE lost SET count = count + 1 WHERE name = '{name}'; END"""
+            )
+        try:
+            yield counts
+            rows: list[Any] = self.connection.execute(
+                "SELECT name, count FROM temp.lost WHERE count > 0"
+            ).fetchall()
+            counts.update(rows)
+        finally:
+            for name in names:
+                self.connection.execute(f'DROP TRIGGER IF EXISTS temp."lost_{name}"')
+            self.connection.execute("DROP TABLE IF EXISTS temp.lost")
+
+    def _bind(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return _bindable({**values, "world": self.world})
+
+
+class SqliteDatabase(Database):
+    """The library's database file; opening it brings its schema up to date.
+
+    Several processes may use the file at once.
+
+    Raises:
+        LibraryTooNew: the file was written by a newer version.
+    """
+
+    def __init__(self, path: Path, *, reserve: int) -> None:
+        self.path = path
+        self._reserve = reserve
+        self._local = threading.local()
+        self._open: list[apsw.Connection] = []
+        self._lock = threading.Lock()
+        self._migrate()
+
+    def all(self, world: str, sql: LiteralString, /, **values: Any) -> list[Row]:
+        try:
+            with self.map_errors():
+                return self.connection.execute(
+                    _translate(sql, single=True), _bindable({**values, "world": world})
+                ).fetchall()
+        except UnicodeEncodeError:
+            # Nothing in the store is spelled like this, so it is an argument of the caller.
+            raise InvalidSettings("A name or a text is not valid Unicode.") from None
+
+    def all_shared(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        return self.all("", sql, **values)
+
+    @contextmanager
+    def read(self, world: str, *, shared: bool = False) -> Iterator[SqliteSession]:
+        with self.read_every_world() as session:
+            session.enter(world)
+            yield session
+
+    @contextmanager
+    def write(
+        self, world: str, *, shared: bool = False, lock: bool = True, bulk: bool = False
+    ) -> Iterator[SqliteSession]:
+        with self.write_every_world() as session:
+            session.enter(world)
+            yield session
+
+    @contextmanager
+    def read_every_world(self) -> Iterator[SqliteSession]:
+        with self.map_errors():
+            connection = self.connection
+            connection.execute("BEGIN")
+            try:
+                yield SqliteSession(connection)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def write_every_world(self) -> Iterator[SqliteSession]:
+        require_space(self.path.parent, self._reserve)
+        with self.map_errors():
+            connection = self.connection
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteSession(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def write_shared(self) -> Iterator[SqliteSession]:
+        with self.write_every_world() as session:
+            yield session
+
+    def identity(self) -> str:
+        return self.all_shared("SELECT file FROM pragma_database_list WHERE seq = 0")[0][0]
+
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def rewrite(self) -> FileFate:
+        """Write the whole file anew from what it holds, and empty its write-ahead log.
+
+        Raises:
+            StoreBusy: another connection kept reading or writing.
+        """
+        size = self.path.stat().st_size
+        require_space(self.path.parent, self._reserve + 2 * size)
+        with self.map_errors():
+            connection = apsw.Connection(str(self.path))
+            try:
+                connection.set_busy_timeout(REWRITE_WAIT_MILLISECONDS)
+                connection.execute("VACUUM")
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                connection.close()
+        return FileFate.GONE
+
+    def check(self) -> list[Check]:
+        """Return the checks of the database file, which is read once from end to end."""
+        try:
+            pages = self.all_shared("PRAGMA quick_check(3)") == [("ok",)]
+            orphans = self.all_shared("SELECT count(*) FROM pragma_foreign_key_check")[0][0]
+        except TruespanError as error:
+            return [Check("database", Verdict.PROBLEM, error.message, _RESTORE)]
+        log = Path(f"{self.path}-wal")
+        size = log.stat().st_size if log.exists() else 0
+        return [
+            Check("database", Verdict.OK, f"whole, SQLite {apsw.sqlite_lib_version()}")
+            if pages
+            else Check("database", Verdict.PROBLEM, "its pages do not fit together", _RESTORE),
+            Check("references", Verdict.OK, "every row has what it refers to")
+            if not orphans
+            else Check(
+                "references",
+                Verdict.PROBLEM,
+                f"{orphans} rows refer to what is not there",
+                _RESTORE,
+            ),
+            Check("write-ahead log", Verdict.OK, f"{size / (1 << 20):.1f} MiB")
+            if size < LARGE_LOG
+            else Check(
+                "write-ahead log",
+                Verdict.WARNING,
+                f"{size / (1 << 20):.1f} MiB",
+                "End programs that have had the library open for long.",
+            ),
+        ]
+
+    def close(self) -> None:
+        with self._lock:
+            connections, self._open = self._open, []
+            self._local = threading.local()
+        for connection in connections:
+            # A connection that is running a statement on a thread that did not end in time is
+            # closed when that thread ends.
+            with suppress(apsw.ThreadingViolationError):
+                connection.close(True)
+
+    @property
+    def connection(self) -> apsw.Connection:
+        """This thread's connection."""
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+            with self._lock:
+                self._open.append(connection)
+        return connection
+
+    @contextmanager
+    def map_errors(self) -> Iterator[None]:
+        """Turn the engine's errors into ours."""
+        try:
+            yield
+        except (apsw.BusyError, apsw.LockedError) as error:
+            raise StoreBusy from error
+        except (apsw.FullError, apsw.IOError) as error:
+            raise self._explain_failed_write(error) from error
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            raise StoreDamaged("The library's database file is damaged.") from error
+        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+            raise InvalidConfiguration(
+                "The library's folder cannot be written.",
+                advice="It needs write access, for readers too; or use a copy of it.",
+            ) from error
+        except apsw.ConstraintError as error:
+            code = getattr(error, "extendedresult", None)
+            if code in _UNIQUE:
+                raise DuplicateRow from error
+            if code == apsw.SQLITE_CONSTRAINT_FOREIGNKEY:
+                raise MissingRow from error
+            raise InvalidRow from error
+        except OverflowError:
+            # SQLite counts to 2**63; a larger number is an argument of the caller.
+            raise InvalidSettings("A number is larger than any that is kept.") from None
+
+    def _explain_failed_write(self, error: apsw.Error) -> TruespanError:
+        """Return whether a failed write is a full disk or a broken one."""
+        if isinstance(error, apsw.FullError):
+            return StorageFull(0, self._reserve)
+        require_space(self.path.parent, self._reserve)
+        return StoreDamaged("The library's database file cannot be read or written.")
+
+    def _connect(self) -> apsw.Connection:
+        with self.map_errors():
+            connection = apsw.Connection(str(self.path))
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            # FULL: a commit that returned survives a power cut; the order of durability needs it.
+            connection.pragma("journal_mode", "wal")
+            connection.pragma("synchronous", "full")
+            connection.pragma("foreign_keys", True)
+            connection.pragma("cache_size", -32_000)
+            # Deleted content is overwritten in place; other copies of it go with `rewrite`.
+            connection.pragma("secure_delete", True)
+            return connection
+
+    def _migrate(self) -> None:
+        scripts = [script for _, script in load_migrations("sqlite")]
+        if self.all_shared("PRAGMA user_version") == [(len(scripts),)]:
+            return
+        with self.write_every_world():
+            # Read again inside the transaction: another process may have migrated meanwhile.
+            migrate(self.connection, scripts)
+
+
+def migrate(connection: apsw.Connection, scripts: Sequence[str]) -> None:
+    """Apply the steps that a database file lacks, inside the transaction of the caller.
+
+    Raises:
+        LibraryTooNew: the file has more steps than there are scripts.
+    """
+    found: Any = connection.pragma("user_version")
+    if found > len(scripts):
+        raise LibraryTooNew(found, len(scripts))
+    for number in range(found, len(scripts)):
+        connection.execute(scripts[number])
+        connection.execute(f"PRAGMA user_version = {number + 1}")
+
+
+def known_schema() -> int:
+    """Return the newest schema version of a SQLite library that this version knows."""
+    return len(load_migrations("sqlite"))
+
+
+@cache
+def _translate(sql: LiteralString, *, single: bool = False) -> str:
+    """Spell a statement for SQLite.
+
+    A `single` statement has no transaction that found the world, so it does that by itself.
+    """
+    spelled = re.sub(r"\bdirectory\b", "worlds", expand_macros(sql, SPELLINGS))
+    if single:
+        spelled = re.sub(r":world\b", "(SELECT world_id FROM worlds WHERE id = :world)", spelled)
+    return spelled
+
+
+def _bindable(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: json.dumps(value) if isinstance(value, list) else value
+        for name, value in values.items()
+    }

@@ -1,0 +1,205 @@
+"""Counted words: plain rows by term, so that both engines hold them alike.
+
+The packed bytes are moved between stores as they are, so this is the one place that makes and reads
+them.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, Final
+
+from truespan.store.revisions import revision_key
+from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.types.document import RevisionRef
+from truespan.types.ids import TextHash
+from truespan.types.scope import Scope, World, admits
+from truespan.types.words import CountableChunk, CountedRevision, Postings, WordCatalog, WordEntry
+
+_MOST_CACHED = 8
+_PAIR = struct.Struct("<IH")
+"""A chunk's index and how often a term is in it."""
+_MOST_COUNTED = 0xFFFF
+
+_ACTIVE: Final = """
+    FROM documents d
+    JOIN revisions r ON r.document = d.key AND r.state = 'active'
+    JOIN tallies t ON t.revision = r.key AND t.generation = :generation
+"""
+_IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
+
+
+class Words(Part):
+    """The part of the store that holds how often words occur in which chunks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._word_shelves: dict[tuple[Any, ...], WordCatalog] = {}
+        self._word_lock = threading.Lock()
+
+    def counts_words(self, scope: Scope) -> bool:
+        """Say whether words were ever counted in the scope's world and generation."""
+        return bool(
+            self._db.all(
+                scope.world,
+                """SELECT 1 FROM words
+                   WHERE world_id = :world AND generation = :generation LIMIT 1""",
+                generation=scope.generation.number,
+            )
+        )
+
+    def word_shelf(self, scope: Scope, world: World) -> WordCatalog:
+        """Return every active revision of the scope's generation, by document number.
+
+        It is cached until the world changes or words are counted.
+        """
+        wanted = (world.id, world.changes, scope.generation.number)
+        known = self._word_shelves.get(wanted)
+        if known is None:
+            known = self._read_word_shelf(scope)
+            with self._word_lock:
+                if len(self._word_shelves) >= _MOST_CACHED:
+                    self._word_shelves.clear()
+                self._word_shelves[wanted] = known
+        return known
+
+    def _read_word_shelf(self, scope: Scope) -> WordCatalog:
+        generation = scope.generation.number
+        with self._db.read(scope.world) as session:
+            revisions = session.all(
+                f"""SELECT r.key, d.number, r.number, r.language, w.recipe, w.texts, w.lengths
+                    {_ACTIVE} LEFT JOIN word_counts w
+                      ON w.revision = r.key AND w.generation = :generation
+                    {_IN_WORLD} ORDER BY d.number""",
+                generation=generation,
+            )
+            states = session.all(
+                f"""SELECT r.key, s.position, s.text_hash, s.state = 'embedded'
+                    {_ACTIVE} JOIN states s ON s.revision = r.key AND s.generation = :generation
+                      AND s.kind = 'text' AND s.state <> 'quarantined'
+                    {_IN_WORLD} ORDER BY d.number, s.position""",
+                generation=generation,
+            )
+        chunks = {key: list(rows) for key, rows in groupby(states, key=lambda row: row[0])}
+        return WordCatalog(tuple(_read_entry(row, chunks.get(row[0], [])) for row in revisions))
+
+    def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
+        """Return the chunks of kind text of a revision, in order, not yet believed."""
+        with self._db.read(scope.world) as session:
+            rows = session.all(
+                """SELECT c.position, BYTES(c.text), s.text_hash
+                   FROM states s JOIN chunks c ON c.revision = s.revision
+                     AND c.generation = s.generation AND c.position = s.position
+                   WHERE s.world_id = :world AND s.revision = :key
+                     AND s.generation = :generation AND s.kind = 'text'
+                     AND s.state <> 'quarantined' ORDER BY s.position""",
+                key=revision_key(session, revision),
+                generation=scope.generation.number,
+            )
+        return [CountableChunk(index, data, TextHash(found)) for index, data, found in rows]
+
+    def keep_words(self, scope: Scope, counted: Sequence[CountedRevision]) -> None:
+        """Replace what is held of the words of revisions, in one commit."""
+        self._write_words(scope, counted)
+        with self._word_lock:
+            self._word_shelves.clear()
+
+    @retry_on_conflict
+    def _write_words(self, scope: Scope, counted: Sequence[CountedRevision]) -> None:
+        with self._db.write(scope.world) as session:
+            for revision in counted:
+                key = revision_key(session, revision.ref)
+                if key is not None:
+                    _write_revision(session, scope.generation.number, key, revision)
+
+    def postings(self, scope: Scope, term: str) -> Postings:
+        """Return where a term occurs, in any revision of the scope's world and generation."""
+        rows = self._db.all(
+            scope.world,
+            """SELECT revision, postings FROM words
+               WHERE world_id = :world AND generation = :generation AND term = :term""",
+            generation=scope.generation.number,
+            term=term,
+        )
+        packed = [row[1] for row in rows]
+        chunks = [len(places) // _PAIR.size for places in packed]
+        return Postings([row[0] for row in rows], chunks, b"".join(packed))
+
+    def placed(self, scope: Scope) -> set[tuple[int, int]]:
+        """Return the key and the chunk index of what is in the scope's chapter and section."""
+        rows = self._db.all(
+            scope.world,
+            f"""SELECT d.number, r.key, c.position, coalesce(c.chapter, r.title),
+                  coalesce(c.section, c.chapter, r.title)
+                {_ACTIVE} JOIN chunks c ON c.revision = r.key AND c.generation = :generation
+                {_IN_WORLD}""",
+            generation=scope.generation.number,
+        )
+        return {
+            (key, index)
+            for number, key, index, chapter, section in rows
+            if admits(scope.documents, number)
+            and scope.chapter in (None, chapter.casefold())
+            and scope.section in (None, section.casefold())
+        }
+
+
+def _write_revision(session: Session, generation: int, key: int, counted: CountedRevision) -> None:
+    session.execute(
+        """DELETE FROM words
+           WHERE world_id = :world AND revision = :key AND generation = :generation""",
+        key=key,
+        generation=generation,
+    )
+    session.insert_many(
+        "words",
+        ("generation", "term", "revision", "postings"),
+        [
+            (generation, term, key, _pack_places(places))
+            for term, places in sorted(counted.terms.items())
+        ],
+    )
+    lengths = [number for pair in counted.lengths.items() for number in pair]
+    session.insert(
+        "word_counts",
+        key=("revision", "generation"),
+        revision=key,
+        generation=generation,
+        recipe=counted.recipe,
+        texts=_digest_texts(sorted(counted.hashes.items())),
+        lengths=array("I", lengths).tobytes(),
+    )
+
+
+def _pack_places(places: Mapping[int, int]) -> bytes:
+    """Return in which chunks a term occurs, and how often."""
+    return b"".join(_PAIR.pack(index, min(count, _MOST_COUNTED)) for index, count in places.items())
+
+
+def _digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
+    """Return what tells one list of chunk texts, by index and hash, from another."""
+    return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
+
+
+def _read_entry(row: Row, chunks: Sequence[Row]) -> WordEntry:
+    """Return what is known of a revision, with its chunks as they are now."""
+    key, document, revision, language, recipe, texts, lengths = row
+    numbers = array("I", lengths or b"")
+    counted = dict(zip(numbers[::2], numbers[1::2], strict=True))
+    return WordEntry(
+        key=key,
+        ref=RevisionRef(document, revision),
+        language=language,
+        recipe=recipe,
+        fresh=texts == _digest_texts((index, text_hash) for _, index, text_hash, _ in chunks),
+        lengths={
+            index: counted[index]
+            for _, index, _, embedded in chunks
+            if embedded and index in counted
+        },
+    )
