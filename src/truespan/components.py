@@ -26,11 +26,11 @@ from truespan.protocols import (
     SourceFinder,
     SourceParser,
     TokenCounter,
-    TrustedStore,
     UploadStore,
     VectorIndex,
 )
 from truespan.retrieval.deps import RetrievalDeps
+from truespan.store import Store
 from truespan.types.answer import AnswerRules
 from truespan.types.job import MOST_CRASHES
 from truespan.types.profile import EmbeddingProfile
@@ -50,7 +50,7 @@ class OtherEmbedder:
 class Components:
     """Everything that a library and its worlds work with."""
 
-    store: TrustedStore
+    store: Store
     index: VectorIndex
     embedder: Embedder
     counter: TokenCounter

@@ -24,7 +24,6 @@ from tests.support.postgres import (
 )
 from tests.support.sample_texts import story
 from tests.support.worlds import Place, place
-from truespan.engine.library import World
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
@@ -42,6 +41,7 @@ from truespan.store.session import SHARED_TABLES
 from truespan.types.document import RevisionRef
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
+from truespan.world import World
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def test_statements_keep_to_their_world_without_row_security(filled: Place) -> N
         }  # fmt: skip
         one.search("the night", floor=0.0, fused=True)
         one.generations.remove(1)
-        one.delete("b.md")
+        one.documents.delete("b.md")
         filled.store.mark_pending(filled.scope(one), filled.store.chunk_ids(*_first(filled, one)))
         one.repair()
         assert filled.library.doctor().healthy
@@ -276,7 +276,7 @@ def test_statements_keep_to_their_world_without_row_security(filled: Place) -> N
 
 
 def _first(here: Place, world: World) -> tuple[Scope, RevisionRef]:
-    document = world.documents()[0]
+    document = world.documents.list()[0]
     assert document.active is not None
     return here.scope(world), RevisionRef(document.number, document.active)
 
@@ -284,7 +284,10 @@ def _first(here: Place, world: World) -> tuple[Scope, RevisionRef]:
 def _look_at(world: World) -> list[object]:
     """Return what the documents, a search and a reader of a world show."""
     return [
-        [(document.doc_id, world.text(document.doc_id)) for document in world.documents()],
+        [
+            (document.doc_id, world.documents.text(document.doc_id))
+            for document in world.documents.list()
+        ],
         [found.chunk_id for found in world.search("the night", floor=0.0, fused=True).results],
         world.reader("ann").retrieve("the night").context,
         [job.id for job in world.jobs.list()],

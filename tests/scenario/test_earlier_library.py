@@ -64,9 +64,9 @@ def test_library_of_version_0_1_opens_with_all_it_held(tmp_path: Path, store: st
             document.doc_id,
             document.active,
             document.chunks,
-            sha256(world.text(document.doc_id).encode()).hexdigest(),
+            sha256(world.documents.text(document.doc_id).encode()).hexdigest(),
         ]
-        for document in world.documents()
+        for document in world.documents.list()
     }
     assert documents == expected["documents"]
     assert [record.generation.number for record in world.generations.list()] == [1, 2]
@@ -83,7 +83,7 @@ def test_library_of_version_0_1_is_searched_read_and_examined(tmp_path: Path, st
     expected = EXPECTED[store]
     world = here.library.world("harbour")
     # The index is not part of the store: the doctor finds it empty and fills it from the vectors.
-    here.library.treat(here.library.doctor())
+    here.library.apply_plan(here.library.doctor())
     asked = here.embedder.calls
 
     plain = world.search("kestrel nests above the gate", floor=0.0)
@@ -108,9 +108,9 @@ def test_documents_are_added_to_and_removed_from_a_library_of_version_0_1(
     world = here.library.world("harbour")
 
     world.ingest([here.write("harbour/new.txt", "A new pier was built beside the old one.\n")])
-    world.delete("log.txt")
+    world.documents.delete("log.txt")
 
-    names = {document.name for document in world.documents()}
+    names = {document.name for document in world.documents.list()}
     assert names == {"notes.md", "book.md", "new.txt"}
     assert world.search("a new pier", floor=0.0).results[0].source == "new.txt"
 
@@ -136,9 +136,9 @@ def test_backup_of_version_0_1_is_restored_to_a_folder_and_a_server(tmp_path: Pa
         assert {world.name: world.id for world in here.library.worlds()} == expected["worlds"]
         texts = {
             document.name: sha256(
-                here.library.world("harbour").text(document.doc_id).encode()
+                here.library.world("harbour").documents.text(document.doc_id).encode()
             ).hexdigest()
-            for document in here.library.world("harbour").documents()
+            for document in here.library.world("harbour").documents.list()
         }
         assert texts == {name: row[-1] for name, row in expected["documents"].items()}
         assert here.library.tokens.list() == []

@@ -21,7 +21,7 @@ from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
 from truespan.library import Library
 from truespan.parsing import load, supported
-from truespan.protocols import EmbeddingLimits, TrustedStore, VectorIndex
+from truespan.protocols import EmbeddingLimits, VectorIndex
 from truespan.store import Store
 from truespan.store.sqlite import SqliteDatabase
 from truespan.system import SystemProcesses, SystemRandomness
@@ -411,7 +411,7 @@ def place(
     def watch(inner: Any, label: str) -> Any:
         return Watched(inner, journal, label) if watched else inner
 
-    seen_store: TrustedStore = watch(own_store, "store")
+    seen_store: Store = watch(own_store, "store")
     parts = Components(
         store=seen_store,
         index=watch(own_index, "index"),

@@ -18,10 +18,10 @@ from truespan.protocols import (
     SourceFinder,
     SourceParser,
     TokenCounter,
-    TrustedStore,
     UploadStore,
     VectorIndex,
 )
+from truespan.store import Store
 from truespan.types.document import Derivable
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
@@ -54,7 +54,7 @@ def no_other_generations(_scope: Scope) -> Sequence[OtherGeneration]:
 class IngestDeps:
     """The store, the index, the provider and the rest that ingestion uses, each as a port."""
 
-    store: TrustedStore
+    store: Store
     index: VectorIndex
     embedder: Embedder
     sources: SourceFinder

@@ -18,7 +18,8 @@ from truespan.ingest.draft import text_chunks
 from truespan.ingest.embed import Remark, check_drift, embed_texts
 from truespan.ingest.figures import find_parent, parent_ref
 from truespan.ingest.job_log import REMARKS, Failure, Progress, RunLog
-from truespan.protocols import TokenCounter, TrustedStore, VectorIndex
+from truespan.protocols import TokenCounter, VectorIndex
+from truespan.store import Store
 from truespan.types.chunk import NewChunk, PendingChunk, Vector
 from truespan.types.document import RevisionRef, StoredText, assets_token
 from truespan.types.ids import ChunkId, TextHash
@@ -282,7 +283,7 @@ def clear_retired(deps: IngestDeps, scope: Scope) -> None:
         store.purge(scope, ref)
 
 
-def prepare_index(store: TrustedStore, index: VectorIndex, scope: Scope) -> None:
+def prepare_index(store: Store, index: VectorIndex, scope: Scope) -> None:
     """Create the index of a generation if it is missing.
 
     A new index lacks the points that the store has marked as embedded. They are marked as pending,

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from truespan.errors import Cancelled, Interrupted, TruespanError
 from truespan.ingest.embed import Remark
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.protocols import Clock, JobStore
+from truespan.protocols import Clock
+from truespan.store import Store
 from truespan.types.job import (
     DocumentState,
     JobCounts,
@@ -160,7 +161,7 @@ class JobLog(RunLog):
 
     def __init__(
         self,
-        store: JobStore,
+        store: Store,
         scope: Scope,
         job: str,
         clock: Clock,

@@ -19,7 +19,8 @@ from truespan.errors import (
     StoreBusy,
     TruespanError,
 )
-from truespan.protocols import AssetStore, Clock, Remains, TrustedStore, UploadStore, VectorIndex
+from truespan.protocols import AssetStore, Clock, Remains, UploadStore, VectorIndex
+from truespan.store import Store
 from truespan.types.document import Document, RevisionRef
 from truespan.types.maintenance import (
     NO_FILES,
@@ -116,7 +117,7 @@ class ErasureReport:
 
 
 def apply_erasures(
-    store: TrustedStore,
+    store: Store,
     index: VectorIndex,
     assets: AssetStore,
     uploads: UploadStore | None = None,
@@ -144,7 +145,7 @@ def apply_erasures(
 
 
 def _erase(
-    store: TrustedStore,
+    store: Store,
     index: VectorIndex,
     assets: AssetStore,
     uploads: UploadStore | None,
@@ -189,7 +190,7 @@ _NOT_REQUESTED = "asked_for_later"
 class Remover:
     """Deletes documents and worlds, erases them from files, and returns receipts."""
 
-    store: TrustedStore
+    store: Store
     index: VectorIndex
     assets: AssetStore
     clock: Clock

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from truespan.errors import TruespanError
 from truespan.observer import RequestTrace
-from truespan.protocols import TrustedStore, VectorIndex
+from truespan.protocols import VectorIndex
+from truespan.store import Store
 from truespan.types.chunk import PendingChunk
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import Scope
@@ -38,7 +39,7 @@ class RepairReport:
         self.reembedded += other.reembedded
 
 
-def apply_repairs(store: TrustedStore, index: VectorIndex, scope: Scope) -> RepairReport:
+def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairReport:
     """Apply every queued repair of a scope; safe to run twice or in two processes.
 
     Each chunk is checked again first: since it was found, it may have been embedded again, replaced
@@ -55,7 +56,7 @@ def apply_repairs(store: TrustedStore, index: VectorIndex, scope: Scope) -> Repa
 
 
 def apply_observed_repairs(
-    store: TrustedStore, index: VectorIndex, scope: Scope, trace: RequestTrace
+    store: Store, index: VectorIndex, scope: Scope, trace: RequestTrace
 ) -> RepairReport:
     """Apply every queued repair, and count each kind."""
     with trace.stage(Stage.REPAIRED):
@@ -67,7 +68,7 @@ def apply_observed_repairs(
 
 
 def _restore_texts(
-    store: TrustedStore, scope: Scope, repairs: Sequence[Repair], report: RepairReport
+    store: Store, scope: Scope, repairs: Sequence[Repair], report: RepairReport
 ) -> None:
     broken = {FlawKind.MISSING, FlawKind.DAMAGED}
     for chunk_id in _ids(repairs, broken):
@@ -78,7 +79,7 @@ def _restore_texts(
 
 
 def _delete_points(
-    store: TrustedStore,
+    store: Store,
     index: VectorIndex,
     scope: Scope,
     repairs: Sequence[Repair],
@@ -173,7 +174,7 @@ class BackgroundRepairs:
 _PAGE = 512
 
 
-def refill(store: TrustedStore, index: VectorIndex, scope: Scope) -> int:
+def refill(store: Store, index: VectorIndex, scope: Scope) -> int:
     """Write a point for every pending chunk that has a stored vector, in all generations.
 
     Returns how many were written. The others stay pending until they are embedded.
@@ -184,7 +185,7 @@ def refill(store: TrustedStore, index: VectorIndex, scope: Scope) -> int:
     )
 
 
-def _refill(store: TrustedStore, index: VectorIndex, scope: Scope) -> int:
+def _refill(store: Store, index: VectorIndex, scope: Scope) -> int:
     if index.prepare(scope):
         store.forget_index(scope)
     done = 0
@@ -199,7 +200,7 @@ def _refill(store: TrustedStore, index: VectorIndex, scope: Scope) -> int:
     return done
 
 
-def _pending(store: TrustedStore, scope: Scope) -> Iterator[list[PendingChunk]]:
+def _pending(store: Store, scope: Scope) -> Iterator[list[PendingChunk]]:
     for ref in store.unfinished(scope):
         after = -1
         while page := store.pending(scope, ref, after=after, limit=_PAGE):

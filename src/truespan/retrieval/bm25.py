@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from truespan.protocols import TrustedStore, WordStore
 from truespan.retrieval.terms import recipe_of, stem_function, stemmer_of, terms, words
+from truespan.store import Store
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
 from truespan.types.words import CountedRevision, Postings, WordCatalog, WordEntry
@@ -65,7 +65,7 @@ class Layout:
         ref, index = self.entries[row].ref, place - int(self.starts[row])
         return chunk_id(scope.world, scope.generation.number, ref.document, ref.revision, index)
 
-    def lengths_in(self, store: WordStore, scope: Scope) -> NDArray[np.int64]:
+    def lengths_in(self, store: Store, scope: Scope) -> NDArray[np.int64]:
         """Return the number of words of each chunk; `OUTSIDE` for one that is not in scope."""
         import numpy as np
 
@@ -88,7 +88,7 @@ class Layout:
         return np.unique(self.codes[taking_part]).tolist()
 
     def places_of(
-        self, store: WordStore, scope: Scope, term: str
+        self, store: Store, scope: Scope, term: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the places of the chunks with a term, and how often each contains it."""
         found = self.recent.get(term)
@@ -161,7 +161,7 @@ REVISIONS_AT_ONCE = 64
 """Revisions stored in one transaction, so that others can write in between."""
 
 
-def count_words(store: WordStore, scope: Scope, world: World) -> WordCatalog:
+def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     """Count the words of every active revision that has no current counts.
 
     Returns the catalog with the new counts. A chunk whose bytes do not match their hash is skipped;
@@ -175,7 +175,7 @@ def count_words(store: WordStore, scope: Scope, world: World) -> WordCatalog:
     return store.word_shelf(scope, world) if due else shelf
 
 
-def keep_counting(store: TrustedStore, scope: Scope) -> None:
+def keep_counting(store: Store, scope: Scope) -> None:
     """Count the new words of a generation that has had a fused search before.
 
     Called at the end of a run that changed documents. Without fused searches it costs one query.
@@ -215,7 +215,7 @@ class WordScores:
         return [self.layout.chunk_id(self.scope, place) for place in places.tolist()]
 
 
-def word_scores(store: WordStore, scope: Scope, world: World, query: str) -> WordScores:
+def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordScores:
     """Score the chunks in scope by the words of a query; counts them first where necessary."""
     import numpy as np
 
@@ -244,7 +244,7 @@ def query_words(query: str, stemmers: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def _find_word(
-    store: WordStore,
+    store: Store,
     scope: Scope,
     layout: Layout,
     taking_part: NDArray[np.bool_],
@@ -268,7 +268,7 @@ def _find_word(
     return np.concatenate([empty, *places]), np.concatenate([empty, *counts])
 
 
-def _count_revision(store: WordStore, scope: Scope, entry: WordEntry) -> CountedRevision:
+def _count_revision(store: Store, scope: Scope, entry: WordEntry) -> CountedRevision:
     hashes: dict[int, TextHash] = {}
     lengths: dict[int, int] = {}
     places: dict[str, dict[int, int]] = {}

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.protocols import Clock, Embedders, TrustedStore, VectorIndex
+from truespan.protocols import Clock, Embedders, VectorIndex
+from truespan.store import Store
 from truespan.types.scope import Scope
 from truespan.types.words import FUSED_WEIGHT
 
@@ -18,7 +19,7 @@ class RetrievalDeps:
     `start_repair` is called with the scope in which something was recorded for repair.
     """
 
-    store: TrustedStore
+    store: Store
     index: VectorIndex
     embedder_for: Embedders
     clock: Clock

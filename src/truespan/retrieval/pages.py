@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
 
 from truespan.errors import StoreDamaged
-from truespan.protocols import AssetStore, PageStore, ReaderStore
+from truespan.protocols import AssetStore
 from truespan.retrieval.snapshot import Restart
+from truespan.store import Store
 from truespan.types.document import RevisionRef
 from truespan.types.figure import ImageFile
 from truespan.types.ids import hash_bytes
@@ -43,15 +43,11 @@ _UNNAMED = "application/octet-stream"
 """For everything that no browser should open as a page of its own: SVG can contain scripts."""
 
 
-class PagedStore(PageStore, ReaderStore, Protocol):
-    """The parts of the store that pages need."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pages:
     """One revision, read page by page. Nothing past `until` is read, if that is given."""
 
-    store: PagedStore
+    store: Store
     scope: Scope
     ref: RevisionRef
     head: PageHead
@@ -146,7 +142,7 @@ class Pages:
         )
 
 
-def pages_in_force(store: PagedStore, scope: Scope, held: InForce) -> Pages:
+def pages_in_force(store: Store, scope: Scope, held: InForce) -> Pages:
     """Return the pages of the whole active revision, for a caller who may read all of it."""
     head = PageHead(held.ref.document, held.doc_id, held.title, held.name)
     return Pages(store, scope, held.ref, head)
@@ -179,7 +175,7 @@ def _description(figure: StoredFigure) -> str | None:
     return figure.description.decode()
 
 
-def read_pages(store: PagedStore, scope: Scope, position: Position) -> Pages:
+def read_pages(store: Store, scope: Scope, position: Position) -> Pages:
     """Return the pages of the revision that was read, up to the position."""
     return Pages(
         store,

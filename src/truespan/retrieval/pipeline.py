@@ -15,13 +15,13 @@ from dataclasses import MISSING, dataclass, field, fields
 
 from truespan.errors import BlankQuery, NotAllowed, StorageFull, StoreBusy
 from truespan.observer import RequestTrace
-from truespan.protocols import TrustedStore
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.fetch import CountMissing, Fetched, fetch_by_similarity
 from truespan.retrieval.filters import DEFAULT_FILTER, emptied_by_defaults, narrow_scope
 from truespan.retrieval.fused import fetch_fused
 from truespan.retrieval.query_vector import query_vector
 from truespan.retrieval.snapshot import require_world, with_stable_snapshot
+from truespan.store import Store
 from truespan.types.bundle import Funnel, Notice, Skipped
 from truespan.types.chunk import Vector
 from truespan.types.document import DocumentCatalog
@@ -76,7 +76,7 @@ class Pipeline:
     generation: GenerationSelector = None
 
     @property
-    def store(self) -> TrustedStore:
+    def store(self) -> Store:
         """Return the store that text comes from."""
         return self.deps.store
 

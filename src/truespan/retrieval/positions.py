@@ -14,7 +14,7 @@ from truespan.errors import (
     PassageNotFound,
     StoreDamaged,
 )
-from truespan.protocols import TrustedStore
+from truespan.store import Store
 from truespan.types.document import Document, OutlineEntry, RevisionRef
 from truespan.types.reading import NOTHING_READ, Position
 from truespan.types.scope import Scope
@@ -60,7 +60,7 @@ class ReadingPosition:
 
 
 def resolve(
-    store: TrustedStore,
+    store: Store,
     scope: Scope,
     document: Document,
     *,
@@ -93,14 +93,14 @@ def resolve(
     return sid
 
 
-def _last_sentence(store: TrustedStore, scope: Scope, document: Document) -> int:
+def _last_sentence(store: Store, scope: Scope, document: Document) -> int:
     """Return the last sentence of the active revision; a newer one may be staged."""
     return store.sentence_at(
         scope, RevisionRef(document.number, document.active or 0), _END_OF_TEXT
     )
 
 
-def _by_passage(store: TrustedStore, scope: Scope, document: Document, passage: str) -> int:
+def _by_passage(store: Store, scope: Scope, document: Document, passage: str) -> int:
     text = store.canonical_text(scope, document.number)
     found = list(find_passage(passage, text))
     if not found:
@@ -111,7 +111,7 @@ def _by_passage(store: TrustedStore, scope: Scope, document: Document, passage: 
     return store.sentences_across(scope, document.number, start, end)[1]
 
 
-def _by_chapter(store: TrustedStore, scope: Scope, document: Document, chapter: str) -> int:
+def _by_chapter(store: Store, scope: Scope, document: Document, chapter: str) -> int:
     """Return the last sentence of a chapter, given by its name or its number."""
     starts = _chapter_starts(store.outline(scope, document.number))
     wanted = chapter.strip().casefold()
@@ -148,7 +148,7 @@ def _chapter_starts(outline: list[OutlineEntry]) -> list[tuple[str, int]]:
     return starts
 
 
-def describe_position(store: TrustedStore, scope: Scope, position: Position) -> ReadingPosition:
+def describe_position(store: Store, scope: Scope, position: Position) -> ReadingPosition:
     """Describe a position by what was read: the chapters reached and the last sentence."""
     ref = RevisionRef(position.document, position.revision)
     last = store.sentences(scope, ref, position.sid, position.sid)

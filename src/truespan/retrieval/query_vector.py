@@ -10,8 +10,8 @@ from math import fsum, isfinite, sqrt
 from operator import mul
 
 from truespan.errors import ProfileMismatch, ProviderBadReply, QueryTooLong, StorageFull, StoreBusy
-from truespan.protocols import CalibrationStore
 from truespan.retrieval.deps import RetrievalDeps
+from truespan.store import Store
 from truespan.types.bundle import Notice
 from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId
@@ -129,7 +129,7 @@ LOW_FLOOR = Notice(
 )
 
 
-def calibration_of(store: CalibrationStore, scope: Scope) -> Calibration | None:
+def calibration_of(store: Store, scope: Scope) -> Calibration | None:
     """Return the calibration measured in this world, or the one shipped with the profile.
 
     Readers get the shipped one: a calibration measured on whole documents reveals unread text.
@@ -139,7 +139,7 @@ def calibration_of(store: CalibrationStore, scope: Scope) -> Calibration | None:
     return measured or shipped(scope.profile)
 
 
-def floor_discriminates(store: CalibrationStore, scope: Scope, floor: float | None) -> bool | None:
+def floor_discriminates(store: Store, scope: Scope, floor: float | None) -> bool | None:
     """Return whether a floor keeps unrelated text out; None without a floor or a calibration."""
     measured = None if floor is None else calibration_of(store, scope)
     return None if measured is None or floor is None else measured.discriminates(floor)

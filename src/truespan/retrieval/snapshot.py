@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from truespan.errors import DomainNotFound, GenerationNotFound, StoreBusy, WorldNotFound
-from truespan.protocols import WorldStore
+from truespan.store import Store
 from truespan.types.scope import Authority, GenerationSelector, World
 
 ATTEMPTS = 40
@@ -20,7 +20,7 @@ class Restart(Exception):
 
 
 def require_world(
-    store: WorldStore, authority: Authority, reference: str, generation: GenerationSelector = None
+    store: Store, authority: Authority, reference: str, generation: GenerationSelector = None
 ) -> World:
     """Return the world that a request names.
 
@@ -39,7 +39,7 @@ def require_world(
 
 
 def with_stable_snapshot(
-    store: WorldStore, authority: Authority, world: World, attempt: Callable[[World], T]
+    store: Store, authority: Authority, world: World, attempt: Callable[[World], T]
 ) -> T:
     """Return what `attempt` makes of a world that did not change meanwhile.
 

@@ -15,8 +15,9 @@ from hashlib import sha256
 from truespan.errors import StorageFull, StoreBusy, StoreDamaged
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit, embed_texts
-from truespan.protocols import Clock, Embedders, EmbeddingLimits, TokenCounter, TrustedStore
+from truespan.protocols import Clock, Embedders, EmbeddingLimits, TokenCounter
 from truespan.retrieval.snapshot import Restart
+from truespan.store import Store
 from truespan.types.chunk import Vector
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
@@ -30,7 +31,7 @@ from truespan.types.text import CanonicalText, Place, Sentence, Span
 class TailMaker:
     """Builds tails and stores them."""
 
-    store: TrustedStore
+    store: Store
     embedders: Embedders
     counter: TokenCounter
     limits: EmbeddingLimits

@@ -30,7 +30,8 @@ from truespan.maintenance.doctor.plan import (
     RepairResult,
     WorldPlan,
 )
-from truespan.protocols import Embedder, TrustedStore, VectorIndex
+from truespan.protocols import Embedder, VectorIndex
+from truespan.store import Store
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 from truespan.types.maintenance import Check, Verdict
@@ -41,7 +42,7 @@ from truespan.types.scope import Scope
 class Applier:
     """Applies a plan to store and index, except for embedding pending chunks."""
 
-    store: TrustedStore
+    store: Store
     index: VectorIndex
     result: RepairResult
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from truespan.errors import IndexRefused, IndexSchemaMismatch, TruespanError
 from truespan.maintenance.doctor.plan import Action, Finding, GenerationPlan, Item, WorldPlan
-from truespan.protocols import Embedder, EmbeddingLimits, TrustedStore, VectorIndex
+from truespan.protocols import Embedder, EmbeddingLimits, VectorIndex
+from truespan.store import Store
 from truespan.types.chunk import ChunkState, Holdings, IndexedPoint, PendingChunk, PointPlace
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import (
@@ -201,7 +202,7 @@ A_FEW = 3
 
 
 def sample(
-    store: TrustedStore, scope: Scope, embedder: Embedder, count: int, *, world: str
+    store: Store, scope: Scope, embedder: Embedder, count: int, *, world: str
 ) -> tuple[list[Item], Check]:
     """Embed a sample of texts again; return those with another vector, and a check."""
     name = f"model of {world}, generation {scope.generation.number}"
@@ -264,7 +265,7 @@ T = TypeVar("T")
 class Examiner:
     """Examines worlds. It changes nothing."""
 
-    store: TrustedStore
+    store: Store
     index: VectorIndex
     on_step: OnStep = lambda _what, _done, _all: None
 
@@ -439,7 +440,7 @@ class Examiner:
                     yield Item(Finding.ORPHAN_POINT, Action.DELETE, chunk_id, seen)
 
 
-def examine(store: TrustedStore, index: VectorIndex, scope: Scope) -> GenerationPlan:
+def examine(store: Store, index: VectorIndex, scope: Scope) -> GenerationPlan:
     """Compare every chunk of the scope's generation with its point, and every point with its chunk.
 
     A search or a count proves nothing about single points; only a full scan does.

@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from truespan.errors import TruespanError
-from truespan.protocols import TrustedStore, VectorIndex
+from truespan.protocols import VectorIndex
+from truespan.store import Store
 from truespan.types.chunk import ChunkKind, Point, Vector
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.maintenance import Check, Verdict
@@ -73,7 +74,7 @@ def leaks(index: VectorIndex, scope: Scope, new_id: Callable[[], str]) -> list[C
     return [_check(scope, Verdict.PROBLEM, f"LEAK: {name}") for name in failed]
 
 
-def try_store(store: TrustedStore, scopes: Sequence[Scope], new_id: Callable[[], str]) -> Check:
+def try_store(store: Store, scopes: Sequence[Scope], new_id: Callable[[], str]) -> Check:
     """Check that no chunk of a world can be read through the scope of another."""
     foreign = WorldId(_canary_world(new_id))
     for place, scope in enumerate(scopes):
