@@ -1,0 +1,23 @@
+"""Types of HTTP and MCP that share a name are the same type."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+from truespan.http import schemas
+from truespan.mcp import resources, tools
+
+
+def own_classes(module: ModuleType) -> set[str]:
+    return {
+        name
+        for name, found in inspect.getmembers(module, inspect.isclass)
+        if found.__module__ == module.__name__
+    }
+
+
+def test_http_and_mcp_types_have_different_names() -> None:
+    assert own_classes(schemas)
+    assert own_classes(tools)
+    assert not own_classes(schemas) & (own_classes(tools) | own_classes(resources))
