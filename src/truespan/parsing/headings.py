@@ -399,3 +399,19 @@ def _is_plainly_prose(paragraph: str) -> bool:
     It is too long for a heading or a title, and its first line too long to announce a list.
     """
     return len(paragraph) > _LONG and not 0 <= paragraph.find("\n", 0, _LONG_LINE) < _LONG_LINE
+
+
+LARGEST_ROMAN = 3999
+_ROMAN_VALUES = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),
+    *((40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
+
+
+def format_roman(number: int) -> str:
+    """Return a number from 1 to `LARGEST_ROMAN` in lower-case Roman digits."""
+    text = ""
+    for value, digits in _ROMAN_VALUES:
+        repeats, number = divmod(number, value)
+        text += digits * repeats
+    return text

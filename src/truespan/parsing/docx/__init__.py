@@ -1,62 +1,391 @@
-"""DOCX: what the pages of a document say, in reading order, each thing once.
+"""DOCX parser: the visible text of a document in reading order, without duplicates.
 
-Kept are tracked insertions, text boxes, content controls, notes after what refers to them, and
-the places of pictures. Left out are deletions, hidden text, comments, headers and footers.
+Included: tracked insertions, text boxes, content controls, notes (after the paragraph that refers
+to them) and the positions of pictures. Excluded: deletions, hidden text, comments, headers and
+footers.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import lxml.etree as etree
+
 from truespan.errors import SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.docx.body import Body, notes_of
-from truespan.parsing.docx.package import Package, Part, Pictures, W, read_properties
-from truespan.parsing.docx.styles import Lists, Styles
-from truespan.types.text import Loaded
+from truespan.parsing.docx.inline import Box, Inline, Line, NoteRef, Passage, join
+from truespan.parsing.docx.package import (
+    ALTERNATIVES,
+    DROPPED,
+    PPR,
+    PROPERTIES,
+    RPR,
+    SDT,
+    TBL,
+    TC,
+    TR,
+    VAL,
+    A,
+    P,
+    Package,
+    Part,
+    Pictures,
+    W,
+    first_child,
+    flag,
+    read_properties,
+    select_alternative,
+)
+from truespan.parsing.docx.styles import (
+    TITLE_LEVEL,
+    Lists,
+    Style,
+    Styles,
+    read_list_position,
+    read_outline_level,
+)
+from truespan.types.text import Block, BlockKind, Loaded, PlacedFigure
 
 
-def load_docx(shown: str, data: bytes, *, images: bool) -> Loaded:
-    """Return what a DOCX file holds; the bytes of its pictures only if `images` are wanted.
+def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
+    """Parse a DOCX file; the bytes of its pictures are included only if `images` is true.
 
     Raises:
-        SourceRefused: it cannot become a document; its kind says why.
+        SourceRefused: the file cannot be parsed; the subclass says why.
     """
     try:
-        return _load(Package(shown, Archive(shown, data)), images)
-    except RecursionError as error:
-        # The parser's limit of depth should keep this from happening; a crash would be worse.
-        raise SourceUnsafe(shown) from error
-
-
-def _load(package: Package, images: bool) -> Loaded:
-    main = package.main()
-    styles = Styles(_root(package.part(main.related("styles"))))
-    pictures = Pictures(package.archive, images)
-    kinds = ("footnote", "endnote")
-    notes = [(kind, package.part(main.related(f"{kind}s"))) for kind in kinds]
-    for part in (main, *(part for _, part in notes)):
-        if part:
+        package = Package(name, Archive(name, data))
+        main = package.read_main()
+        styles, numbering, footnotes, endnotes = (
+            package.read_part(main.find_related(kind))
+            for kind in ("styles", "numbering", "footnotes", "endnotes")
+        )
+        pictures = Pictures(package.archive, images)
+        notes: dict[NoteRef, Box] = {}
+        for kind, part in (("", main), ("footnote", footnotes), ("endnote", endnotes)):
+            if part is None:
+                continue
             pictures.count_relations(part)
-    lists = Lists(_root(package.part(main.related("numbering"))))
-    body = Body(package, styles, lists, pictures, notes_of(notes))
-    for story in main.root.iterchildren(f"{W}body"):
-        body.tell(story, main)
-    return _loaded(body, package)
-
-
-def _root(part: Part | None):
-    return None if part is None else part.root
-
-
-def _loaded(body: Body, package: Package) -> Loaded:
-    properties = read_properties(package, language=body.styles.language)
-    warnings = body.pictures.warnings()
+            for note in part.root.iterchildren(f"{W}{kind}") if kind else ():
+                # The other types are the separator lines above the notes of a page.
+                if note.get(f"{W}type", "normal") == "normal":
+                    notes.setdefault(NoteRef(kind, note.get(f"{W}id", "")), Box(note, part))
+        body = Body(
+            package,
+            Styles(styles.root if styles else None),
+            Lists(numbering.root if numbering else None),
+            pictures,
+            notes,
+        )
+        for content in main.root.iterchildren(f"{W}body"):
+            body.read(content, main)
+        properties = read_properties(package, language=body.styles.language)
+    except RecursionError as error:
+        # The depth limit of the XML parser should prevent this; a crash would be worse.
+        raise SourceUnsafe(name) from error
+    warnings = pictures.warnings()
     if package.left_out:
         warnings.append(f"Parts that are damaged or in another format: {package.left_out}.")
     return Loaded(
         blocks=tuple(body.blocks),
-        title=body.places.title or properties.title,
+        title=body.title or properties.title,
         properties=properties,
-        images=tuple(body.pictures.images),
-        pictures=body.pictures.counts(),
+        images=tuple(pictures.images),
+        pictures=pictures.counts(),
         warnings=tuple(warnings),
     )
+
+
+_ALT_CHUNK = f"{W}altChunk"
+_PARAGRAPHS = (P, f"{A}p")
+_BLOCKS = frozenset({*_PARAGRAPHS, TBL, _ALT_CHUNK})
+_CONTENTS = "table of contents"
+
+
+def _find_blocks(
+    container: etree._Element, in_contents: bool = False
+) -> Iterator[tuple[etree._Element, bool]]:
+    """Yield the paragraphs and tables in a container, through any wrapper elements.
+
+    Each comes with whether a content control around it is a table of contents.
+    """
+    for child in container:
+        tag = child.tag
+        if tag in _BLOCKS:
+            yield child, in_contents
+        elif tag == ALTERNATIVES:
+            for option in select_alternative(child):
+                yield from _find_blocks(option, in_contents)
+        elif tag not in DROPPED and tag not in PROPERTIES:
+            yield from _find_blocks(child, in_contents or (tag == SDT and _is_contents(child)))
+
+
+def _read_table(
+    table: etree._Element, read: Callable[[etree._Element], Passage], nested: bool = False
+) -> Passage:
+    """Return a table as lines; the text of a merged cell appears once, where the cell begins.
+
+    A nested table goes on one line. Pictures of a row without text move to the next row.
+    """
+    lines: list[Passage] = []
+    pending: tuple[PlacedFigure, ...] = ()
+    for row in _find_in_table(table, TR):
+        if _is_row_removed(row):
+            continue
+        cells = [_read_cell(cell, read) for cell in _find_in_table(row, TC)]
+        while cells and cells[-1].blank:
+            cells.pop()
+        if not any(cell.text for cell in cells):
+            pending += join(cells, "").figures
+            continue
+        line = join(cells, ", " if nested else " | ")
+        lines.append(
+            Passage(line.text, tuple(PlacedFigure(0, p.figure) for p in pending) + line.figures)
+        )
+        pending = ()
+    text, figures = join(lines, "; " if nested else "\n")
+    return Passage(text, figures + tuple(PlacedFigure(len(text), p.figure) for p in pending))
+
+
+def _read_cell(cell: etree._Element, read: Callable[[etree._Element], Passage]) -> Passage:
+    passages = (
+        read(element) if element.tag in _PARAGRAPHS else _read_table(element, read, nested=True)
+        for element, _ in _find_blocks(cell)
+        if element.tag != _ALT_CHUNK
+    )
+    return join([passage for passage in passages if not passage.blank], " ").on_one_line()
+
+
+def _find_in_table(container: etree._Element, wanted: str) -> Iterator[etree._Element]:
+    """Yield the rows of a table or the cells of a row, through any wrapper elements."""
+    for child in container:
+        tag = child.tag
+        if tag == wanted:
+            yield child
+        elif tag == ALTERNATIVES:
+            for option in select_alternative(child):
+                yield from _find_in_table(option, wanted)
+        elif tag not in DROPPED and tag not in PROPERTIES and tag not in _BLOCKS:
+            yield from _find_in_table(child, wanted)
+
+
+def _is_row_removed(row: etree._Element) -> bool:
+    """Return whether a row was deleted or is hidden."""
+    properties = first_child(row, f"{W}trPr")
+    if properties is None:
+        return False
+    return first_child(properties, f"{W}del") is not None or bool(flag(properties, f"{W}hidden"))
+
+
+def _is_contents(control: etree._Element) -> bool:
+    for properties in control.iterchildren(f"{W}sdtPr"):
+        for gallery in properties.iter(f"{W}docPartGallery"):
+            return gallery.get(f"{W}val", "").strip().lower() == _CONTENTS
+    return False
+
+
+_STYLE_ID, _LIST, _OUTLINE = f"{W}pStyle", f"{W}numPr", f"{W}outlineLvl"
+_LOWEST_LEVEL = 10
+_INDENT = "  "
+
+
+class _Format(NamedTuple):
+    """The properties of a paragraph that decide what kind of block it is."""
+
+    style: Style
+    level: int | None = None
+    list_id: int | None = None
+    list_level: int = 0
+    merges: bool = False
+    """The paragraph mark was deleted, so the text continues in the next paragraph."""
+
+
+@dataclass(slots=True)
+class Body:
+    """Converts the paragraphs and tables of a document to blocks, in reading order.
+
+    The chapter of a block depends only on what precedes it. A title before all headings is the
+    title of the document and its first chapter. After it, headings at the highest level so far
+    begin chapters and lower ones begin sections.
+    """
+
+    package: Package
+    styles: Styles
+    lists: Lists
+    pictures: Pictures
+    notes: dict[NoteRef, Box]
+    blocks: list[Block] = field(default_factory=list)
+    title: str | None = None
+    _chapter: str | None = None
+    _section: str | None = None
+    _top_level: int = _LOWEST_LEVEL
+    _pending_notes: deque[NoteRef] = field(default_factory=deque)
+    _in_note: bool = False
+    _unfinished: Line | None = None
+    _formats: dict[str | None, _Format] = field(default_factory=dict)
+
+    def read(self, container: etree._Element, part: Part, *, headings: bool = True) -> None:
+        """Add the blocks of a container: the body, a text box, a note or a frame."""
+        outer, self._unfinished = self._unfinished, None
+        inline = Inline(part, self.package, self.styles, self.pictures)
+        for element, in_contents in _find_blocks(container):
+            if element.tag in _PARAGRAPHS:
+                self._add_paragraph(element, inline, headings and not in_contents)
+            elif element.tag == TBL:
+                self._finish_line()
+                self._add_table(element, inline)
+            else:
+                self.package.left_out += 1
+        self._finish_line()
+        self._unfinished = outer
+
+    def _add_paragraph(self, element: etree._Element, inline: Inline, headings: bool) -> None:
+        text = None if self._unfinished else inline.plain_text(element)
+        if text is not None:
+            self._add_passage(self._plain_format(element), Passage(text).trim(), headings)
+            return
+        format = self._read_format(element)
+        line = self._unfinished or Line()
+        self._unfinished, line.hidden = None, format.style.hidden
+        # Checked before and after: the field of a table of contents may begin or end here.
+        in_contents = inline.fields.in_contents
+        inline.read(element, line)
+        if format.merges:
+            self._unfinished = line
+            return
+        in_contents = in_contents or inline.fields.in_contents
+        self._add_passage(format, line.passage(), headings and not in_contents)
+        self._add_attachments(line)
+
+    def _finish_line(self) -> None:
+        line, self._unfinished = self._unfinished, None
+        if line:
+            self._add_passage(_Format(Style()), line.passage(), headings=False)
+            self._add_attachments(line)
+
+    def _add_passage(self, format: _Format, passage: Passage, headings: bool) -> None:
+        # Blank items are counted too, so the number is taken before anything else.
+        marker = self._next_marker(format)
+        if passage.blank:
+            return
+        kind = format.style.kind
+        if headings and not self._in_note and passage.text and format.level is not None:
+            passage = passage.on_one_line()
+            passage = passage.indent(f"{marker} ", "") if marker else passage
+            self._enter_heading(format.level, passage.text)
+            kind = BlockKind.HEADING
+        elif marker is not None:
+            margin = _INDENT * format.list_level
+            rest = margin + _INDENT
+            passage = passage.strip().indent(f"{margin}{marker} " if marker else rest, rest)
+            kind = BlockKind.LIST
+        elif self._in_note:
+            # Most notes begin with a space that separates them from their number.
+            passage = passage.strip()
+        self._add_block(kind, passage)
+
+    def _enter_heading(self, level: int, text: str) -> None:
+        if level == TITLE_LEVEL and self._chapter is None:
+            self.title = self._chapter = text
+        elif level <= self._top_level:
+            self._chapter, self._section, self._top_level = text, None, level
+        else:
+            self._section = text
+
+    def _add_block(self, kind: BlockKind, passage: Passage) -> None:
+        if not passage.blank:
+            kind = BlockKind.FOOTNOTE if self._in_note else kind
+            text, figures = passage
+            self.blocks.append(Block(kind, text, self._chapter, self._section, figures))
+
+    def _add_table(self, table: etree._Element, inline: Inline) -> None:
+        rows = list(_find_in_table(table, TR))
+        cells = list(_find_in_table(rows[0], TC)) if len(rows) == 1 else []
+        if len(cells) == 1:
+            # A table with one cell is a frame. Its headings are ignored, because whether another
+            # row follows must not decide the chapter of the text before it.
+            self.read(cells[0], inline.part, headings=False)
+            return
+        attachments = Line()
+
+        def read(paragraph: etree._Element) -> Passage:
+            """Read a paragraph of a cell; its notes and boxes follow after the table."""
+            text = inline.plain_text(paragraph)
+            if text is not None:
+                format, passage = self._plain_format(paragraph), Passage(text)
+            else:
+                format = self._read_format(paragraph)
+                line = Line(hidden=format.style.hidden)
+                inline.read(paragraph, line)
+                attachments.notes += line.notes
+                attachments.boxes += line.boxes
+                passage = line.passage()
+            marker = self._next_marker(format)
+            if passage.blank:
+                return passage
+            passage = passage.strip()
+            return passage.indent(f"{marker} ", "") if marker else passage
+
+        self._add_block(BlockKind.TABLE, _read_table(table, read))
+        self._add_attachments(attachments)
+
+    def _next_marker(self, format: _Format) -> str | None:
+        return self.lists.next_marker(format.list_id, format.list_level) if format.list_id else None
+
+    def _add_attachments(self, line: Line) -> None:
+        """Add the notes and then the text boxes of a paragraph or table."""
+        self._pending_notes.extend(line.notes)
+        if self._pending_notes and not self._in_note:
+            # A queue instead of recursion: notes may refer to each other without end.
+            self._in_note = True
+            while self._pending_notes:
+                if note := self.notes.pop(self._pending_notes.popleft(), None):
+                    self.read(note.content, note.part)
+            self._in_note = False
+        for box in line.boxes:
+            self.read(box.content, box.part)
+
+    def _plain_format(self, paragraph: etree._Element) -> _Format:
+        """Return the format of a paragraph without direct formatting, from a cache by style."""
+        properties = paragraph[0] if len(paragraph) else None
+        first = properties[0] if properties is not None and len(properties) else None
+        if first is None or first.tag != _STYLE_ID:
+            return self._read_format(paragraph)
+        style_id = first.get(VAL)
+        if style_id not in self._formats:
+            self._formats[style_id] = self._read_format(paragraph)
+        return self._formats[style_id]
+
+    def _read_format(self, paragraph: etree._Element) -> _Format:
+        style_id, list_id, list_level, merges = None, None, None, False
+        level, has_level = None, False
+        properties = paragraph[0] if len(paragraph) else None
+        if properties is None or properties.tag != PPR:
+            properties = ()
+        for child in properties:
+            tag = child.tag
+            if tag == _STYLE_ID:
+                style_id = child.get(VAL)
+            elif tag == _LIST:
+                list_id, list_level = read_list_position(properties)
+            elif tag == _OUTLINE:
+                level, has_level = read_outline_level(properties)
+            elif tag == RPR:
+                merges = any(
+                    first_child(child, f"{W}{name}") is not None for name in ("del", "moveFrom")
+                )
+        style = self.styles.find(style_id)
+        if not has_level or style.level == TITLE_LEVEL:
+            level = style.level
+        # The list is named by the paragraph itself or else by its style.
+        list_id = style.list_id if list_id is None else list_id
+        if not list_id:
+            return _Format(style, level, merges=merges)
+        if list_level is None:
+            list_level = self.lists.level_of_style(list_id, style_id)
+        if list_level is None:
+            list_level = style.list_level or 0
+        return _Format(style, level, list_id, list_level, merges)

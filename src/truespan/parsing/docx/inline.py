@@ -1,4 +1,4 @@
-"""What stands in a paragraph: text, figures at their places, boxes and notes that hang on it."""
+"""Reads a paragraph: its text, the figures at their positions, and its boxes and notes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import lxml.etree as etree
 
 from truespan.parsing.docx.package import (
     ALTERNATIVES,
-    BLIP,
     DIAGRAM,
     DROPPED,
     PIC,
     PROPERTIES,
     R_RUN,
     RPR,
+    SVG,
     TEXT_BOX,
     VANISH,
     WP,
     A,
     M,
+    O,
     P,
     Package,
     Part,
@@ -31,13 +32,11 @@ from truespan.parsing.docx.package import (
     T,
     V,
     W,
-    chosen,
-    only,
-    references_of_blip,
-    references_of_vml,
-    switch,
-    text_of_shape,
-    value,
+    alt_text,
+    child_value,
+    first_child,
+    flag,
+    select_alternative,
 )
 from truespan.parsing.docx.styles import Styles
 from truespan.types.text import Figure, PlacedFigure
@@ -46,18 +45,18 @@ _SPACE = re.compile(r"\s+")
 
 
 class Passage(NamedTuple):
-    """A text and the figures in it, by ascending offset."""
+    """Text and the figures in it, by ascending offset."""
 
     text: str
     figures: tuple[PlacedFigure, ...] = ()
 
     @property
     def blank(self) -> bool:
-        """Say whether there is neither a word nor a figure."""
+        """Return whether there is neither a word nor a figure."""
         return not self.figures and not self.text.strip()
 
-    def stripped(self) -> Passage:
-        """Return the passage without white space at both ends."""
+    def strip(self) -> Passage:
+        """Remove white space at both ends."""
         text = self.text.strip()
         if len(text) == len(self.text) or not self.figures:
             return Passage(text, self.figures)
@@ -66,22 +65,22 @@ class Passage(NamedTuple):
         placed = zip(moved, self.figures, strict=True)
         return Passage(text, tuple(PlacedFigure(place, found.figure) for place, found in placed))
 
-    def trimmed(self) -> Passage:
-        """Return the passage without blank lines at both ends.
+    def trim(self) -> Passage:
+        """Remove blank lines at both ends.
 
-        The white space before its first word stays, because the margin of code is nothing else; not
-        so where a figure stands before that word.
+        The indentation of the first line stays (it matters in code), unless a figure precedes the
+        first word.
         """
         margin = len(self.text) - len(self.text.lstrip())
         if not margin or (self.figures and self.figures[0].offset <= margin):
-            return self.stripped()
+            return self.strip()
         begin = self.text.rfind("\n", 0, margin) + 1
         text = self.text[begin:].rstrip()
         placed = ((min(place - begin, len(text)), figure) for place, figure in self.figures)
         return Passage(text, tuple(PlacedFigure(*found) for found in placed))
 
     def on_one_line(self) -> Passage:
-        """Return the passage with one space wherever it has white space."""
+        """Replace each run of white space with one space."""
         if not self.figures:
             return Passage(" ".join(self.text.split()))
         parts, figures, start, length = [], [], 0, 0
@@ -91,10 +90,10 @@ class Passage(NamedTuple):
             figures.append(PlacedFigure(length, figure))
             start = place
         parts.append(_SPACE.sub(" ", self.text[start:]))
-        return Passage("".join(parts), tuple(figures)).stripped()
+        return Passage("".join(parts), tuple(figures)).strip()
 
-    def indented(self, first: str, rest: str) -> Passage:
-        """Return the passage with `first` before it, and `rest` before each further line."""
+    def indent(self, first: str, rest: str) -> Passage:
+        """Put `first` before the first line and `rest` before each other line."""
         text = first + self.text.replace("\n", f"\n{rest}")
         moved: list[PlacedFigure] = []
         start, added = 0, len(first)
@@ -105,29 +104,16 @@ class Passage(NamedTuple):
         return Passage(text, tuple(moved))
 
 
-def joined(passages: Iterable[Passage], between: str) -> Passage:
-    """Return several passages as one."""
+def join(passages: Iterable[Passage], separator: str) -> Passage:
+    """Join passages with a separator."""
     texts: list[str] = []
     figures: list[PlacedFigure] = []
     start = 0
     for passage in passages:
         texts.append(passage.text)
-        figures += (PlacedFigure(start + place, figure) for place, figure in passage.figures)
-        start += len(passage.text) + len(between)
-    return Passage(between.join(texts), tuple(figures))
-
-
-def gathered(parts: list[str], figures: list[tuple[int, Figure]]) -> Passage:
-    """Return parts as one passage; each figure stands before the part of its number."""
-    if not figures:
-        return Passage("".join(parts))
-    placed: list[PlacedFigure] = []
-    length, done = 0, 0
-    for before, figure in figures:
-        length += sum(map(len, parts[done:before]))
-        done = before
-        placed.append(PlacedFigure(length, figure))
-    return Passage("".join(parts), tuple(placed))
+        figures += (PlacedFigure(start + offset, figure) for offset, figure in passage.figures)
+        start += len(passage.text) + len(separator)
+    return Passage(separator.join(texts), tuple(figures))
 
 
 _PRIVATE = 0xF000
@@ -173,84 +159,78 @@ _WINGDINGS = {
 _FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
 
 
-def symbol(font: str, code: str) -> str:
-    """Return the character that a symbol stands for.
+def read_symbol(font: str, code: str) -> str:
+    """Return the character for a symbol of a font; "" if the code is invalid.
 
-    One of a font that is not known here keeps its number, which fonts for symbols have in the
-    private area of Unicode: it is better than nothing in its place.
+    A symbol of an unknown font keeps its code in the private area of Unicode: that is better than
+    no character.
     """
     try:
         number = int(code, 16)
     except ValueError:
         return ""
     known = _FONTS.get(font.strip().lower(), {})
-    place = number - _PRIVATE if number >= _PRIVATE else number
-    if place in known:
-        return known[place]
-    plain = 0x20 <= number <= _LARGEST and number not in _SURROGATES
-    return chr(number) if plain else ""
+    index = number - _PRIVATE if number >= _PRIVATE else number
+    if index in known:
+        return known[index]
+    valid = 0x20 <= number <= _LARGEST and number not in _SURROGATES
+    return chr(number) if valid else ""
 
 
-_MOST_OPEN = 60
+_MAX_OPEN = 60
 
 
 @dataclass(slots=True)
 class _Field:
     instruction: str = ""
     in_result: bool = False
-    lists_contents: bool = False
+    is_contents: bool = False
 
 
 @dataclass(slots=True)
 class Fields:
-    """The fields that are open at some place of a story. They nest, and run across paragraphs."""
+    """The fields that are open at a position. They nest and may span paragraphs."""
 
     open: list[_Field] = field(default_factory=list)
     muted: bool = False
-    """Whether the text at this place belongs to an instruction."""
+    """Whether the text at this position belongs to a field instruction."""
 
     @property
     def in_contents(self) -> bool:
-        """Say whether the text at this place belongs to a table of contents."""
-        return any(found.lists_contents for found in self.open)
+        """Return whether this position is inside a table of contents."""
+        return any(open_field.is_contents for open_field in self.open)
 
-    def mark(self, kind: str | None) -> None:
-        """Take the mark that begins a field, divides it from its result, or ends it."""
+    def change(self, kind: str | None) -> None:
+        """Process a field character: "begin", "separate" (the result follows) or "end"."""
         if kind == "begin":
-            # A document that opens fields and never closes them must not cost more and more.
-            if len(self.open) < _MOST_OPEN:
+            # Limited, so that fields that are never closed do not slow down the rest.
+            if len(self.open) < _MAX_OPEN:
                 self.open.append(_Field())
         elif self.open and kind == "separate":
             self.open[-1].in_result = True
-            self.open[-1].lists_contents = self.open[-1].instruction.split()[:1] == ["TOC"]
+            self.open[-1].is_contents = self.open[-1].instruction.split()[:1] == ["TOC"]
         elif self.open and kind == "end":
             self.open.pop()
-        self._settle()
+        self._update_muted()
 
-    def instruct(self, text: str) -> None:
-        """Take a piece of an instruction."""
-        if (
-            self.open
-            and not self.open[-1].in_result
-            and len(self.open[-1].instruction) < _MOST_OPEN
-        ):
-            self.open[-1].instruction += text[:_MOST_OPEN]
+    def add_instruction(self, text: str) -> None:
+        """Add text to the instruction of the innermost field."""
+        innermost = self.open[-1] if self.open else None
+        if innermost and not innermost.in_result and len(innermost.instruction) < _MAX_OPEN:
+            innermost.instruction += text[:_MAX_OPEN]
 
     def end_paragraph(self) -> None:
-        """Take the end of a paragraph. No instruction runs across it.
+        """End all instructions: an unclosed field hides at most the rest of its paragraph."""
+        for open_field in self.open:
+            open_field.in_result = True
+        self._update_muted()
 
-        So a field that nobody divided or closed hides the rest of its paragraph, and no more.
-        """
-        for found in self.open:
-            found.in_result = True
-        self._settle()
-
-    def _settle(self) -> None:
-        self.muted = not all(found.in_result for found in self.open)
+    def _update_muted(self) -> None:
+        self.muted = not all(open_field.in_result for open_field in self.open)
 
 
 _SPACE_ATTRIBUTE = "{http://www.w3.org/XML/1998/namespace}space"
-_SIGNS = {
+_SPECIAL_CHARACTERS = {
     f"{W}tab": "\t",
     f"{W}ptab": "\t",
     f"{W}br": "\n",
@@ -263,14 +243,14 @@ _BROKEN_LINE = re.compile(r"[ \t]*[\r\n]\s*")
 
 
 class Box(NamedTuple):
-    """A text of its own that hangs on a paragraph, and the part it refers to things by."""
+    """The content of a text box or note, and the part that resolves its references."""
 
     content: etree._Element
     part: Part
 
 
-class NoteMark(NamedTuple):
-    """A reference to a note: 'footnote' or 'endnote', and its id."""
+class NoteRef(NamedTuple):
+    """A reference to a note: "footnote" or "endnote", and its id."""
 
     kind: str
     note_id: str
@@ -278,198 +258,190 @@ class NoteMark(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """A paragraph while it is read."""
+    """The content of a paragraph while it is read."""
 
     parts: list[str] = field(default_factory=list)
     figures: list[tuple[int, Figure]] = field(default_factory=list)
+    """Each with the index of the part that it precedes."""
     boxes: list[Box] = field(default_factory=list)
-    notes: list[NoteMark] = field(default_factory=list)
+    notes: list[NoteRef] = field(default_factory=list)
     hidden: bool = False
 
     def passage(self) -> Passage:
-        """Return what was read so far."""
-        return gathered(self.parts, self.figures).trimmed()
+        """Return the text and figures read so far."""
+        figures: list[PlacedFigure] = []
+        length = start = 0
+        for index, figure in self.figures:
+            length += sum(map(len, self.parts[start:index]))
+            start = index
+            figures.append(PlacedFigure(length, figure))
+        return Passage("".join(self.parts), tuple(figures)).trim()
 
 
 class Inline:
-    """Reads the paragraphs of one story: the body of a document, a box or a note."""
+    """Reads the paragraphs of one container: the body of a document, a box or a note."""
 
     def __init__(self, part: Part, package: Package, styles: Styles, pictures: Pictures) -> None:
         self.part, self.package, self.styles, self.pictures = part, package, styles, pictures
         self.fields = Fields()
         self._alt = ""
-        self._hides = styles.hides or part.hides
+        self._may_hide = styles.may_hide or part.may_hide
 
     def plain_text(self, paragraph: etree._Element) -> str | None:
-        """Return the text of a paragraph that holds nothing else; None if it is to be read."""
-        if self.fields.open or self.styles.hides or paragraph.tag != P:
+        """Return the text of a paragraph with nothing but text; None if it needs `read`."""
+        if self.fields.open or self.styles.may_hide or paragraph.tag != P:
             return None
-        if paragraph in self.part.intricate:
+        if paragraph in self.part.complex_paragraphs:
             return None
-        text = "".join([found.text or "" for found in paragraph.iter(T)])
+        text = "".join([element.text or "" for element in paragraph.iter(T)])
         return None if "\n" in text or "\r" in text else text
 
     def read(self, paragraph: etree._Element, line: Line) -> None:
-        """Add what a paragraph holds to a line."""
-        self._descend(paragraph, line)
+        """Add the content of a paragraph to a line."""
+        self._read_children(paragraph, line)
         if self.fields.muted:
             self.fields.end_paragraph()
 
-    def _descend(self, element: etree._Element, line: Line) -> None:
+    def _read_children(self, element: etree._Element, line: Line) -> None:
         for child in element:
-            act = _ACTS.get(child.tag)
-            if act:
-                act(self, child, line)
+            handler = _HANDLERS.get(child.tag)
+            if handler:
+                handler(self, child, line)
             else:
-                self._descend(child, line)
+                self._read_children(child, line)
 
-    def _run(self, run: etree._Element, line: Line) -> None:
-        if self._hides and self._is_hidden(run, line):
-            self._keep_fields(run, line)
-            return
-        for child in run:
-            tag = child.tag
-            if tag == T:
-                self._text(child, line)
-            elif tag != RPR:
-                act = _ACTS.get(tag)
-                if act:
-                    act(self, child, line)
-                else:
-                    self._descend(child, line)
+    def _read_run(self, run: etree._Element, line: Line) -> None:
+        if self._may_hide and self._is_hidden(run, line):
+            # Fields are tracked in hidden text too, or the text after it would be misread.
+            for child in run:
+                if child.tag in (f"{W}fldChar", f"{W}instrText"):
+                    _HANDLERS[child.tag](self, child, line)
+        else:
+            self._read_children(run, line)
 
     def _is_hidden(self, run: etree._Element, line: Line) -> bool:
-        properties = only(run, RPR)
+        properties = first_child(run, RPR)
         if properties is None:
             return line.hidden
-        direct = switch(properties, VANISH)
+        direct = flag(properties, VANISH)
         if direct is not None:
             return direct
-        style_id = value(properties, f"{W}rStyle")
-        return line.hidden or (style_id is not None and self.styles.style(style_id).hidden)
+        style_id = child_value(properties, f"{W}rStyle")
+        return line.hidden or (style_id is not None and self.styles.find(style_id).hidden)
 
-    def _keep_fields(self, run: etree._Element, line: Line) -> None:
-        for child in run:
-            if child.tag in (f"{W}fldChar", f"{W}instrText"):
-                _ACTS[child.tag](self, child, line)
-
-    def _text(self, element: etree._Element, line: Line) -> None:
+    def _add_text(self, element: etree._Element, line: Line) -> None:
         text = element.text
         if text and not self.fields.muted:
             if "\n" in text or "\r" in text:
-                text = _unbroken(text, element)
+                # These line breaks are the layout of the XML file, not of the document.
+                if element.get(_SPACE_ATTRIBUTE) != "preserve":
+                    text = text.strip()
+                text = _BROKEN_LINE.sub(" ", text)
             line.parts.append(text)
 
     def _skip(self, element: etree._Element, line: Line) -> None:
-        """Leave out an element and all that is in it."""
-
-    def _sign(self, element: etree._Element, line: Line) -> None:
-        self._add(_SIGNS[element.tag], line)
-
-    def _symbol(self, element: etree._Element, line: Line) -> None:
-        self._add(symbol(element.get(f"{W}font", ""), element.get(f"{W}char", "")), line)
-
-    def _below(self, element: etree._Element, line: Line) -> None:
-        """Write what stands below the line of a fraction after a stroke: one half is not 12."""
-        self._add("/", line)
-        self._descend(element, line)
+        """Ignore an element and its content."""
 
     def _add(self, text: str, line: Line) -> None:
         if not self.fields.muted:
             line.parts.append(text)
 
-    def _field(self, element: etree._Element, _line: Line) -> None:
-        self.fields.mark(element.get(f"{W}fldCharType"))
+    def _add_special_character(self, element: etree._Element, line: Line) -> None:
+        self._add(_SPECIAL_CHARACTERS[element.tag], line)
 
-    def _instruction(self, element: etree._Element, _line: Line) -> None:
-        self.fields.instruct(element.text or "")
+    def _add_symbol(self, element: etree._Element, line: Line) -> None:
+        self._add(read_symbol(element.get(f"{W}font", ""), element.get(f"{W}char", "")), line)
 
-    def _footnote(self, element: etree._Element, line: Line) -> None:
-        line.notes.append(NoteMark("footnote", element.get(f"{W}id", "")))
+    def _add_denominator(self, element: etree._Element, line: Line) -> None:
+        """Write a slash before a denominator: one half is not 12."""
+        self._add("/", line)
+        self._read_children(element, line)
 
-    def _endnote(self, element: etree._Element, line: Line) -> None:
-        line.notes.append(NoteMark("endnote", element.get(f"{W}id", "")))
+    def _add_word_art(self, element: etree._Element, line: Line) -> None:
+        self._add(element.get("string", ""), line)
 
-    def _alternatives(self, element: etree._Element, line: Line) -> None:
-        for option in chosen(element):
-            self._descend(option, line)
+    def _change_field(self, element: etree._Element, _line: Line) -> None:
+        self.fields.change(element.get(f"{W}fldCharType"))
 
-    def _box(self, element: etree._Element, line: Line) -> None:
+    def _add_instruction(self, element: etree._Element, _line: Line) -> None:
+        self.fields.add_instruction(element.text or "")
+
+    def _add_note(self, element: etree._Element, line: Line) -> None:
+        kind = element.tag.removeprefix(W).removesuffix("Reference")
+        line.notes.append(NoteRef(kind, element.get(f"{W}id", "")))
+
+    def _read_alternatives(self, element: etree._Element, line: Line) -> None:
+        for option in select_alternative(element):
+            self._read_children(option, line)
+
+    def _add_box(self, element: etree._Element, line: Line) -> None:
         line.boxes.append(Box(element, self.part))
 
-    def _diagram(self, element: etree._Element, line: Line) -> None:
-        """Take the words of a diagram, which has them in a part of its own."""
+    def _add_diagram(self, element: etree._Element, line: Line) -> None:
+        """Add the text of a diagram, which is in a part of its own."""
         relation = self.part.relations.get(element.get(f"{R}dm", ""))
         if relation is None or relation.external:
             return
-        part = self.package.unread_part(relation.target)
+        part = self.package.read_new_part(relation.target)
         if part is not None:
             line.boxes.append(Box(part.root, part))
 
-    def _frame(self, element: etree._Element, line: Line) -> None:
-        """Enter what a drawing stands in, whose properties describe it in words."""
-        properties = only(element, f"{WP}docPr")
+    def _read_frame(self, element: etree._Element, line: Line) -> None:
+        """Read a drawing; its properties hold the alternative text."""
+        properties = first_child(element, f"{WP}docPr")
         outer = self._alt
-        self._alt = "" if properties is None else text_of_shape(properties)
-        self._descend(element, line)
+        self._alt = "" if properties is None else alt_text(properties)
+        self._read_children(element, line)
         self._alt = outer
 
-    def _picture(self, element: etree._Element, line: Line) -> None:
-        """Enter a picture; one of a group has words of its own."""
+    def _read_picture(self, element: etree._Element, line: Line) -> None:
+        """Read a picture; in a group, its own alternative text comes first."""
         outer = self._alt
-        own = next(map(text_of_shape, element.iter(f"{PIC}cNvPr")), "")
+        own = next(map(alt_text, element.iter(f"{PIC}cNvPr")), "")
         parent = element.getparent()
         alone = parent is not None and parent.tag == f"{A}graphicData"
         self._alt = (outer or own) if alone else (own or outer)
-        self._descend(element, line)
+        self._read_children(element, line)
         self._alt = outer
 
-    def _blip(self, element: etree._Element, line: Line) -> None:
-        self._figure(references_of_blip(element), self._alt, line)
+    def _add_blip(self, element: etree._Element, line: Line) -> None:
+        """Add a DrawingML picture, by its best image first."""
+        references = [element.get(f"{R}embed"), element.get(f"{R}link")]
+        if (vector := next(element.iter(f"{SVG}svgBlip"), None)) is not None:
+            references.append(vector.get(f"{R}embed"))
+        self._add_figure(references, self._alt, line)
 
-    def _vml_image(self, element: etree._Element, line: Line) -> None:
+    def _add_vml_image(self, element: etree._Element, line: Line) -> None:
         shape = element.getparent()
         alt = "" if shape is None else shape.get("alt", "").strip()
-        self._figure(references_of_vml(element), alt, line)
+        references = [element.get(name) for name in (f"{R}id", f"{O}relid", f"{R}href")]
+        self._add_figure(references, alt, line)
 
-    def _figure(self, references: list[str], alt: str, line: Line) -> None:
-        figure = self.pictures.figure(self.part, references, alt)
+    def _add_figure(self, references: list[str | None], alt: str, line: Line) -> None:
+        figure = self.pictures.figure(self.part, [ref for ref in references if ref], alt)
         line.figures.append((len(line.parts), figure))
 
-    def _word_art(self, element: etree._Element, line: Line) -> None:
-        self._add(element.get("string", ""), line)
 
-
-def _unbroken(text: str, element: etree._Element) -> str:
-    """Return text whose lines the file is laid out in, not the document, as one line."""
-    if element.get(_SPACE_ATTRIBUTE) != "preserve":
-        text = text.strip()
-    return _BROKEN_LINE.sub(" ", text)
-
-
-_Act = Callable[[Inline, etree._Element, Line], None]
-_ACTS: dict[str, _Act] = {
+_HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
     **dict.fromkeys((*DROPPED, *PROPERTIES, f"{W}rt"), Inline._skip),
-    R_RUN: Inline._run,
-    T: Inline._text,
-    f"{M}t": Inline._text,
-    f"{A}t": Inline._text,
-    **dict.fromkeys(_SIGNS, Inline._sign),
-    f"{W}sym": Inline._symbol,
-    f"{M}den": Inline._below,
-    f"{W}fldChar": Inline._field,
-    f"{W}instrText": Inline._instruction,
-    f"{W}footnoteReference": Inline._footnote,
-    f"{W}endnoteReference": Inline._endnote,
-    ALTERNATIVES: Inline._alternatives,
-    TEXT_BOX: Inline._box,
-    f"{A}txBody": Inline._box,
-    f"{DIAGRAM}relIds": Inline._diagram,
-    f"{WP}inline": Inline._frame,
-    f"{WP}anchor": Inline._frame,
-    f"{PIC}pic": Inline._picture,
-    BLIP: Inline._blip,
-    f"{V}imagedata": Inline._vml_image,
-    f"{V}textpath": Inline._word_art,
+    R_RUN: Inline._read_run,
+    **dict.fromkeys((T, f"{M}t", f"{A}t"), Inline._add_text),
+    **dict.fromkeys(_SPECIAL_CHARACTERS, Inline._add_special_character),
+    f"{W}sym": Inline._add_symbol,
+    f"{M}den": Inline._add_denominator,
+    f"{W}fldChar": Inline._change_field,
+    f"{W}instrText": Inline._add_instruction,
+    f"{W}footnoteReference": Inline._add_note,
+    f"{W}endnoteReference": Inline._add_note,
+    ALTERNATIVES: Inline._read_alternatives,
+    TEXT_BOX: Inline._add_box,
+    f"{A}txBody": Inline._add_box,
+    f"{DIAGRAM}relIds": Inline._add_diagram,
+    f"{WP}inline": Inline._read_frame,
+    f"{WP}anchor": Inline._read_frame,
+    f"{PIC}pic": Inline._read_picture,
+    f"{A}blip": Inline._add_blip,
+    f"{V}imagedata": Inline._add_vml_image,
+    f"{V}textpath": Inline._add_word_art,
 }
-"""What to do at which element. Where nothing is said, what is inside is read."""
+"""The handler of each element. The children of any other element are read."""

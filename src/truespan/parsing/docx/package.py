@@ -1,4 +1,4 @@
-"""The package that a DOCX file is: parts in an archive, and the relationships between them."""
+"""The parts of a DOCX package, their relationships, properties and pictures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DIAGRAM = f"{{{_FORMATS}/drawingml/2006/diagram}}"
 MC = f"{{{_FORMATS}/markup-compatibility/2006}}"
 RELS = f"{{{_FORMATS}/package/2006/relationships}}"
 V = "{urn:schemas-microsoft-com:vml}"
-O = "{urn:schemas-microsoft-com:office:office}"  # noqa: E741 (the prefix that everybody uses)
+O = "{urn:schemas-microsoft-com:office:office}"  # noqa: E741 (the usual prefix)
 SVG = "{http://schemas.microsoft.com/office/drawing/2016/SVG/main}"
 
 VAL = f"{W}val"
@@ -37,18 +37,18 @@ TEXT_BOX, ALTERNATIVES = f"{W}txbxContent", f"{MC}AlternateContent"
 VANISH = f"{W}vanish"
 
 DROPPED = frozenset({f"{W}{tag}" for tag in ("del", "moveFrom", "delText", "delInstrText")})
-"""What an editor has deleted or moved away, while the change is still tracked."""
+"""Text that a tracked change has deleted or moved away."""
 PROPERTIES = frozenset(
     {f"{W}{tag}" for tag in ("pPr", "rPr", "tblPr", "trPr", "tcPr", "sectPr", "sdtPr", "sdtEndPr")}
     | {f"{W}{tag}" for tag in ("tblGrid", "customXmlPr", "smartTagPr", "rubyPr")}
 )
-"""How something looks. Nothing in it is read."""
+"""Formatting. Nothing in it is read."""
 
 _WHOLE = re.compile(r"\s*([0-9]{1,9})\s*")
 _OFF = frozenset({"0", "false", "off"})
 
 
-_INTRICATE = (
+_COMPLEX = (
     *(f"{W}{tag}" for tag in ("tab", "ptab", "br", "cr", "sym", "noBreakHyphen", "softHyphen")),
     *(f"{W}{tag}" for tag in ("fldChar", "instrText", "footnoteReference", "endnoteReference")),
     *(f"{W}{tag}" for tag in ("drawing", "pict", "object", "txbxContent", "rt", "vanish")),
@@ -59,52 +59,51 @@ _INTRICATE = (
 )
 
 
-def intricate_paragraphs(root: etree._Element) -> frozenset[etree._Element]:
+def _find_complex_paragraphs(root: etree._Element) -> frozenset[etree._Element]:
     """Return the paragraphs that hold more than text in a style.
 
-    Most hold nothing else, and can be read several times faster when that is known. The parser
-    knows which names occur in a document, so that to look for those that do not costs nothing.
+    Most hold nothing else and can be read several times faster. The search costs little, because
+    the parser skips names that do not occur in a document.
     """
     return frozenset(
-        paragraph for found in root.iter(*_INTRICATE) for paragraph in found.iterancestors(P)
+        paragraph for element in root.iter(*_COMPLEX) for paragraph in element.iterancestors(P)
     )
 
 
-def only(element: etree._Element, tag: str) -> etree._Element | None:
+def first_child(element: etree._Element, tag: str) -> etree._Element | None:
     """Return the first child with this tag, or None."""
     return next(element.iterchildren(tag), None)
 
 
-def value(element: etree._Element, tag: str) -> str | None:
+def child_value(element: etree._Element, tag: str) -> str | None:
     """Return the value of the first child with this tag; None without child or value."""
-    child = only(element, tag)
+    child = first_child(element, tag)
     return None if child is None else child.get(VAL)
 
 
-def whole(text: str | None, default: int | None = None) -> int | None:
-    """Return a number that is not negative and of sensible length, else the default."""
+def parse_count(text: str | None, default: int | None = None) -> int | None:
+    """Parse a non-negative number of at most 9 digits, else return the default."""
     found = _WHOLE.fullmatch(text) if text else None
     return int(found[1]) if found else default
 
 
-def switch(element: etree._Element, tag: str) -> bool | None:
-    """Return whether a property is switched on; None where it is not named."""
-    child = only(element, tag)
+def flag(element: etree._Element, tag: str) -> bool | None:
+    """Return whether a property is on; None if it is not set."""
+    child = first_child(element, tag)
     return None if child is None else child.get(VAL) not in _OFF
 
 
-def chosen(alternatives: etree._Element) -> Iterator[etree._Element]:
-    """Give the one of several alternatives that is read, if there is one.
+def select_alternative(alternatives: etree._Element) -> Iterator[etree._Element]:
+    """Yield the first alternative that holds something to read, if any.
 
-    It is the first choice that holds something to read: a program that writes a chart or a shape of
-    a later kind adds a picture of it, or its text in an older form, as fallback.
+    A program that writes a newer kind of chart or shape adds a picture of it, or its text in an
+    older form, as fallback.
     """
-    choices = list(alternatives.iterchildren(f"{MC}Choice"))
-    fallbacks = list(alternatives.iterchildren(f"{MC}Fallback"))
-    for option in (*choices, *fallbacks):
-        if next(option.iter(*_READABLE), None) is not None:
-            yield option
-            return
+    for kind in ("Choice", "Fallback"):
+        for option in alternatives.iterchildren(f"{MC}{kind}"):
+            if next(option.iter(*_READABLE), None) is not None:
+                yield option
+                return
 
 
 _READABLE = (
@@ -129,7 +128,7 @@ _STRICT_AREA = 8192
 
 
 class Relation(NamedTuple):
-    """What a part refers to: its kind, and a member of the archive or an address outside."""
+    """A reference from a part to a member of the archive or to an external address."""
 
     kind: str
     target: str
@@ -138,17 +137,17 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A part of the package that was read, with what it refers to by id."""
+    """A parsed part of the package with its relationships by id."""
 
     member: str
     root: etree._Element
     relations: dict[str, Relation] = field(default_factory=dict)
-    hides: bool = False
-    """Whether anything in it may be hidden text."""
-    intricate: frozenset[etree._Element] = frozenset()
-    """The paragraphs in it that hold more than text in a style."""
+    may_hide: bool = False
+    """Whether it may contain hidden text."""
+    complex_paragraphs: frozenset[etree._Element] = frozenset()
+    """The paragraphs that hold more than text in a style."""
 
-    def related(self, kind: str) -> str | None:
+    def find_related(self, kind: str) -> str | None:
         """Return the member that the first relation of this kind names, or None."""
         for relation in self.relations.values():
             if relation.kind == kind and not relation.external:
@@ -157,48 +156,48 @@ class Part:
 
 
 class Package:
-    """The parts of one file, found by their relationships and not by fixed names."""
+    """The parts of a file, found by their relationships and not by fixed names."""
 
     def __init__(self, name: str, archive: Archive) -> None:
         self.name, self.archive = name, archive
         self.left_out = 0
-        """Parts with text that could not be read, and were passed over."""
+        """The number of parts with text that could not be read."""
         self._read: set[str] = set()
         self.relations = self._relations("")
 
-    def main(self) -> Part:
-        """Return the part with the text.
+    def read_main(self) -> Part:
+        """Read the part with the main text.
 
         Raises:
-            SourceBroken: there is none.
-            SourceUnsupported: it is of another kind, as that of a spreadsheet.
+            SourceBroken: there is no such part.
+            SourceUnsupported: it belongs to another kind of document, such as a spreadsheet.
         """
         kinds = [found for found in self.relations.values() if found.kind == "officeDocument"]
-        part = self.part(kinds[0].target if kinds else _USUAL_MAIN_PART)
+        part = self.read_part(kinds[0].target if kinds else _USUAL_MAIN_PART)
         if part is None:
             raise SourceBroken(self.name)
         if part.root.tag != f"{W}document":
             raise SourceUnsupported(self.name)
         return part
 
-    def part(self, member: str | None) -> Part | None:
-        """Return the part of this name; None when the archive has none."""
+    def read_part(self, member: str | None) -> Part | None:
+        """Read the part of this name; None if the archive has no such member."""
         found = self.archive.find(member) if member else None
         content = self.archive.read(found) if found else None
         if found is None or content is None:
             return None
         self._read.add(found)
-        root = parse_xml(self.name, _transitional(content))
-        hides = next(root.iter(VANISH), None) is not None
-        return Part(found, root, self._relations(found), hides, intricate_paragraphs(root))
+        root = parse_xml(self.name, _to_transitional(content))
+        may_hide = next(root.iter(VANISH), None) is not None
+        return Part(found, root, self._relations(found), may_hide, _find_complex_paragraphs(root))
 
-    def unread_part(self, member: str) -> Part | None:
-        """Return a part that nobody has read yet, so that none can hold itself or come twice.
+    def read_new_part(self, member: str) -> Part | None:
+        """Read a part unless it was read before, so that none contains itself or appears twice.
 
-        A broken one is counted and no reason to lose the text around it.
+        A broken part is counted; the text around it is still used.
         """
         try:
-            return None if self.archive.find(member) in self._read else self.part(member)
+            return None if self.archive.find(member) in self._read else self.read_part(member)
         except SourceBroken:
             self.left_out += 1
             return None
@@ -214,18 +213,18 @@ class Package:
             external = element.get("TargetMode") == "External"
             target = element.get("Target", "")
             kind = element.get("Type", "").rpartition("/")[2]
-            place = target if external else self._place(folder, target)
+            place = target if external else self._resolve_target(folder, target)
             relations.setdefault(element.get("Id", ""), Relation(kind, place, external))
         return relations
 
-    def _place(self, folder: str, target: str) -> str:
-        """Return the member that a relative or absolute reference names."""
-        place = self.archive.find(_resolved(folder, target))
-        # Percent signs are escapes by the rules, and letters of the name for some writers.
-        return place or _resolved(folder, unquote(target))
+    def _resolve_target(self, folder: str, target: str) -> str:
+        """Return the member that a relative or absolute reference points to."""
+        place = self.archive.find(_resolve(folder, target))
+        # Percent signs are escapes by the specification, but some programs write names literally.
+        return place or _resolve(folder, unquote(target))
 
 
-def _resolved(folder: str, target: str) -> str:
+def _resolve(folder: str, target: str) -> str:
     steps = [] if target.startswith("/") else folder.split("/")
     for step in target.partition("#")[0].split("/"):
         if step == "..":
@@ -235,63 +234,52 @@ def _resolved(folder: str, target: str) -> str:
     return "/".join(step for step in steps if step)
 
 
-def _transitional(content: bytes) -> bytes:
-    """Give the names of the strict form the namespaces of the transitional one."""
+def _to_transitional(content: bytes) -> bytes:
+    """Replace the namespaces of the strict format with those of the transitional format."""
     if _STRICT_MARK not in content[:_STRICT_AREA]:
         return content
     new = rb"\g<declares>http://schemas.openxmlformats.org/\g<first>/2006/\g<rest>"
     return _STRICT.sub(new, content)
 
 
-_USUAL_PART = "docProps/core.xml"
-_BETWEEN_KEYWORDS = re.compile("[;,\n]")
+_USUAL_PROPERTIES = "docProps/core.xml"
 
 
 def read_properties(package: Package, *, language: str | None) -> Properties:
-    """Return the properties of a document; `language` is what counts where they name none.
+    """Return the properties of a document; `language` is the default if they name none.
 
-    A part that cannot be parsed is left out: it is not what the document is read for.
+    Properties that cannot be parsed are ignored.
     """
-    part = _core(package)
-    said = _texts(part.root) if part else {}
-    return Properties(
-        title=said.get("title"),
-        authors=_split(said.get("creator", ""), re.compile(";")),
-        language=said.get("language") or language,
-        created=said.get("created"),
-        modified=said.get("modified"),
-        keywords=_split(said.get("keywords", ""), _BETWEEN_KEYWORDS),
-        description=said.get("description"),
-    )
-
-
-def _core(package: Package) -> Part | None:
-    named = (found for found in package.relations.values() if found.kind == "core-properties")
-    relation = next(named, None)
+    kinds = {relation.kind: relation for relation in reversed(package.relations.values())}
+    relation = kinds.get("core-properties")
     try:
-        return package.part(relation.target if relation else _USUAL_PART)
+        part = package.read_part(relation.target if relation else _USUAL_PROPERTIES)
     except SourceBroken:
-        return None
-
-
-def _texts(root: etree._Element) -> dict[str, str]:
+        part = None
     texts: dict[str, str] = {}
-    for element in root:
-        # Joined from all texts below, because some programs put several values into one element.
+    for element in part.root if part else ():
+        # All text below is joined, because some programs put several values into one element.
         text = " ".join(" ".join(element.itertext()).split())
         if text:
             texts.setdefault(local(element), text)
-    return texts
+    return Properties(
+        title=texts.get("title"),
+        authors=_split(texts.get("creator", ""), ";"),
+        language=texts.get("language") or language,
+        created=texts.get("created"),
+        modified=texts.get("modified"),
+        keywords=_split(texts.get("keywords", ""), "[;,\n]"),
+        description=texts.get("description"),
+    )
 
 
-def _split(text: str, between: re.Pattern[str]) -> tuple[str, ...]:
-    parts = (part.strip() for part in between.split(text))
+def _split(text: str, separators: str) -> tuple[str, ...]:
+    parts = (part.strip() for part in re.split(separators, text))
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
-_ENDING = re.compile("[a-z0-9]{1,5}")
-_UNKNOWN_ENDING = "bin"
-_BEGINNINGS = (
+_EXTENSION = re.compile("[a-z0-9]{1,5}")
+_SIGNATURES = (
     (b"\x89PNG", "png"),
     (b"\xff\xd8\xff", "jpeg"),
     (b"GIF8", "gif"),
@@ -305,37 +293,19 @@ _BEGINNINGS = (
 )
 
 
-def references_of_blip(blip: etree._Element) -> list[str]:
-    """Return the ids by which a DrawingML picture names its image, the best first."""
-    vector = next(blip.iter(f"{SVG}svgBlip"), None)
-    names = [blip.get(f"{R}embed"), blip.get(f"{R}link")]
-    if vector is not None:
-        names.append(vector.get(f"{R}embed"))
-    return [name for name in names if name]
-
-
-def references_of_vml(picture: etree._Element) -> list[str]:
-    """Return the ids by which a VML picture names its image, the best first."""
-    names = (picture.get(f"{R}id"), picture.get(f"{O}relid"), picture.get(f"{R}href"))
-    return [name for name in names if name]
-
-
-def text_of_shape(properties: etree._Element) -> str:
-    """Return what a shape says in words about what it shows."""
+def alt_text(properties: etree._Element) -> str:
+    """Return the alternative text of a shape."""
     return (properties.get("descr") or properties.get("title") or "").strip()
-
-
-BLIP = f"{A}blip"
 
 
 @dataclass(slots=True)
 class Pictures:
-    """The pictures met so far. Their bytes are read only if they are wanted."""
+    """The pictures found so far. Their bytes are read only if `wanted`."""
 
     archive: Archive
     wanted: bool
     images: list[Image] = field(default_factory=list)
-    _kept: dict[str, int | None] = field(default_factory=dict)
+    _indexes: dict[str, int | None] = field(default_factory=dict)
     _places: int = 0
     _relations: int = 0
     _mapped: int = 0
@@ -348,47 +318,40 @@ class Pictures:
         self._relations += sum(found.kind == "image" for found in part.relations.values())
 
     def figure(self, part: Part, references: Iterable[str], alt: str) -> Figure:
-        """Return the figure that references of a part lead to."""
+        """Count a picture and return it as a figure, by the first reference that is known."""
         self._places += 1
-        known = (part.relations[name] for name in references if name in part.relations)
-        relation = next(known, None)
+        relations = (part.relations[name] for name in references if name in part.relations)
+        relation = next(relations, None)
         if relation is None:
             return Figure(alt)
         self._mapped += 1
         if relation.external:
             self._outside += 1
             return Figure(alt, relation.target)
-        return self._archived(relation, alt)
-
-    def counts(self) -> PictureCounts:
-        """Return how the search went."""
-        return PictureCounts(self._places, self._relations, self._mapped, self._missing)
-
-    def warnings(self) -> list[str]:
-        """Say which pictures could not be kept."""
-        lost = self._places - self._mapped
-        told = (
-            (self._outside, "linked from outside the file and not fetched"),
-            (self._missing, "named in the text and missing in the file"),
-            (lost, "named in the text without saying where it is"),
-            (self._damaged, "damaged and not kept"),
-        )
-        return [f"Pictures {reason}: {count}." for count, reason in told if count]
-
-    def _archived(self, relation: Relation, alt: str) -> Figure:
         member = self.archive.find(relation.target)
         if member is None:
             self._missing += 1
             return Figure(alt, relation.target)
-        return Figure(alt, member, self._image(member) if self.wanted else None)
+        if self.wanted and member not in self._indexes:
+            self._indexes[member] = self._read(member)
+        return Figure(alt, member, self._indexes.get(member))
 
-    def _image(self, member: str) -> int | None:
-        if member not in self._kept:
-            self._kept[member] = self._read(member)
-        return self._kept[member]
+    def counts(self) -> PictureCounts:
+        """Return the number of pictures found, referenced, resolved and missing."""
+        return PictureCounts(self._places, self._relations, self._mapped, self._missing)
+
+    def warnings(self) -> list[str]:
+        """Describe the pictures that could not be kept."""
+        reasons = (
+            (self._outside, "linked from outside the file and not fetched"),
+            (self._missing, "named in the text and missing in the file"),
+            (self._places - self._mapped, "named in the text without saying where it is"),
+            (self._damaged, "damaged and not kept"),
+        )
+        return [f"Pictures {reason}: {count}." for count, reason in reasons if count]
 
     def _read(self, member: str) -> int | None:
-        """Keep an image; a damaged one is no reason to lose the text around it."""
+        """Keep an image and return its index; None if it is damaged."""
         try:
             content = self.archive.read(member)
         except (SourceBroken, SourceUnsupported):
@@ -396,13 +359,9 @@ class Pictures:
         if content is None:
             self._damaged += 1
             return None
-        self.images.append(Image(_ending(member, content), content))
+        _, dot, extension = member.rpartition("/")[2].lower().rpartition(".")
+        if not dot or not _EXTENSION.fullmatch(extension):
+            known = (known for start, known in _SIGNATURES if content.startswith(start))
+            extension = next(known, "bin")
+        self.images.append(Image(extension, content))
         return len(self.images) - 1
-
-
-def _ending(member: str, content: bytes) -> str:
-    _, dot, ending = member.rpartition("/")[2].lower().rpartition(".")
-    if dot and _ENDING.fullmatch(ending):
-        return ending
-    begins = (known for start, known in _BEGINNINGS if content.startswith(start))
-    return next(begins, _UNKNOWN_ENDING)

@@ -1,13 +1,25 @@
-"""Numbered and bulleted lists: the mark that stands before a paragraph."""
+"""Paragraph styles, and the markers of numbered and bulleted lists."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import lxml.etree as etree
 
-from truespan.parsing.docx.package import PPR, RPR, VAL, VANISH, W, only, switch, value, whole
+from truespan.parsing.docx.package import (
+    PPR,
+    RPR,
+    VAL,
+    VANISH,
+    W,
+    child_value,
+    first_child,
+    flag,
+    parse_count,
+)
+from truespan.parsing.headings import LARGEST_ROMAN, format_roman
 from truespan.types.text import BlockKind
 
 TITLE_LEVEL = 0
@@ -20,7 +32,6 @@ _HEADING = re.compile(
     "|nag[lł]?[oó]?wek|заголовок|标题|標題|見出し|제목)[ _-]?([1-9])",
     re.IGNORECASE,
 )
-_TITLES = frozenset({"title"})
 _KINDS = {
     "caption": BlockKind.CAPTION,
     **dict.fromkeys(("quote", "intense quote", "block text", "quotations"), BlockKind.QUOTE),
@@ -29,12 +40,12 @@ _KINDS = {
     ),
 }
 _KINDS |= {name.replace(" ", ""): kind for name, kind in _KINDS.items()}
-"""What paragraphs are by the name of their style, and by its id, which has no spaces."""
+"""The kind of a paragraph by the name of its style, and by its id, which has no spaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a style says. `level` is that of a heading, 0 that of the title, None of neither."""
+    """A resolved style. `level` is that of a heading, 0 for the title, None for other text."""
 
     level: int | None = None
     kind: BlockKind = BlockKind.PARAGRAPH
@@ -43,153 +54,121 @@ class Style:
     list_level: int | None = None
 
 
-_PLAIN = Style()
-
-
 class Styles:
-    """The styles of a document by their ids; one that is not defined still has its name."""
+    """The styles of a document by id; for an undefined style, the id serves as its name."""
 
     def __init__(self, root: etree._Element | None) -> None:
         self._elements: dict[str, etree._Element] = {}
-        self._known: dict[str, Style] = {}
+        self._cache: dict[str, Style] = {}
         self.default_id: str | None = None
         self.language: str | None = None
-        self.hides = False
-        if root is not None:
-            self._read(root)
-            self.hides = next(root.iter(VANISH), None) is not None
-
-    def style(self, style_id: str | None) -> Style:
-        """Return what a style says; without an id that of the default style."""
-        wanted = style_id or self.default_id
-        if wanted is None:
-            return _PLAIN
-        if wanted not in self._known:
-            self._known[wanted] = self._resolved(wanted)
-        return self._known[wanted]
-
-    def _read(self, root: etree._Element) -> None:
-        for element in root.iterchildren(f"{W}style"):
+        self.may_hide = root is not None and next(root.iter(VANISH), None) is not None
+        for element in root.iterchildren(f"{W}style") if root is not None else ():
             style_id = element.get(f"{W}styleId", "")
             self._elements.setdefault(style_id, element)
             default = element.get(f"{W}default") in ("1", "true", "on")
             if default and element.get(f"{W}type") == "paragraph":
                 self.default_id = style_id
-        for defaults in root.iterchildren(f"{W}docDefaults"):
+        for defaults in root.iterchildren(f"{W}docDefaults") if root is not None else ():
             for language in defaults.iter(f"{W}lang"):
                 self.language = self.language or language.get(VAL)
 
-    def _resolved(self, style_id: str) -> Style:
-        """Join a style with those it is based on; what is nearer to the paragraph wins."""
-        style, decided = _PLAIN, False
-        hidden: bool | None = None
-        for found, element in self._chain(style_id):
-            level, says = _level(found, element)
-            if says and not decided:
-                style, decided = replace(style, level=level), True
-            style = _with_list(style, element)
-            if style.kind is BlockKind.PARAGRAPH:
-                style = replace(style, kind=_kind(found, element))
-            properties = None if element is None else only(element, RPR)
-            if hidden is None and properties is not None:
-                hidden = switch(properties, VANISH)
-        return replace(style, hidden=bool(hidden))
+    def find(self, style_id: str | None) -> Style:
+        """Return a style; without an id, the default style."""
+        wanted = style_id or self.default_id
+        if wanted is None:
+            return Style()
+        if wanted not in self._cache:
+            self._cache[wanted] = self._resolve(wanted)
+        return self._cache[wanted]
 
-    def _chain(self, style_id: str | None) -> list[tuple[str, etree._Element | None]]:
-        chain: list[tuple[str, etree._Element | None]] = []
+    def _resolve(self, style_id: str) -> Style:
+        """Combine a style with those it is based on; the most specific value wins."""
+        level, kind, hidden = None, BlockKind.PARAGRAPH, None
+        has_level, list_id, list_level = False, None, None
+        for id, element in self._base_chain(style_id):
+            name = (child_value(element, f"{W}name") or "").strip() if element is not None else ""
+            properties = first_child(element, PPR) if element is not None else None
+            if not has_level:
+                level, has_level = _read_level(id, name, properties)
+            if properties is not None:
+                found_id, found_level = read_list_position(properties)
+                list_id = found_id if list_id is None else list_id
+                list_level = found_level if list_level is None else list_level
+            if kind is BlockKind.PARAGRAPH:
+                kind = _KINDS.get(name.lower()) or _KINDS.get(id.lower(), kind)
+            run_properties = first_child(element, RPR) if element is not None else None
+            if hidden is None and run_properties is not None:
+                hidden = flag(run_properties, VANISH)
+        return Style(level, kind, bool(hidden), list_id, list_level)
+
+    def _base_chain(self, style_id: str | None) -> Iterator[tuple[str, etree._Element | None]]:
         seen: set[str] = set()
         while style_id and style_id not in seen and len(seen) < _LONGEST_CHAIN:
             seen.add(style_id)
             element = self._elements.get(style_id)
-            chain.append((style_id, element))
-            style_id = None if element is None else value(element, f"{W}basedOn")
-        return chain
+            yield style_id, element
+            style_id = None if element is None else child_value(element, f"{W}basedOn")
 
 
-def outline_level(properties: etree._Element) -> tuple[int | None, bool]:
-    """Return the level that properties name, and whether they name one, if only that of text."""
-    found = whole(value(properties, f"{W}outlineLvl"))
-    if found is None:
+def read_outline_level(properties: etree._Element) -> tuple[int | None, bool]:
+    """Return the heading level that properties set (None for body text), and whether they do."""
+    level = parse_count(child_value(properties, f"{W}outlineLvl"))
+    if level is None:
         return None, False
-    return (found + 1 if found < _BODY_LEVEL else None), True
+    return (level + 1 if level < _BODY_LEVEL else None), True
 
 
-def list_place(properties: etree._Element) -> tuple[int | None, int | None]:
-    """Return the list and the level in it that properties name."""
-    place = only(properties, f"{W}numPr")
-    if place is None:
+def read_list_position(properties: etree._Element) -> tuple[int | None, int | None]:
+    """Return the list id and list level that properties set."""
+    position = first_child(properties, f"{W}numPr")
+    if position is None:
         return None, None
-    return whole(value(place, f"{W}numId")), whole(value(place, f"{W}ilvl"))
+    return (
+        parse_count(child_value(position, f"{W}numId")),
+        parse_count(child_value(position, f"{W}ilvl")),
+    )
 
 
-def _level(style_id: str, element: etree._Element | None) -> tuple[int | None, bool]:
-    """Return the level of one style by itself, and whether it says anything about it."""
-    if _is_called(style_id, element, _TITLES):
+def _read_level(
+    style_id: str, name: str, properties: etree._Element | None
+) -> tuple[int | None, bool]:
+    """Return the level of one style without its bases, and whether it sets one."""
+    if "title" in (style_id.lower(), name.lower()):
         return TITLE_LEVEL, True
-    properties = None if element is None else only(element, PPR)
     if properties is not None:
-        level, says = outline_level(properties)
-        if says:
+        level, has_level = read_outline_level(properties)
+        if has_level:
             return level, True
-    # Where there is a definition its name counts: it is in English whatever the program speaks.
-    for name in (_name(element), style_id):
-        if found := _HEADING.fullmatch(name):
+    # The name comes first: it is in English even when the id is localised.
+    for text in (name, style_id):
+        if found := _HEADING.fullmatch(text):
             return int(found[1]), True
     return None, False
-
-
-def _name(element: etree._Element | None) -> str:
-    return "" if element is None else (value(element, f"{W}name") or "").strip()
-
-
-def _is_called(style_id: str, element: etree._Element | None, names: frozenset[str]) -> bool:
-    return style_id.lower() in names or _name(element).lower() in names
-
-
-def _kind(style_id: str, element: etree._Element | None) -> BlockKind:
-    by_id = _KINDS.get(style_id.lower(), BlockKind.PARAGRAPH)
-    return _KINDS.get(_name(element).lower(), by_id)
-
-
-def _with_list(style: Style, element: etree._Element | None) -> Style:
-    properties = None if element is None else only(element, PPR)
-    if properties is None:
-        return style
-    list_id, level = list_place(properties)
-    return replace(
-        style,
-        list_id=list_id if style.list_id is None else style.list_id,
-        list_level=level if style.list_level is None else style.list_level,
-    )
 
 
 _LEVELS = 9
 _LONGEST_PATTERN = 40
 _MOST_REPEATS = 20
-_LARGEST_ROMAN = 3999
 _PLACEHOLDER = re.compile("%([1-9])")
-_ROMAN = (
-    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),
-    *((40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
-)
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """How the items of one level are marked."""
+    """How the items of one level are numbered."""
 
     form: str = "decimal"
     pattern: str = ""
     start: int = 1
     restart: int | None = None
-    """The level from which on a higher item makes this one begin again; 0 for never."""
+    """An item at a level below this number restarts the count; 0 means never."""
     plain_numbers: bool = False
     style_id: str | None = None
 
 
 @dataclass(slots=True)
 class _List:
-    """A list with its counters. Several ids may share it, and go on counting for each other."""
+    """A list with its counters, which several list ids may share."""
 
     levels: dict[int, _Level]
     counts: list[int | None] = field(default_factory=lambda: [None] * _LEVELS)
@@ -197,7 +176,7 @@ class _List:
 
 @dataclass(slots=True)
 class _Instance:
-    """One use of a list, which may begin again or mark some levels in another way."""
+    """One use of a list, which may restart it or format some levels differently."""
 
     shared: _List
     levels: dict[int, _Level]
@@ -205,147 +184,108 @@ class _Instance:
 
 
 class Lists:
-    """The lists of a document. It is asked for one mark after the other, in reading order."""
+    """The lists of a document. Markers must be requested in reading order."""
 
     def __init__(self, root: etree._Element | None) -> None:
         self._instances: dict[int, _Instance] = {}
-        if root is not None:
-            self._read(root)
-
-    def level_of_style(self, list_id: int, style_id: str | None) -> int | None:
-        """Return the level that a list keeps for paragraphs of a style."""
-        instance = self._instances.get(list_id)
-        if instance is None or style_id is None:
-            return None
-        fits = (place for place, level in instance.levels.items() if level.style_id == style_id)
-        return next(fits, None)
-
-    def mark(self, list_id: int | None, level: int) -> str | None:
-        """Return the mark of the next item, '' if it has none; None when there is no such list."""
-        instance = self._instances.get(list_id or 0)
-        if instance is None or not 0 <= level < _LEVELS:
-            return None
-        count = self._count(instance, level)
-        shape = instance.levels.get(level, _Level())
-        if shape.form == "bullet":
-            return "-"
-        return "" if shape.form == "none" else self._written(instance, shape, level, count)
-
-    def _count(self, instance: _Instance, level: int) -> int:
-        counts = instance.shared.counts
-        for deeper in range(level + 1, _LEVELS):
-            restart = instance.levels.get(deeper, _Level()).restart
-            if restart is None or level < restart:
-                counts[deeper] = None
-        start = instance.levels.get(level, _Level()).start
-        before = counts[level]
-        # A restart is taken once: the items that follow go on from it.
-        again = instance.restarts.pop(level, None)
-        count = again if again is not None else start if before is None else before + 1
-        counts[level] = count
-        return count
-
-    def _written(self, instance: _Instance, shape: _Level, level: int, count: int) -> str:
-        def number(found: re.Match[str]) -> str:
-            place = int(found[1]) - 1
-            outer = instance.levels.get(place, _Level())
-            known = count if place == level else instance.shared.counts[place]
-            form = "decimal" if shape.plain_numbers else outer.form
-            return _number(outer.start if known is None else known, form)
-
-        return _PLACEHOLDER.sub(number, shape.pattern).strip()
-
-    def _read(self, root: etree._Element) -> None:
+        if root is None:
+            return
         lists: dict[str, _List] = {}
         links: dict[str, str] = {}
         owners: dict[str, str] = {}
         for element in root.iterchildren(f"{W}abstractNum"):
             key = element.get(f"{W}abstractNumId", "")
-            lists[key] = _List(_levels(element))
-            links[key] = value(element, f"{W}numStyleLink") or ""
-            owners[value(element, f"{W}styleLink") or ""] = key
+            lists[key] = _List(_read_levels(element))
+            links[key] = child_value(element, f"{W}numStyleLink") or ""
+            owners[child_value(element, f"{W}styleLink") or ""] = key
         for element in root.iterchildren(f"{W}num"):
-            key = value(element, f"{W}abstractNumId") or ""
-            # Some lists only name the style in which another list is kept.
+            key = child_value(element, f"{W}abstractNumId") or ""
+            # Some lists only name the style that holds the definition of another list.
             shared = lists.get(owners.get(links.get(key) or " ", key))
-            number = whole(element.get(f"{W}numId"))
-            if shared and number:
-                self._instances.setdefault(number, _instance(shared, element))
+            number = parse_count(element.get(f"{W}numId"))
+            if not shared or not number or number in self._instances:
+                continue
+            instance = self._instances[number] = _Instance(shared, dict(shared.levels), {})
+            for override in element.iterchildren(f"{W}lvlOverride"):
+                instance.levels.update(_read_levels(override))
+                start = parse_count(child_value(override, f"{W}startOverride"))
+                if start is not None:
+                    instance.restarts[parse_count(override.get(f"{W}ilvl"), 0) or 0] = start
+
+    def level_of_style(self, list_id: int, style_id: str | None) -> int | None:
+        """Return the level of a list that is linked to a style."""
+        instance = self._instances.get(list_id)
+        if instance is None or style_id is None:
+            return None
+        levels = (index for index, level in instance.levels.items() if level.style_id == style_id)
+        return next(levels, None)
+
+    def next_marker(self, list_id: int | None, index: int) -> str | None:
+        """Return the marker of the next item, "" if it has none; None if there is no such list."""
+        instance = self._instances.get(list_id or 0)
+        if instance is None or not 0 <= index < _LEVELS:
+            return None
+        counts = instance.shared.counts
+        for deeper in range(index + 1, _LEVELS):
+            restart = instance.levels.get(deeper, _Level()).restart
+            if restart is None or index < restart:
+                counts[deeper] = None
+        level = instance.levels.get(index, _Level())
+        # A restart applies once: the items that follow continue from it.
+        restart = instance.restarts.pop(index, None)
+        previous = counts[index]
+        count = (
+            restart if restart is not None else level.start if previous is None else previous + 1
+        )
+        counts[index] = count
+        if level.form in ("bullet", "none"):
+            return "-" if level.form == "bullet" else ""
+
+        def format_level(found: re.Match[str]) -> str:
+            number = int(found[1]) - 1
+            outer = instance.levels.get(number, _Level())
+            known = counts[number]
+            form = "decimal" if level.plain_numbers else outer.form
+            return _format_number(outer.start if known is None else known, form)
+
+        return _PLACEHOLDER.sub(format_level, level.pattern).strip()
 
 
-def _instance(shared: _List, element: etree._Element) -> _Instance:
-    levels, restarts = dict(shared.levels), {}
-    for override in element.iterchildren(f"{W}lvlOverride"):
-        place = whole(override.get(f"{W}ilvl"), 0) or 0
-        levels.update(_levels(override))
-        start = whole(value(override, f"{W}startOverride"))
-        if start is not None:
-            restarts[place] = start
-    return _Instance(shared, levels, restarts)
+def _read_levels(element: etree._Element) -> dict[int, _Level]:
+    levels: dict[int, _Level] = {}
+    for level in element.iterchildren(f"{W}lvl"):
+        index = parse_count(level.get(f"{W}ilvl"))
+        if index is None or index >= _LEVELS:
+            continue
+        form = first_child(level, f"{W}numFmt")
+        levels[index] = _Level(
+            form="decimal" if form is None else form.get(VAL, "decimal"),
+            pattern=(child_value(level, f"{W}lvlText") or "")[:_LONGEST_PATTERN],
+            # The default is 0 by the specification; programs always write the start.
+            start=parse_count(child_value(level, f"{W}start"), 0) or 0,
+            restart=parse_count(child_value(level, f"{W}lvlRestart")),
+            plain_numbers=bool(flag(level, f"{W}isLgl")),
+            style_id=child_value(level, f"{W}pStyle"),
+        )
+    return levels
 
 
-def _levels(element: etree._Element) -> dict[int, _Level]:
-    return {
-        place: _lists_level(level)
-        for level in element.iterchildren(f"{W}lvl")
-        if (place := whole(level.get(f"{W}ilvl"))) is not None and place < _LEVELS
-    }
-
-
-def _lists_level(element: etree._Element) -> _Level:
-    start = whole(value(element, f"{W}start"))
-    return _Level(
-        form=_form(element),
-        pattern=(value(element, f"{W}lvlText") or "")[:_LONGEST_PATTERN],
-        # Counting begins at 0 where nothing is said; what programs write always says it.
-        start=0 if start is None else start,
-        restart=whole(value(element, f"{W}lvlRestart")),
-        plain_numbers=bool(switch(element, f"{W}isLgl")),
-        style_id=value(element, f"{W}pStyle"),
-    )
-
-
-def _form(element: etree._Element) -> str:
-    found = only(element, f"{W}numFmt")
-    return "decimal" if found is None else found.get(VAL, "decimal")
-
-
-def _number(count: int, form: str) -> str:
-    """Write a number in letters or digits; in digits where letters would become absurd."""
+def _format_number(count: int, form: str) -> str:
+    """Format a number in letters or digits; in digits if letters would become absurdly long."""
+    text = str(count)
     match form:
         case "lowerLetter" | "upperLetter":
-            text = _letters(count)
+            repeats, letter = divmod(count - 1, 26)
+            if count >= 1 and repeats < _MOST_REPEATS:
+                text = chr(ord("a") + letter) * (repeats + 1)
         case "lowerRoman" | "upperRoman":
-            text = _roman(count)
+            if 1 <= count <= LARGEST_ROMAN:
+                text = format_roman(count)
         case "decimalZero":
             text = f"{count:02}"
         case "ordinal":
-            text = f"{count}{_ordinal_ending(count)}"
+            suffix = {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+            text += "th" if count % 100 in (11, 12, 13) else suffix
         case "none" | "bullet":
             text = ""
-        case _:
-            text = str(count)
     return text.upper() if form.startswith("upper") else text
-
-
-def _letters(count: int) -> str:
-    repeats, place = divmod(count - 1, 26)
-    if count < 1 or repeats >= _MOST_REPEATS:
-        return str(count)
-    return chr(ord("a") + place) * (repeats + 1)
-
-
-def _roman(count: int) -> str:
-    if not 1 <= count <= _LARGEST_ROMAN:
-        return str(count)
-    text = ""
-    for amount, letters in _ROMAN:
-        repeats, count = divmod(count, amount)
-        text += letters * repeats
-    return text
-
-
-def _ordinal_ending(count: int) -> str:
-    if count % 100 in (11, 12, 13):
-        return "th"
-    return {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")

@@ -20,10 +20,9 @@ from truespan.errors import SourceBroken, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.epub.contents import BookPlaces, Entry, Paths
 from truespan.parsing.epub.package import Item, Package, read_package
-from truespan.parsing.html import block_of
+from truespan.parsing.html import PageReader, read_page, to_block
 from truespan.parsing.html.inline import Member, Picture, Pictures, PlacedMark
-from truespan.parsing.html.reader import Reading, read_page
-from truespan.parsing.html.state import Piece
+from truespan.parsing.html.structure import Piece
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 _DRAWING = "image/svg+xml"
@@ -80,7 +79,7 @@ class _Book:
             for piece in self._pieces(item, entries):
                 yield from self._loose_cover(piece)
                 place = places.enter(piece)
-                block = block_of(piece, place.chapter, place.section, self.pictures)
+                block = to_block(piece, place.chapter, place.section, self.pictures)
                 if not block.text and not block.figures:
                     # Nothing of the printed page stands here, so it begins with what follows.
                     turned += tuple(PageStart(0, start.page) for start in block.pages)
@@ -101,7 +100,7 @@ class _Book:
         met = {member.name for source in shown if (member := find(source.strip()))}
         if cover and cover.member and cover.member not in met:
             self.pictures.find = self._member
-            yield block_of(_picture_alone(cover.member), None, None, self.pictures)
+            yield to_block(_picture_alone(cover.member), None, None, self.pictures)
             self.pictures.find = find
 
     def warnings(self) -> Iterator[str]:
@@ -120,7 +119,7 @@ class _Book:
         if item.is_image and item.media_type != _DRAWING:
             self.read += 1
             return [_picture_alone(_address(base))]
-        reading = Reading(frozenset(entry.fragment for entry in entries if entry.fragment))
+        reading = PageReader(frozenset(entry.fragment for entry in entries if entry.fragment))
         if not self._told(item, base, reading):
             self._unreadable += 1
             return []
@@ -128,7 +127,7 @@ class _Book:
         pieces = [piece for piece in reading.close() if self._is_shown(piece, base)]
         return pieces or ([_picture_alone(_address(base))] if item.is_image else [])
 
-    def _told(self, item: Item, member: str, reading: Reading) -> bool:
+    def _told(self, item: Item, member: str, reading: PageReader) -> bool:
         """Read one page; say whether that went well. One bad page does not spoil a book."""
         if not item.is_page and not item.is_image:
             return False

@@ -15,8 +15,7 @@ import lxml.etree as etree
 from truespan.parsing.archive import Archive
 from truespan.parsing.headings import HeadingPlaces
 from truespan.parsing.html.inline import Anchor
-from truespan.parsing.html.state import Piece
-from truespan.parsing.html.structure import one_line
+from truespan.parsing.html.structure import Piece, one_line
 from truespan.parsing.xml import local
 from truespan.types.text import Place
 

@@ -1,4 +1,4 @@
-"""The text of one block while it is read: white space as a page shows it, and marks in it."""
+"""The text of a block while it is read, with white space as browsers show it, and its pictures."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from truespan.types.text import Figure, Image, PictureCounts
 
 
 class Picture(NamedTuple):
-    """A picture as a page names it. `source` may be empty, an address, or the bytes themselves."""
+    """A picture in a page. `source` may be empty, an address, or a data URL."""
 
     alt: str
     source: str
 
 
 class Page(NamedTuple):
-    """A place where a page of the printed book begins."""
+    """The position where a page of the printed book begins."""
 
     number: int
 
 
 class Anchor(NamedTuple):
-    """A place that a table of contents points to."""
+    """The position that a table of contents points to."""
 
     id: str
 
@@ -42,91 +42,91 @@ class PlacedMark(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """A text and the marks in it, in order."""
+    """Text and the marks in it, in order."""
 
     text: str
     marks: tuple[PlacedMark, ...] = ()
 
 
-class Spot(NamedTuple):
-    """A place in a text that is being gathered: the block it is in, and the part it is before."""
+class Position(NamedTuple):
+    """A position in the text of an `Inline`: the number of the block, and the index of the part."""
 
     block: int
     part: int
 
 
-# No page can hold a NUL, because whoever feeds the reading takes it out, so it is free to stand for
-# a line break. The other sign is taken out here, in the few blocks that have marks.
-_BREAK, PLACE = "\0", "\x01"
-_SIGNED_RUN = re.compile(f"[ {_BREAK}{PLACE}]{{2,}}|[{_BREAK}{PLACE}]")
-_EDGES = re.compile(f"\\A[ \n{PLACE}]+|[ \n{PLACE}]+\\Z")
-_UNSEEN = f" \t\r\n\f{_BREAK}{PLACE}"
+# A NUL stands for a line break: no page can hold one, because the parser removes them. The sign for
+# a mark is removed from the text here, in the few blocks that have marks.
+_BREAK, MARK_SIGN = "\0", "\x01"
+_SPECIAL_RUN = re.compile(f"[ {_BREAK}{MARK_SIGN}]{{2,}}|[{_BREAK}{MARK_SIGN}]")
+_EDGES = re.compile(f"\\A[ \n{MARK_SIGN}]+|[ \n{MARK_SIGN}]+\\Z")
+_INVISIBLE = f" \t\r\n\f{_BREAK}{MARK_SIGN}"
 _MOST_PARTS = 16
 _MOST_BREAKS = 2
-"""Two line breaks are a blank line; more of them say nothing more."""
+"""Two line breaks are a blank line; more of them mean the same."""
 
 
 class Inline:
-    """Text on its way into a block."""
+    """Collects the text of a block."""
 
     __slots__ = ("_marks", "_taken", "add", "parts")
 
     def __init__(self) -> None:
         self.parts: list[str] = []
-        """What was gathered. It is public because to look whether it is empty must cost nothing."""
+        """The text so far; public, because the check whether it is empty must cost nothing."""
         self._marks: dict[int, Mark] = {}
         self._taken = 0
         self.add = self.parts.append
-        """Take a piece of text as it stands in the source."""
+        """Add text as it is in the source."""
 
     def break_line(self) -> None:
         """Begin a new line, as `<br>` does."""
         self.add(_BREAK)
 
     def begin_line(self) -> None:
-        """Begin a new line unless one has just begun."""
+        """Begin a new line unless the text is at the beginning of one."""
         if self.parts and not self.parts[-1].endswith((_BREAK, "\n")):
             self.add(_BREAK)
 
     def mark(self, mark: Mark) -> None:
-        """Put a mark at the current place."""
+        """Put a mark at the current position."""
         self._marks[len(self.parts)] = mark
-        self.add(PLACE)
+        self.add(MARK_SIGN)
 
-    def here(self) -> Spot:
-        """Return the current place, so that what follows it can be looked at again."""
-        return Spot(self._taken, len(self.parts))
+    def position(self) -> Position:
+        """Return the current position, for `text_since`."""
+        return Position(self._taken, len(self.parts))
 
-    def since(self, spot: Spot) -> str | None:
-        """Return the text behind a place.
+    def text_since(self, position: Position) -> str | None:
+        """Return the text after a position.
 
-        None when its block has ended, when there are marks in it, or when it is in many parts: so
-        that links within links, however many, are looked through in no time.
+        None if its block has ended, if it contains marks, or if it has many parts: the limit keeps
+        deeply nested links from taking quadratic time.
         """
         end = len(self.parts)
-        if spot.block != self._taken or end - spot.part > _MOST_PARTS:
+        if position.block != self._taken or end - position.part > _MOST_PARTS:
             return None
-        if any(place in self._marks for place in range(spot.part, end)):
+        if any(place in self._marks for place in range(position.part, end)):
             return None
-        return "".join(self.parts[spot.part :])
+        return "".join(self.parts[position.part :])
 
-    def put_since(self, spot: Spot, text: str) -> None:
-        """Put a text in the place of what `since` returns."""
-        del self.parts[spot.part :]
+    def replace_since(self, position: Position, text: str) -> None:
+        """Replace the text that `text_since` returns."""
+        del self.parts[position.part :]
         self.add(text)
 
-    def is_blank_before(self, spot: Spot) -> bool:
-        """Say whether a place is at the beginning of its block."""
-        if spot.part > _MOST_PARTS:
+    def is_blank_before(self, position: Position) -> bool:
+        """Return whether a position is at the beginning of its block."""
+        if position.part > _MOST_PARTS:
             return False
-        return not any(part.strip(_UNSEEN) for part in self.parts[: spot.part])
+        return not any(part.strip(_INVISIBLE) for part in self.parts[: position.part])
 
-    def is_bracketed(self, spot: Spot) -> bool:
-        """Say whether a bracket opens right before a place."""
-        return spot.part > 0 and self.parts[spot.part - 1].endswith(("[", "("))
+    def is_bracketed(self, position: Position) -> bool:
+        """Return whether a bracket opens right before a position."""
+        return position.part > 0 and self.parts[position.part - 1].endswith(("[", "("))
 
     def add_flow(self, flow: Flow) -> None:
-        """Take text that has marks already."""
+        """Add text with its marks."""
         done = 0
         for offset, mark in flow.marks:
             self.add(flow.text[done:offset])
@@ -135,22 +135,24 @@ class Inline:
         self.add(flow.text[done:])
 
     def take(self, *, breaks: bool = True) -> Flow:
-        """Give out what was gathered, with white space collapsed, and begin anew.
+        """Return the text with white space collapsed, and start a new block.
 
         Without `breaks` a line break is white space like any other.
         """
         if not self.parts:
-            return _NOTHING
-        text = collapsed(self._joined())
+            return _EMPTY
+        text = collapse_spaces(self._join_parts())
         if not self._marks and _BREAK not in text:
             return Flow(text.strip(" "))
-        text = _SIGNED_RUN.sub(lambda run: _shown(run[0], breaks), text)
-        return self._placed(_EDGES.sub(lambda edge: PLACE * edge[0].count(PLACE), text))
+        text = _SPECIAL_RUN.sub(lambda run: _collapse_run(run[0], breaks), text)
+        return self._place_marks(
+            _EDGES.sub(lambda edge: MARK_SIGN * edge[0].count(MARK_SIGN), text)
+        )
 
     def take_plain(self) -> str | None:
-        """Give out a text as `take` does; None, with nothing taken, if it has marks or breaks.
+        """Do the same as `take`, but return None and keep the text if it has marks or line breaks.
 
-        Nearly all blocks are such, and they are by far the quicker to make.
+        Nearly all blocks have neither, and this is much faster.
         """
         if self._marks:
             return None
@@ -160,29 +162,29 @@ class Inline:
             return None
         parts.clear()
         self._taken += 1
-        return collapsed(text).strip(" ")
+        return collapse_spaces(text).strip(" ")
 
     def take_verbatim(self) -> Flow:
-        """Give out what was gathered as it stands, without the line end that may open it."""
-        text = self._joined().replace("\r\n", "\n").replace(_BREAK, "\n")
-        return self._placed(text.removeprefix("\n"))
+        """Return the text unchanged, without a line break at its start, and start a new block."""
+        text = self._join_parts().replace("\r\n", "\n").replace(_BREAK, "\n")
+        return self._place_marks(text.removeprefix("\n"))
 
-    def _joined(self) -> str:
-        """Return all parts as one text; where there are marks, nothing else has their sign."""
+    def _join_parts(self) -> str:
+        """Return all parts as one text; signs for marks are removed from text that has marks."""
         parts = self.parts
         if self._marks:
             for place, part in enumerate(parts):
-                if PLACE in part and place not in self._marks:
-                    parts[place] = part.replace(PLACE, "")
+                if MARK_SIGN in part and place not in self._marks:
+                    parts[place] = part.replace(MARK_SIGN, "")
         text = "".join(parts)
         parts.clear()
         self._taken += 1
         return text
 
-    def _placed(self, text: str) -> Flow:
+    def _place_marks(self, text: str) -> Flow:
         if not self._marks:
             return Flow(text)
-        pieces, placed, offset = text.split(PLACE), [], 0
+        pieces, placed, offset = text.split(MARK_SIGN), [], 0
         for piece, mark in zip(pieces, self._marks.values(), strict=False):
             offset += len(piece)
             placed.append(PlacedMark(offset, mark))
@@ -190,52 +192,47 @@ class Inline:
         return Flow("".join(pieces), tuple(placed))
 
 
-_NOTHING = Flow("")
+_EMPTY = Flow("")
 
 
-def collapsed(text: str) -> str:
-    """Return `text` with each run of spaces and line ends as one space.
+def collapse_spaces(text: str) -> str:
+    """Replace each run of spaces and line breaks with one space.
 
-    Other white space is left alone, as a page does. Each step halves what is left of the longest
-    run, so even one of millions takes no longer than a few passes; an expression is far slower.
+    Other white space stays, as in a browser. Each step halves the longest run, so that even a run
+    of millions takes only a few passes; a regular expression is far slower.
     """
-    # Asked first and one by one, because most of the many short texts have none of them.
-    if "\n" in text:
-        text = text.replace("\n", " ")
-    if "\t" in text:
-        text = text.replace("\t", " ")
-    if "\r" in text:
-        text = text.replace("\r", " ")
-    if "\f" in text:
-        text = text.replace("\f", " ")
+    # Checked first, because most of the many short texts have none of them.
+    for sign in "\n\t\r\f":
+        if sign in text:
+            text = text.replace(sign, " ")
     while "  " in text:
         text = text.replace("  ", " ")
     return text
 
 
-def _shown(run: str, breaks: bool) -> str:
-    """Return what a page shows of a run of spaces, breaks and marks: its breaks, else one space."""
+def _collapse_run(run: str, breaks: bool) -> str:
+    """Return what a browser shows of a run of spaces, breaks and marks: its breaks or one space."""
     white, room = ("\n", _MOST_BREAKS) if breaks and _BREAK in run else (" ", 1)
-    shown: list[str] = []
+    result: list[str] = []
     for sign in run:
-        if sign == PLACE:
-            shown.append(sign)
+        if sign == MARK_SIGN:
+            result.append(sign)
         elif room and (white == " " or sign == _BREAK):
-            shown.append(white)
+            result.append(white)
             room -= 1
-    return "".join(shown)
+    return "".join(result)
 
 
 Attributes = Mapping[str, str]
-"""The attributes of an element, by their names in lower case and with the usual prefixes."""
+"""The attributes of an element by name, in lower case and with the usual prefixes."""
 
-NOTABLE = frozenset({"hidden", "aria-hidden", "style", "role", "epub:type"})
-"""Attributes that change what an element is."""
+MEANINGFUL = frozenset({"hidden", "aria-hidden", "style", "role", "epub:type"})
+"""Attributes that can change the meaning of an element."""
 
-KNOWN = ("id", "name", "hidden", "style", "role", "src", "alt", "title")
-"""The least that is asked of an element with more attributes than any page has."""
+BASIC = ("id", "name", "hidden", "style", "role", "src", "alt", "title")
+"""The attributes that are read of an element with very many attributes."""
 
-_ATTRIBUTES_UNSEEN = re.compile(
+_HIDING_STYLE = re.compile(
     r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))\b", re.IGNORECASE
 )
 _BLOCK = re.compile(
@@ -267,51 +264,51 @@ _ONE_PIXEL = re.compile(r"\s*[01](?:px)?\s*", re.IGNORECASE)
 
 
 def is_hidden(attributes: Attributes) -> bool:
-    """Say whether a page does not show an element, or not to everyone."""
-    # What waits for a search within the page is there for its readers.
+    """Return whether a browser or a screen reader does not show an element."""
+    # "until-found" hides text that readers can find with the search of the browser.
     if "hidden" in attributes and attributes["hidden"].strip().lower() != "until-found":
         return True
     if attributes.get("aria-hidden", "").strip().lower() == "true":
         return True
-    return bool(_ATTRIBUTES_UNSEEN.search(attributes.get("style", ""), 0, _LONGEST_STYLE))
+    return bool(_HIDING_STYLE.search(attributes.get("style", ""), 0, _LONGEST_STYLE))
 
 
 def is_block(attributes: Attributes) -> bool:
-    """Say whether an element stands on lines of its own by its style."""
+    """Return whether the style of an element makes it a block."""
     return bool(_BLOCK.search(attributes.get("style", ""), 0, _LONGEST_STYLE))
 
 
-def played_tag(tag: str, attributes: Attributes) -> str:
-    """Return the tag whose part an element plays, by its role or type; else its own."""
+def effective_tag(tag: str, attributes: Attributes) -> str:
+    """Return the tag that the role or type of an element stands for; else its own."""
     for word in attributes.get("epub:type", "")[:200].lower().split():
         if word in _TYPE_TAGS:
             return _TYPE_TAGS[word]
     for word in attributes.get("role", "")[:200].lower().split():
         if word in _ROLE_TAGS:
-            played = _ROLE_TAGS[word]
-            return tag if tag in _KEEPS_ITS_TAG and played in _KEEPS_ITS_TAG else played
+            role_tag = _ROLE_TAGS[word]
+            return tag if tag in _KEEPS_ITS_TAG and role_tag in _KEEPS_ITS_TAG else role_tag
     return tag
 
 
 def is_layout(attributes: Attributes) -> bool:
-    """Say whether an element is there for the looks alone."""
+    """Return whether the role of an element says that it is only layout."""
     return attributes.get("role", "").strip().lower() in ("presentation", "none")
 
 
 def page_number(label: str | None) -> int | None:
-    """Return the number of a page by its label; None for Roman numbers and the like."""
+    """Return the number in the label of a page; None for Roman numbers and other labels."""
     found = _PAGE_LABEL.fullmatch(label[:100]) if label else None
     return int(found[1]) if found and int(found[1]) else None
 
 
-def picture_of(tag: str, attributes: Attributes) -> Picture | None:
-    """Return the picture that an element shows; None when it is no part of the text."""
+def read_picture(tag: str, attributes: Attributes) -> Picture | None:
+    """Return the picture of an element; None if it is decoration or a tracking pixel."""
     if is_layout(attributes) or attributes.get("aria-hidden", "").strip().lower() == "true":
         return None
     if all(_ONE_PIXEL.fullmatch(attributes.get(side, "")[:20]) for side in ("width", "height")):
         return None
     source = next((attributes[name] for name in _SOURCES[tag] if attributes.get(name)), "")
-    # A page that loads its pictures late names the real one apart from the stand-in.
+    # Pages that load pictures lazily put a placeholder into `src`.
     if source.startswith("data:") and attributes.get("data-src"):
         source = attributes["data-src"]
     alt = attributes.get("alt") or attributes.get("aria-label") or ""
@@ -350,9 +347,9 @@ _DATA = re.compile(
 
 
 class Member(NamedTuple):
-    """Where in an archive a picture lies. `media_type` is what the archive says it is, if it does.
+    """A picture in an archive. `media_type` may be empty.
 
-    `read` gives None when there is no such member.
+    `read` returns None if the archive has no such member.
     """
 
     name: str
@@ -362,59 +359,67 @@ class Member(NamedTuple):
 
 
 Finder = Callable[[str], Member | None]
-"""Finds the member that an address leads to; None when it leads out of the archive."""
+"""Resolves an address to a member; None if it leads out of the archive."""
 
 
 @dataclass(slots=True)
 class Pictures:
-    """The pictures met so far. Bytes are read only if they are `wanted`, and once each."""
+    """The pictures found so far. Bytes are read only if `wanted`, and once for each picture."""
 
     wanted: bool
     find: Finder = lambda _: None
     images: list[Image] = field(default_factory=list)
-    _known: dict[str, int | None] = field(default_factory=dict)
-    _met: int = 0
+    _indexes: dict[str, int | None] = field(default_factory=dict)
+    _total: int = 0
     _sourced: int = 0
     _mapped: int = 0
     _missing: int = 0
 
     def figure(self, picture: Picture) -> Figure:
-        """Count a picture, and return it as a figure."""
-        self._met += 1
+        """Count a picture and return it as a figure."""
+        self._total += 1
         source = picture.source.strip()
         if not source:
             return Figure(picture.alt)
         self._sourced += 1
         if found := _DATA.match(source):
             self._mapped += 1
-            image = self._once(source, lambda: _embedded(found, source))
+            image = self._add_image(source, lambda: _decode_data_url(found, source))
             return Figure(picture.alt, f"data:{found['type'].lower()}", image)
         member = self.find(source)
         if member is None:
             return Figure(picture.alt, source[:_LONGEST_ORIGIN])
         self._mapped += 1
         self._missing += not member.exists
-        image = self._once(member.name, lambda: _packed(member))
-        alt = "" if _is_name(picture.alt, member.name) else picture.alt
-        return Figure(alt, member.name[:_LONGEST_ORIGIN], image)
+
+        def read_member() -> Image | None:
+            extension = extension_of(member.media_type, member.name)
+            content = member.read() if extension else None
+            return Image(extension, content) if extension and content else None
+
+        image = self._add_image(member.name, read_member)
+        # An alternative text that is only the name of the file, with or without folders, is noise.
+        file_name = picture.alt.replace("\\", "/").lstrip("./").lower()
+        is_name = file_name and f"/{member.name.lower()}".endswith(f"/{file_name}")
+        return Figure("" if is_name else picture.alt, member.name[:_LONGEST_ORIGIN], image)
 
     def counts(self) -> PictureCounts:
-        """Return how the search for pictures went."""
-        return PictureCounts(self._met, self._sourced, self._mapped, self._missing)
+        """Return the number of pictures found, with a source, resolved and missing."""
+        return PictureCounts(self._total, self._sourced, self._mapped, self._missing)
 
-    def _once(self, key: str, read: Callable[[], Image | None]) -> int | None:
+    def _add_image(self, key: str, read: Callable[[], Image | None]) -> int | None:
         if not self.wanted:
             return None
-        if key not in self._known:
+        if key not in self._indexes:
             image = read()
-            self._known[key] = len(self.images) if image else None
+            self._indexes[key] = len(self.images) if image else None
             if image:
                 self.images.append(image)
-        return self._known[key]
+        return self._indexes[key]
 
 
 def extension_of(media_type: str, name: str = "") -> str | None:
-    """Return the ending for a type of picture, or the one that a name has; None for others."""
+    """Return the file extension for a media type, or that of the name; None if not a picture."""
     media_type = media_type.partition(";")[0].strip().lower()
     if media_type in _EXTENSIONS:
         return _EXTENSIONS[media_type]
@@ -423,19 +428,7 @@ def extension_of(media_type: str, name: str = "") -> str | None:
     return ending if ending in _EXTENSIONS.values() else None
 
 
-def _is_name(alt: str, member: str) -> bool:
-    """Say whether a description is only the name of the file, with or without its folders."""
-    named = alt.replace("\\", "/").lstrip("./").lower()
-    return bool(named) and f"/{member.lower()}".endswith(f"/{named}")
-
-
-def _packed(member: Member) -> Image | None:
-    extension = extension_of(member.media_type, member.name)
-    content = member.read() if extension else None
-    return Image(extension, content) if extension and content else None
-
-
-def _embedded(found: re.Match[str], source: str) -> Image | None:
+def _decode_data_url(found: re.Match[str], source: str) -> Image | None:
     extension = extension_of(found["type"])
     if extension is None or "base64" not in found["options"].lower():
         return None
