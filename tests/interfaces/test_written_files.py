@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.mcp_clients import BOOK
+from tests.promises import proves
 
 XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 CALLS = "openat,mkdirat,connect,?open,?creat,?mkdir"
@@ -59,6 +60,7 @@ def run_commands(place: Path, *, xdg: bool, prefix: Sequence[str] = ()) -> Path:
     return library
 
 
+@proves("files.nothing-outside")
 @pytest.mark.parametrize("xdg", [False, True])
 def test_nothing_is_written_to_the_home_or_current_folder(tmp_path: Path, xdg: bool) -> None:
     library = run_commands(tmp_path, xdg=xdg)
@@ -69,6 +71,7 @@ def test_nothing_is_written_to_the_home_or_current_folder(tmp_path: Path, xdg: b
     assert elsewhere == {"home", "cwd", "lamp.md", *XDG}
 
 
+@proves("files.nothing-outside")
 @pytest.mark.skipif(sys.platform != "linux", reason="strace is for Linux")
 @pytest.mark.parametrize("xdg", [False, True])
 def test_no_system_call_writes_elsewhere_or_connects_to_a_network(

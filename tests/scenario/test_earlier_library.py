@@ -51,6 +51,7 @@ def open_earlier(folder: Path, store: str) -> Place:
     return place(folder, store=store, others={"other": second})
 
 
+@proves("store.earlier-versions")
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_library_of_version_0_1_opens_with_all_it_held(tmp_path: Path, store: str) -> None:
     here = open_earlier(tmp_path, store)
@@ -77,6 +78,7 @@ def test_library_of_version_0_1_opens_with_all_it_held(tmp_path: Path, store: st
     assert here.library.authenticate(expected["secret"]).may(Verb.READ, WorldId(world.id))
 
 
+@proves("store.earlier-versions")
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_library_of_version_0_1_is_searched_read_and_examined(tmp_path: Path, store: str) -> None:
     here = open_earlier(tmp_path, store)
@@ -100,6 +102,7 @@ def test_library_of_version_0_1_is_searched_read_and_examined(tmp_path: Path, st
     assert all(check.verdict is not Verdict.PROBLEM for check in plan.checks)
 
 
+@proves("store.earlier-versions")
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_documents_are_added_to_and_removed_from_a_library_of_version_0_1(
     tmp_path: Path, store: str
@@ -115,7 +118,7 @@ def test_documents_are_added_to_and_removed_from_a_library_of_version_0_1(
     assert world.search("a new pier", floor=0.0).results[0].source == "new.txt"
 
 
-@proves("upkeep.backup-restores")
+@proves("upkeep.backup-restores", "store.earlier-versions")
 def test_backup_of_version_0_1_is_restored_to_a_folder_and_a_server(tmp_path: Path) -> None:
     write_store(tmp_path, "sqlite")
     store = describe_file("store.db", tmp_path / "store.db")

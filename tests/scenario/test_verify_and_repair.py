@@ -172,7 +172,7 @@ def forge(here: Place) -> None:
 FORGED = "The harbour was sold to a stranger."
 
 
-@proves("verify.every-point", "repair.text-unchanged", "repair.conditional")
+@proves("verify.forged-row", "verify.every-point", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("vectors", ["kept", "lost"])
 @pytest.mark.parametrize("way", ["search", "doctor"])
 def test_a_row_forged_with_its_hash_is_never_shown_and_the_true_text_comes_back(
@@ -209,7 +209,7 @@ def test_a_row_forged_with_its_hash_is_never_shown_and_the_true_text_comes_back(
     assert FORGED not in here.embedder.documents
 
 
-@proves("verify.every-point", "repair.text-unchanged", "repair.conditional")
+@proves("verify.forged-row", "verify.every-point", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("way", ["search", "doctor", "pending"])
 def test_a_row_forged_with_its_hash_is_quarantined_where_nothing_true_is_left(
     tmp_path: Path, way: str
