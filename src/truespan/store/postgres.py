@@ -376,13 +376,14 @@ class PostgresDatabase(Database):
         with map_errors(), self._pool.connection() as connection:
             _set_isolation(connection, read_only=read_only)
             with connection.transaction():
-                found = None
-                with connection.pipeline():
+                if check is None:
                     connection.execute(_ENTER, (world, role))
-                    if check is not None:
+                else:
+                    with connection.pipeline():
+                        connection.execute(_ENTER, (world, role))
                         found = connection.execute(check, (world,))
-                if found is not None and not found.fetchall():
-                    raise WorldNotFound(world)
+                    if not found.fetchall():
+                        raise WorldNotFound(world)
                 yield PostgresSession(connection, world)
 
     def _maintain(self, statement: LiteralString) -> bool:

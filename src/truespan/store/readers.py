@@ -295,9 +295,10 @@ class Readers(Part):
                 """SELECT f.start, f.figure_id, f.image_ref, BYTES(f.description), f.mark, s.reach,
                      s.text_hash
                    FROM figures f
-                   LEFT JOIN states s ON s.revision = f.revision AND s.generation = :generation
-                     AND s.kind = 'figure' AND s.position = f.number - 1 +
-                       (SELECT min(x.position) FROM states x WHERE x.revision = :key
+                   LEFT JOIN states s ON s.world_id = :world AND s.revision = f.revision
+                     AND s.generation = :generation AND s.kind = 'figure'
+                     AND s.position = f.number - 1 + (SELECT min(x.position) FROM states x
+                       WHERE x.world_id = :world AND x.revision = :key
                          AND x.generation = :generation AND x.kind = 'figure')
                    WHERE f.revision = :key ORDER BY f.number""",
                 key=revision_key(session, revision),
