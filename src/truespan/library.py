@@ -16,7 +16,7 @@ from truespan.idempotency import IdempotencyStore
 from truespan.jobs.world_jobs import Jobs, background_repair, submit_due_maintenance
 from truespan.maintenance.delete import ErasureReport, Receipt
 from truespan.maintenance.repair import BackgroundRepairs, refill
-from truespan.protocols import unheard
+from truespan.protocols import ignore_delay
 from truespan.types.document import DomainRecord
 from truespan.types.job import Job, JobOrder, JobState, Outcome
 from truespan.types.maintenance import BackupReport
@@ -51,7 +51,7 @@ class _DeferredWorker:
         stopping: Callable[[], bool],
         *,
         last: bool = True,
-        later: Callable[[float], None] = unheard,
+        later: Callable[[float], None] = ignore_delay,
     ) -> Outcome:
         """Run a queued job; see `LibraryWorker.run`."""
         return self._worker().run(order, stopping, last=last, later=later)

@@ -297,7 +297,7 @@ class VectorIndex(Protocol):
         ...
 
     def discard(self, profile: str) -> None:
-        """Remove the collection of a profile that nobody uses; an absent one is no error."""
+        """Remove the collection of an unused profile; an absent one is not an error."""
         ...
 
     def count(self, scope: Scope) -> int:
@@ -498,12 +498,12 @@ class GoldenFiles(Protocol):
         ...
 
 
-def unheard(_seconds: float) -> None:
-    """Let it pass that somebody asked to be left alone for some time."""
+def ignore_delay(_seconds: float) -> None:
+    """Ignore a requested delay."""
 
 
 class JobWorker(Protocol):
-    """Does what the record of a job says. An order is a name only: the store knows the rest."""
+    """Runs jobs. A queued task only names a job; the store holds its record."""
 
     def run(
         self,
@@ -511,55 +511,55 @@ class JobWorker(Protocol):
         stopping: Callable[[], bool],
         *,
         last: bool = True,
-        later: Callable[[float], None] = unheard,
+        later: Callable[[float], None] = ignore_delay,
     ) -> Outcome:
-        """Do a job that is queued, and write down how it ended, however that was.
+        """Run a queued job and record how it ended.
 
-        Before each step it is asked whether it is to stop; then the job is interrupted. A job that
-        is no longer queued is left alone. Where the queue outlives its processes, a job that was
-        stopped, or failed for a reason that may pass in a try that is not the `last`, is queued;
-        `later` is told of the seconds that whoever failed asked to be left alone for.
+        `stopping` is called before each step; if it returns True, the job is interrupted. A job
+        that is no longer queued is skipped. With a persistent queue, a job that was stopped, or
+        that failed for a temporary reason in an attempt that is not the `last`, is queued again;
+        `later` receives the delay in seconds that the failed service asked for.
         """
         ...
 
     def leave(self, order: JobOrder) -> None:
-        """Write down that a job of this process is interrupted: nobody here will do it."""
+        """Record that a job of this process is interrupted, because it will not run here."""
         ...
 
 
 class JobQueue(Protocol):
-    """Has jobs done, in this process or in others, in the order in which they are submitted."""
+    """Runs jobs in this process or in others, in the order of submission."""
 
     @property
     def queue_id(self) -> str | None:
-        """Who has jobs that wait, where orders outlive the process that gave them; else None.
+        """The owner of waiting jobs in a persistent queue; None if tasks end with the process.
 
-        Then whoever carries out an order has the job for itself, whatever its record says of
-        somebody who had it before.
+        With a persistent queue, the worker that runs a task owns its job, whatever the record
+        says about an earlier owner.
         """
         ...
 
     def work_with(self, worker: JobWorker) -> None:
-        """Say who does the work where it is done in this process."""
+        """Set the worker that runs jobs in this process."""
         ...
 
     def require_room(self) -> None:
-        """Refuse another job while too many wait; asked before one is written down.
+        """Refuse another job while too many are waiting; called before a job is recorded.
 
         Raises:
-            Overloaded: so many do.
+            Overloaded: the queue is full.
         """
         ...
 
     def submit(self, order: JobOrder) -> None:
-        """Have a job done soon; it is written down as queued already. Twice is as good as once."""
+        """Queue a job that is already recorded as queued; a second call has no effect."""
         ...
 
     def standing(self) -> QueueStanding | None:
-        """Return how orders and workers stand; None where orders end with their process.
+        """Return the state of the queue and its workers; None if tasks end with their process.
 
         Raises:
-            StoreBusy: nobody could be asked.
+            StoreBusy: the queue cannot be reached.
         """
         ...
 
@@ -571,13 +571,13 @@ class JobQueue(Protocol):
         stopping: Callable[[], bool],
         on_tick: Callable[[], None],
     ) -> int:
-        """Carry out orders in this process until told to stop; return how many were carried out.
+        """Run tasks in this process until `stopping` returns True; return how many were run.
 
-        With `once`, return when none is left that could be begun with. `on_tick` is called
+        With `once`, return when no task can be started. `on_tick` is called
         every few minutes.
 
         Raises:
-            InvalidConfiguration: nobody but the process that submits jobs can do them.
+            InvalidConfiguration: only the process that submits jobs can run them.
         """
         ...
 
@@ -595,10 +595,10 @@ class Remains(Protocol):
 
 
 class Randomness(Protocol):
-    """What nobody can foresee."""
+    """A source of random bytes."""
 
     def fresh_bytes(self, count: int) -> bytes:
-        """Return bytes that are fit to be a secret."""
+        """Return bytes that are suitable as a secret."""
         ...
 
 

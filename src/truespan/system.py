@@ -49,7 +49,7 @@ class SystemProcesses:
 
 def _exists(number: int) -> bool:
     if os.name == "nt":
-        # There is no way to ask without harm; whoever resumes a job knows better.
+        # A signal would end the process there, so only this one is known to exist.
         return number == os.getpid()
     try:
         os.kill(number, 0)

@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, Abort):
         return _report(Interrupted(), arguments)
     except BrokenPipeError:
-        # The reader of our output has gone, for instance `| head`. There is nobody to tell.
+        # The reader of our output has gone, for instance `| head`. Nothing more can be printed.
         sys.stdout = None  # type: ignore[assignment]
         return 0
     except TruespanError as error:
@@ -103,7 +103,7 @@ def _unexpected(error: Exception) -> InternalError:
 
 
 def _in_events(arguments: Sequence[str]) -> bool:
-    """Say whether whoever called reads one event a line, and an error as one of them."""
+    """Return whether the output is one event per line, errors included."""
     wishes = [one for one in arguments if one in ("--stream", "--no-stream")]
     return "--json" in arguments and wishes[-1:] == ["--stream"]
 

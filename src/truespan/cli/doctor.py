@@ -157,7 +157,7 @@ def repair(
             jobs = [(one, one.submit_repair()) for one in filled]
             return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
         reports = {one.name: one.repair() for one in chosen}
-        # A world that was deleted has nobody left to repair it.
+        # A deleted world cannot be repaired.
         opened.erase()
     echo(to_json(reports) if as_json else show_repairs(reports))
     return 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Give a function that shows progress; None when nobody would see it."""
+    """Yield a function that shows progress; None if it would not be visible."""
     if hidden or not sys.stderr.isatty():
         yield None
         return
@@ -61,20 +61,20 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
 
 
 _POLL_SECONDS = 0.3
-_NOBODY = "No worker is running; the job is queued. Start 'truespan worker'.\n"
+_NO_WORKER = "No worker is running; the job is queued. Start 'truespan worker'.\n"
 
 
 def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
     """Show how a job goes on until it is over, unless its follower is to leave at once.
 
     Raises:
-        Interrupted: whoever follows it stopped; the job goes on.
+        Interrupted: following was stopped; the job continues.
     """
     if leave:
         echo(to_json({"job": job}) if as_json else f"Queued as job {job.id}.")
         return 0
     if not as_json:
-        sys.stderr.write(f"Queued as job {job.id}.\n{_if_nobody_works(world)}")
+        sys.stderr.write(f"Queued as job {job.id}.\n{_no_worker_note(world)}")
     ended = _ended(world, job, hidden=as_json)
     return _print_result(world, ended, as_json)
 
@@ -83,7 +83,7 @@ def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leav
     """Show how upkeep of one world after the other goes on, unless its follower is to leave.
 
     Raises:
-        Interrupted: whoever follows it stopped; the jobs go on.
+        Interrupted: following was stopped; the jobs continue.
     """
     if leave:
         ids = ", ".join(job.id for _, job in jobs)
@@ -93,8 +93,8 @@ def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leav
     codes, members = [0], []
     for place, (world, job) in enumerate(jobs):
         if not as_json:
-            nobody = "" if place else _if_nobody_works(world)
-            sys.stderr.write(f"World {world.name}: queued as job {job.id}.\n{nobody}")
+            note = "" if place else _no_worker_note(world)
+            sys.stderr.write(f"World {world.name}: queued as job {job.id}.\n{note}")
         ended = _ended(world, job, hidden=as_json)
         lines = world.jobs.lines(job.id)
         members.append({"job": ended, "log": lines})
@@ -132,7 +132,7 @@ def report_failure(world: World, job: Job) -> None:
     place = f"{job.id} -w {world.name}"
     if job.state is JobState.FAILED:
         code = _error_code(job)
-        # Of an exception that nobody foresaw, its name is more than the code of a bug.
+        # For an unforeseen exception, its name says more than the code of a bug.
         said = f"failed: {job.error or code}. {advice_of(code)}".rstrip()
         told = (
             f"{said} See 'truespan jobs show {place}'; 'truespan jobs resume {place}' continues it."
@@ -145,10 +145,10 @@ def report_failure(world: World, job: Job) -> None:
     sys.stderr.write(f"truespan: Job {job.id} {told}\n")
 
 
-def _if_nobody_works(world: World) -> str:
+def _no_worker_note(world: World) -> str:
     """Return what is to be said where no worker is there; who cannot be asked is not in the way."""
     try:
-        return "" if world.jobs.has_workers() else _NOBODY
+        return "" if world.jobs.has_workers() else _NO_WORKER
     except TruespanError:
         return ""
 

@@ -234,7 +234,7 @@ def resume_job(
                     f"Only workers can resume a {kind} job.", advice="Leave --here out."
                 )
             again = chosen.submit_resume(job)
-            # Where there are no workers, nobody would go on with it once this process has left.
+            # Without workers the job would stop when this process exits.
             leave = no_follow and opened.has_workers
             return follow_maintenance([(chosen, again)], as_json=as_json, leave=leave)
         if opened.has_workers and kind != REINDEX and not here:

@@ -125,7 +125,7 @@ def show_explanation(found: Replay) -> str:
         *_gates(decision),
         *_counts(decision),
         f"Models: primary {decision.primary.value}, fallback {decision.fallback.value}; "
-        f"{'nobody' if decision.used_llm == 'none' else decision.used_llm.value} spoke.",
+        f"used: {decision.used_llm.value}.",
         f"Asked: {decision.retrieval_target}"
         f"{', as a reader' if decision.reading else ''}; query {decision.effective_query or '-'}.",
         "",

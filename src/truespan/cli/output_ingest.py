@@ -141,7 +141,7 @@ def show_one_job(job: Job, documents: Sequence[JobDocument], lines: Sequence[Job
 
 
 def show_followed(job: Job, documents: Sequence[JobDocument], log: Sequence[JobLine]) -> str:
-    """Show to whoever waited for it what became of a job that carries documents in."""
+    """Show the result of an ingestion job that was followed."""
     came = any(document.state is not DocumentState.REMOVED for document in documents)
     over = show_job_line(job) if came or job.state is not JobState.DONE else _NOTHING_FOUND
     # The log has a line for each document that failed too, which is shown with its reason already.
@@ -151,7 +151,7 @@ def show_followed(job: Job, documents: Sequence[JobDocument], log: Sequence[JobL
 
 
 def _document_lines(documents: Sequence[JobDocument]) -> list[str]:
-    """Show what failed first, for that is what somebody must see, and all that was removed."""
+    """Show failures first, then the other documents and what was removed."""
     removed = [one for one in documents if one.state is DocumentState.REMOVED]
     others = [one for one in documents if one.state is not DocumentState.REMOVED]
     others.sort(key=lambda one: one.state is not DocumentState.FAILED)

@@ -47,7 +47,7 @@ class _Retriever(BaseRetriever):
         self,
         query: str,
         *,
-        run_manager: Any,  # noqa: ARG002 - LangChain passes it to whoever has a use for it
+        run_manager: Any,  # noqa: ARG002 - LangChain always passes it
         k: int | None = None,
         **changes: Any,
     ) -> list[Document]:

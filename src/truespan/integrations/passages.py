@@ -88,7 +88,7 @@ def of_reading(world: World, reader: str, **settings: Any) -> Asking:
 
 
 def _told(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out a `top_k` that nobody told. For other settings None is a wish like any other."""
+    """Drop a `top_k` that was not set. For other settings None is a value."""
     return {name: value for name, value in settings.items() if (name, value) != ("top_k", None)}
 
 

@@ -32,7 +32,7 @@ from truespan.jobs.world_jobs import (
 )
 from truespan.maintenance.doctor.apply import plan_lines, result_lines, summary_line
 from truespan.observer import RequestTrace
-from truespan.protocols import unheard
+from truespan.protocols import ignore_delay
 from truespan.types.job import Job, JobOrder, JobState, Outcome, Phase
 from truespan.types.scope import OWNER, Scope
 from truespan.types.telemetry import Request
@@ -62,7 +62,7 @@ class LibraryWorker:
         stopping: Callable[[], bool],
         *,
         last: bool = True,
-        later: Callable[[float], None] = unheard,
+        later: Callable[[float], None] = ignore_delay,
     ) -> Outcome:
         """Run a queued job and record how it ended, even if it failed.
 

@@ -188,7 +188,7 @@ class FileFate(StrEnum):
     GONE = "gone"
     """They are written anew; nothing deleted is left in them."""
     REQUESTED = "requested"
-    """They are a server's. It was asked to write them anew, and nobody here can look into them."""
+    """They belong to a server, which was asked to rewrite them; they cannot be inspected here."""
     LEFT = "left_to_operator"
     """They are a server's, which does not let us ask for that."""
 
