@@ -12,8 +12,8 @@ from truespan.errors import (
     SourceTooLarge,
 )
 from truespan.parsing import load
-from truespan.parsing.pdf.outline import authors_of, date_of
-from truespan.parsing.pdf.paragraphs import joined
+from truespan.parsing.pdf import parse_authors, parse_date
+from truespan.parsing.pdf.paragraphs import join_lines
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 FULL = [
@@ -181,7 +181,7 @@ def test_what_stands_outside_the_page_is_not_read():
 def test_a_hyphen_at_a_line_end_goes_unless_it_is_the_word_s_own(
     before: str, after: str, whole: str
 ):
-    kept, between = joined(before, after, frozenset({"sea-side"}))
+    kept, between = join_lines(before, after, frozenset({"sea-side"}))
 
     assert kept + between + after == whole
 
@@ -389,7 +389,7 @@ def test_what_is_no_title_is_left_out(junk: str):
     ],
 )
 def test_authors_are_told_apart(written: str, names: tuple[str, ...]):
-    assert authors_of(written) == names
+    assert parse_authors(written) == names
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_authors_are_told_apart(written: str, names: tuple[str, ...]):
     ],
 )
 def test_dates_are_written_as_usual(written: str, date: str | None):
-    assert date_of(written) == date
+    assert parse_date(written) == date
 
 
 # Refusals

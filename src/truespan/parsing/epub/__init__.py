@@ -1,12 +1,11 @@
-"""EPUB 2 and 3: the pages of a book in the order of reading, with the chapters its contents name.
+"""EPUB 2 and 3 parser: the pages of a book in reading order, with chapters from its contents.
 
-Pages that the spine calls auxiliary stay where the spine has them, so that nothing is lost. The
-navigation document, where it is itself a page, is kept without its lists: they name what lies
-ahead.
+Auxiliary pages stay where the spine has them, so that nothing is lost. The navigation document, if
+it is a page itself, is kept without its lists: they name what lies ahead.
 
-A label of the contents is shown from the place on that it points to, and what a place is called
-never depends on what follows it. So where the contents have said nothing of a page yet, its own
-headings speak, as they do in a page that the contents leave out.
+A label of the contents applies from the position that it points to, and the label of a position
+never depends on what follows it. So where the contents have not named a chapter of a page yet, the
+headings of the page count, as they do in a page that the contents leave out.
 """
 
 from __future__ import annotations
@@ -18,30 +17,27 @@ from urllib.parse import quote
 
 from truespan.errors import SourceBroken, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.epub.contents import BookPlaces, Entry, Paths
-from truespan.parsing.epub.package import Item, Package, read_package
+from truespan.parsing.epub.package import BookPlaces, Entry, Item, Package, Paths, read_package
 from truespan.parsing.html import PageReader, read_page, to_block
 from truespan.parsing.html.inline import Member, Picture, Pictures, PlacedMark
 from truespan.parsing.html.structure import Piece
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
-_DRAWING = "image/svg+xml"
 
-
-def load_epub(shown: str, data: bytes, *, images: bool) -> Loaded:
-    """Return the blocks of a book.
+def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
+    """Parse a book into blocks.
 
     Raises:
-        SourceBroken: it is no book, or none of its pages can be read.
+        SourceBroken: the file is not a book, or none of its pages can be read.
         SourceEncrypted: its pages are encrypted.
-        SourceRefused: it is too large, or built to do harm.
+        SourceRefused: it is too large or unsafe.
     """
-    archive = Archive(shown, data)
+    archive = Archive(name, data)
     paths = Paths(archive)
-    book = _Book(shown, archive, paths, read_package(shown, archive, paths), images)
-    blocks = tuple(book.blocks())
-    if not book.read:
-        raise SourceBroken(shown)
+    book = _Book(name, archive, paths, read_package(name, archive, paths), images)
+    blocks = tuple(book.read_blocks())
+    if not book.readable:
+        raise SourceBroken(name)
     properties = book.package.properties
     return Loaded(
         blocks=blocks,
@@ -54,121 +50,113 @@ def load_epub(shown: str, data: bytes, *, images: bool) -> Loaded:
 
 
 class _Book:
-    """A book while it is read, page by page, so that only one of them is in memory as a tree."""
+    """Reads a book page by page, so that only one page is in memory as a tree."""
 
     def __init__(
-        self, shown: str, archive: Archive, paths: Paths, package: Package, images: bool
+        self, name: str, archive: Archive, paths: Paths, package: Package, images: bool
     ) -> None:
         self.package, self.pictures = package, Pictures(wanted=images)
-        self.read = 0
-        """How many pages could be read."""
-        self._shown, self._archive, self._paths = shown, archive, paths
+        self.readable = 0
+        """The number of pages that could be read."""
+        self._name, self._archive, self._paths = name, archive, paths
         self._entries: dict[str, list[Entry]] = defaultdict(list)
         for entry in package.entries:
             self._entries[entry.member].append(entry)
         self._missing = self._unreadable = 0
-        self._begun = False
+        self._cover_done = False
 
-    def blocks(self) -> Iterator[Block]:
-        """Give the blocks of all pages, and before them a cover that does not begin the first."""
+    def read_blocks(self) -> Iterator[Block]:
+        """Yield the blocks of all pages, and before them a cover that the first page lacks."""
         places = BookPlaces()
-        turned: tuple[PageStart, ...] = ()
+        pending: tuple[PageStart, ...] = ()
         for item in self.package.spine:
             entries = self._entries.pop(item.member or "", []) if item else []
             places.begin_page(entries)
-            for piece in self._pieces(item, entries):
-                yield from self._loose_cover(piece)
+            for piece in self._read_pieces(item, entries):
+                yield from self._separate_cover(piece)
                 place = places.enter(piece)
                 block = to_block(piece, place.chapter, place.section, self.pictures)
                 if not block.text and not block.figures:
-                    # Nothing of the printed page stands here, so it begins with what follows.
-                    turned += tuple(PageStart(0, start.page) for start in block.pages)
+                    # The printed page has no content here, so it begins with the next block.
+                    pending += tuple(PageStart(0, start.page) for start in block.pages)
                     continue
-                yield replace(block, pages=turned + block.pages) if turned else block
-                turned = ()
-
-    def _loose_cover(self, piece: Piece) -> Iterator[Block]:
-        """Give the cover before the first piece of the book, unless that shows it.
-
-        Whether a later page shows it must not be told: figures and images are counted from here.
-        """
-        shown = [mark.source for _, mark in piece.marks if isinstance(mark, Picture)]
-        if self._begun or not (piece.text or shown):
-            return
-        self._begun = True
-        find, cover = self.pictures.find, self.package.cover
-        met = {member.name for source in shown if (member := find(source.strip()))}
-        if cover and cover.member and cover.member not in met:
-            self.pictures.find = self._member
-            yield to_block(_picture_alone(cover.member), None, None, self.pictures)
-            self.pictures.find = find
+                yield replace(block, pages=pending + block.pages) if pending else block
+                pending = ()
 
     def warnings(self) -> Iterator[str]:
-        """Say what of the book could not be kept."""
-        if self._missing:
-            yield f"{_pages(self._missing)} named by the book and not in it."
-        if self._unreadable:
-            yield f"{_pages(self._unreadable)} not readable, and left out."
+        """Describe the pages that are missing."""
+        for count, reason in (
+            (self._missing, "named by the book and not in it."),
+            (self._unreadable, "not readable, and left out."),
+        ):
+            if count:
+                yield f"{'1 page is' if count == 1 else f'{count} pages are'} {reason}"
 
-    def _pieces(self, item: Item | None, entries: list[Entry]) -> list[Piece]:
+    def _separate_cover(self, piece: Piece) -> Iterator[Block]:
+        """Yield the cover before the first piece of the book, unless the piece shows it.
+
+        Whether a later page shows it must not matter: figures and images are counted from here.
+        """
+        sources = [mark.source for _, mark in piece.marks if isinstance(mark, Picture)]
+        if self._cover_done or not (piece.text or sources):
+            return
+        self._cover_done = True
+        find, cover = self.pictures.find, self.package.cover
+        members = {member.name for source in sources if (member := find(source.strip()))}
+        if cover and cover.member and cover.member not in members:
+            self.pictures.find = self._find_member
+            yield to_block(_picture_piece(cover.member), None, None, self.pictures)
+            self.pictures.find = find
+
+    def _read_pieces(self, item: Item | None, entries: list[Entry]) -> list[Piece]:
+        """Read a page; one bad page does not spoil the book."""
         if item is None or item.member is None or not self._archive.has(item.member):
             self._missing += 1
             return []
         base = item.member
-        self.pictures.find = lambda address: self._find(base, address)
-        if item.is_image and item.media_type != _DRAWING:
-            self.read += 1
-            return [_picture_alone(_address(base))]
-        reading = PageReader(frozenset(entry.fragment for entry in entries if entry.fragment))
-        if not self._told(item, base, reading):
+
+        def find(address: str) -> Member | None:
+            member = self._paths.find_member(base, address)
+            return self._find_member(member) if member else None
+
+        self.pictures.find = find
+        image_page = [_picture_piece("/" + quote(base))] if item.is_image else []
+        if item.is_image and item.media_type != "image/svg+xml":
+            self.readable += 1
+            return image_page
+        if not item.is_page and not item.is_image:
             self._unreadable += 1
             return []
-        self.read += 1
-        pieces = [piece for piece in reading.close() if self._is_shown(piece, base)]
-        return pieces or ([_picture_alone(_address(base))] if item.is_image else [])
-
-    def _told(self, item: Item, member: str, reading: PageReader) -> bool:
-        """Read one page; say whether that went well. One bad page does not spoil a book."""
-        if not item.is_page and not item.is_image:
-            return False
+        reader = PageReader(frozenset(entry.fragment for entry in entries if entry.fragment))
         try:
-            content = self._archive.read(member)
-            read_page(self._shown, content or b"", reading, xhtml=item.media_type != "text/html")
+            content = self._archive.read(base) or b""
+            read_page(self._name, content, reader, xhtml=item.media_type != "text/html")
         except SourceUnsafe:
             raise
         except SourceRefused:
-            return False
-        return True
+            self._unreadable += 1
+            return []
+        self.readable += 1
+        is_navigation = base == self.package.navigation
+        pieces = [
+            piece
+            for piece in reader.close()
+            if not piece.region.fallback and not (is_navigation and piece.region.navigation)
+        ]
+        return pieces or image_page
 
-    def _is_shown(self, piece: Piece, member: str) -> bool:
-        listed = piece.region.navigation and member == self.package.navigation
-        return not listed and not piece.region.fallback
+    def _find_member(self, name: str) -> Member:
+        def read() -> bytes | None:
+            try:
+                return self._archive.read(name)
+            except SourceUnsafe:
+                raise
+            except SourceRefused:
+                return None
 
-    def _find(self, base: str, address: str) -> Member | None:
-        name = self._paths.member(base, address)
-        return self._member(name) if name else None
-
-    def _member(self, name: str) -> Member:
         media_type = self.package.media_types.get(name, "")
-        return Member(name, media_type, lambda: self._image(name), self._archive.has(name))
-
-    def _image(self, name: str) -> bytes | None:
-        try:
-            return self._archive.read(name)
-        except SourceUnsafe:
-            raise
-        except SourceRefused:
-            return None
+        return Member(name, media_type, read, self._archive.has(name))
 
 
-def _picture_alone(source: str) -> Piece:
+def _picture_piece(source: str) -> Piece:
     return Piece(BlockKind.PARAGRAPH, "", marks=(PlacedMark(0, Picture("", source)),))
-
-
-def _address(member: str) -> str:
-    """Return an address that leads to a member from any page."""
-    return "/" + quote(member)
-
-
-def _pages(count: int) -> str:
-    return "1 page is" if count == 1 else f"{count} pages are"

@@ -1,19 +1,24 @@
-"""The parts of a book: where its package lies, which pages it has and in which order."""
+"""The package of a book: its pages in reading order, its properties and its table of contents."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+from unicodedata import normalize
+from urllib.parse import unquote
 
 import lxml.etree as etree
 
 from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.epub.contents import Entry, Paths, name_of, navigation_entries, ncx_entries
-from truespan.parsing.html.structure import one_line
-from truespan.parsing.xml import parse_xhtml
-from truespan.types.text import Properties
+from truespan.parsing.headings import HeadingPlaces
+from truespan.parsing.html.inline import Anchor
+from truespan.parsing.html.structure import Piece, one_line
+from truespan.parsing.xml import local, parse_xhtml
+from truespan.types.text import Place, Properties
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
@@ -36,7 +41,7 @@ _MOST_FALLBACKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file of the book. `member` is None when it lies outside of the archive."""
+    """A file of the book. `member` is None if it is outside of the archive."""
 
     id: str
     member: str | None
@@ -46,26 +51,26 @@ class Item:
 
     @property
     def is_page(self) -> bool:
-        """Say whether it is a page of text."""
+        """Return whether it is a page of text."""
         if self.media_type in _PAGES:
             return True
         return not self.media_type and bool(_PAGE_ENDING.search(self.member or ""))
 
     @property
     def is_image(self) -> bool:
-        """Say whether it is a picture."""
+        """Return whether it is a picture."""
         return self.media_type.startswith("image/")
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What the package document and the table of contents say.
+    """The content of the package document and of the table of contents.
 
-    `spine` is the order of reading; what the spine names and the package lacks is None there.
+    `spine` is the reading order; None stands for a page that the package does not define.
     """
 
     media_types: dict[str, str]
-    """What the package says that its members are."""
+    """The declared media types of members."""
     spine: tuple[Item | None, ...]
     entries: tuple[Entry, ...]
     navigation: str | None
@@ -73,88 +78,79 @@ class Package:
     properties: Properties
 
 
-def read_package(shown: str, archive: Archive, paths: Paths) -> Package:
-    """Return the package of a book.
+def read_package(name: str, archive: Archive, paths: Paths) -> Package:
+    """Read the package of a book.
 
     Raises:
-        SourceBroken: there is none, or it names no pages.
-        SourceEncrypted: its pages are encrypted.
+        SourceBroken: there is no package, or it cannot be parsed.
+        SourceEncrypted: the pages are encrypted.
     """
-    place = _package_member(shown, archive, paths)
-    root = _parsed(shown, archive, place)
+    base = _find_package(name, archive, paths)
+    root = _parse_member(name, archive, base)
     if root is None:
-        raise SourceBroken(shown)
-    items = {item.id: item for item in reversed(list(_items(root, place, paths)))}
-    spine = tuple(_spine(root, items))
-    _refuse_encrypted(shown, archive, paths, spine)
-    navigation = next((one.member for one in items.values() if "nav" in one.properties), None)
+        raise SourceBroken(name)
+    listed = [
+        Item(
+            id=id,
+            member=paths.find_member(base, element.get("href", "")),
+            media_type=element.get("media-type", "").partition(";")[0].strip().lower(),
+            properties=frozenset(element.get("properties", "").split()),
+            fallback=element.get("fallback", ""),
+        )
+        for element in root.iter()
+        if tag_name(element) == "item" and (id := element.get("id"))
+    ]
+    # Reversed, so that the first of several items with the same id wins.
+    items = {item.id: item for item in reversed(listed)}
+    # Each page once, in reading order; auxiliary pages stay in place.
+    refs = (element for element in root.iter() if tag_name(element) == "itemref")
+    ids = dict.fromkeys(element.get("idref", "") for element in refs)
+    spine = tuple(_find_readable(items.get(id), items) for id in ids)
+    _refuse_encrypted(name, archive, paths, spine)
+    navigation = next((item.member for item in items.values() if "nav" in item.properties), None)
     return Package(
         media_types={item.member: item.media_type for item in items.values() if item.member},
         spine=spine,
-        entries=tuple(_entries(shown, archive, paths, root, items, navigation)),
+        entries=tuple(_read_contents(name, archive, paths, root, items, navigation)),
         navigation=navigation,
-        cover=_cover(root, items),
-        properties=_properties(root),
+        cover=_find_cover(root, items),
+        properties=_read_properties(root),
     )
 
 
-def _package_member(shown: str, archive: Archive, paths: Paths) -> str:
-    """Return where the package document lies; without a container, the first there is."""
+def _find_package(name: str, archive: Archive, paths: Paths) -> str:
+    """Return the member of the package document; without a container, the first that exists."""
     container = archive.find(_CONTAINER)
-    root = _parsed(shown, archive, container) if container else None
+    root = _parse_member(name, archive, container) if container else None
     for element in root.iter() if root is not None else ():
-        if name_of(element) == "rootfile" and (path := element.get("full-path")):
-            place = paths.member("", path)
-            if place and archive.has(place):
-                return place
-    packages = sorted(name for name in archive.names if name.lower().endswith(".opf"))
+        if tag_name(element) == "rootfile" and (path := element.get("full-path")):
+            member = paths.find_member("", path)
+            if member and archive.has(member):
+                return member
+    packages = sorted(member for member in archive.names if member.lower().endswith(".opf"))
     if not packages:
-        raise SourceBroken(shown)
+        raise SourceBroken(name)
     return packages[0]
 
 
-def _parsed(shown: str, archive: Archive, member: str | None) -> etree._Element | None:
-    """Return the root of a member; None when it is missing or cannot be read.
+def _parse_member(name: str, archive: Archive, member: str | None) -> etree._Element | None:
+    """Return the root of a member; None if it is missing or broken.
 
-    These files come with document types as pages do, so they are read as leniently.
+    These files have document types as pages have, so they are parsed as leniently.
     """
     content = archive.read(member) if member else None
     if content is None:
         return None
     try:
-        return parse_xhtml(shown, content)
+        return parse_xhtml(name, content)
     except SourceUnsafe:
         raise
     except SourceRefused:
         return None
 
 
-def _items(root: etree._Element, place: str, paths: Paths) -> Iterator[Item]:
-    for element in root.iter():
-        if name_of(element) == "item" and (id := element.get("id")):
-            yield Item(
-                id=id,
-                member=paths.member(place, element.get("href", "")),
-                media_type=element.get("media-type", "").partition(";")[0].strip().lower(),
-                properties=frozenset(element.get("properties", "").split()),
-                fallback=element.get("fallback", ""),
-            )
-
-
-def _spine(root: etree._Element, items: dict[str, Item]) -> Iterator[Item | None]:
-    """Give the pages in the order of reading, each once; auxiliary ones in their place."""
-    seen: set[str] = set()
-    for element in root.iter():
-        if name_of(element) != "itemref":
-            continue
-        id = element.get("idref", "")
-        if id not in seen:
-            seen.add(id)
-            yield _readable(items.get(id), items)
-
-
-def _readable(item: Item | None, items: dict[str, Item]) -> Item | None:
-    """Return the item, or what the package gives in its place if nobody could read it."""
+def _find_readable(item: Item | None, items: dict[str, Item]) -> Item | None:
+    """Return the item, or its first fallback that is a page or a picture."""
     found = item
     for _ in range(_MOST_FALLBACKS):
         if found is None or found.is_page or found.is_image:
@@ -164,91 +160,298 @@ def _readable(item: Item | None, items: dict[str, Item]) -> Item | None:
 
 
 def _refuse_encrypted(
-    shown: str, archive: Archive, paths: Paths, spine: tuple[Item | None, ...]
+    name: str, archive: Archive, paths: Paths, spine: tuple[Item | None, ...]
 ) -> None:
-    """Raise if pages are encrypted. That fonts are obfuscated hides no word."""
-    root = _parsed(shown, archive, archive.find(_ENCRYPTION))
+    """Raise if pages are encrypted. Obfuscated fonts are allowed: they hide no text."""
+    root = _parse_member(name, archive, archive.find(_ENCRYPTION))
     if root is None:
         return
     pages = {item.member for item in spine if item}
     algorithm = ""
     for element in root.iter():
-        name = name_of(element)
-        if name == "encrypteddata":
+        tag = tag_name(element)
+        if tag == "encrypteddata":
             algorithm = ""
-        elif name == "encryptionmethod":
+        elif tag == "encryptionmethod":
             algorithm = algorithm or element.get("Algorithm") or element.get("algorithm") or "?"
-        elif name == "cipherreference" and algorithm not in _FONT_OBFUSCATION:
+        elif tag == "cipherreference" and algorithm not in _FONT_OBFUSCATION:
             uri = element.get("URI") or element.get("uri") or ""
-            if paths.member("", uri) in pages:
-                raise SourceEncrypted(shown, advice="Its pages are encrypted by the seller.")
+            if paths.find_member("", uri) in pages:
+                raise SourceEncrypted(name, advice="Its pages are encrypted by the seller.")
 
 
-def _entries(
-    shown: str,
+def _read_contents(
+    name: str,
     archive: Archive,
     paths: Paths,
     root: etree._Element,
     items: dict[str, Item],
     navigation: str | None,
 ) -> list[Entry]:
-    tree = _parsed(shown, archive, navigation)
-    if tree is not None and navigation and (found := navigation_entries(tree, navigation, paths)):
-        return found
-    ncx = _ncx_member(root, items)
-    tree = _parsed(shown, archive, ncx)
-    return ncx_entries(tree, ncx, paths) if tree is not None and ncx else []
-
-
-def _ncx_member(root: etree._Element, items: dict[str, Item]) -> str | None:
+    """Read the table of contents: the navigation document of EPUB 3, else the NCX of EPUB 2."""
+    tree = _parse_member(name, archive, navigation)
+    if tree is not None and (entries := _navigation_entries(tree, navigation or "", paths)):
+        return entries
+    ncx = next((item.member for item in items.values() if item.media_type == _NCX), None)
     for element in root.iter():
-        if name_of(element) == "spine" and (item := items.get(element.get("toc", ""))):
-            return item.member
-    return next((one.member for one in items.values() if one.media_type == _NCX), None)
+        if tag_name(element) == "spine" and (item := items.get(element.get("toc", ""))):
+            ncx = item.member
+            break
+    tree = _parse_member(name, archive, ncx)
+    for element in tree.iter() if tree is not None and ncx else ():
+        if tag_name(element) == "navmap":
+            return _place_entries(_ncx_lines(element), ncx or "", paths)
+    return []
 
 
-def _cover(root: etree._Element, items: dict[str, Item]) -> Item | None:
+def _find_cover(root: etree._Element, items: dict[str, Item]) -> Item | None:
     for item in items.values():
         if "cover-image" in item.properties:
             return item
     for element in root.iter():
-        if name_of(element) == "meta" and element.get("name") == "cover":
-            found = items.get(element.get("content", ""))
-            return found if found and found.is_image else None
+        if tag_name(element) == "meta" and element.get("name") == "cover":
+            item = items.get(element.get("content", ""))
+            return item if item and item.is_image else None
     return None
 
 
-def _properties(root: etree._Element) -> Properties:
+def _read_properties(root: etree._Element) -> Properties:
     fields: dict[str, list[str]] = {}
     for element in root.iter():
-        name = name_of(element)
+        name = tag_name(element)
         if name == "manifest":
             break
-        if value := _value(element):
-            if name == "meta":
-                name = element.get("property", "").lower()
-            elif name == "date" and _event(element) == "modification":
-                name = "dcterms:modified"
-            fields.setdefault(name, []).append(value)
+        value = one_line(_MARKUP.sub(" ", element.text)) if element.text else None
+        if not value:
+            continue
+        if name == "meta":
+            name = element.get("property", "").lower()
+        elif name == "date":
+            events = (str(v) for k, v in element.attrib.items() if str(k).endswith("event"))
+            name = "dcterms:modified" if next(events, "") == "modification" else name
+        fields.setdefault(name, []).append(value)
+
+    def first(name: str) -> str | None:
+        return fields[name][0] if name in fields else None
+
     return Properties(
-        title=_first(fields, "title"),
+        title=first("title"),
         authors=tuple(dict.fromkeys(fields.get("creator", ()))),
-        language=_first(fields, "language"),
-        created=_first(fields, "date"),
-        modified=_first(fields, "dcterms:modified"),
+        language=first("language"),
+        created=first("date"),
+        modified=first("dcterms:modified"),
         keywords=tuple(dict.fromkeys(fields.get("subject", ()))),
-        description=_first(fields, "description"),
-        publisher=_first(fields, "publisher"),
+        description=first("description"),
+        publisher=first("publisher"),
     )
 
 
-def _value(element: etree._Element) -> str | None:
-    return one_line(_MARKUP.sub(" ", element.text)) if element.text else None
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 
 
-def _event(element: etree._Element) -> str:
-    return next((str(v) for k, v in element.attrib.items() if str(k).endswith("event")), "")
+class Paths:
+    """Resolves addresses in a book to members of its archive."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._folded = {_fold(name): name for name in sorted(archive.names, reverse=True)}
+
+    def find_member(self, base: str, href: str) -> str | None:
+        """Return the member that `href` in the member `base` leads to; None if it leads elsewhere.
+
+        An existing member is preferred: by the address as written, with percent signs decoded, in
+        another Unicode normalization, or in another case. Else it is the name that the address
+        should lead to.
+        """
+        path = re.split("[#?]", href.strip(), maxsplit=1)[0].replace("\\", "/")
+        if not path:
+            return base
+        if _SCHEME.match(path):
+            return None
+        written, decoded = _resolve(base, path), _resolve(base, unquote(path))
+        # The sign that begins a query may also be part of a name that was never encoded.
+        literal = _resolve(base, href.strip())
+        for name in (written, decoded, literal):
+            if found := self._archive.find(name) or self._folded.get(_fold(name)):
+                return found
+        return decoded
 
 
-def _first(fields: dict[str, list[str]], name: str) -> str | None:
-    return fields[name][0] if name in fields else None
+def _fold(name: str) -> str:
+    return normalize("NFC", name).casefold()
+
+
+def _resolve(base: str, path: str) -> str:
+    """Resolve `path` from the folder of `base`; the result never leaves the archive."""
+    whole = path if path.startswith("/") else f"{base.rpartition('/')[0]}/{path}"
+    parts: list[str] = []
+    for part in whole.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+_TYPE = "{http://www.idpf.org/2007/ops}type"
+
+
+class Entry(NamedTuple):
+    """A line of the contents: its depth, its label, and the position that it points to."""
+
+    depth: int
+    label: str
+    member: str
+    fragment: str
+
+
+class _Line(NamedTuple):
+    depth: int
+    label: str
+    href: str
+
+
+def _navigation_entries(root: etree._Element, member: str, paths: Paths) -> list[Entry]:
+    """Return the entries of a navigation document."""
+    untyped: etree._Element | None = None
+    for element in root.iter():
+        if tag_name(element) != "nav":
+            continue
+        types = element.get(_TYPE) or element.get("epub:type") or ""
+        if "toc" in types.split():
+            return _place_entries(_nav_lines(element), member, paths)
+        if not types and untyped is None:
+            untyped = element
+    return _place_entries(_nav_lines(untyped), member, paths) if untyped is not None else []
+
+
+def tag_name(element: etree._Element) -> str:
+    """Return the name of a tag in lower case, as it is in pages parsed as HTML."""
+    return local(element).lower()
+
+
+def _place_entries(lines: Iterator[_Line], base: str, paths: Paths) -> list[Entry]:
+    """Resolve the position of each line. A line without one begins where the next line does."""
+    entries: list[Entry] = []
+    pending: list[_Line] = []
+    for line in lines:
+        pending = [above for above in pending if above.depth < line.depth]
+        if not line.href:
+            pending.append(line)
+        elif member := paths.find_member(base, line.href):
+            fragment = unquote(line.href.strip().partition("#")[2])
+            for depth, label, _ in (*pending, line):
+                if label:
+                    entries.append(Entry(depth, label, member, fragment))
+            pending = []
+    return entries
+
+
+def _nav_lines(nav: etree._Element) -> Iterator[_Line]:
+    depth, expected = 0, False
+    for event, element in etree.iterwalk(nav, events=("start", "end")):
+        name = tag_name(element)
+        if name == "ol":
+            depth += 1 if event == "start" else -1
+        elif name == "li":
+            expected = event == "start"
+        elif expected and name in ("a", "span"):
+            expected = False
+            yield _Line(depth, _read_label(element), element.get("href", ""))
+
+
+@dataclass(slots=True)
+class _Point:
+    """An open point of an NCX. It is complete where its first child or its end comes."""
+
+    label: str = ""
+    href: str = ""
+    done: bool = False
+
+
+def _ncx_lines(nav_map: etree._Element) -> Iterator[_Line]:
+    points: list[_Point] = []
+    for event, element in etree.iterwalk(nav_map, events=("start", "end")):
+        name = tag_name(element)
+        if name == "navpoint":
+            if points and not points[-1].done:
+                points[-1].done = True
+                yield _Line(len(points), points[-1].label, points[-1].href)
+            if event == "start":
+                points.append(_Point())
+            else:
+                points.pop()
+        elif points and name == "text":
+            points[-1].label = points[-1].label or _read_label(element)
+        elif points and name == "content":
+            points[-1].href = points[-1].href or element.get("src", "")
+
+
+def _read_label(element: etree._Element) -> str:
+    return one_line("".join(str(text) for text in element.itertext())) or ""
+
+
+class BookPlaces:
+    """Tracks the current chapter and section. It receives each page and each piece in order."""
+
+    def __init__(self) -> None:
+        self._places = HeadingPlaces()
+        self._due: list[Entry] = []
+        """Entries whose position was passed: they apply from the next piece."""
+        self._by_fragment: dict[str, list[Entry]] = {}
+        self._has_entry = self._in_title = self._in_section = False
+
+    def begin_page(self, entries: Sequence[Entry]) -> None:
+        """Begin a page to which these entries point."""
+        self._due += (entry for entry in entries if not entry.fragment)
+        self._by_fragment = defaultdict(list)
+        for entry in entries:
+            if entry.fragment:
+                self._by_fragment[entry.fragment].append(entry)
+        self._has_entry = self._in_title = False
+
+    def enter(self, piece: Piece) -> Place:
+        """Return the place of the next piece.
+
+        A label must not apply before its position, so an entry that points into a piece waits for
+        the next piece, unless the piece is a heading: that names itself what begins.
+        """
+        here: list[Entry] = []
+        later: list[Entry] = []
+        for offset, mark in piece.marks:
+            if isinstance(mark, Anchor):
+                reached = here if offset == 0 or piece.level else later
+                reached += self._by_fragment.pop(mark.id, ())
+        for entry in (*self._due, *here):
+            self._has_entry = self._in_title = True
+            self._in_section = entry.depth > 1
+            if self._in_section:
+                self._places.begin_section(entry.label)
+            else:
+                self._places.begin_chapter(entry.label, piece.level)
+        if not here and not self._due:
+            self._enter_unlisted(piece)
+        elif piece.text and not piece.level:
+            self._in_title = False
+        self._due = later
+        return Place(self._places.chapter, self._places.section)
+
+    def _enter_unlisted(self, piece: Piece) -> None:
+        """Process a piece that no entry points to."""
+        if not piece.text:
+            return
+        if not self._has_entry:
+            self._places.enter(piece.level, piece.text)
+        elif not piece.level:
+            self._in_title = False
+        elif self._in_title:
+            self._places.lead(piece.level)
+        elif not self._in_section:
+            heading, label = _letters(piece.text), _letters(self._places.chapter or "")
+            # A heading that repeats the label of the chapter is no section.
+            if heading and heading not in label and not (label and label in heading):
+                self._places.begin_section(piece.text)
+
+
+def _letters(text: str) -> str:
+    return "".join(char for char in text.casefold() if char.isalnum())

@@ -1,12 +1,16 @@
-"""PDF: text in reading order, paragraphs rebuilt from lines, the outline as chapters and sections.
+"""PDF parser: paragraphs in reading order, with the outline as chapters and sections.
 
-Form fields, notes and attachments are not read, nor is anything run that a file brings along.
+Form fields, annotations and attachments are not read, and no scripts are run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ctypes
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
@@ -18,84 +22,96 @@ from truespan.errors import (
     SourceScanned,
     SourceTooLarge,
 )
+from truespan.parsing.clean import clean
 from truespan.parsing.headings import Outline, is_contents, recognise, title_like
-from truespan.parsing.pdf.lines import Line, in_reading_order, lines_of
-from truespan.parsing.pdf.outline import Entry, Structure, properties_of, structure, wide_string
-from truespan.parsing.pdf.paragraphs import Paragraph, paragraphs, placed, without_running_heads
-from truespan.types.text import Block, BlockKind, Loaded, PageStart, Place
+from truespan.parsing.pdf.lines import Line, read_lines, sort_lines
+from truespan.parsing.pdf.paragraphs import (
+    Paragraph,
+    Placed,
+    join_paragraphs,
+    place_lines,
+    remove_running_heads,
+)
+from truespan.types.text import Block, BlockKind, Loaded, PageStart, Place, Properties
 
 _MOST_PAGES = 20_000
 _MOST_ENTRIES = 5_000
 _MOST_OBJECTS = 1_000
 _HARDLY_ANY_TEXT = 16
-"""Letters of a page: a stamp or a page number, where the rest is a picture."""
-_NOWHERE = Place(None, None)
+"""A page with fewer letters and a picture is a scan with a stamp or a page number."""
 
 
-def load_pdf(shown: str, data: bytes) -> Loaded:
-    """Return the paragraphs of a PDF file.
+def load_pdf(name: str, data: bytes) -> Loaded:
+    """Parse the paragraphs of a PDF file.
 
     Raises:
-        SourceRefused: it is locked, broken or has no text.
+        SourceRefused: the file is encrypted, broken or has no text.
     """
-    document = _opened(shown, data)
-    try:
-        return _loaded(shown, document)
-    finally:
-        document.close()
-
-
-def _opened(shown: str, data: bytes) -> pdfium.PdfDocument:
     try:
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
         if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
-            raise SourceEncrypted(shown) from None
-        raise SourceBroken(shown) from None
+            raise SourceEncrypted(name) from None
+        raise SourceBroken(name) from None
     if not len(document):
-        raise SourceEmpty(shown)
+        raise SourceEmpty(name)
     if len(document) > _MOST_PAGES:
-        raise SourceTooLarge(shown)
-    return document
+        raise SourceTooLarge(name)
+    try:
+        return _load_pages(name, document)
+    finally:
+        document.close()
 
 
-def _loaded(shown: str, document: pdfium.PdfDocument) -> Loaded:
+def _load_pages(name: str, document: pdfium.PdfDocument) -> Loaded:
     pages: list[list[Line]] = []
-    sideways: set[int] = set()
+    rotated: set[int] = set()
     pictures = broken = 0
     for number in range(len(document)):
-        found = _page(document, number)
-        if found is None:
+        page = _read_page(document, number)
+        if page is None:
             broken += 1
-        lines, turned, pictured = found or ([], False, False)
+        lines, is_rotated, is_picture = page or ([], False, False)
         pages.append(lines)
-        pictures += pictured
-        if turned:
-            sideways.add(number + 1)
-    _refuse_without_text(shown, pages, pictures, broken)
-    # On a page that was turned to read it, the heights of the outline are no heights.
-    entries = [e._replace(height=None) if e.page in sideways else e for e in _entries(document)]
-    properties = properties_of(document)
+        pictures += is_picture
+        if is_rotated:
+            rotated.add(number + 1)
+    letters = sum(len(line.text) for lines in pages for line in lines)
+    if broken == len(pages):
+        raise SourceBroken(name)
+    if pictures and letters < _HARDLY_ANY_TEXT * len(pages) and pictures * 2 >= len(pages):
+        raise SourceScanned(name)
+    if not letters:
+        raise SourceEmpty(name)
+    warnings: list[str] = []
+    if pictures:
+        warnings.append(f"{pictures} of {len(pages)} pages hold pictures and hardly any text.")
+    if broken:
+        warnings.append(f"{broken} of {len(pages)} pages could not be read.")
+    entries = [_read_entry(mark) for mark in islice(document.get_toc(), _MOST_ENTRIES)]
+    # On a page that was rotated to read it, the heights of the outline do not apply.
+    entries = [e._replace(height=None) if e.page in rotated else e for e in entries]
+    properties = read_properties(document)
     return Loaded(
-        tuple(_blocks(without_running_heads(pages), entries)),
+        tuple(_to_blocks(remove_running_heads(pages), entries)),
         title=properties.title,
         properties=properties,
-        warnings=tuple(_warnings(len(pages), pictures, broken)),
+        warnings=tuple(warnings),
     )
 
 
-def _page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], bool, bool] | None:
-    """Return the lines of a page, whether it was turned, and whether it holds a picture instead of
-    text; None when it cannot be read."""
+def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], bool, bool] | None:
+    """Return the lines of a page, whether it was rotated, and whether it holds a picture instead of
+    text; None if it cannot be read."""
     try:
         page = document[number]
     except pdfium.PdfiumError:
         return None
     try:
-        found = lines_of(page)
-        letters = sum(len(piece.text) for piece in found.pieces)
-        pictured = letters < _HARDLY_ANY_TEXT and _has_picture(page)
-        return in_reading_order(found.pieces), found.turned, pictured
+        pieces, rotated = read_lines(page)
+        letters = sum(len(piece.text) for piece in pieces)
+        is_picture = letters < _HARDLY_ANY_TEXT and _has_picture(page)
+        return sort_lines(pieces), rotated, is_picture
     except pdfium.PdfiumError:
         return None
     finally:
@@ -103,99 +119,283 @@ def _page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], bool, 
 
 
 def _has_picture(page: pdfium.PdfPage) -> bool:
-    found = islice(page.get_objects(max_depth=3), _MOST_OBJECTS)
     try:
-        return any(isinstance(one, pdfium.PdfImage) for one in found)
+        objects = islice(page.get_objects(max_depth=3), _MOST_OBJECTS)
+        return any(isinstance(item, pdfium.PdfImage) for item in objects)
     except pdfium.PdfiumError:
         return False
 
 
-def _refuse_without_text(
-    shown: str, pages: Sequence[Sequence[Line]], pictures: int, broken: int
-) -> None:
-    letters = sum(len(line.text) for lines in pages for line in lines)
-    if broken == len(pages):
-        raise SourceBroken(shown)
-    if pictures and letters < _HARDLY_ANY_TEXT * len(pages) and pictures * 2 >= len(pages):
-        raise SourceScanned(shown)
-    if not letters:
-        raise SourceEmpty(shown)
-
-
-def _warnings(pages: int, pictures: int, broken: int) -> Iterator[str]:
-    if pictures:
-        yield f"{pictures} of {pages} pages hold pictures and hardly any text."
-    if broken:
-        yield f"{broken} of {pages} pages could not be read."
-
-
-def _entries(document: pdfium.PdfDocument) -> list[Entry]:
-    return [_entry(mark) for mark in islice(document.get_toc(), _MOST_ENTRIES)]
-
-
-def _entry(mark: pdfium.PdfBookmark) -> Entry:
-    title = wide_string(lambda buffer, size: raw.FPDFBookmark_GetTitle(mark, buffer, size))
+def _read_entry(mark: pdfium.PdfBookmark) -> Entry:
+    title = _read_string(lambda buffer, size: raw.FPDFBookmark_GetTitle(mark, buffer, size))
     destination = mark.get_dest()
     page = destination.get_index() if destination else None
     if destination is None or page is None:
         return Entry(title, mark.level, None, None)
-    return Entry(title, mark.level, page + 1, _height(destination))
+    height: float | None = None
+    match destination.get_view():
+        case raw.PDFDEST_VIEW_XYZ, [_, top, *_]:
+            height = top
+        case ((raw.PDFDEST_VIEW_FITH | raw.PDFDEST_VIEW_FITBH), [top, *_]):
+            height = top
+        case raw.PDFDEST_VIEW_FITR, [_, _, _, top]:
+            height = top
+    # A height of 0 means "unchanged".
+    return Entry(title, mark.level, page + 1, height or None)
 
 
-def _height(destination: pdfium.PdfDest) -> float | None:
-    """Return the height on its page that a destination names; 0 stands for "as it is"."""
-    view, numbers = destination.get_view()
-    match view, numbers:
-        case raw.PDFDEST_VIEW_XYZ, [_, height, *_]:
-            return height or None
-        case ((raw.PDFDEST_VIEW_FITH | raw.PDFDEST_VIEW_FITBH), [height, *_]):
-            return height or None
-        case raw.PDFDEST_VIEW_FITR, [_, _, _, height]:
-            return height or None
-    return None
-
-
-def _blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Iterator[Block]:
-    lines = placed(pages)
-    known = structure(lines, [entry for entry in entries if entry.title])
-    found = list(paragraphs(lines, known.places, known.within))
-    # Whether there is an outline must not be told by what stands before its first entry.
-    first = min(known.places, default=len(lines))
-    before = [paragraph for paragraph in found if paragraph.first < first]
-    yield from _by_headings(before)
-    yield from _by_outline(found[len(before) :], known)
-
-
-def _by_outline(found: Sequence[Paragraph], known: Structure) -> Iterator[Block]:
-    place = _NOWHERE
-    for paragraph in found:
-        place = known.places.get(paragraph.first, place)
-        kind = BlockKind.HEADING if paragraph.first in known.headings else _kind(paragraph)
+def _to_blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Iterator[Block]:
+    lines = place_lines(pages)
+    structure = match_outline(lines, [entry for entry in entries if entry.title])
+    paragraphs = list(join_paragraphs(lines, structure.places, structure.within))
+    # The text before the first entry must not reveal whether an outline follows.
+    first = min(structure.places, default=len(lines))
+    before = [paragraph for paragraph in paragraphs if paragraph.first < first]
+    yield from _blocks_by_headings(before)
+    place = Place(None, None)
+    for paragraph in paragraphs[len(before) :]:
+        place = structure.places.get(paragraph.first, place)
+        kind = BlockKind.LIST if paragraph.bulleted else BlockKind.PARAGRAPH
+        if paragraph.first in structure.headings:
+            kind = BlockKind.HEADING
         yield Block(kind, paragraph.text, *place, pages=paragraph.pages)
 
 
-def _by_headings(found: Sequence[Paragraph]) -> Iterator[Block]:
-    """Give blocks that no outline speaks of, with the chapters that their text tells by itself.
+def _blocks_by_headings(paragraphs: Sequence[Paragraph]) -> Iterator[Block]:
+    """Yield blocks without an outline, with the chapters that their headings name.
 
-    That is decided as in plain text, by the words alone: a large font is no proof of a heading.
+    The words decide, as in plain text: a large font does not prove a heading.
     """
     outline = Outline()
-    number = 0
-    while number < len(found):
-        paragraph = found[number]
-        number += 1
+    index = 0
+    while index < len(paragraphs):
+        paragraph = paragraphs[index]
+        index += 1
         text, pages = paragraph.text, paragraph.pages
         heading = outline.enter(text, blank_lines=paragraph.blank_lines)
-        if heading and heading.bare and number < len(found):
-            title = found[number]
+        if heading and heading.bare and index < len(paragraphs):
+            title = paragraphs[index]
             if title_like(title.text) and not recognise(title.text) and not is_contents(title.text):
                 outline.add_title(title.text)
                 shift = len(text) + 2
                 pages += tuple(PageStart(p.offset + shift, p.page) for p in title.pages)
-                text, number = f"{text}\n\n{title.text}", number + 1
-        kind = BlockKind.HEADING if heading else _kind(paragraph)
+                text, index = f"{text}\n\n{title.text}", index + 1
+        kind = BlockKind.LIST if paragraph.bulleted else BlockKind.PARAGRAPH
+        kind = BlockKind.HEADING if heading else kind
         yield Block(kind, text, outline.chapter, outline.section, pages=pages)
 
 
-def _kind(paragraph: Paragraph) -> BlockKind:
-    return BlockKind.LIST if paragraph.bulleted else BlockKind.PARAGRAPH
+_MOST_HEADING_LINES = 5
+_NUMBER_BEFORE = re.compile("(?:chapter|section|part|appendix|kapitel|chapitre)?[0-9ivxlc]*[a-z]?")
+
+
+class Entry(NamedTuple):
+    """An entry of the outline. `page` counts from 1; None if the entry has no destination."""
+
+    title: str
+    level: int
+    page: int | None
+    height: float | None
+
+
+class Structure(NamedTuple):
+    """The chapter or section that begins at each line, and the first lines of headings.
+
+    The line after a heading is among the places too, so that no paragraph continues a heading.
+    `within` are the lines of headings except the first.
+    """
+
+    places: dict[int, Place]
+    headings: frozenset[int]
+    within: frozenset[int]
+
+
+class _Mark(NamedTuple):
+    """The line where an entry begins, and the line after its heading (the same without one)."""
+
+    first: int
+    end: int
+
+
+class _Page(NamedTuple):
+    number: int
+    first: int
+    end: int
+
+
+def match_outline(lines: Sequence[Placed], entries: Sequence[Entry]) -> Structure:
+    """Find the lines that the outline points to. Top-level entries are chapters, others sections.
+
+    Programs do not agree on whether the height of an entry is the top of the heading, its bottom or
+    some way above. So a line on that page that reads like the title is used, the nearest to that
+    height; without one, the first line below the height.
+    """
+    if not entries or not lines:
+        return Structure({}, frozenset(), frozenset())
+    marks = _OutlineMatcher(lines).find(entries)
+    found = [(mark, entry) for mark, entry in zip(marks, entries, strict=True) if mark]
+    found.sort(key=lambda pair: pair[0].first)
+    headings = frozenset(mark.first for mark, _ in found if mark.end > mark.first)
+    inner = {number for mark, _ in found for number in range(mark.first + 1, mark.end)}
+    places: dict[int, Place] = {}
+    chapter, section = None, None
+    for mark, entry in found:
+        if entry.level == 0:
+            chapter, section = entry.title, None
+        else:
+            section = entry.title
+        places[mark.first] = Place(chapter, section)
+        places.setdefault(mark.end, Place(chapter, section))
+    return Structure(places, headings, frozenset(inner - places.keys()))
+
+
+class _OutlineMatcher:
+    """Finds the lines that entries point to."""
+
+    def __init__(self, lines: Sequence[Placed]) -> None:
+        self._lines = lines
+        self._plain = [_normalize(line.line.text) for line in lines]
+        self._pages: list[_Page] = []
+        for number, line in enumerate(lines):
+            if self._pages and self._pages[-1].number == line.page:
+                self._pages[-1] = self._pages[-1]._replace(end=number + 1)
+            else:
+                self._pages.append(_Page(line.page, number, number + 1))
+
+    def find(self, entries: Sequence[Entry]) -> list[_Mark | None]:
+        """Return the mark of each entry; None for an entry after the last line.
+
+        An entry without destination groups those below it: it begins where the next one does.
+        """
+        marks: list[_Mark | None] = []
+        following: _Mark | None = None
+        for entry in reversed(entries):
+            mark = self._find_entry(entry) if entry.page is not None else following
+            marks.append(mark)
+            following = mark and _Mark(mark.first, mark.first)
+        return marks[::-1]
+
+    def _find_entry(self, entry: Entry) -> _Mark | None:
+        page = self._page_from(entry.page or 1)
+        if page is None:
+            return None
+        if page.number != entry.page:
+            return _Mark(page.first, page.first)
+        title, height = _normalize(entry.title), entry.height
+        lines = range(page.first, page.end)
+        headings = [mark for line in lines if (mark := self._match_heading(line, title))]
+        if headings and height is None:
+            return headings[0]
+        if headings and height is not None:
+            return min(headings, key=lambda mark: abs(self._lines[mark.first].line.middle - height))
+        if height is None:
+            return _Mark(page.first, page.first)
+        for number in lines:
+            if self._lines[number].line.middle < height:
+                return _Mark(number, number)
+        following = self._page_from(page.number + 1)
+        return _Mark(following.first, following.first) if following else None
+
+    def _page_from(self, number: int) -> _Page | None:
+        """Return the page with this number, or the next page that has lines."""
+        index = bisect_left(self._pages, number, key=lambda page: page.number)
+        return self._pages[index] if index < len(self._pages) else None
+
+    def _match_heading(self, first: int, title: str) -> _Mark | None:
+        """Return the lines from `first` that together read like the title."""
+        read = ""
+        page = self._lines[first].page
+        for number in range(first, min(first + _MOST_HEADING_LINES, len(self._lines))):
+            read += self._plain[number]
+            if self._lines[number].page != page or len(read) > len(title) + 20 or not read:
+                return None
+            before = read.removesuffix(title)
+            if title and read.endswith(title) and _NUMBER_BEFORE.fullmatch(before):
+                return _Mark(first, number + 1)
+            if not title.startswith(read) and not _NUMBER_BEFORE.fullmatch(read):
+                return None
+        return None
+
+
+def _normalize(text: str) -> str:
+    return "".join(char for char in text.casefold() if char.isalnum())
+
+
+_LONGEST = 4096
+_JUNK = re.compile(
+    r"(?i)microsoft (?:word|powerpoint|excel) - .*|untitled.*|unbenannt.*|document\d*|dokument\d*"
+    r"|presentation\d*|title|none|null|.*\.(?:docx?|dotx?|odt|rtf|tex|dvi|indd|qxd|pptx?|xlsx?|pdf)"
+)
+_DATE = re.compile(
+    r"(?:D:)?(?P<year>\d{4})(?P<month>\d\d)?(?P<day>\d\d)?"
+    r"(?P<time>\d{6}|\d{4})?\s*(?P<zone>Z|[+-]\d\d'?(?:\d\d)?'?)?"
+)
+_BETWEEN_AUTHORS = re.compile(r"\s*(?:;|\band\b|&|\n)\s*")
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
+
+
+def read_properties(document: pdfium.PdfDocument) -> Properties:
+    """Return the metadata of the file; titles that programs make up are left out."""
+
+    def read(key: bytes) -> str:
+        return _read_string(lambda buffer, size: raw.FPDF_GetMetaText(document, key, buffer, size))
+
+    def read_language(buffer: object, size: int) -> int:
+        pointer = ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)) if buffer else None  # pyright: ignore
+        return raw.FPDFCatalog_GetLanguage(document, pointer, size)
+
+    title, language = read(b"Title"), _read_string(read_language)
+    keywords = (word.strip() for word in re.split("[,;]", read(b"Keywords")))
+    return Properties(
+        title=title if title and not _JUNK.fullmatch(title) else None,
+        authors=parse_authors(read(b"Author")),
+        language=language if _LANGUAGE.fullmatch(language) else None,
+        created=parse_date(read(b"CreationDate")),
+        modified=parse_date(read(b"ModDate")),
+        keywords=tuple(word for word in keywords if word),
+        description=read(b"Subject") or None,
+    )
+
+
+def parse_authors(text: str) -> tuple[str, ...]:
+    """Split a field with one or more names.
+
+    A comma separates names only if each part has several words: "Doe, Jane" is one person.
+    """
+    names = _BETWEEN_AUTHORS.split(text)
+    if len(names) == 1 and all(" " in part.strip() for part in text.split(",")):
+        names = text.split(",")
+    return tuple(stripped for name in names if (stripped := name.strip(" ,")))
+
+
+def parse_date(text: str) -> str | None:
+    """Return a PDF date in ISO 8601 with the same precision; None if it is invalid."""
+    found = _DATE.fullmatch(text.strip())
+    if not found:
+        return None
+    date = found["year"]
+    for part, largest in (("month", 12), ("day", 31)):
+        if not found[part]:
+            return date
+        if not 1 <= int(found[part]) <= largest:
+            return None
+        date += f"-{found[part]}"
+    time, zone = found["time"] or "", found["zone"] or ""
+    pairs = [time[index : index + 2] for index in range(0, len(time), 2)]
+    if not pairs or int(pairs[0]) > 23 or any(int(pair) > 59 for pair in pairs[1:]):
+        return date
+    if zone not in ("", "Z"):
+        digits = re.sub("[^0-9]", "", zone).ljust(4, "0")
+        zone = f"{zone[0]}{digits[:2]}:{digits[2:]}"
+    return f"{date}T{':'.join([*pairs, '00'][:3])}{zone}"
+
+
+def _read_string(call: Callable[[object, int], int]) -> str:
+    """Read a string from PDFium, which is called twice: for the length and for the bytes."""
+    size = min(call(None, 0), 2 * _LONGEST)
+    if size <= 2:
+        return ""
+    buffer = ctypes.create_string_buffer(size)
+    call(buffer, size)
+    text = buffer.raw.decode("utf-16-le", "replace").split("\0")[0]
+    return " ".join(clean(text).split())
