@@ -232,7 +232,7 @@ class Doctor:
         for profile in sorted(lost & by_profile.keys()):
             if self._is_broken(profile, scopes):
                 scope = by_profile[profile]
-                self.components.store.forget_index(scope)
+                self.components.store.mark_all_pending(scope)
                 self.components.index.reset(scope)
                 result.count(Action.REBUILD)
                 for record in records.values():

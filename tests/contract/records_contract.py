@@ -373,7 +373,7 @@ class RecordsContract:
         for scope in scopes:
             shown(here, scope, "The harbour light.")
 
-        here.store.forget_index(scopes[0])
+        here.store.mark_all_pending(scopes[0])
 
         assert [here.store.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
 

@@ -55,7 +55,7 @@ def shown(here: Place, scope: Scope, text: str, doc_id: str = "doc-1", **labels)
     here.store.keep_vectors(scope, {hash_text(text): vector_of(text)})
     chunks = here.store.pending(scope, ref, after=-1, limit=10)
     here.store.mark_embedded(scope, chunks)
-    assert here.store.flip(scope, [ref]) == [ref]
+    assert here.store.activate(scope, [ref]) == [ref]
     return ref
 
 
@@ -135,9 +135,9 @@ class StoreContract:
         second = shown(here, scope, "The garden wall.", "doc-2")
         newer = replace(scope, generation=here.store.add_generation(scope, WORDS, None))
 
-        assert here.store.uncut(newer) == [first, second]
-        assert here.store.uncut(newer.narrow(documents=[second.document])) == [second]
-        assert here.store.uncut(newer.narrow(documents=[])) == []
+        assert here.store.missing_chunks(newer) == [first, second]
+        assert here.store.missing_chunks(newer.narrow(documents=[second.document])) == [second]
+        assert here.store.missing_chunks(newer.narrow(documents=[])) == []
 
     @proves("authority.only-narrows")
     def test_a_reader_may_not_write_or_make_worlds(self, here: Place, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ class StoreContract:
             thread.join()
 
         assert here.store.tally_flaws(scope) == []
-        assert here.store.flip(scope, [ref]) == [ref]
+        assert here.store.activate(scope, [ref]) == [ref]
 
     def test_a_generation_keeps_the_profile_it_was_begun_with(self, here: Place) -> None:
         world = here.store.create_world(OWNER, "world")
@@ -253,8 +253,8 @@ class StoreContract:
         newer = Scope(OWNER, scope.world, second)
 
         assert not here.store.move_alias(newer, None)
-        assert here.store.uncut(newer) == [ref]
-        recut = here.store.recuttable(newer, ref)
+        assert here.store.missing_chunks(newer) == [ref]
+        recut = here.store.stored_text(newer, ref)
         assert recut is not None
         assert recut.text == "The harbour light."
         assert here.store.write_chunks(newer, ref, draft(recut.text).chunks)
@@ -290,7 +290,7 @@ class StoreContract:
         [second] = here.store.stage(scope, [draft("The second text.")])
 
         assert here.store.canonical_text(scope, 1) == "The first text."
-        assert here.store.flip(scope, [second]) == []
+        assert here.store.activate(scope, [second]) == []
         again = shown(here, scope, "The second text.")
         assert again.revision == 3
         assert here.store.canonical_text(scope, 1) == "The second text."
@@ -414,7 +414,7 @@ class StoreContract:
         scope = built(here)
         ref = shown(here, scope, "The first text.")
 
-        assert here.store.underived(scope) == [ref]
+        assert here.store.missing_metadata(scope) == [ref]
         assert here.store.derivable(scope, ref) is not None
         here.store.keep_derived(scope, [Derived(ref, '{"a": 1}', None)])
         assert here.store.derived(scope, 1) == '{"a": 1}'

@@ -87,7 +87,7 @@ def test_free_space_below_the_reserve_refuses_writes_and_keeps_reading(tmp_path:
     for write in (
         lambda: store.stage(scope, []),
         lambda: store.keep_vectors(scope, {}),
-        lambda: store.flip(scope, []),
+        lambda: store.activate(scope, []),
         lambda: store.tombstone(scope, 1),
         lambda: store.mark_pending(scope, []),
     ):

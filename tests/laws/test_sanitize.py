@@ -170,7 +170,7 @@ def test_invisible_characters_hide_no_value(value: str, unseen: str) -> None:
 
 # The work is bounded
 
-RULES = ("addresses", "api_keys", "emails", "numbers", "passwords", "phones", "validators")
+RULES = ("contacts", "numbers", "secrets")
 
 
 def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
@@ -184,7 +184,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
                 yield from within(name, each)
 
     for rule in RULES:
-        module = import_module(f"truespan.ingest.sanitize.{rule}")
+        module = import_module(f"truespan.sanitize.{rule}")
         for name, value in vars(module).items():
             yield from within(f"{rule}.{name}", value)
 

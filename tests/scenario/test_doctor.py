@@ -123,10 +123,10 @@ def test_a_point_that_is_there_twice_is_written_anew(tmp_path: Path) -> None:
 def test_points_of_work_in_progress_are_not_taken_for_orphans(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The harbour light.")
-    original = here.store.flip
-    here.store.flip = lambda *_: []  # type: ignore[method-assign]
+    original = here.store.activate
+    here.store.activate = lambda *_: []  # type: ignore[method-assign]
     world.ingest(here.write("world/a.txt", "The harbour wall."))
-    here.store.flip = original  # type: ignore[method-assign]
+    here.store.activate = original  # type: ignore[method-assign]
 
     assert here.library.doctor()["world"].counts() == {}
 

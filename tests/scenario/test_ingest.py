@@ -50,7 +50,7 @@ def test_ingesting_again_does_nothing(tmp_path: Path) -> None:
     assert (report.unchanged, report.ingested, report.embedded) == (2, [], 0)
     assert here.embedder.calls == asked
     assert set(here.points(world)) == points
-    writes = {"stage", "keep_vectors", "mark_embedded", "flip", "purge", "upsert", "flush"}
+    writes = {"stage", "keep_vectors", "mark_embedded", "activate", "purge", "upsert", "flush"}
     assert not [call for call in here.journal if call.split(".")[1] in writes]
 
 
@@ -87,7 +87,7 @@ def test_rows_then_points_then_flush_then_state_then_flip(tmp_path: Path) -> Non
     here = place(tmp_path, watched=True)
     here.world(a__txt=story(30))
 
-    steps = ("stage", "keep_vectors", "upsert", "flush", "mark_embedded", "flip")
+    steps = ("stage", "keep_vectors", "upsert", "flush", "mark_embedded", "activate")
     durable = [call.split(".")[1] for call in here.journal]
     seen = [step for step in durable if step in steps]
 

@@ -26,13 +26,13 @@ from truespan.system import SystemProcesses
 from truespan.types.source import Upload
 
 DURABLE = {
-    "stage", "keep_vectors", "mark_embedded", "flip", "tombstone", "purge", "record_flaws",
+    "stage", "keep_vectors", "mark_embedded", "activate", "tombstone", "purge", "record_flaws",
     "finish_repairs", "rebuild_chunk", "mark_pending", "upsert", "flush", "delete",
     "delete_stale", "add_generation", "write_chunks", "move_alias", "retire_generation", "drop",
     "remove_generation", "begin_job", "record_job", "keep_derived", "stage_images", "publish",
     "remove",
     "forget_vectors", "restore_text", "distrust", "drop_foreign_vectors", "drop_tenant", "discard",
-    "forget_index",
+    "mark_all_pending",
     "queue_job", "requeue_job", "start_job", "interrupt_job", "take_over_job", "receive", "sweep",
     "erase", "rewrite_file", "finish_erasure", "delete_world", "remove_all",
 }  # fmt: skip

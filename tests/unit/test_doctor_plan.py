@@ -198,7 +198,7 @@ def second_generation(here: Place, world: World) -> Scope:
         IngestJobs(world.access.components, own).deps,
         embedder=WordEmbedder(profile=generation.profile),
     )
-    Indexer(deps, own).fill(here.store.uncut(own))
+    Indexer(deps, own).fill(here.store.missing_chunks(own))
     return own
 
 
@@ -247,7 +247,7 @@ def test_vectors_of_another_model_are_found_by_embedding_a_sample(tmp_path: Path
     scope = here.scope(world)
     for text_hash, _ in here.sql("SELECT text_hash, vector FROM vectors"):
         KINDS["kept of another model"].plant(here, world, random.Random(text_hash))
-    here.store.forget_index(scope)
+    here.store.mark_all_pending(scope)
     here.index.reset(scope)
     world.repair()
     assert here.library.doctor().healthy

@@ -22,7 +22,7 @@ from truespan.types.document import Document
 from truespan.types.source import Source
 from truespan.world import World
 
-WRITES = {"stage", "keep_vectors", "mark_embedded", "flip", "purge", "tombstone", "begin_job"}
+WRITES = {"stage", "keep_vectors", "mark_embedded", "activate", "purge", "tombstone", "begin_job"}
 
 
 @pytest.fixture

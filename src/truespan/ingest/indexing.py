@@ -90,11 +90,11 @@ class Indexer:
         written = self._embed(refs, on_chunks, outcome)
         self._fill_others(refs, outcome)
         with self._deps.trace.stage(Stage.FLIPPED):
-            outcome.activated = store.flip(self._scope, refs)
+            outcome.activated = store.activate(self._scope, refs)
         if len(outcome.activated) < len(refs):
             # An alias may have moved to another generation in between.
             self._fill_others(refs, outcome)
-            outcome.activated += store.flip(self._scope, refs)
+            outcome.activated += store.activate(self._scope, refs)
         self._publish_images(outcome.activated)
         self._delete_orphans(refs, written)
         clear_retired(self._deps, self._scope)
@@ -114,7 +114,7 @@ class Indexer:
             StoreDamaged: its stored text does not match its digests.
         """
         store, scope = self._deps.store, self._scope
-        stored = store.recuttable(scope, ref)
+        stored = store.stored_text(scope, ref)
         if stored is None:
             return False
         chunking, limit = scope.generation.chunking, scope.profile.input_limit
@@ -124,7 +124,7 @@ class Indexer:
     def _chunk_missing(self, refs: Sequence[RevisionRef]) -> None:
         """Chunk revisions that were staged in another generation."""
         among = self._scope.narrow(documents=(ref.document for ref in refs))
-        for ref in set(refs).intersection(self._deps.store.uncut(among)):
+        for ref in set(refs).intersection(self._deps.store.missing_chunks(among)):
             self.rechunk(ref)
 
     def _fill_others(self, refs: Sequence[RevisionRef], outcome: IndexOutcome) -> None:
@@ -290,7 +290,7 @@ def prepare_index(store: Store, index: VectorIndex, scope: Scope) -> None:
     so that an empty index is never taken for an empty result.
     """
     if index.prepare(scope):
-        store.forget_index(scope)
+        store.mark_all_pending(scope)
 
 
 def rechunk(
@@ -409,7 +409,7 @@ class _Build:
     def run(self) -> ReindexReport:
         self._log.enter(Phase.EMBEDDING)
         while True:
-            missing = set(self._store.uncut(self._scope))
+            missing = set(self._store.missing_chunks(self._scope))
             left = missing.union(self._store.unfinished(self._scope)) - self._done
             if not left:
                 break

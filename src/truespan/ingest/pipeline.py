@@ -282,7 +282,7 @@ class _Run:
     def _derive_metadata(self) -> None:
         """Derive metadata of documents that have none; a failure affects nothing else."""
         store = self._deps.store
-        refs = store.underived(self._scope)
+        refs = store.missing_metadata(self._scope)
         if refs:
             self._log.enter(Phase.METADATA)
         for start in range(0, len(refs), METADATA_BATCH):

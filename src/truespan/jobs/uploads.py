@@ -116,7 +116,7 @@ def _discard_staged(components: Components, scope: Scope, doc_ids: set[str]) -> 
     ]
     if not staged:
         return
-    components.store.withdraw(scope, staged)
+    components.store.discard_staged(scope, staged)
     # The rows are hidden already. If the index fails, the next write deletes the points.
     with suppress(TruespanError):
         components.remover().clear(scope, {ref.document for ref in staged})

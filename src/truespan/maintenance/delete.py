@@ -309,7 +309,7 @@ class Remover:
             own = replace(scope, generation=kept.generation)
             if self.index.prepare(own):
                 # The index was lost and recreated, so every chunk is pending again.
-                self.store.forget_index(own)
+                self.store.mark_all_pending(own)
             ids = [chunk for ref in refs for chunk in self.store.chunk_ids(own, ref)]
             self.index.delete(own, ids)
             self.index.flush(own)

@@ -187,7 +187,7 @@ def refill(store: Store, index: VectorIndex, scope: Scope) -> int:
 
 def _refill(store: Store, index: VectorIndex, scope: Scope) -> int:
     if index.prepare(scope):
-        store.forget_index(scope)
+        store.mark_all_pending(scope)
     done = 0
     for chunks in _pending(store, scope):
         points = [chunk.point(chunk.vector) for chunk in chunks if chunk.vector is not None]

@@ -148,7 +148,7 @@ class Chunks(Part):
         return [RevisionRef(*row) for row in rows]
 
     @retry_on_conflict
-    def forget_index(self, scope: Scope) -> None:
+    def mark_all_pending(self, scope: Scope) -> None:
         """Mark every chunk pending that the index of the scope's profile held, in every world."""
         with self._db.write_every_world() as session:
             session.disable_timeout()

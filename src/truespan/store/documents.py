@@ -109,15 +109,15 @@ class Documents(Part):
             session.touch_world()
 
     @retry_on_conflict
-    def flip(self, scope: Scope, revisions: Sequence[RevisionRef]) -> list[RevisionRef]:
+    def activate(self, scope: Scope, revisions: Sequence[RevisionRef]) -> list[RevisionRef]:
         """Make fully embedded staged revisions the ones readers see; return those that were."""
         with self._db.write(scope.world, shared=True) as session:
-            flipped = [ref for ref in revisions if _activate(session, ref)]
+            activated = [ref for ref in revisions if _activate(session, ref)]
             session.touch_world()
-        return flipped
+        return activated
 
     @retry_on_conflict
-    def withdraw(self, scope: Scope, revisions: Sequence[RevisionRef]) -> None:
+    def discard_staged(self, scope: Scope, revisions: Sequence[RevisionRef]) -> None:
         """Give up revisions that are still staged; a document that has no other is hidden too."""
         with self._db.write(scope.world) as session:
             for ref in revisions:

@@ -29,7 +29,7 @@ class Metadata(Part):
         )
         return [doc_id for (doc_id,) in rows]
 
-    def underived(self, scope: Scope) -> list[RevisionRef]:
+    def missing_metadata(self, scope: Scope) -> list[RevisionRef]:
         """Return the revisions that readers see whose metadata were not derived yet."""
         rows = self._db.all(
             scope.world,

@@ -29,7 +29,7 @@ _MISSING: Final = """
 class Rechunking(Part):
     """The part of the store that gives a generation its own chunks of existing revisions."""
 
-    def uncut(self, scope: Scope) -> list[RevisionRef]:
+    def missing_chunks(self, scope: Scope) -> list[RevisionRef]:
         """Return revisions, staged or active, that the generation has no chunks of."""
         asked: LiteralString = _MISSING
         values: dict[str, Any] = {"generation": scope.generation.number}
@@ -39,7 +39,7 @@ class Rechunking(Part):
         rows = self._db.all(scope.world, f"{asked} ORDER BY 1, 2", **values)
         return [RevisionRef(*row) for row in rows]
 
-    def recuttable(self, scope: Scope, revision: RevisionRef) -> StoredText | None:
+    def stored_text(self, scope: Scope, revision: RevisionRef) -> StoredText | None:
         """Return all that chunks are made of; None when the revision is gone."""
         with self._db.read(scope.world) as session:
             key = revision_key(session, revision)

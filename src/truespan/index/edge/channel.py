@@ -98,7 +98,7 @@ def publish(folder: Path, address: Address) -> None:
     os.replace(draft, folder / _ADDRESS)
 
 
-def withdraw(folder: Path) -> None:
+def discard_staged(folder: Path) -> None:
     """Withdraw the address; later clients wait for another process."""
     (folder / _ADDRESS).unlink(missing_ok=True)
 

@@ -152,7 +152,7 @@ class EdgeProcess:
         self._activity.end()
         # The address goes first: new clients then start the next process, which waits for this
         # one's lock.
-        channel.withdraw(self._folder)
+        channel.discard_staged(self._folder)
         listener.close()
         self._finish_connections()
         try:
@@ -260,7 +260,7 @@ def main(arguments: Sequence[str]) -> int:
     lock = FileLock(folder / channel.LOCK)
     try:
         if _take_over(lock, folder):
-            channel.withdraw(folder)
+            channel.discard_staged(folder)
             EdgeProcess(folder, Activity(idle_seconds)).run()
     except OSError as error:
         log(f"cannot serve: {type(error).__name__}: {error.strerror}")

@@ -69,7 +69,7 @@ class Applier:
         if not items:
             return
         if self.index.prepare(scope):
-            self.store.forget_index(scope)
+            self.store.mark_all_pending(scope)
         for page, unchanged in zip(
             pages(items, PAGE),
             Examiner(self.store, self.index).unchanged_items(scope, items),
