@@ -56,7 +56,7 @@ class Door:
         if not member.startswith("Truespan"):
             raise AttributeError(member)
         require(self._package)
-        return getattr(import_module(f"truespan.doors.{self._name}"), member)
+        return getattr(import_module(f"truespan.integrations.{self._name}"), member)
 
 
 @dataclass(frozen=True)

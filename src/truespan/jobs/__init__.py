@@ -1,1 +1,6 @@
-"""jobs/__init__.py"""
+"""Background jobs on a thread of this process or on workers over PostgreSQL.
+
+Owns: queues, workers, retries, shares of large jobs, uploads that wait for their job.
+Does not own: what a job does to documents (ingest, maintenance); its record (store).
+Must hold: a submitted job runs, fails or is recorded as interrupted, whichever process dies.
+"""

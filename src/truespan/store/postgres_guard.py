@@ -166,7 +166,7 @@ def check_server(connection: psycopg.Connection[Any]) -> list[Check]:
             "is bound by every policy, and owns nothing",
         ),
         _check(
-            "database doors",
+            "database access",
             require_closed_database,
             connection,
             "are open to named roles alone",
