@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from truespan.errors import InvalidSettings, ProfileMismatch
 from truespan.ingest.draft import Preparation
@@ -30,12 +31,14 @@ from truespan.protocols import (
     VectorIndex,
 )
 from truespan.retrieval.deps import RetrievalDeps
-from truespan.store import Store
 from truespan.types.answer import AnswerRules
 from truespan.types.job import MOST_CRASHES
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.words import FUSED_WEIGHT
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,7 @@ def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
         follower.send_signal(signal.SIGINT)
         rest += follower.stderr.read()
 
-    assert "have it as job" in first
+    assert "ueued as job" in first
     assert (follower.returncode, rest.count("No worker is running")) == (130, 1)
 
 

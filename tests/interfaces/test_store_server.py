@@ -88,7 +88,7 @@ def test_a_receipt_claims_nothing_of_the_files_of_a_server(
     assert (code, receipt["erased"], receipt["waiting"]) == (0, False, {})
     assert receipt["outside"] == {"store": became}
     code, out, _ = terminal("delete", "night.txt", "-w", "w")
-    assert (code, "Erased from every file" in out, "server of the store" in out) == (0, False, True)
+    assert (code, "Erased from every file" in out, "store server" in out) == (0, False, True)
 
 
 def test_workers_do_what_the_command_line_submits_and_it_follows_them(terminal: Terminal) -> None:

@@ -45,19 +45,19 @@ def _spelled(value: Any) -> str:
         ({"answer_min_total_context_chars": 9000}, "min_total_context_chars is 9000"),
         (
             {"answer_min_chunks_for_hybrid": 26, "answer_max_chunks": 30},
-            "only 25 passages are looked for",
+            "only 25 passages are retrieved",
         ),
-        ({"answer_exclude_chunk_types_from_llm": "figure,text"}, "names every kind"),
-        ({"answer_exclude_chunk_types_from_llm": "text"}, "names every kind"),
+        ({"answer_exclude_chunk_types_from_llm": "figure,text"}, "every chunk would be excluded"),
+        ({"answer_exclude_chunk_types_from_llm": "text"}, "every chunk would be excluded"),
         (
             {"answer_exclude_chunk_types_from_llm": "text,figure", "docx_figure_chunks": 1},
-            "names every kind",
+            "names every kind of chunk",
         ),
-        ({"answer_exclude_chunk_types_from_llm": "picture"}, "no kind of chunk"),
-        ({"answer_threshold_high": 1.5}, "answer_threshold_high must be a number from 0.0 to 1.0"),
+        ({"answer_exclude_chunk_types_from_llm": "picture"}, "an unknown kind of chunk"),
+        ({"answer_threshold_high": 1.5}, "must be a number from 0.0 to 1.0, not '1.5'"),
         (
             {"answer_thresholds": "calibrated", "answer_score_mode": "raw"},
-            "calibrated thresholds are similarities",
+            "calibrated thresholds are normalized similarities",
         ),
     ],
 )

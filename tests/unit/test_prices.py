@@ -58,7 +58,7 @@ def test_the_page_on_providers_lists_every_price() -> None:
 
 
 def test_the_page_on_providers_lists_every_choice_for_texts_that_are_too_long() -> None:
-    rows = table_rows(sections_of(DOCS / "providers.md")["Texts that are too long"])
+    rows = table_rows(sections_of(DOCS / "providers.md")["Long texts"])
 
     assert [row[0] for row in rows] == [choice.value for choice in OnTokenLimit]
 

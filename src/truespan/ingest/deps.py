@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from truespan.errors import SourceMissing
 from truespan.ingest.draft import Preparation
@@ -21,11 +22,13 @@ from truespan.protocols import (
     UploadStore,
     VectorIndex,
 )
-from truespan.store import Store
 from truespan.types.document import Derivable
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentOptions, FoundSources, Source
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from truespan.errors import GenerationNotFound, IndexUnavailable, ProfileMismatch, StoreDamaged
 from truespan.ingest.deps import IngestDeps, ProviderCheck, no_other_generations
@@ -19,7 +20,6 @@ from truespan.ingest.embed import Remark, check_drift, embed_texts
 from truespan.ingest.figures import find_parent, parent_ref
 from truespan.ingest.job_log import REMARKS, Failure, Progress, RunLog
 from truespan.protocols import TokenCounter, VectorIndex
-from truespan.store import Store
 from truespan.types.chunk import NewChunk, PendingChunk, Vector
 from truespan.types.document import RevisionRef, StoredText, assets_token
 from truespan.types.ids import ChunkId, TextHash
@@ -28,6 +28,9 @@ from truespan.types.profile import ChunkingProfile
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, Stage, VectorOrigin
 from truespan.types.text import CanonicalText
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 SLICE_CHUNKS = 512
 """Chunks embedded and upserted together; vectors are stored after each provider batch."""

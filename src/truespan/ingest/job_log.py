@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from truespan.errors import Cancelled, Interrupted, TruespanError
 from truespan.ingest.embed import Remark
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock
-from truespan.store import Store
 from truespan.types.job import (
     DocumentState,
     JobCounts,
@@ -23,6 +23,9 @@ from truespan.types.job import (
 )
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 SECONDS_BETWEEN_RECORDS = 1.0
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truespan.errors import (
     IndexKeyRefused,
@@ -20,7 +20,6 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.protocols import AssetStore, Clock, Remains, UploadStore, VectorIndex
-from truespan.store import Store
 from truespan.types.document import Document, RevisionRef
 from truespan.types.maintenance import (
     NO_FILES,
@@ -32,6 +31,9 @@ from truespan.types.maintenance import (
     Trace,
 )
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,19 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from truespan.errors import TruespanError
 from truespan.observer import RequestTrace
 from truespan.protocols import VectorIndex
-from truespan.store import Store
 from truespan.types.chunk import PendingChunk
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, RepairAction, Stage
 from truespan.types.trust import FlawKind, Repair
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 
 @dataclass(slots=True)

@@ -236,7 +236,7 @@ class Connection(HTTPConnection):
             except OSError as error:
                 failure = error
             else:
-                self.sock = cast(socket.socket, _Bounded(opened, self))
+                self.sock = cast("socket.socket", _Bounded(opened, self))
                 return
         raise failure
 

@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from truespan.retrieval.terms import recipe_of, stem_function, stemmer_of, terms, words
-from truespan.store import Store
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
 from truespan.types.words import CountedRevision, Postings, WordCatalog, WordEntry
@@ -22,6 +21,8 @@ from truespan.types.words import CountedRevision, Postings, WordCatalog, WordEnt
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from truespan.store import Store
 
 
 OUTSIDE = -1

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
-from truespan.store import Store
 from truespan.types.scope import Scope
 from truespan.types.words import FUSED_WEIGHT
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 
 @dataclass(frozen=True, slots=True)

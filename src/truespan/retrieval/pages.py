@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from truespan.errors import StoreDamaged
 from truespan.protocols import AssetStore
 from truespan.retrieval.snapshot import Restart
-from truespan.store import Store
 from truespan.types.document import RevisionRef
 from truespan.types.figure import ImageFile
 from truespan.types.ids import hash_bytes
@@ -27,6 +27,9 @@ from truespan.types.reading import (
 )
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 _MEDIA_TYPES = {
     "png": "image/png",

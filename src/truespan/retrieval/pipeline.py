@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING
 
 from truespan.errors import BlankQuery, NotAllowed, StorageFull, StoreBusy
 from truespan.observer import RequestTrace
@@ -21,7 +22,6 @@ from truespan.retrieval.filters import DEFAULT_FILTER, emptied_by_defaults, narr
 from truespan.retrieval.fused import fetch_fused
 from truespan.retrieval.query_vector import query_vector
 from truespan.retrieval.snapshot import require_world, with_stable_snapshot
-from truespan.store import Store
 from truespan.types.bundle import Funnel, Notice, Skipped
 from truespan.types.chunk import Vector
 from truespan.types.document import DocumentCatalog
@@ -29,6 +29,9 @@ from truespan.types.request import Filters
 from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
 APPROXIMATE = Notice(

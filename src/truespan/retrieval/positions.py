@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from truespan.errors import (
     DocumentNotFound,
@@ -14,10 +15,12 @@ from truespan.errors import (
     PassageNotFound,
     StoreDamaged,
 )
-from truespan.store import Store
 from truespan.types.document import Document, OutlineEntry, RevisionRef
 from truespan.types.reading import NOTHING_READ, Position
 from truespan.types.scope import Scope
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 _END_OF_TEXT = 2**62
 """An offset beyond any text."""

@@ -8,16 +8,19 @@ from contextlib import suppress
 from hashlib import sha256
 from math import fsum, isfinite, sqrt
 from operator import mul
+from typing import TYPE_CHECKING
 
 from truespan.errors import ProfileMismatch, ProviderBadReply, QueryTooLong, StorageFull, StoreBusy
 from truespan.retrieval.deps import RetrievalDeps
-from truespan.store import Store
 from truespan.types.bundle import Notice
 from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile, shipped
 from truespan.types.scope import Scope, Verb
 from truespan.types.telemetry import CacheOutcome, CounterName
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 SCORE_DECIMALS = 6
 

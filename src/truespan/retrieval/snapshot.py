@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from truespan.errors import DomainNotFound, GenerationNotFound, StoreBusy, WorldNotFound
-from truespan.store import Store
 from truespan.types.scope import Authority, GenerationSelector, World
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 ATTEMPTS = 40
 """How often a request is repeated because the world changed meanwhile."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from truespan.errors import StorageFull, StoreBusy, StoreDamaged
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit, embed_texts
 from truespan.protocols import Clock, Embedders, EmbeddingLimits, TokenCounter
 from truespan.retrieval.snapshot import Restart
-from truespan.store import Store
 from truespan.types.chunk import Vector
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
@@ -25,6 +25,9 @@ from truespan.types.profile import ChunkingProfile, Strategy
 from truespan.types.reading import StoredSentence, TailChunk
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, Place, Sentence, Span
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -360,6 +360,9 @@ class SqliteDatabase(Database):
         except OverflowError:
             # SQLite counts to 2**63; a larger number is an argument of the caller.
             raise InvalidSettings("A number is larger than any that is kept.") from None
+        except UnicodeEncodeError:
+            # Nothing in the store contains such text, so it is an argument of the caller.
+            raise InvalidSettings("A name or a text is not valid Unicode.") from None
 
     def _explain_failed_write(self, error: apsw.Error) -> TruespanError:
         """Return whether a failed write is a full disk or a broken one."""

@@ -258,7 +258,7 @@ class EdgeIndex(QdrantIndex):
         self._prepared: set[tuple[int, str]] = set()
 
     def _calls(self) -> AbstractContextManager[IndexCalls]:
-        return nullcontext(cast(IndexCalls, self._link))
+        return nullcontext(cast("IndexCalls", self._link))
 
     def prepare(self, scope: Scope) -> bool:
         """Create what is missing of the profile's collection; return whether it is empty.

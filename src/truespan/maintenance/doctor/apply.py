@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from truespan.maintenance.doctor.examine import (
     PAGE,
@@ -31,11 +32,13 @@ from truespan.maintenance.doctor.plan import (
     WorldPlan,
 )
 from truespan.protocols import Embedder, VectorIndex
-from truespan.store import Store
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 from truespan.types.maintenance import Check, Verdict
 from truespan.types.scope import Scope
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy as np
 from truespan.errors import IndexRefused, IndexSchemaMismatch, TruespanError
 from truespan.maintenance.doctor.plan import Action, Finding, GenerationPlan, Item, WorldPlan
 from truespan.protocols import Embedder, EmbeddingLimits, VectorIndex
-from truespan.store import Store
 from truespan.types.chunk import ChunkState, Holdings, IndexedPoint, PendingChunk, PointPlace
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import (
@@ -27,6 +26,9 @@ from truespan.types.maintenance import (
 )
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Authority, Scope, World
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 DIGEST = 16
 LEAST_NORM = 1e-6

@@ -11,14 +11,17 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from truespan.errors import TruespanError
 from truespan.protocols import VectorIndex
-from truespan.store import Store
 from truespan.types.chunk import ChunkKind, Point, Vector
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.maintenance import Check, Verdict
 from truespan.types.scope import OWNER, Generation, Scope
+
+if TYPE_CHECKING:
+    from truespan.store import Store
 
 MARK = "ca9a7e57"
 """The prefix of canary worlds, which tells a leftover of one from a lost world."""
