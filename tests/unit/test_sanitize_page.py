@@ -10,7 +10,7 @@ SECTIONS = sections_of(DOCS / "sanitising.md")
 
 
 def test_every_label_is_explained() -> None:
-    assert {row[0] for row in table_rows(SECTIONS["What is found"])} == set(LABELS)
+    assert {row[0] for row in table_rows(SECTIONS["Labels"])} == set(LABELS)
 
 
 def test_every_identity_number_is_listed() -> None:
@@ -21,7 +21,7 @@ def test_every_identity_number_is_listed() -> None:
 
 
 def test_every_validator_is_named() -> None:
-    listed = re.search(r"The validators are (.*?)\.\n", SECTIONS["Profiles"], re.DOTALL)
+    listed = re.search(r"Available: (.*?)\.\n", SECTIONS["Profiles"], re.DOTALL)
 
     assert listed is not None
     assert re.findall(r"`(\w+)`", listed[1]) == list(NAMED)
