@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -33,12 +33,10 @@ from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score, similarity_of
 from truespan.retrieval.search import search_documents
 from truespan.types.bundle import Notice
-from truespan.types.chunk import Vector
 from truespan.types.document import Document
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration
 from truespan.types.scope import GenerationSelector, Scope, Verb
-from truespan.types.trust import Verified
 from truespan.world_access import WorldAccess
 
 Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]
@@ -77,7 +75,10 @@ class WorldEvaluation:
             GenerationNotFound, DomainNotFound: the world has none such.
             NotAllowed: the caller may read only as a reader.
         """
-        return self._with_target(generation, domain)._evaluate(golden, name, fused=fused)
+        if generation is not None and domain is not None:
+            raise InvalidSettings("Give a generation or a domain, not both.")
+        target = self._with_target(domain if generation is None else generation)
+        return target._evaluate(golden, name, fused=fused)
 
     def compare(
         self,
@@ -92,12 +93,7 @@ class WorldEvaluation:
         None stands for this world's own target, which is the default generation unless chosen.
         """
         queries = self.queries(golden)
-        first, second = (
-            WorldEvaluation(
-                self._access if target is None else replace(self._access, target=target)
-            )._evaluate(queries)
-            for target in (old, new)
-        )
+        first, second = (self._with_target(target)._evaluate(queries) for target in (old, new))
         return compare(first, second, seed=seed)
 
     def calibrate(
@@ -108,7 +104,35 @@ class WorldEvaluation:
         With `keep`, the proposal applies from now on to callers who may read the whole world.
         Readers always get the shipped calibration.
         """
-        return self._with_target(generation, None)._calibrate(golden, keep=keep)
+        target, store = self._with_target(generation), self._access.components.store
+        scope, queries = target._scope(), self.queries(golden)
+        evaluation = target._evaluate(queries)
+        if keep and not self._access.authority.may(Verb.WRITE, scope.world):
+            raise NotAllowed("keep a calibration")
+        passages, by_query = curves_of(evaluation)
+        distribution = target._unrelated(scope, queries)
+        if distribution is None:
+            message = (
+                "Every document is expected by every query, so the scores of unrelated text are "
+                "unknown."
+            )
+            proposed, notes = None, (Notice("nothing_unrelated", message),)
+        else:
+            source = f"{evaluation.totals.judged} golden queries of the world itself"
+            proposed, notes = propose(passages, by_query, distribution, source)
+        in_force = calibration_of(store, scope)
+        if keep and proposed is not None:
+            store.keep_calibration(scope, proposed)
+        return CalibrationReport(
+            profile=str(scope.profile),
+            passages=passages,
+            queries=by_query,
+            unrelated=distribution,
+            proposed=proposed,
+            in_force=in_force,
+            notes=(*notes, *evaluation.warnings),
+            kept=keep and proposed is not None,
+        )
 
     def calibration(self) -> Calibration | None:
         """Return the calibration that applies to this caller: kept, shipped, or none."""
@@ -168,13 +192,18 @@ class WorldEvaluation:
             GoldenInvalid: the query, or the existing file, is invalid.
             InvalidSettings: the file contains the query already, or nothing is expected.
         """
-        for label, given in (("documents", documents), ("phrases", phrases), ("chunks", chunks)):
-            if isinstance(given, str):
+        for label, values in (("documents", documents), ("phrases", phrases), ("chunks", chunks)):
+            if isinstance(values, str):
                 raise InvalidSettings(f"{label} must be a list.")
         scope, name = self._scope(), PurePath(path).name
         names = self._names(scope)
-        references = [*map(str, documents), *self._documents_of_chunks(scope, chunks)]
-        expected = dict.fromkeys(names.written(reference) for reference in references)
+        ids = [ChunkId(chunk) for chunk in chunks]
+        records = self._access.components.store.read_chunks(scope, ids) if ids else {}
+        for chunk in ids:
+            if chunk not in records or not records[chunk].live:
+                raise ChunkNotFound(chunk)
+        references = [*map(str, documents), *(str(records[id].document.number) for id in ids)]
+        expected = dict.fromkeys(names.to_write(reference) for reference in references)
         if not expected and not phrases:
             raise InvalidSettings("Name the documents or phrases that a good answer contains.")
         wanted = check_golden(
@@ -191,10 +220,7 @@ class WorldEvaluation:
         golden.change(str(path), lambda content: append_golden(name, content, wanted))
         return wanted
 
-    def _with_target(self, generation: int | None, domain: str | None) -> WorldEvaluation:
-        if generation is not None and domain is not None:
-            raise InvalidSettings("Give a generation or a domain, not both.")
-        target = domain if generation is None else generation
+    def _with_target(self, target: GenerationSelector) -> WorldEvaluation:
         return self if target is None else WorldEvaluation(replace(self._access, target=target))
 
     def _evaluate(
@@ -214,31 +240,6 @@ class WorldEvaluation:
         is_approximate = components.index.approximate(scope)
         return replace(evaluation, warnings=(APPROXIMATE,) if is_approximate else ())
 
-    def _calibrate(self, golden: Golden, *, keep: bool) -> CalibrationReport:
-        store = self._access.components.store
-        scope, evaluation = self._scope(), self._evaluate(golden)
-        if keep and not self._access.authority.may(Verb.WRITE, scope.world):
-            raise NotAllowed("keep a calibration")
-        passages, by_query = curves_of(evaluation)
-        distribution = self._unrelated(scope, self.queries(golden))
-        proposed, notes = None, (_NOTHING_UNRELATED,)
-        if distribution is not None:
-            source = f"{evaluation.totals.judged} golden queries of the world itself"
-            proposed, notes = propose(passages, by_query, distribution, source)
-        report = CalibrationReport(
-            profile=str(scope.profile),
-            passages=passages,
-            queries=by_query,
-            unrelated=distribution,
-            proposed=proposed,
-            in_force=calibration_of(store, scope),
-            notes=(*notes, *evaluation.warnings),
-        )
-        if not keep or proposed is None:
-            return report
-        store.keep_calibration(scope, proposed)
-        return replace(report, kept=True)
-
     def _scope(self) -> Scope:
         record = self._access.record()
         if not self._access.authority.may(Verb.READ, record.id):
@@ -248,6 +249,7 @@ class WorldEvaluation:
         return Scope(self._access.authority, record.id, record.generation)
 
     def _search(self, query: GoldenQuery, *, fused: bool) -> list[Found]:
+        """Search, and retry retryable errors: one hiccup should not spoil a long evaluation."""
         search = partial(
             search_documents,
             self._access.pipeline(),
@@ -257,21 +259,20 @@ class WorldEvaluation:
             documents=max(query.top_k, NDCG_CUT),
             fused=fused,
         )
-        return [
-            Found(chunk.document.doc_id, chunk.document.name, round_score(chunk.score), chunk.text)
-            for chunk in self._with_retries(search)
-        ]
-
-    def _with_retries(self, search: Callable[[], list[Verified]]) -> list[Verified]:
-        """Search, and retry retryable errors: one hiccup should not spoil a long evaluation."""
         for pause in PAUSES:
             try:
-                return search()
+                chunks = search()
+                break
             except TruespanError as error:
                 if not error.retryable:
                     raise
                 self._access.components.clock.sleep(pause)
-        return search()
+        else:
+            chunks = search()
+        return [
+            Found(chunk.document.doc_id, chunk.document.name, round_score(chunk.score), chunk.text)
+            for chunk in chunks
+        ]
 
     def _names(self, scope: Scope) -> DocumentNames:
         return DocumentNames(self._active_documents(scope).values())
@@ -280,18 +281,21 @@ class WorldEvaluation:
         documents = self._access.components.store.documents(scope)
         return {document.number: document for document in documents if document.active is not None}
 
-    def _documents_of_chunks(self, scope: Scope, chunks: Sequence[str]) -> list[str]:
-        ids = [ChunkId(chunk) for chunk in chunks]
-        records = self._access.components.store.read_chunks(scope, ids) if ids else {}
-        for chunk in ids:
-            if chunk not in records or not records[chunk].live:
-                raise ChunkNotFound(chunk)
-        return list(dict.fromkeys(str(records[chunk].document.number) for chunk in ids))
-
     def _unrelated(self, scope: Scope, golden: Sequence[GoldenQuery]) -> Unrelated | None:
         """Return how passages of documents that no query expects score, from stored vectors."""
-        names, documents = self._names(scope), self._active_documents(scope)
-        sample = self._sample_vectors(scope, documents)
+        store, documents = self._access.components.store, self._active_documents(scope)
+        names = DocumentNames(documents.values())
+        embedded = (
+            (chunk.document, chunk.vector)
+            for page in store.expected(scope)
+            for chunk in page
+            if chunk.vector is not None
+            and chunk.document in documents
+            and chunk.revision == documents[chunk.document].active
+        )
+        # Spread evenly over the generation, and always the same ones.
+        step = max(1, store.status(scope).embedded // SAMPLED_PASSAGES)
+        sample = list(islice(embedded, 0, None, step))
         pipeline, scores = self._access.pipeline(), []
         for query in golden[:: max(1, -(-len(golden) // SAMPLED_QUERIES))]:
             expected = {names.key_of(item.document) for item in query.expected if item.grade}
@@ -303,25 +307,3 @@ class WorldEvaluation:
                 if documents[number].doc_id not in expected
             )
         return unrelated(scores) if scores else None
-
-    def _sample_vectors(
-        self, scope: Scope, documents: Mapping[int, Document]
-    ) -> list[tuple[int, Vector]]:
-        """Return vectors of passages spread evenly over the generation, always the same ones."""
-        store = self._access.components.store
-        step = max(1, store.status(scope).embedded // SAMPLED_PASSAGES)
-        embedded = (
-            (chunk.document, chunk.vector)
-            for page in store.expected(scope)
-            for chunk in page
-            if chunk.vector is not None
-            and chunk.document in documents
-            and chunk.revision == documents[chunk.document].active
-        )
-        return list(islice(embedded, 0, None, step))
-
-
-_NOTHING_UNRELATED = Notice(
-    "nothing_unrelated",
-    "Every document is expected by every query, so the scores of unrelated text are unknown.",
-)

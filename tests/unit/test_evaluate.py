@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
+import msgspec
 import pytest
 
 from truespan.errors import BlankQuery, IndexUnavailable, Interrupted, InvalidSettings
@@ -17,8 +18,6 @@ from truespan.evaluation.evaluate import (
     ScoredHit,
     State,
     evaluate,
-    evaluation_from_dict,
-    evaluation_to_dict,
     scored_hits,
     trec_qrels,
     trec_run,
@@ -26,6 +25,7 @@ from truespan.evaluation.evaluate import (
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.evaluation.metrics import QueryMetrics
 from truespan.evaluation.tables import evaluation_table
+from truespan.serialize import to_json
 
 SECRET = "the body of a document"
 
@@ -208,14 +208,7 @@ def whole() -> Evaluation:
 def test_an_evaluation_survives_json() -> None:
     evaluation = whole()
 
-    stored = json.loads(json.dumps(evaluation_to_dict(evaluation)))
-
-    assert evaluation_from_dict(stored) == evaluation
-
-
-def test_what_is_no_evaluation_is_refused() -> None:
-    with pytest.raises(InvalidSettings, match="no evaluation"):
-        evaluation_from_dict({"name": "x"})
+    assert msgspec.convert(json.loads(to_json(evaluation)), Evaluation) == evaluation
 
 
 def test_no_form_of_an_evaluation_holds_a_word_of_a_document() -> None:
@@ -223,7 +216,7 @@ def test_no_form_of_an_evaluation_holds_a_word_of_a_document() -> None:
     assert evaluation.results[1].metrics.phrase_hit == 1.0
 
     forms = [
-        json.dumps(evaluation_to_dict(evaluation)),
+        to_json(evaluation),
         evaluation_table(evaluation),
         trec_run(evaluation),
         trec_qrels(evaluation),

@@ -7,7 +7,7 @@ another. If the scores do not separate relevant from irrelevant hits, nothing is
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil, floor, isfinite
@@ -22,7 +22,6 @@ PRECISION_SHARE = 0.9
 LEAST_AUC = 0.6
 LEAST_HITS = 20
 FEW_HITS = 10
-MOST_UNRELATED = 0.5
 QUANTILES = 100
 _ROUNDING = 1e-9
 
@@ -39,6 +38,12 @@ class CurvePoint:
     irrelevant: int
     precision: float
     recall: float
+
+    @property
+    def balance(self) -> float:
+        """Return the harmonic mean of precision and recall."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +108,6 @@ def unrelated(scores: Iterable[float], steps: int = QUANTILES) -> Unrelated:
     return Unrelated(tuple(ascending[round(step * last / steps)] for step in range(steps + 1)))
 
 
-def discriminates(
-    floor: float, distribution: Unrelated, most_unrelated: float = MOST_UNRELATED
-) -> bool:
-    """Return whether a floor keeps most unrelated pairs out."""
-    return distribution.share_above(floor) <= most_unrelated
-
-
 def calibrate(
     hits: Iterable[ScoredHit],
     *,
@@ -130,11 +128,47 @@ def calibrate(
     curve = curve_of(hits)
     relevant, irrelevant = (curve[-1].relevant, curve[-1].irrelevant) if curve else (0, 0)
     auc = auc_of(curve)
-    notes = _doubts(relevant, irrelevant, auc, least_auc, least_hits)
-    proposal = None if notes else _proposal(curve, keep, precision)
-    if proposal is not None:
-        notes = _remarks(proposal, curve, precision)
-    return Curve(relevant, irrelevant, auc, curve, proposal, tuple(notes))
+    proposal, notes = None, ()
+    if min(relevant, irrelevant) < least_hits or auc is None:
+        message = (
+            f"{relevant} relevant and {irrelevant} irrelevant hits are too few: at least "
+            f"{least_hits} of each are needed."
+        )
+        notes = (Notice("too_few_hits", message),)
+    elif auc < least_auc:
+        message = f"The scores do not discriminate: AUC {auc:.3f}, at least {least_auc:g} needed."
+        notes = (Notice("scores_do_not_discriminate", message),)
+    else:
+        proposal, notes = _propose_thresholds(curve, keep, precision)
+    return Curve(relevant, irrelevant, auc, curve, proposal, notes)
+
+
+def _propose_thresholds(
+    curve: Sequence[CurvePoint], keep: float, precision: float
+) -> tuple[Proposal, tuple[Notice, ...]]:
+    """Return a proposal, and a note on what it lacks or on how few hits it is based."""
+    wanted = ceil(keep * curve[-1].relevant - _ROUNDING)
+    floor = next(point.threshold for point in curve if point.relevant >= wanted)
+    precise = [point.threshold for point in curve if point.precision >= precision - _ROUNDING]
+    high = max(min(precise), floor) if precise else None
+    between = [
+        point
+        for point in curve
+        if floor <= point.threshold and (high is None or point.threshold <= high)
+    ]
+    # Of equally good ones the lowest: the low threshold should not turn away more than it must.
+    low = max(between, key=lambda point: (point.balance, -point.threshold)).threshold
+    notes = ()
+    if high is None:
+        best = max(point.precision for point in curve)
+        message = f"Precision reaches {best:.2f} at most, not {precision:g}: no high threshold."
+        notes = (Notice("precision_not_reached", message),)
+    else:
+        left = next(point for point in curve if point.threshold <= high)
+        if (count := left.relevant + left.irrelevant) < FEW_HITS:
+            message = f"Only {count} hits reach the high threshold: more queries may move it."
+            notes = (Notice("high_rests_on_few_hits", message),)
+    return Proposal(floor, low, high), notes
 
 
 def curve_of(hits: Iterable[ScoredHit]) -> tuple[CurvePoint, ...]:
@@ -170,56 +204,6 @@ def auc_of(curve: Sequence[CurvePoint]) -> float | None:
         wins += (point.relevant - right) * (2 * outscored + tied)
         right, wrong = point.relevant, point.irrelevant
     return wins / (2 * right * wrong)
-
-
-def _doubts(
-    relevant: int, irrelevant: int, auc: float | None, least_auc: float, least_hits: int
-) -> list[Notice]:
-    if min(relevant, irrelevant) < least_hits or auc is None:
-        message = (
-            f"{relevant} relevant and {irrelevant} irrelevant hits are too few: at least "
-            f"{least_hits} of each are needed."
-        )
-        return [Notice("too_few_hits", message)]
-    if auc < least_auc:
-        message = f"The scores do not discriminate: AUC {auc:.3f}, at least {least_auc:g} needed."
-        return [Notice("scores_do_not_discriminate", message)]
-    return []
-
-
-def _remarks(proposal: Proposal, curve: Sequence[CurvePoint], precision: float) -> list[Notice]:
-    """Return what a proposal lacks, or what it is based on if that is little."""
-    if proposal.high is None:
-        best = max(point.precision for point in curve)
-        message = f"Precision reaches {best:.2f} at most, not {precision:g}: no high threshold."
-        return [Notice("precision_not_reached", message)]
-    left = next(point for point in curve if point.threshold <= proposal.high)
-    count = left.relevant + left.irrelevant
-    if count < FEW_HITS:
-        message = f"Only {count} hits reach the high threshold: more queries may move it."
-        return [Notice("high_rests_on_few_hits", message)]
-    return []
-
-
-def _proposal(curve: Sequence[CurvePoint], keep: float, precision: float) -> Proposal:
-    kept = ceil(keep * curve[-1].relevant - _ROUNDING)
-    floor = next(point.threshold for point in curve if point.relevant >= kept)
-    precise = [one.threshold for one in curve if one.precision >= precision - _ROUNDING]
-    high = max(min(precise), floor) if precise else None
-    between = [
-        point
-        for point in curve
-        if floor <= point.threshold and (high is None or point.threshold <= high)
-    ]
-    # Of equally good ones the lowest: the low threshold should not turn away more than it must.
-    low = max(between, key=lambda point: (_balance(point), -point.threshold)).threshold
-    return Proposal(floor, low, high)
-
-
-def _balance(point: CurvePoint) -> float:
-    """Return the harmonic mean of precision and recall."""
-    both = point.precision + point.recall
-    return 2 * point.precision * point.recall / both if both else 0.0
 
 
 UNRELATED_SHARE = 0.95
@@ -267,9 +251,15 @@ def propose(
     decided = queries.proposal if queries.proposal and queries.proposal.high else lasting
     if lasting is None or decided is None or decided.high is None:
         return None, (*passages.notes, *queries.notes)
-    notes = () if decided is queries.proposal else (_BY_PASSAGES,)
     low = max(decided.low, lasting.floor)
-    return round_calibration(lasting.floor, low, decided.high, distribution, measured_on), notes
+    found = round_calibration(lasting.floor, low, decided.high, distribution, measured_on)
+    if decided is queries.proposal:
+        return found, ()
+    message = (
+        "Too few queries found nothing right, so the thresholds go by single passages: they are "
+        "rather strict."
+    )
+    return found, (Notice("thresholds_by_passages", message),)
 
 
 def round_calibration(
@@ -279,32 +269,21 @@ def round_calibration(
 
     Tightening and gate keep the proportions that the defaults of a decision have.
     """
-    least, low = _down(least), _down(low)
-    high = max(_up(high), low)
+
+    def rounded(towards: Callable[[float], int], value: float) -> float:
+        return min(max(towards(round(value * _DECIMALS, 6)) / _DECIMALS, 0.0), 1.0)
+
+    low = rounded(floor, low)
+    high = max(rounded(ceil, high), low)
     step = TIGHTENING * (high - low)
     return Calibration(
-        calibrated_floor=least,
+        calibrated_floor=rounded(floor, least),
         threshold_low=low,
         threshold_high=high,
-        short_query_threshold_low=min(_up(low + step), 1.0),
-        short_query_threshold_high=min(_up(high + step), 1.0),
+        short_query_threshold_low=rounded(ceil, low + step),
+        short_query_threshold_high=rounded(ceil, high + step),
         # Rounded down: a gate that reached the high threshold would let no hybrid answer through.
-        min_similarity_for_hybrid=max(_down(low + GATE * (high - low)), low),
-        unrelated_high=min(_up(distribution.quantile(UNRELATED_SHARE)), 1.0),
+        min_similarity_for_hybrid=max(rounded(floor, low + GATE * (high - low)), low),
+        unrelated_high=rounded(ceil, distribution.quantile(UNRELATED_SHARE)),
         measured_on=measured_on,
     )
-
-
-def _down(value: float) -> float:
-    return min(max(floor(round(value * _DECIMALS, 6)) / _DECIMALS, 0.0), 1.0)
-
-
-def _up(value: float) -> float:
-    return min(max(ceil(round(value * _DECIMALS, 6)) / _DECIMALS, 0.0), 1.0)
-
-
-_BY_PASSAGES = Notice(
-    "thresholds_by_passages",
-    "Too few queries found nothing right, so the thresholds go by single passages: they are "
-    "rather strict.",
-)

@@ -7,11 +7,8 @@ comparison that silently leaves queries out means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from truespan.errors import InvalidSettings
 from truespan.evaluation.evaluate import Evaluation, QueryResult, State
@@ -96,13 +93,21 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
     """Compare query by query; `seed` decides which reversals the randomisation test tries."""
     before = {result.id: result for result in old.results}
     after = {result.id: result for result in new.results}
-    shared = [result.id for result in new.results if result.id in before]
-    otherwise = [id for id in shared if not _same_question(before[id], after[id])]
-    pairs = [(before[id], after[id]) for id in shared if id not in set(otherwise)]
-    judged = [(one, other) for one, other in pairs if one.judged and other.judged]
-    changes = tuple(_change(*pair) for pair in judged)
-    differences = [change.difference for change in changes]
-    better, worse, same = _split(differences)
+    shared = [(before[id], result) for id, result in after.items() if id in before]
+    pairs = [pair for pair in shared if _question(pair[0]) == _question(pair[1])]
+    changes = tuple(
+        QueryChange(
+            result.id,
+            result.query,
+            earlier.metrics,
+            result.metrics,
+            leading(result.metrics) - leading(earlier.metrics),
+        )
+        for earlier, result in pairs
+        if earlier.judged and result.judged
+    )
+    better, worse, same = _count_changes([change.difference for change in changes])
+    compared = {result.id for _, result in pairs}
     return Comparison(
         old_name=old.name,
         new_name=new.name,
@@ -111,13 +116,51 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
         better=better,
         worse=worse,
         same=same,
-        unjudged=len(pairs) - len(judged),
+        unjudged=len(pairs) - len(changes),
         failed_old=sum(result.state is State.FAILED for result in old.results),
         failed_new=sum(result.state is State.FAILED for result in new.results),
         only_old=tuple(id for id in before if id not in after),
         only_new=tuple(id for id in after if id not in before),
-        asked_otherwise=tuple(otherwise),
+        asked_otherwise=tuple(result.id for _, result in shared if result.id not in compared),
     )
+
+
+def leading(metrics: QueryMetrics) -> float:
+    """Return the figure by which a query counts as better or worse."""
+    return (metrics.reciprocal_rank or 0.0) if metrics.ndcg is None else metrics.ndcg
+
+
+def _question(result: QueryResult) -> tuple[object, ...]:
+    expected = sorted((expected.document, expected.grade) for expected in result.expected)
+    return result.question, expected
+
+
+def _count_changes(differences: Sequence[float]) -> tuple[int, int, int]:
+    """Return how many are better, worse and the same."""
+    better = sum(value > EQUAL_WITHIN for value in differences)
+    worse = sum(value < -EQUAL_WITHIN for value in differences)
+    return better, worse, len(differences) - better - worse
+
+
+def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[MetricChange]:
+    for name in NAMES:
+        values = [(getattr(change.old, name), getattr(change.new, name)) for change in changes]
+        pairs = [(old, new) for old, new in values if old is not None and new is not None]
+        if not pairs:
+            continue
+        differences = [new - old for old, new in pairs]
+        better, worse, same = _count_changes(differences)
+        yield MetricChange(
+            name=name,
+            old=mean(old for old, _ in pairs) or 0.0,
+            new=mean(new for _, new in pairs) or 0.0,
+            queries=len(pairs),
+            better=better,
+            worse=worse,
+            same=same,
+            sign_p=sign_test(better, worse),
+            randomisation_p=randomisation_test(differences, seed=seed),
+        )
 
 
 def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
@@ -128,75 +171,6 @@ def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
     """
     if not 0.0 <= allowed_drop <= 1.0:
         raise InvalidSettings("The allowed drop must lie between 0.0 and 1.0.")
-    reasons = [*_incomparable(comparison), *_drops(comparison, allowed_drop)]
-    return Verdict(not reasons, tuple(reasons))
-
-
-def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as values that JSON knows."""
-    return msgspec.json.decode(msgspec.json.encode(comparison))
-
-
-def comparison_from_dict(stored: Mapping[str, Any]) -> Comparison:
-    """Return the comparison that `comparison_to_dict` made such values of."""
-    try:
-        return msgspec.convert(stored, Comparison)
-    except msgspec.ValidationError as error:
-        raise InvalidSettings(f"This is no comparison: {error}.") from None
-
-
-def _same_question(old: QueryResult, new: QueryResult) -> bool:
-    def asked(result: QueryResult) -> tuple[object, ...]:
-        expected = sorted((one.document, one.grade) for one in result.expected)
-        return (result.question, expected)
-
-    return asked(old) == asked(new)
-
-
-def _change(old: QueryResult, new: QueryResult) -> QueryChange:
-    difference = leading(new.metrics) - leading(old.metrics)
-    return QueryChange(new.id, new.query, old.metrics, new.metrics, difference)
-
-
-def leading(metrics: QueryMetrics) -> float:
-    """Return the figure by which a query counts as better or worse."""
-    return (metrics.reciprocal_rank or 0.0) if metrics.ndcg is None else metrics.ndcg
-
-
-def _split(differences: Sequence[float]) -> tuple[int, int, int]:
-    """Return how many are better, worse and the same."""
-    better = sum(value > EQUAL_WITHIN for value in differences)
-    worse = sum(value < -EQUAL_WITHIN for value in differences)
-    return better, worse, len(differences) - better - worse
-
-
-def _metric_changes(changes: Sequence[QueryChange], seed: int) -> list[MetricChange]:
-    found = []
-    for name in NAMES:
-        values = [(getattr(one.old, name), getattr(one.new, name)) for one in changes]
-        pairs = [(old, new) for old, new in values if old is not None and new is not None]
-        if pairs:
-            found.append(_metric_change(name, pairs, seed))
-    return found
-
-
-def _metric_change(name: str, pairs: Sequence[tuple[float, float]], seed: int) -> MetricChange:
-    differences = [new - old for old, new in pairs]
-    better, worse, same = _split(differences)
-    return MetricChange(
-        name=name,
-        old=mean(old for old, _ in pairs) or 0.0,
-        new=mean(new for _, new in pairs) or 0.0,
-        queries=len(pairs),
-        better=better,
-        worse=worse,
-        same=same,
-        sign_p=sign_test(better, worse),
-        randomisation_p=randomisation_test(differences, seed=seed),
-    )
-
-
-def _incomparable(comparison: Comparison) -> list[Notice]:
     left_out = {
         "only in the old": comparison.only_old,
         "only in the new": comparison.only_new,
@@ -211,19 +185,14 @@ def _incomparable(comparison: Comparison) -> list[Notice]:
     if comparison.failed_new:
         message = f"{comparison.failed_new} queries failed on {comparison.new_name}."
         reasons.append(Notice("queries_failed", message))
-    return reasons
-
-
-def _drops(comparison: Comparison, allowed: float) -> list[Notice]:
-    return [
-        Notice(
-            "metric_dropped",
-            f"{LABELS[one.name]} falls from {one.old:.4f} to {one.new:.4f}, by more than the "
-            f"{allowed:g} allowed (p = {one.randomisation_p:.3f}).",
-        )
-        for one in comparison.metrics
-        if -one.difference > allowed + EQUAL_WITHIN
-    ]
+    for metric in comparison.metrics:
+        if -metric.difference > allowed_drop + EQUAL_WITHIN:
+            message = (
+                f"{LABELS[metric.name]} falls from {metric.old:.4f} to {metric.new:.4f}, by more "
+                f"than the {allowed_drop:g} allowed (p = {metric.randomisation_p:.3f})."
+            )
+            reasons.append(Notice("metric_dropped", message))
+    return Verdict(not reasons, tuple(reasons))
 
 
 def gate_generation(
@@ -241,26 +210,20 @@ def gate_generation(
     """
     if not 0.0 <= least_hit_rate <= 1.0:
         raise InvalidSettings("The least hit rate must lie between 0.0 and 1.0.")
-    verdict = gate(compare(old, new, seed=seed), allowed_drop) if old else _alone(new)
-    reasons = (*verdict.reasons, *_too_few_hits(new, least_hit_rate))
-    return Verdict(not reasons, reasons)
-
-
-def _alone(new: Evaluation) -> Verdict:
-    reasons = []
-    if not new.totals.judged:
-        reasons.append(Notice("nothing_judged", "No golden query says what it expects."))
-    if new.totals.failed:
-        message = f"{new.totals.failed} queries failed on {new.name}."
-        reasons.append(Notice("queries_failed", message))
+    reasons: list[Notice] = []
+    if old:
+        reasons += gate(compare(old, new, seed=seed), allowed_drop).reasons
+    else:
+        if not new.totals.judged:
+            reasons.append(Notice("nothing_judged", "No golden query says what it expects."))
+        if new.totals.failed:
+            message = f"{new.totals.failed} queries failed on {new.name}."
+            reasons.append(Notice("queries_failed", message))
+    hit_rate = new.totals.metrics.hit or 0.0
+    if not hit_rate and new.totals.judged:
+        message = "No golden query found anything that it expects."
+        reasons.append(Notice("nothing_hit", message))
+    elif hit_rate < least_hit_rate:
+        message = f"The {LABELS['hit']} is {hit_rate:.4f}, below the {least_hit_rate:g} asked for."
+        reasons.append(Notice("hit_rate_too_low", message))
     return Verdict(not reasons, tuple(reasons))
-
-
-def _too_few_hits(new: Evaluation, least: float) -> list[Notice]:
-    reached = new.totals.metrics.hit or 0.0
-    if not reached and new.totals.judged:
-        return [Notice("nothing_hit", "No golden query found anything that it expects.")]
-    if reached >= least:
-        return []
-    message = f"The {LABELS['hit']} is {reached:.4f}, below the {least:g} asked for."
-    return [Notice("hit_rate_too_low", message)]

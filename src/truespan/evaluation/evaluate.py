@@ -7,12 +7,9 @@ counted, not repeated. The time a search took is reported but does not count for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
-
-import msgspec
 
 from truespan.errors import Interrupted, InvalidSettings, TruespanError
 from truespan.evaluation.golden import Expected, GoldenQuery, question_digest
@@ -150,14 +147,9 @@ def evaluate(
     ids = {query.id for query in golden}
     if not golden or len(ids) < len(golden):
         raise InvalidSettings("Golden queries must be at least one, and have different ids.")
-    results = tuple(_timed(query, search, identify, clock) for query in golden)
-    return Evaluation(name, results, totals_of(results))
-
-
-def totals_of(results: Sequence[QueryResult]) -> Totals:
-    """Return counts and means of results."""
+    results = tuple(_evaluate_query(query, search, identify, clock) for query in golden)
     judged = [result.metrics for result in results if result.judged]
-    return Totals(
+    totals = Totals(
         queries=len(results),
         judged=len(judged),
         unjudged=len(results) - len(judged),
@@ -169,6 +161,7 @@ def totals_of(results: Sequence[QueryResult]) -> Totals:
         metrics=averages(judged),
         seconds=mean(result.seconds for result in results),
     )
+    return Evaluation(name, results, totals)
 
 
 def scored_hits(evaluation: Evaluation) -> list[ScoredHit]:
@@ -176,104 +169,62 @@ def scored_hits(evaluation: Evaluation) -> list[ScoredHit]:
     return [hit for result in evaluation.results if result.judged for hit in result.hits]
 
 
-def evaluation_to_dict(evaluation: Evaluation) -> dict[str, Any]:
-    """Return an evaluation as values that JSON knows."""
-    return msgspec.json.decode(msgspec.json.encode(evaluation))
-
-
-def evaluation_from_dict(stored: Mapping[str, Any]) -> Evaluation:
-    """Return the evaluation that `evaluation_to_dict` made such values of."""
-    try:
-        return msgspec.convert(stored, Evaluation)
-    except msgspec.ValidationError as error:
-        raise InvalidSettings(f"This is no evaluation: {error}.") from None
-
-
-def _timed(
+def _evaluate_query(
     query: GoldenQuery, search: Search, identify: Identify, clock: Callable[[], float]
 ) -> QueryResult:
-    expected, absent = _identified(query, identify)
-    began = clock()
-    error = None
+    grades: dict[str, int] = {}
+    absent: list[str] = []
+    for expected in query.expected:
+        key = identify(expected.document)
+        if key is None:
+            absent.append(key := expected.document)
+        grades[key] = max(expected.grade, grades.get(key, 0))
+    start, error = clock(), None
     found: Sequence[Found] = ()
     try:
         found = search(query)
     except Interrupted:
         raise
-    except TruespanError as failed:
-        error = failed.code
-    seconds = clock() - began
-    judged = _judged(query, expected, found)
-    state = State.FAILED if error else judged.state
-    return replace(judged, absent=absent, state=state, error=error, seconds=seconds)
-
-
-def _identified(
-    query: GoldenQuery, identify: Identify
-) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
-    """Return the expected documents by key, and the references that name none."""
-    grades: dict[str, int] = {}
-    absent = []
-    for one in query.expected:
-        key = identify(one.document)
-        if key is None:
-            absent.append(one.document)
-        key = one.document if key is None else key
-        grades[key] = max(one.grade, grades.get(key, 0))
-    return tuple(Expected(key, grade) for key, grade in grades.items()), tuple(absent)
-
-
-def _judged(
-    query: GoldenQuery, expected: tuple[Expected, ...], found: Sequence[Found]
-) -> QueryResult:
-    grades = {one.document: one.grade for one in expected}
-    documents = _ranked(found, grades)[: max(query.top_k, NDCG_CUT)]
-    holds = phrase_matcher(query.phrases)
-    holding = [holds(passage.text) for passage in found[: query.top_k]] if query.phrases else []
-    phrase_rank = first_rank(holding)
-    metrics = _metrics(query, grades, documents, phrase_rank)
+    except TruespanError as failure:
+        error = failure.code
+    seconds = clock() - start
+    # Each document once, at the place and with the score of its first passage.
+    ranked: dict[str, RankedDocument] = {}
+    for passage in found:
+        key, grade = passage.document, grades.get(passage.document)
+        ranked.setdefault(key, RankedDocument(key, passage.name, passage.score, grade))
+    documents = tuple(ranked.values())[: max(query.top_k, NDCG_CUT)]
+    metrics = document_metrics([document.document for document in documents], grades, query.top_k)
+    hits = tuple(ScoredHit(document.score, bool(document.grade)) for document in documents)
+    phrase_rank = None
     if query.phrases:
-        hits = [ScoredHit(one.score, right) for one, right in zip(found, holding, strict=False)]
-    else:
-        hits = [ScoredHit(one.score, bool(one.grade)) for one in documents]
+        matches = phrase_matcher(query.phrases)
+        passages = found[: query.top_k]
+        hits = tuple(ScoredHit(passage.score, matches(passage.text)) for passage in passages)
+        phrase_rank = first_rank(hit.relevant for hit in hits)
+        by_phrase = phrase_metrics(phrase_rank)
+        metrics = (
+            by_phrase if metrics.hit is None else replace(metrics, phrase_hit=by_phrase.phrase_hit)
+        )
     return QueryResult(
         id=query.id,
         query=query.query,
         top_k=query.top_k,
-        state=State.ANSWERED if found else State.EMPTY,
+        state=State.FAILED if error else State.ANSWERED if found else State.EMPTY,
         judged=metrics.hit is not None,
         metrics=metrics,
         question=question_digest(query),
-        expected=expected,
+        expected=tuple(Expected(key, grade) for key, grade in grades.items()),
+        absent=tuple(absent),
         phrases=len(query.phrases),
         phrase_rank=phrase_rank,
-        documents=tuple(documents),
-        hits=tuple(hits),
+        documents=documents,
+        hits=hits,
         best_relevant=max((hit.score for hit in hits if hit.relevant), default=None),
         best_irrelevant=max((hit.score for hit in hits if not hit.relevant), default=None),
+        error=error,
+        seconds=seconds,
     )
-
-
-def _ranked(found: Sequence[Found], grades: Mapping[str, int]) -> list[RankedDocument]:
-    """Return each document once, at the place and with the score of its first passage."""
-    ranked: dict[str, RankedDocument] = {}
-    for one in found:
-        grade = grades.get(one.document)
-        ranked.setdefault(one.document, RankedDocument(one.document, one.name, one.score, grade))
-    return list(ranked.values())
-
-
-def _metrics(
-    query: GoldenQuery,
-    grades: Mapping[str, int],
-    documents: Sequence[RankedDocument],
-    phrase_rank: int | None,
-) -> QueryMetrics:
-    by_phrase = phrase_metrics(phrase_rank) if query.phrases else QueryMetrics()
-    by_document = document_metrics([one.document for one in documents], grades, query.top_k)
-    if by_document.hit is None:
-        return by_phrase
-    return replace(by_document, phrase_hit=by_phrase.phrase_hit)
 
 
 _MICRO = 1_000_000
@@ -288,31 +239,28 @@ def trec_run(evaluation: Evaluation, tag: str = "truespan") -> str:
     lines = []
     for result in evaluation.results:
         above: int | None = None
-        for rank, one in enumerate(result.documents, start=1):
-            micro = round(one.score * _MICRO)
+        for rank, ranked in enumerate(result.documents, start=1):
+            micro = round(ranked.score * _MICRO)
             above = micro if above is None else min(micro, above - 1)
             score = f"{above / _MICRO:.6f}"
-            lines.append(_line(result.id, "Q0", one.document, str(rank), score, tag))
+            lines.append(_trec_line(result.id, "Q0", ranked.document, str(rank), score, tag))
     return "".join(lines)
 
 
 def trec_qrels(evaluation: Evaluation) -> str:
     """Return which documents are relevant: query, 0, document, grade."""
-    return "".join(map(_judgements, evaluation.results))
-
-
-def _judgements(result: QueryResult) -> str:
-    return "".join(_line(result.id, "0", one.document, str(one.grade)) for one in result.expected)
-
-
-def _line(*columns: str) -> str:
-    return " ".join(map(trec_word, columns)) + "\n"
-
-
-def trec_word(text: str) -> str:
-    """Return a text as one word: white space, control and percent signs as their bytes in hex."""
-    return re.sub(
-        r"[\s\x00-\x1f\x7f-\x9f%]",
-        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()),
-        text,
+    return "".join(
+        _trec_line(result.id, "0", expected.document, str(expected.grade))
+        for result in evaluation.results
+        for expected in result.expected
     )
+
+
+def _trec_line(*columns: str) -> str:
+    """Return columns as words: white space, control and percent signs as their bytes in hex."""
+
+    def to_hex(found: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in found[0].encode())
+
+    words = (re.sub(r"[\s\x00-\x1f\x7f-\x9f%]", to_hex, column) for column in columns)
+    return " ".join(words) + "\n"

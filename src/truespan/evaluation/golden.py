@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
@@ -24,6 +24,7 @@ from truespan.evaluation.golden_yaml import Item, read_items
 from truespan.evaluation.metrics import normalize_text
 from truespan.types.document import Document
 from truespan.types.request import LONGEST_QUERY, Filters
+from truespan.types.source import FieldError
 
 GOLDEN_TOP_K = 10
 MOST_TOP_K = 1000
@@ -33,11 +34,7 @@ LONGEST_NAME = 1000
 LONGEST_PHRASE = 1000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-_SPELLED_OUT = {str: "a string", int: "a whole number", list: "a list", dict: "a mapping"}
-
-
-class _Wrong(Exception):
-    """What is wrong with a field, as words that follow its name."""
+_TYPES = {str: "a string", int: "a whole number", list: "a list", dict: "a mapping"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +66,27 @@ def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
     Raises:
         GoldenInvalid: with every line that cannot be used, and why.
     """
-    items, faults = _items(name, content)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise GoldenInvalid(name, [(line, "not UTF-8")]) from None
+    lengths = enumerate(map(len, text.split("\n")), start=1)
+    if long := [number for number, length in lengths if length > LONGEST_LINE]:
+        reason = f"longer than {LONGEST_LINE} characters"
+        raise GoldenInvalid(name, [(number, reason) for number in long])
+    if _is_yaml(name):
+        items, faults = read_items(text)
+    elif name.lower().endswith((".jsonl", ".ndjson")):
+        items, faults = _read_json_lines(text)
+    else:
+        raise InvalidSettings(
+            f"{name}: golden queries are read from .yaml, .yml, .jsonl and .ndjson files."
+        )
     queries: list[GoldenQuery] = []
     seen: dict[str, int] = {}
     for item in items:
-        query, wrong = _checked(item)
-        faults.extend(wrong)
+        query = _check_item(item, faults)
         if query is None:
             continue
         if query.id in seen:
@@ -98,103 +110,71 @@ def golden_entry(query: GoldenQuery) -> str:
     return "- " + "\n  ".join(_yaml_lines(_fields(query))) + "\n"
 
 
-def _items(name: str, content: bytes) -> tuple[list[Item], list[tuple[int, str]]]:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise GoldenInvalid(
-            name, [(content.count(b"\n", 0, error.start) + 1, "not UTF-8")]
-        ) from None
-    lines = enumerate(text.split("\n"), start=1)
-    if long := [number for number, line in lines if len(line) > LONGEST_LINE]:
-        raise GoldenInvalid(
-            name, [(number, f"longer than {LONGEST_LINE} characters") for number in long]
-        )
-    ending = name.lower().rpartition(".")[2]
-    if ending in ("yaml", "yml"):
-        return read_items(text)
-    if ending in ("jsonl", "ndjson"):
-        return _json_items(text)
-    raise InvalidSettings(
-        f"{name}: golden queries are read from .yaml, .yml, .jsonl and .ndjson files."
-    )
+def _is_yaml(name: str) -> bool:
+    return name.lower().endswith((".yaml", ".yml"))
 
 
-def _json_items(text: str) -> tuple[list[Item], list[tuple[int, str]]]:
+def _read_json_lines(text: str) -> tuple[list[Item], list[tuple[int, str]]]:
+    def require_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in fields:
+                raise FieldError(f"{key[:80]!r} is there twice")
+            fields[key] = value
+        return fields
+
     items: list[Item] = []
     faults: list[tuple[int, str]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip(" \t\r"):
             continue
         try:
-            items.append(Item(number, _object(line), {}))
-        except _Wrong as wrong:
-            faults.append((number, str(wrong)))
+            value = json.loads(line, object_pairs_hook=require_unique)
+        except FieldError as error:
+            faults.append((number, str(error)))
+        except json.JSONDecodeError as error:
+            faults.append((number, f"not JSON (column {error.colno})"))
+        # Python refuses to count thousands of digits, and to go down thousands of levels.
+        except (ValueError, RecursionError):
+            faults.append((number, "not JSON that can be read"))
+        else:
+            if isinstance(value, dict):
+                items.append(Item(number, value, {}))
+            else:
+                faults.append((number, "not a JSON object"))
     return items, faults
 
 
-def _object(line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line, object_pairs_hook=_unique)
-    except json.JSONDecodeError as error:
-        raise _Wrong(f"not JSON (column {error.colno})") from None
-    # Python refuses to count thousands of digits, and to go down thousands of levels.
-    except (ValueError, RecursionError):
-        raise _Wrong("not JSON that can be read") from None
-    if not isinstance(value, dict):
-        raise _Wrong("not a JSON object")
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique = dict(pairs)
-    if len(unique) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise _Wrong(f"{twice[:80]!r} is there twice")
-    return unique
-
-
-def _checked(item: Item) -> tuple[GoldenQuery | None, list[tuple[int, str]]]:
-    """Return the query of an entry, or everything that is wrong with it."""
-    given, right = item.fields, {}
-    faults: list[tuple[int, str]] = []
-    for name, value in given.items():
+def _check_item(item: Item, faults: list[tuple[int, str]]) -> GoldenQuery | None:
+    """Return the query of an entry; None if anything is wrong with it, which `faults` then has."""
+    checked: dict[str, Any] = {}
+    found: list[tuple[int, str]] = []
+    for name, value in item.fields.items():
         line = item.lines.get(name, item.line)
-        if name not in _CHECKS:
-            faults.append((line, f"unknown field {name[:80]!r}{_nearest(name)}"))
-            continue
-        try:
-            right[name] = _CHECKS[name](value)
-        except _Wrong as wrong:
-            faults.append((line, f"{name} {wrong}"))
-    if "query" not in given:
-        faults.append((item.line, "query is missing"))
-    if not given.keys() & {"expected", "relevance", "phrases"}:
-        faults.append((item.line, "neither expected documents nor phrases are given"))
-    if not faults:
-        try:
-            return _query(right), []
-        except _Wrong as wrong:
-            faults.append((item.lines.get("relevance", item.line), str(wrong)))
-    return None, faults
-
-
-def _query(right: Mapping[str, Any]) -> GoldenQuery:
-    grades: dict[str, int] = dict.fromkeys(right.get("expected", ()), 1)
-    for document, grade in right.get("relevance", {}).items():
-        if grade == 0 and document in grades:
-            raise _Wrong(f"relevance says that {document[:80]!r}, which is expected, is irrelevant")
+        if name in _CHECKS:
+            try:
+                checked[name] = _CHECKS[name](value)
+            except FieldError as error:
+                found.append((line, f"{name} {error}"))
+        else:
+            close = get_close_matches(name.lower()[:40], _CHECKS, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            found.append((line, f"unknown field {name[:80]!r}{hint}"))
+    if "query" not in item.fields:
+        found.append((item.line, "query is missing"))
+    if not item.fields.keys() & {"expected", "relevance", "phrases"}:
+        found.append((item.line, "neither expected documents nor phrases are given"))
+    grades: dict[str, int] = dict.fromkeys(checked.pop("expected", ()), 1)
+    for document, grade in checked.pop("relevance", {}).items():
+        if grade == 0 and document in grades and not found:
+            message = f"relevance says that {document[:80]!r}, which is expected, is irrelevant"
+            found.append((item.lines.get("relevance", item.line), message))
         grades[document] = grade
-    query = GoldenQuery(
-        id=right.get("id", ""),
-        query=right["query"],
-        expected=tuple(Expected(document, grade) for document, grade in grades.items()),
-        phrases=right.get("phrases", ()),
-        top_k=right.get("top_k", GOLDEN_TOP_K),
-        filters=right.get("filters", Filters()),
-    )
-    return with_id(query)
+    faults += found
+    if found:
+        return None
+    expected = tuple(Expected(document, grade) for document, grade in grades.items())
+    return with_id(GoldenQuery(**{"id": "", **checked, "expected": expected}))
 
 
 def with_id(query: GoldenQuery) -> GoldenQuery:
@@ -210,145 +190,142 @@ def question_digest(query: GoldenQuery) -> str:
 
 
 def _digest(query: GoldenQuery, *names: str) -> str:
-    fields = _fields(query)
-    asked = {name: fields[name] for name in names if name in fields}
-    return sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    fields = {name: value for name, value in _fields(query).items() if name in names}
+    return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def _fields(query: GoldenQuery) -> dict[str, Any]:
     """Return a query as the fields of a file, those with their default left out."""
-    filters = query.filters
-    found: dict[str, Any] = {"id": query.id, "query": query.query}
-    if any(one.grade != 1 for one in query.expected):
-        found["relevance"] = {one.document: one.grade for one in query.expected}
-    elif query.expected or not query.phrases:
-        found["expected"] = [one.document for one in query.expected]
+    fields: dict[str, Any] = {"id": query.id, "query": query.query}
+    grades = {expected.document: expected.grade for expected in query.expected}
+    if set(grades.values()) - {1}:
+        fields["relevance"] = grades
+    elif grades or not query.phrases:
+        fields["expected"] = list(grades)
     if query.phrases:
-        found["phrases"] = list(query.phrases)
+        fields["phrases"] = list(query.phrases)
     if query.top_k != GOLDEN_TOP_K:
-        found["top_k"] = query.top_k
-    asked = {"language": filters.language, "version": filters.version}
-    chosen: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    if filters.tags:
-        chosen["tags"] = list(filters.tags)
-    if filters.documents is not None:
-        chosen["documents"] = list(filters.documents)
-    return {**found, "filters": chosen} if chosen else found
+        fields["top_k"] = query.top_k
+    documents = query.filters.documents
+    filters = {
+        "language": query.filters.language,
+        "version": query.filters.version,
+        "tags": list(query.filters.tags) or None,
+        "documents": None if documents is None else list(documents),
+    }
+    if chosen := {name: value for name, value in filters.items() if value is not None}:
+        fields["filters"] = chosen
+    return fields
 
 
 def _yaml_lines(fields: Mapping[str, Any]) -> Iterable[str]:
     for name, value in fields.items():
-        key = name if name in _CHECKS or name in _FILTER_CHECKS else _quoted(name)
+        key = name if name in _CHECKS or name in _FILTER_CHECKS else _quote(name)
         if isinstance(value, dict):
             yield f"{key}:"
             yield from (f"  {line}" for line in _yaml_lines(value))
         elif isinstance(value, list):
-            yield f"{key}: [{', '.join(map(_quoted, value))}]"
+            yield f"{key}: [{', '.join(map(_quote, value))}]"
         else:
-            yield f"{key}: {_quoted(value)}"
+            yield f"{key}: {_quote(value)}"
 
 
-def _quoted(value: str | int) -> str:
-    spelled = json.dumps(value, ensure_ascii=False)
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", spelled)
+def _quote(value: str | int) -> str:
+    quoted = json.dumps(value, ensure_ascii=False)
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 
-def _typed(kind: type, value: Any) -> Any:
+def _check_type(kind: type, value: Any) -> Any:
     # Python counts a boolean as a whole number; a golden query does not.
     if not isinstance(value, kind) or isinstance(value, bool):
         unquoted = kind is str and isinstance(value, int | float)
-        raise _Wrong(f"must be {_SPELLED_OUT[kind]}{'; put it in quotes' if unquoted else ''}")
+        raise FieldError(f"must be {_TYPES[kind]}{'; put it in quotes' if unquoted else ''}")
     return value
 
 
-def _text(limit: int, value: Any) -> str:
-    text: str = _typed(str, value)
+def _check_text(limit: int, value: Any) -> str:
+    text: str = _check_type(str, value)
     if not text.strip():
-        raise _Wrong("is blank")
+        raise FieldError("is blank")
     if len(text) > limit:
-        raise _Wrong(f"is longer than {limit} characters")
+        raise FieldError(f"is longer than {limit} characters")
     kinds = {unicodedata.category(character) for character in text if character not in "\n\t"}
     if kinds & {"Cc", "Cs"}:
-        raise _Wrong("holds a control character or half a character")
+        raise FieldError("holds a control character or half a character")
     return text
 
 
-def _id(value: Any) -> str:
+def _check_id(value: Any) -> str:
     counted = isinstance(value, int) and not isinstance(value, bool)
-    text: str = str(value) if counted else _typed(str, value)
+    text: str = str(value) if counted else _check_type(str, value)
     if not _ID.fullmatch(text):
-        raise _Wrong("must be 1 to 128 letters, digits, '.', '_', ':' and '-'")
+        raise FieldError("must be 1 to 128 letters, digits, '.', '_', ':' and '-'")
     return text
 
 
-def _whole(least: int, most: int, value: Any) -> int:
-    number: int = _typed(int, value)
+def _check_integer(least: int, most: int, value: Any) -> int:
+    number: int = _check_type(int, value)
     if not least <= number <= most:
-        raise _Wrong(f"must be from {least} to {most}")
+        raise FieldError(f"must be from {least} to {most}")
     return number
 
 
-def _document(value: Any) -> str:
+def _check_document(value: Any) -> str:
     """Return a reference to a document: its number, doc id or name."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return str(value)
-    return _text(LONGEST_NAME, value)
+    return _check_text(LONGEST_NAME, value)
 
 
-def _listed(check: Callable[[Any], str], value: Any) -> tuple[str, ...]:
+def _check_list(check: Callable[[Any], str], value: Any) -> tuple[str, ...]:
     found: list[str] = []
-    for place, entry in enumerate(_typed(list, value), start=1):
+    for place, entry in enumerate(_check_type(list, value), start=1):
         try:
             checked = check(entry)
-        except _Wrong as wrong:
-            raise _Wrong(f"has an entry, number {place}, that {wrong}") from None
+        except FieldError as error:
+            raise FieldError(f"has an entry, number {place}, that {error}") from None
         if checked in found:
-            raise _Wrong(f"names {checked[:80]!r} twice")
+            raise FieldError(f"names {checked[:80]!r} twice")
         found.append(checked)
     return tuple(found)
 
 
-def _relevance(value: Any) -> dict[str, int]:
+def _check_relevance(value: Any) -> dict[str, int]:
     grades = {}
-    for document, grade in _typed(dict, value).items():
+    for document, grade in _check_type(dict, value).items():
         try:
-            grades[_document(document)] = _whole(0, MOST_GRADE, grade)
-        except _Wrong as wrong:
-            raise _Wrong(f"of {document[:80]!r} {wrong}") from None
+            grades[_check_document(document)] = _check_integer(0, MOST_GRADE, grade)
+        except FieldError as error:
+            raise FieldError(f"of {document[:80]!r} {error}") from None
     return grades
 
 
-def _filters(value: Any) -> Filters:
-    right = {}
-    for name, given in _typed(dict, value).items():
+def _check_filters(value: Any) -> Filters:
+    checked = {}
+    for name, wanted in _check_type(dict, value).items():
         if name not in _FILTER_CHECKS:
-            raise _Wrong(f"have the unknown field {name[:80]!r}")
+            raise FieldError(f"have the unknown field {name[:80]!r}")
         try:
-            right[name] = _FILTER_CHECKS[name](given)
-        except _Wrong as wrong:
-            raise _Wrong(f"have a {name} that {wrong}") from None
-    return Filters(**right)
-
-
-def _nearest(name: str) -> str:
-    found = get_close_matches(name.lower()[:40], _CHECKS, n=1)
-    return f"; did you mean {found[0]}?" if found else ""
+            checked[name] = _FILTER_CHECKS[name](wanted)
+        except FieldError as error:
+            raise FieldError(f"have a {name} that {error}") from None
+    return Filters(**checked)
 
 
 _FILTER_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "language": partial(_text, LONGEST_NAME),
-    "version": partial(_text, LONGEST_NAME),
-    "tags": partial(_listed, partial(_text, LONGEST_NAME)),
-    "documents": partial(_listed, _document),
+    "language": partial(_check_text, LONGEST_NAME),
+    "version": partial(_check_text, LONGEST_NAME),
+    "tags": partial(_check_list, partial(_check_text, LONGEST_NAME)),
+    "documents": partial(_check_list, _check_document),
 }
 _CHECKS: dict[str, Callable[[Any], Any]] = {
-    "id": _id,
-    "query": partial(_text, LONGEST_QUERY),
-    "expected": partial(_listed, _document),
-    "relevance": _relevance,
-    "phrases": partial(_listed, partial(_text, LONGEST_PHRASE)),
-    "top_k": partial(_whole, 1, MOST_TOP_K),
-    "filters": _filters,
+    "id": _check_id,
+    "query": partial(_check_text, LONGEST_QUERY),
+    "expected": partial(_check_list, _check_document),
+    "relevance": _check_relevance,
+    "phrases": partial(_check_list, partial(_check_text, LONGEST_PHRASE)),
+    "top_k": partial(_check_integer, 1, MOST_TOP_K),
+    "filters": _check_filters,
 }
 
 
@@ -370,17 +347,23 @@ class DocumentNames:
 
     def find(self, reference: str) -> Document | None:
         """Return the document that a reference names; None if none or several match."""
-        for called in (self._by_number, self._by_id, self._by_name):
-            if len(found := called.get(reference, [])) == 1:
+        for documents in (self._by_number, self._by_id, self._by_name):
+            if len(found := documents.get(reference, [])) == 1:
                 return found[0]
-        return self._by_path(reference)
+        parts = PurePath(reference).parts
+        found = [
+            document
+            for document in self._by_name.get(PurePath(reference).name, [])
+            if PurePath(document.path).parts[-len(parts) :] == parts
+        ]
+        return found[0] if parts and len(found) == 1 else None
 
     def key_of(self, reference: str) -> str | None:
         """Return the doc id of the document that a reference names: it outlives every revision."""
         found = self.find(reference)
         return found.doc_id if found else None
 
-    def written(self, reference: str) -> str:
+    def to_write(self, reference: str) -> str:
         """Return the reference to write into a file: the name if no other document has it.
 
         Raises:
@@ -391,21 +374,6 @@ class DocumentNames:
             raise DocumentNotFound(reference)
         return found.name if self.find(found.name) is found else found.doc_id
 
-    def _by_path(self, reference: str) -> Document | None:
-        wanted = PurePath(reference).parts
-        named = self._by_name.get(PurePath(reference).name, [])
-        found = [
-            document
-            for document in named
-            if PurePath(document.path).parts[-len(wanted) :] == wanted
-        ]
-        return found[0] if wanted and len(found) == 1 else None
-
-
-def is_yaml(name: str) -> bool:
-    """Return whether a file of golden queries is YAML and not JSON Lines."""
-    return name.lower().endswith((".yaml", ".yml"))
-
 
 def check_golden(name: str, query: GoldenQuery) -> GoldenQuery:
     """Return a query with an id, after the checks that an entry of a file gets.
@@ -414,7 +382,7 @@ def check_golden(name: str, query: GoldenQuery) -> GoldenQuery:
         GoldenInvalid: it cannot be a golden query.
         InvalidSettings: the name is not that of a file of golden queries.
     """
-    return parse_golden(name, _spelled(name, with_id(query)))[0]
+    return parse_golden(name, _to_bytes(name, with_id(query)))[0]
 
 
 def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
@@ -424,23 +392,19 @@ def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
         GoldenInvalid: the file is not valid as it stands.
         InvalidSettings: it has the query already.
     """
-    there = parse_golden(name, content) if content.strip() else ()
-    _refuse_again(there, query)
-    glue = b"" if not content or content.endswith(b"\n") else b"\n"
-    return content + glue + _spelled(name, query)
 
+    def question(query: GoldenQuery) -> tuple[object, ...]:
+        return normalize_text(query.query), query.top_k, query.filters
 
-def _spelled(name: str, query: GoldenQuery) -> bytes:
-    return (golden_entry(query) if is_yaml(name) else golden_line(query)).encode()
-
-
-def _refuse_again(there: Sequence[GoldenQuery], query: GoldenQuery) -> None:
-    def asked(one: GoldenQuery) -> tuple[object, ...]:
-        return normalize_text(one.query), one.top_k, one.filters
-
-    for one in there:
-        if one.id == query.id or asked(one) == asked(query):
+    for earlier in parse_golden(name, content) if content.strip() else ():
+        if earlier.id == query.id or question(earlier) == question(query):
             raise InvalidSettings(
-                f"The file asks this already, as {one.id}.",
+                f"The file asks this already, as {earlier.id}.",
                 advice="Change that entry, or give this one another id and question.",
             )
+    glue = b"" if not content or content.endswith(b"\n") else b"\n"
+    return content + glue + _to_bytes(name, query)
+
+
+def _to_bytes(name: str, query: GoldenQuery) -> bytes:
+    return (golden_entry(query) if _is_yaml(name) else golden_line(query)).encode()

@@ -29,7 +29,6 @@ Markup = NewType("Markup", str)
 """Text in which every character that is special in HTML was written by this module."""
 
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-_VOID = {"meta", "br"}
 
 
 def text(value: object) -> Markup:
@@ -37,26 +36,29 @@ def text(value: object) -> Markup:
     return Markup(escape(_UNFIT.sub("\ufffd", str(value)), quote=True))
 
 
-def foreign(value: str) -> Markup:
-    """Return text from outside, isolated so that its writing direction ends with it."""
+def element(name: str, attributes: Mapping[str, object], *children: Markup) -> Markup:
+    """Return an element; values of attributes are escaped, numbers cut to two decimals."""
+    start = name
+    for key, value in attributes.items():
+        if isinstance(value, float):
+            value = f"{value:.2f}".rstrip("0").rstrip(".")
+        start += f' {key}="{text(value)}"'
+    return Markup(f"<{start}>" + ("" if name == "meta" else f"{''.join(children)}</{name}>"))
+
+
+def _isolate(value: str) -> Markup:
+    """Return text from outside so that its writing direction ends with it."""
     return element("bdi", {}, text(value))
 
 
-def element(name: str, attributes: Mapping[str, object], *children: Markup) -> Markup:
-    """Return an element; values of attributes are escaped, numbers cut to two decimals."""
-    spelled = "".join(f' {key}="{_spelled(value)}"' for key, value in attributes.items())
-    if name in _VOID:
-        return Markup(f"<{name}{spelled}>")
-    return Markup(f"<{name}{spelled}>{''.join(children)}</{name}>")
+def _paragraph(value: str) -> Markup:
+    return element("p", {}, text(value))
 
 
-def joined(*parts: Markup) -> Markup:
-    """Return parts one below the other."""
-    return Markup("\n".join(part for part in parts if part))
-
-
-def _spelled(value: object) -> Markup:
-    return text(f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value)
+def _scrollable(label: str, content: Markup) -> Markup:
+    """Return content that scrolls by itself: shrunk to a narrow screen it could not be read."""
+    region = {"class": "scroll", "role": "region", "aria-label": label, "tabindex": 0}
+    return element("div", region, content)
 
 
 WIDTH, HEIGHT = 720.0, 280.0
@@ -69,78 +71,110 @@ MOST_BARS = 300
 Scale = Callable[[float], float]
 
 
-def distribution_plot(hits: Sequence[ScoredHit]) -> Markup:
+def _distribution_plot(hits: Sequence[ScoredHit]) -> Markup:
     """Draw how the scores of hits and of misses are spread, each as shares of its own kind."""
-    scores = [hit.score for hit in hits]
-    least, most = _range(scores)
-    kinds = {"hit": True, "miss": False}
-    shares = {
-        kind: _shares([hit.score for hit in hits if hit.relevant is wanted], least, most)
-        for kind, wanted in kinds.items()
-    }
-    tallest = max(max(values) for values in shares.values()) or 1.0
-    across, up = _across(least, most), _up(0.0, tallest)
+    least, most = _range([hit.score for hit in hits])
     step = (most - least) / BINS
-    bars = [
-        _bar(kind, share, least + place * step, step, across, up)
-        for kind in kinds
-        for place, share in enumerate(shares[kind])
-        if share
-    ]
+    shares: dict[str, list[float]] = {}
+    for kind, relevant in (("hit", True), ("miss", False)):
+        scores = [hit.score for hit in hits if hit.relevant is relevant]
+        places = [int((score - least) / (most - least) * BINS) for score in scores]
+        bins = [min(max(place, 0), BINS - 1) for place in places]
+        shares[kind] = [bins.count(place) / max(len(bins), 1) for place in range(BINS)]
+    tallest = max(map(max, shares.values())) or 1.0
+    across, up = _across(least, most), _up(0.0, tallest)
+    parts = _frame(least, most, 0.0, tallest, "similarity", "share")
+    for kind, values in shares.items():
+        for place, share in enumerate(values):
+            if not share:
+                continue
+            start = least + place * step
+            half = (across(start + step) - across(start)) / 2
+            # Misses stand beside the hits.
+            left = across(start) + (half if kind == "miss" else 0.0) + 1.0
+            label = f"{kind}: {share:.1%} between {start:.3f} and {start + step:.3f}"
+            height = max(up(0.0) - up(share), 0.5)
+            parts.append(_bar(kind, left, up(share), max(half - 1.0, 1.0), height, label))
+    for place, (kind, label) in enumerate((("hit", "relevant hits"), ("miss", "irrelevant hits"))):
+        left = LEFT + 8 + 160.0 * place
+        parts.append(element("rect", {"class": kind, "x": left, "y": 5, "width": 12, "height": 10}))
+        parts.append(_label(left + 18, 14, label, "start"))
     relevant = sum(hit.relevant for hit in hits)
     return _figure(
         "distribution",
         "Scores of hits and misses",
         f"{relevant} relevant hits (filled) and {len(hits) - relevant} irrelevant ones (hatched), "
         f"by similarity from {least:.2f} to {most:.2f}.",
-        [*_frame(least, most, 0.0, tallest, "similarity", "share"), *bars, *_legend()],
+        parts,
     )
 
 
-def threshold_plot(curve: Sequence[CurvePoint], proposal: Proposal | None) -> Markup:
+def _threshold_plot(curve: Sequence[CurvePoint], proposal: Proposal | None) -> Markup:
     """Draw precision and recall over the threshold, with what is proposed as upright lines."""
-    points = _thinned(curve)
+    points = list(curve)
+    if len(curve) > MOST_POINTS:
+        # As many points as can be told apart: of each narrow strip the first, and the last.
+        highest, lowest = curve[0].threshold, curve[-1].threshold
+        strips: dict[int, CurvePoint] = {}
+        for point in curve[:-1]:
+            place = int((highest - point.threshold) / (highest - lowest) * MOST_POINTS)
+            strips.setdefault(place, point)
+        points = [*strips.values(), curve[-1]]
     least, most = _range([point.threshold for point in points])
     across, up = _across(least, most), _up(0.0, 1.0)
-    marks = _marks(proposal, across) if proposal else []
-    lines = [
-        _line("precision", [(across(one.threshold), up(one.precision)) for one in points]),
-        _line("recall", [(across(one.threshold), up(one.recall)) for one in points]),
-    ]
-    legend = [
-        _label(LEFT + 8, 14, "precision: solid line", "start"),
-        _label(LEFT + 168, 14, "recall: dashed line", "start"),
-    ]
+    parts = _frame(least, most, 0.0, 1.0, "threshold", "share")
+    for name in ("precision", "recall"):
+        places = ((across(point.threshold), up(getattr(point, name))) for point in points)
+        drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        parts.append(element("polyline", {"class": f"curve {name}", "points": drawn}))
+    if proposal:
+        proposed = {"floor": proposal.floor, "low": proposal.low, "high": proposal.high}
+        marks = [(name, value) for name, value in proposed.items() if value is not None]
+        # Each label stands lower than the one before.
+        for place, (name, value) in enumerate(marks):
+            x, height = across(value), TOP + 14 + 14 * place
+            side, shift = ("end", -4) if x > WIDTH * 0.8 else ("start", 4)
+            parts.append(_rule(x, TOP, x, HEIGHT - BOTTOM, "mark"))
+            parts.append(_label(x + shift, height, f"{name} {value:.3f}", side))
+    parts.append(_label(LEFT + 8, 14, "precision: solid line", "start"))
+    parts.append(_label(LEFT + 168, 14, "recall: dashed line", "start"))
     return _figure(
         "threshold",
         "Precision and recall over the threshold",
         "Precision (solid) and the share of relevant hits kept (dashed), for each least "
         f"similarity from {least:.2f} to {most:.2f}.",
-        [*_frame(least, most, 0.0, 1.0, "threshold", "share"), *lines, *marks, *legend],
+        parts,
     )
 
 
-def changes_plot(changes: Sequence[QueryChange]) -> Markup:
+def _changes_plot(changes: Sequence[QueryChange]) -> Markup:
     """Draw by how much each query changed, from the worst to the best."""
-    most = sorted(changes, key=lambda one: (-abs(one.difference), one.id))[:MOST_BARS]
-    ordered = sorted(most, key=lambda one: (one.difference, one.id))
+    drawn = sorted(changes, key=lambda change: (-abs(change.difference), change.id))[:MOST_BARS]
+    drawn.sort(key=lambda change: (change.difference, change.id))
     up = _up(-1.0, 1.0)
-    width = (WIDTH - LEFT - RIGHT) / max(len(ordered), 1)
-    bars = [
-        _change_bar(change, LEFT + place * width, width, up) for place, change in enumerate(ordered)
-    ]
-    worse, better = (sum(sign * one.difference > 0 for one in changes) for sign in (-1, 1))
+    width = (WIDTH - LEFT - RIGHT) / max(len(drawn), 1)
+    parts = _frame(None, None, -1.0, 1.0, "queries, worst change first", "change")
+    for place, change in enumerate(drawn):
+        top, bottom = sorted((up(change.difference), up(0.0)))
+        kind = "better" if change.difference > 0 else "worse" if change.difference < 0 else "same"
+        old, new = leading(change.old), leading(change.new)
+        label = f"{change.id}: {old:.3f} to {new:.3f} ({change.difference:+.3f})"
+        left, height = LEFT + place * width, max(bottom - top, 1.0)
+        parts.append(_bar(kind, left, top, max(width * 0.9, 0.5), height, label))
+    worse, better = (sum(sign * change.difference > 0 for change in changes) for sign in (-1, 1))
     left_out = f" The {MOST_BARS} that changed most are drawn." if len(changes) > MOST_BARS else ""
     return _figure(
         "changes",
         "Change of each query",
         f"New less old for {len(changes)} queries, sorted: {worse} worse (hatched, below the "
         f"middle line), {better} better (filled, above it).{left_out}",
-        [*_frame(None, None, -1.0, 1.0, "queries, worst change first", "change"), *bars],
+        parts,
     )
 
 
 def _figure(key: str, title: str, description: str, parts: Sequence[Markup]) -> Markup:
+    stroke = element("path", {"d": "M0 6 L6 0", "class": "hatch"})
+    size = {"width": 6, "height": 6, "patternUnits": "userSpaceOnUse"}
     svg = element(
         "svg",
         {
@@ -150,19 +184,11 @@ def _figure(key: str, title: str, description: str, parts: Sequence[Markup]) -> 
         },
         element("title", {"id": f"{key}-title"}, text(title)),
         element("desc", {"id": f"{key}-description"}, text(description)),
-        _hatching(key),
+        element("defs", {}, element("pattern", {"id": f"{key}-hatching", **size}, stroke)),
         element("g", {"class": f"plot {key}"}, *parts),
     )
     caption = element("figcaption", {}, text(f"{title}. {description}"))
-    # On a narrow screen a plot scrolls by itself: shrunk to fit, its words could not be read.
-    region = {"class": "scroll", "role": "region", "aria-label": title, "tabindex": 0}
-    return element("figure", {}, element("div", region, svg), caption)
-
-
-def _hatching(key: str) -> Markup:
-    stroke = element("path", {"d": "M0 6 L6 0", "class": "hatch"})
-    size = {"width": 6, "height": 6, "patternUnits": "userSpaceOnUse"}
-    return element("defs", {}, element("pattern", {"id": f"{key}-hatching", **size}, stroke))
+    return element("figure", {}, _scrollable(title, svg), caption)
 
 
 def _frame(
@@ -187,61 +213,9 @@ def _frame(
     return parts
 
 
-def _bar(kind: str, share: float, start: float, step: float, across: Scale, up: Scale) -> Markup:
-    """Draw how many of a kind score between `start` and the next step; misses beside the hits."""
-    half = (across(start + step) - across(start)) / 2
-    shape = {
-        "x": across(start) + (half if kind == "miss" else 0.0) + 1.0,
-        "y": up(share),
-        "width": max(half - 1.0, 1.0),
-        "height": max(up(0.0) - up(share), 0.5),
-    }
-    label = f"{kind}: {share:.1%} between {start:.3f} and {start + step:.3f}"
-    return element("rect", {"class": kind, **shape}, element("title", {}, text(label)))
-
-
-def _change_bar(change: QueryChange, left: float, width: float, up: Scale) -> Markup:
-    top, bottom = sorted((up(change.difference), up(0.0)))
-    kind = "better" if change.difference > 0 else "worse" if change.difference < 0 else "same"
-    label = (
-        f"{change.id}: {leading(change.old):.3f} to {leading(change.new):.3f} "
-        f"({change.difference:+.3f})"
-    )
-    shape = {
-        "x": left,
-        "y": top,
-        "width": max(width * 0.9, 0.5),
-        "height": max(bottom - top, 1.0),
-    }
-    return element("rect", {"class": kind, **shape}, element("title", {}, text(label)))
-
-
-def _marks(proposal: Proposal, across: Scale) -> list[Markup]:
-    """Draw the proposed floor and thresholds; each label stands lower than the one before."""
-    named = {"floor": proposal.floor, "low": proposal.low, "high": proposal.high}
-    there = [(name, value) for name, value in named.items() if value is not None]
-    parts = []
-    for place, (name, value) in enumerate(there):
-        where = across(value)
-        side = "end" if where > WIDTH * 0.8 else "start"
-        shift = -4 if side == "end" else 4
-        parts.append(_rule(where, TOP, where, HEIGHT - BOTTOM, "mark"))
-        parts.append(_label(where + shift, TOP + 14 + 14 * place, f"{name} {value:.3f}", side))
-    return parts
-
-
-def _legend() -> list[Markup]:
-    parts = []
-    for place, (kind, words) in enumerate((("hit", "relevant hits"), ("miss", "irrelevant hits"))):
-        left = LEFT + 8 + 160.0 * place
-        parts.append(element("rect", {"class": kind, "x": left, "y": 5, "width": 12, "height": 10}))
-        parts.append(_label(left + 18, 14, words, "start"))
-    return parts
-
-
-def _line(kind: str, places: Sequence[tuple[float, float]]) -> Markup:
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    return element("polyline", {"class": f"curve {kind}", "points": points})
+def _bar(kind: str, x: float, y: float, width: float, height: float, label: str) -> Markup:
+    shape = {"class": kind, "x": x, "y": y, "width": width, "height": height}
+    return element("rect", shape, element("title", {}, text(label)))
 
 
 def _label(x: float, y: float, words: str, anchor: str = "middle") -> Markup:
@@ -267,25 +241,6 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
         return 0.0, 1.0
     least, most = floor(min(values) * 20) / 20, ceil(max(values) * 20) / 20
     return (least, most) if most > least else (least, least + 0.05)
-
-
-def _shares(scores: Sequence[float], least: float, most: float) -> list[float]:
-    counts = [0] * BINS
-    for score in scores:
-        place = int((score - least) / (most - least) * BINS)
-        counts[min(max(place, 0), BINS - 1)] += 1
-    return [count / max(len(scores), 1) for count in counts]
-
-
-def _thinned(curve: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Return as many points as can be told apart: of each narrow strip the first, and the last."""
-    if len(curve) <= MOST_POINTS:
-        return list(curve)
-    most, least = curve[0].threshold, curve[-1].threshold
-    strips: dict[int, CurvePoint] = {}
-    for point in curve[:-1]:
-        strips.setdefault(int((most - point.threshold) / (most - least) * MOST_POINTS), point)
-    return [*strips.values(), curve[-1]]
 
 
 MOST_ROWS = 1000
@@ -327,7 +282,6 @@ def report_page(
 
     The same values give the same page, byte for byte.
     """
-    title = f"Evaluation of {evaluation.name}"
     head = element(
         "head",
         {},
@@ -335,112 +289,100 @@ def report_page(
         element("meta", {"http-equiv": "Content-Security-Policy", "content": _POLICY}),
         element("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         element("meta", {"name": "referrer", "content": "no-referrer"}),
-        element("title", {}, text(title)),
+        element("title", {}, text(f"Evaluation of {evaluation.name}")),
         # Ours, and without a character that could end the element.
         element("style", {}, Markup(_STYLE)),
     )
-    main = element(
-        "main",
-        {},
-        joined(
-            element("h1", {}, text("Evaluation of "), foreign(evaluation.name)),
-            element("p", {}, text(describe_counts(evaluation.totals))),
-            *(element("p", {}, text(one.message)) for one in evaluation.warnings),
-            _means(evaluation),
-            _comparison(comparison, verdict) if comparison else Markup(""),
-            _scores(evaluation, calibration),
-            _queries(evaluation),
-        ),
-    )
+    metrics = evaluation.totals.metrics
+    means = [[text(LABELS[name]), text(format_number(getattr(metrics, name)))] for name in NAMES]
+    parts = [
+        element("h1", {}, text("Evaluation of "), _isolate(evaluation.name)),
+        _paragraph(describe_counts(evaluation.totals)),
+        *(_paragraph(warning.message) for warning in evaluation.warnings),
+        _table("Means over the judged queries", ("metric", "mean"), means),
+        *(_comparison(comparison, verdict) if comparison else ()),
+        *_scores(evaluation, calibration),
+        *_queries(evaluation),
+    ]
+    main = element("main", {}, Markup("\n".join(parts)))
     page = element("html", {"lang": "en"}, head, Markup("\n"), element("body", {}, main))
     return f"<!doctype html>\n{page}\n"
 
 
-def _means(evaluation: Evaluation) -> Markup:
-    metrics = evaluation.totals.metrics
-    rows = [[text(LABELS[name]), text(format_number(getattr(metrics, name)))] for name in NAMES]
-    return _table("Means over the judged queries", ("metric", "mean"), rows)
-
-
-def _comparison(comparison: Comparison, verdict: Verdict | None) -> Markup:
+def _comparison(comparison: Comparison, verdict: Verdict | None) -> Iterable[Markup]:
+    names = (_isolate(comparison.old_name), text(" to "), _isolate(comparison.new_name))
+    yield element("h2", {}, text("Change from "), *names)
+    yield _paragraph(describe_changes(comparison))
+    yield from map(_paragraph, verdict_lines(verdict) if verdict else ())
     heads = ("metric", "old", "new", "change", "better", "worse", "same", "p (random)")
     rows = [
-        [
-            text(LABELS[one.name]),
-            *map(
-                text,
-                (format_number(one.old), format_number(one.new), format_change(one.difference)),
-            ),
-            *map(text, (one.better, one.worse, one.same, format_number(one.randomisation_p))),
-        ]
-        for one in comparison.metrics
+        (
+            LABELS[change.name],
+            format_number(change.old),
+            format_number(change.new),
+            format_change(change.difference),
+            *(change.better, change.worse, change.same),
+            format_number(change.randomisation_p),
+        )
+        for change in comparison.metrics
     ]
-    names = (foreign(comparison.old_name), text(" to "), foreign(comparison.new_name))
-    return joined(
-        element("h2", {}, text("Change from "), *names),
-        element("p", {}, text(describe_changes(comparison))),
-        *(element("p", {}, text(line)) for line in (verdict_lines(verdict) if verdict else ())),
-        _table("Old against new, over the queries both have", heads, rows),
-        changes_plot(comparison.changes) if comparison.changes else Markup(""),
-    )
+    cells = [list(map(text, row)) for row in rows]
+    yield _table("Old against new, over the queries both have", heads, cells)
+    if comparison.changes:
+        yield _changes_plot(comparison.changes)
 
 
-def _scores(evaluation: Evaluation, calibration: Curve | None) -> Markup:
+def _scores(evaluation: Evaluation, calibration: Curve | None) -> Iterable[Markup]:
     hits = scored_hits(evaluation)
-    parts = [element("h2", {}, text("Scores"))]
-    parts.append(distribution_plot(hits) if hits else element("p", {}, text("There are no hits.")))
+    yield element("h2", {}, text("Scores"))
+    yield _distribution_plot(hits) if hits else _paragraph("There are no hits.")
     if calibration is not None:
-        parts.append(element("p", {}, text("By single passages, of whatever query:")))
-        parts.extend(element("p", {}, text(line)) for line in calibration_lines(calibration))
+        yield _paragraph("By single passages, of whatever query:")
+        yield from map(_paragraph, calibration_lines(calibration))
         if calibration.curve:
-            parts.append(threshold_plot(calibration.curve, calibration.proposal))
-    return joined(*parts)
+            yield _threshold_plot(calibration.curve, calibration.proposal)
 
 
-def _queries(evaluation: Evaluation) -> Markup:
-    shown = evaluation.results[:MOST_ROWS]
-    left = len(evaluation.results) - len(shown)
+def _queries(evaluation: Evaluation) -> Iterable[Markup]:
+    yield element("h2", {}, text("Queries"))
     heads = ("id", "query", "state", *LABELS.values(), "best relevant", "best other", "first found")
-    table = _table("Every query", heads, map(_query_row, shown))
-    more = element("p", {}, text(f"{left} more queries are in the JSON form.")) if left else None
-    return joined(element("h2", {}, text("Queries")), table, more or Markup(""))
+    yield _table("Every query", heads, map(_query_row, evaluation.results[:MOST_ROWS]))
+    if (left := len(evaluation.results) - MOST_ROWS) > 0:
+        yield _paragraph(f"{left} more queries are in the JSON form.")
 
 
 def _query_row(result: QueryResult) -> list[Markup]:
-    names = [foreign(one.name) for one in result.documents[:NAMES_SHOWN]]
     state = result.error or str(result.state) + ("" if result.judged else ", unjudged")
+    numbers = [getattr(result.metrics, name) for name in NAMES]
+    numbers += [result.best_relevant, result.best_irrelevant]
+    names = [_isolate(document.name) for document in result.documents[:NAMES_SHOWN]]
     return [
         text(result.id),
-        foreign(result.query),
+        _isolate(result.query),
         text(state),
-        *(text(format_number(getattr(result.metrics, name), 3)) for name in NAMES),
-        text(format_number(result.best_relevant, 3)),
-        text(format_number(result.best_irrelevant, 3)),
+        *(text(format_number(number, 3)) for number in numbers),
         Markup(", ".join(names)),
     ]
 
 
 def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Markup]]) -> Markup:
-    """Return a table that scrolls by itself, so that a narrow screen shows all of it."""
-    top = element("tr", {}, *(element("th", _column(head), text(head)) for head in heads))
-    body = [
-        element("tr", {}, element("th", {"scope": "row"}, row[0]), *map(_cell, heads[1:], row[1:]))
-        for row in rows
+    style = [{"class": "words"} if head in _WORDS else {} for head in heads]
+    top = [
+        element("th", {"scope": "col", **attributes}, text(head))
+        for head, attributes in zip(heads, style, strict=True)
     ]
+    body = []
+    for first, *others in rows:
+        cells = [
+            element("td", attributes, cell)
+            for cell, attributes in zip(others, style[1:], strict=True)
+        ]
+        body.append(element("tr", {}, element("th", {"scope": "row"}, first), *cells))
     table = element(
         "table",
         {},
         element("caption", {}, text(caption)),
-        element("thead", {}, top),
+        element("thead", {}, element("tr", {}, *top)),
         element("tbody", {}, *body),
     )
-    region = {"class": "scroll", "role": "region", "aria-label": caption, "tabindex": 0}
-    return element("div", region, table)
-
-
-def _column(head: str) -> dict[str, object]:
-    return {"scope": "col", "class": "words"} if head in _WORDS else {"scope": "col"}
-
-
-def _cell(head: str, content: Markup) -> Markup:
-    return element("td", {"class": "words"} if head in _WORDS else {}, content)
+    return _scrollable(caption, table)

@@ -7,34 +7,52 @@ from collections.abc import Sequence
 
 from truespan.evaluation.calibrate import CalibrationReport, Curve, CurvePoint
 from truespan.evaluation.compare import Comparison, Verdict
-from truespan.evaluation.evaluate import Evaluation, QueryResult, Totals
-from truespan.evaluation.metrics import LABELS, NAMES
-from truespan.types.profile import Calibration
+from truespan.evaluation.evaluate import Evaluation, Totals
+from truespan.evaluation.metrics import LABELS, NAMES, QueryMetrics
 
 QUERY_WIDTH = 40
+MOVERS = 10
+"""How many of the queries that changed most are listed."""
+CURVE_ROWS = 16
+_BAR = 20
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_CALIBRATION_ROWS = (
+    ("floor", "calibrated_floor"),
+    ("threshold low", "threshold_low"),
+    ("threshold high", "threshold_high"),
+    ("short query low", "short_query_threshold_low"),
+    ("short query high", "short_query_threshold_high"),
+    ("similarity for hybrid", "min_similarity_for_hybrid"),
+    ("unrelated, 95 of 100 below", "unrelated_high"),
+)
 
 
 def evaluation_table(evaluation: Evaluation) -> str:
     """Return the means, the counts, and one line for each query."""
-    totals = evaluation.totals
-    heads = ("query", "", *(LABELS[name] for name in NAMES), "relevant", "other")
-    rows = [_query_row(result) for result in evaluation.results]
-    means = ("mean", "", *_figures([getattr(totals.metrics, name) for name in NAMES]), "", "")
-    return f"{_heading(evaluation)}\n\n{_table([heads, *rows, means])}"
+    rows: list[Sequence[str]] = [
+        ("query", "", *(LABELS[name] for name in NAMES), "relevant", "other")
+    ]
+    for result in evaluation.results:
+        state = result.error or (str(result.state) if result.judged else "unjudged")
+        rows.append(
+            (
+                one_line(f"{result.id} {result.query}", QUERY_WIDTH),
+                "" if state == "answered" else state,
+                *_metric_cells(result.metrics),
+                format_number(result.best_relevant),
+                format_number(result.best_irrelevant),
+            )
+        )
+    rows.append(("mean", "", *_metric_cells(evaluation.totals.metrics), "", ""))
+    return f"{_heading(evaluation)}\n\n{_table(rows)}"
 
 
 def summary_table(evaluation: Evaluation) -> str:
     """Return the means and the counts."""
-    metrics = evaluation.totals.metrics
-    rows = [(LABELS[name], format_number(getattr(metrics, name))) for name in NAMES]
-    shown = [row for row in rows if row[1] != format_number(None)]
+    cells = _metric_cells(evaluation.totals.metrics)
+    means = zip(map(LABELS.__getitem__, NAMES), cells, strict=True)
+    shown = [row for row in means if row[1] != format_number(None)]
     return f"{_heading(evaluation)}\n\n{_table([('metric', 'mean'), *shown])}"
-
-
-def _heading(evaluation: Evaluation) -> str:
-    heading = f"{one_line(evaluation.name)}: {describe_counts(evaluation.totals)}"
-    return "\n".join([heading, *(f"{one.code}: {one.message}" for one in evaluation.warnings)])
 
 
 def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> str:
@@ -42,22 +60,54 @@ def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> 
     heads = ("metric", "old", "new", "change", "better", "worse", "same", "p sign", "p random")
     rows = [
         (
-            LABELS[one.name],
-            *_figures([one.old, one.new]),
-            format_change(one.difference),
-            *map(str, (one.better, one.worse, one.same)),
-            *_figures([one.sign_p, one.randomisation_p]),
+            LABELS[metric.name],
+            format_number(metric.old),
+            format_number(metric.new),
+            format_change(metric.difference),
+            *map(str, (metric.better, metric.worse, metric.same)),
+            format_number(metric.sign_p),
+            format_number(metric.randomisation_p),
         )
-        for one in comparison.metrics
+        for metric in comparison.metrics
     ]
     names = f"{one_line(comparison.old_name)} -> {one_line(comparison.new_name)}"
-    lines = [
-        f"{names}: {describe_changes(comparison)}",
-        "",
-        _table([heads, *rows]),
-        *_movers(comparison),
-    ]
-    return "\n".join([*lines, *(verdict_lines(verdict) if verdict else [])]).rstrip("\n") + "\n"
+    lines = [f"{names}: {describe_changes(comparison)}", "", _table([heads, *rows])]
+    ordered = sorted(comparison.changes, key=lambda change: (-abs(change.difference), change.id))
+    moved = [change for change in ordered if format_change(change.difference)[0] in "+-"][:MOVERS]
+    if moved:
+        moved.sort(key=lambda change: (change.difference, change.id))
+        movers = [
+            (one_line(f"{change.id} {change.query}", QUERY_WIDTH), format_change(change.difference))
+            for change in moved
+        ]
+        lines.append(_table([("changed most", "nDCG or RR"), *movers]))
+    lines += verdict_lines(verdict) if verdict else []
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def calibration_table(report: CalibrationReport) -> str:
+    """Return both curves, and what is proposed beside what counts so far."""
+    lines = [report.profile, ""]
+    for title, curve in (("By passages", report.passages), ("By queries", report.queries)):
+        lines += [f"{title}: {' '.join(calibration_lines(curve))}", *_curve_lines(curve.curve), ""]
+    lines += [note.message for note in report.notes]
+    if report.proposed or report.in_force:
+        lines.append(f"  {'':<27} {'proposed':>9} {'in force':>9}")
+        for label, name in _CALIBRATION_ROWS:
+            proposed, in_force = (
+                format_number(getattr(calibration, name, None))
+                for calibration in (report.proposed, report.in_force)
+            )
+            lines.append(f"  {label:<27} {proposed:>9} {in_force:>9}")
+    if report.proposed is None:
+        ending = "Nothing is proposed, and nothing was changed."
+    elif report.kept:
+        ending = (
+            "Saved: it applies to callers who may read the whole world. Readers keep the default."
+        )
+    else:
+        ending = "Nothing was changed; with --keep the proposal counts from then on."
+    return "\n".join([*lines, "", ending]) + "\n"
 
 
 def calibration_lines(calibration: Curve) -> list[str]:
@@ -86,9 +136,8 @@ def describe_counts(totals: Totals) -> str:
         "failed": totals.failed,
         "expected documents absent": totals.absent_documents,
     }
-    shown = [f"{count} {kind}" for kind, count in kinds.items() if count]
-    asked = "1 query" if totals.queries == 1 else f"{totals.queries} queries"
-    return ", ".join([asked, *shown])
+    queries = "1 query" if totals.queries == 1 else f"{totals.queries} queries"
+    return ", ".join([queries, *(f"{count} {kind}" for kind, count in kinds.items() if count)])
 
 
 def describe_changes(comparison: Comparison) -> str:
@@ -107,7 +156,7 @@ def describe_changes(comparison: Comparison) -> str:
 def one_line(text: str, width: int | None = None) -> str:
     """Return a text on one line, without what moves or hides characters, cut to a width."""
     spaced = " ".join(text.split())
-    plain = "".join(one for one in spaced if unicodedata.category(one) not in _INVISIBLE)
+    plain = "".join(char for char in spaced if unicodedata.category(char) not in _INVISIBLE)
     return plain if width is None or len(plain) <= width else plain[: width - 1] + "…"
 
 
@@ -118,33 +167,18 @@ def format_number(value: float | None, decimals: int = 4) -> str:
 
 def format_change(value: float) -> str:
     """Return a difference with its sign; what rounds to nothing has none."""
-    spelled = f"{value:+.4f}"
-    return spelled.lstrip("+-") if not float(spelled) else spelled
+    formatted = f"{value:+.4f}"
+    return formatted if float(formatted) else formatted.lstrip("+-")
 
 
-def _query_row(result: QueryResult) -> tuple[str, ...]:
-    state = result.error or ("unjudged" if not result.judged else str(result.state))
-    return (
-        one_line(f"{result.id} {result.query}", QUERY_WIDTH),
-        "" if state == "answered" else state,
-        *_figures([getattr(result.metrics, name) for name in NAMES]),
-        *_figures([result.best_relevant, result.best_irrelevant]),
-    )
+def _heading(evaluation: Evaluation) -> str:
+    heading = f"{one_line(evaluation.name)}: {describe_counts(evaluation.totals)}"
+    warnings = (f"{warning.code}: {warning.message}" for warning in evaluation.warnings)
+    return "\n".join([heading, *warnings])
 
 
-def _movers(comparison: Comparison, most: int = 10) -> list[str]:
-    """Return the queries that changed most, the worst first."""
-    ordered = sorted(comparison.changes, key=lambda change: (-abs(change.difference), change.id))
-    moved = [change for change in ordered if format_change(change.difference)[0] in "+-"][:most]
-    rows = [
-        (one_line(f"{change.id} {change.query}", QUERY_WIDTH), format_change(change.difference))
-        for change in sorted(moved, key=lambda change: (change.difference, change.id))
-    ]
-    return [_table([("changed most", "nDCG or RR"), *rows])] if rows else []
-
-
-def _figures(values: Sequence[float | None]) -> list[str]:
-    return [format_number(value) for value in values]
+def _metric_cells(metrics: QueryMetrics) -> list[str]:
+    return [format_number(getattr(metrics, name)) for name in NAMES]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
@@ -157,70 +191,19 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-ROWS = 16
-_BAR = 20
-_ROWS = (
-    ("floor", "calibrated_floor"),
-    ("threshold low", "threshold_low"),
-    ("threshold high", "threshold_high"),
-    ("short query low", "short_query_threshold_low"),
-    ("short query high", "short_query_threshold_high"),
-    ("similarity for hybrid", "min_similarity_for_hybrid"),
-    ("unrelated, 95 of 100 below", "unrelated_high"),
-)
-
-
-def calibration_table(report: CalibrationReport) -> str:
-    """Return both curves, and what is proposed beside what counts so far."""
-    lines = [report.profile, ""]
-    for title, curve in (("By passages", report.passages), ("By queries", report.queries)):
-        lines += [f"{title}: {' '.join(calibration_lines(curve))}", *curve_lines(curve.curve), ""]
-    lines += [note.message for note in report.notes]
-    lines += [*_numbers(report.proposed, report.in_force), ""]
-    return "\n".join([*lines, _ending(report)]) + "\n"
-
-
-def curve_lines(curve: Sequence[CurvePoint], rows: int = ROWS) -> list[str]:
+def _curve_lines(curve: Sequence[CurvePoint]) -> list[str]:
     """Return what is left at evenly spread thresholds, precision and recall as bars."""
     if not curve:
         return []
-    head = f"  {'score':>6}  {'right':>6} {'other':>6}  {'precision':<{_BAR + 6}}recall"
+    lines = [f"  {'score':>6}  {'right':>6} {'other':>6}  {'precision':<{_BAR + 6}}recall"]
     most, least = curve[0].threshold, curve[-1].threshold
-    step = (most - least) / max(rows - 1, 1)
-    wanted = [most - step * row for row in range(rows)] if step else [least]
-    return [head, *(_row(curve, threshold) for threshold in wanted)]
-
-
-def _row(curve: Sequence[CurvePoint], threshold: float) -> str:
-    kept = [point for point in curve if point.threshold >= threshold - 1e-9]
-    point = kept[-1] if kept else curve[0]
-    return (
-        f"  {threshold:>6.3f}  {point.relevant:>6} {point.irrelevant:>6}  "
-        f"{_bar(point.precision)} {point.precision:.2f} {_bar(point.recall)} {point.recall:.2f}"
-    )
-
-
-def _bar(share: float) -> str:
-    filled = round(share * _BAR)
-    return "#" * filled + "." * (_BAR - filled)
-
-
-def _numbers(proposed: Calibration | None, in_force: Calibration | None) -> list[str]:
-    if proposed is None and in_force is None:
-        return []
-    lines = [f"  {'':<27} {'proposed':>9} {'in force':>9}"]
-    for label, name in _ROWS:
-        values = [getattr(one, name) if one else None for one in (proposed, in_force)]
-        cells = ["-" if value is None else f"{value:.4f}" for value in values]
-        lines.append(f"  {label:<27} {cells[0]:>9} {cells[1]:>9}")
-    return lines
-
-
-def _ending(report: CalibrationReport) -> str:
-    if report.proposed is None:
-        return "Nothing is proposed, and nothing was changed."
-    if report.kept:
-        return (
-            "Saved: it applies to callers who may read the whole world. Readers keep the default."
+    step = (most - least) / (CURVE_ROWS - 1)
+    for threshold in [most - step * row for row in range(CURVE_ROWS)] if step else [least]:
+        above = [point for point in curve if point.threshold >= threshold - 1e-9]
+        point = above[-1] if above else curve[0]
+        shares = " ".join(
+            f"{'#' * (filled := round(share * _BAR))}{'.' * (_BAR - filled)} {share:.2f}"
+            for share in (point.precision, point.recall)
         )
-    return "Nothing was changed; with --keep the proposal counts from then on."
+        lines.append(f"  {threshold:>6.3f}  {point.relevant:>6} {point.irrelevant:>6}  {shares}")
+    return lines
