@@ -58,15 +58,19 @@ def on_point(change: Callable[[Point, random.Random], dict[str, Any]]) -> Callab
 def on_kept(change: Callable[[Vector, random.Random], Vector]) -> Callable:
     def plant(here: Place, world: World, rng: random.Random) -> None:
         text_hash, vector = rng.choice(kept_vectors(here, world))
-        here.sql(
-            "UPDATE vectors SET vector = ? WHERE text_hash = ? AND world_id = "
-            "(SELECT world_id FROM worlds WHERE id = ?)",
-            bytes(change(Vector(vector), rng)),
-            text_hash,
-            world.id,
-        )
+        replace_vector(here, world, text_hash, change(Vector(vector), rng))
 
     return plant
+
+
+def replace_vector(here: Place, world: World, text_hash: str, vector: Vector) -> None:
+    here.sql(
+        "UPDATE vectors SET vector = ? WHERE text_hash = ? AND world_id = "
+        "(SELECT world_id FROM worlds WHERE id = ?)",
+        bytes(vector),
+        text_hash,
+        world.id,
+    )
 
 
 def kept_vectors(here: Place, world: World) -> list[tuple[str, bytes]]:
@@ -196,7 +200,7 @@ def _with(value: float) -> Callable[[Vector, random.Random], Vector]:
     return change
 
 
-def _other_model(vector: Vector, rng: random.Random) -> Vector:
+def vector_of_other_model(vector: Vector, rng: random.Random) -> Vector:
     return vector_of(f"of another model {rng.random()}", len(vector) // 4)
 
 
@@ -217,7 +221,8 @@ IN_INDEX = {
         on_point(lambda p, r: {"vector": _sign(p.vector, r)}), Finding.CHANGED_VECTOR
     ),
     "another's vector": Damage(
-        on_point(lambda p, r: {"vector": _other_model(p.vector, r)}), Finding.CHANGED_VECTOR
+        on_point(lambda p, r: {"vector": vector_of_other_model(p.vector, r)}),
+        Finding.CHANGED_VECTOR,
     ),
     "not a number": Damage(
         on_point(lambda p, r: {"vector": _with(NAN)(p.vector, r)}), Finding.NON_FINITE
@@ -297,7 +302,7 @@ IN_STORE = {
     "kept infinite": Damage(on_kept(_with(INF)), Finding.NON_FINITE),
     "kept scaled": Damage(on_kept(_scaled), Finding.CHANGED_VECTOR),
     "kept sign flipped": Damage(on_kept(_sign), Finding.CHANGED_VECTOR),
-    "kept of another model": Damage(on_kept(_other_model), Finding.CHANGED_VECTOR),
+    "kept of another model": Damage(on_kept(vector_of_other_model), Finding.CHANGED_VECTOR),
     "foreign vectors": Damage(foreign_vectors, Finding.FOREIGN_VECTORS),
     "pending": Damage(
         lambda here, world, rng: here.store.mark_pending(

@@ -9,14 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.damage import KINDS, any_point
+from tests.support.damage import (
+    KINDS,
+    any_point,
+    kept_vectors,
+    replace_vector,
+    vector_of_other_model,
+)
 from tests.support.sample_texts import story
 from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
 from truespan.doctor import Doctor
 from truespan.errors import InvalidSettings, ProviderUnavailable
 from truespan.maintenance.doctor.examine import examine
 from truespan.maintenance.doctor.plan import Action, Finding, Plan, plan_from_json, plan_to_json
-from truespan.types.chunk import Holdings
+from truespan.types.chunk import Holdings, Vector
 from truespan.types.ids import TextHash
 from truespan.types.scope import OWNER, Authority, Scope, Verb
 from truespan.world import World
@@ -245,8 +251,9 @@ def test_without_its_model_a_generation_gets_all_that_needs_no_new_vector(tmp_pa
 def test_vectors_of_another_model_are_found_by_embedding_a_sample(tmp_path: Path) -> None:
     here, world = damaged(tmp_path)
     scope = here.scope(world)
-    for text_hash, _ in here.sql("SELECT text_hash, vector FROM vectors"):
-        KINDS["kept of another model"].plant(here, world, random.Random(text_hash))
+    for text_hash, vector in kept_vectors(here, world):
+        other = vector_of_other_model(Vector(vector), random.Random(text_hash))
+        replace_vector(here, world, text_hash, other)
     here.store.mark_all_pending(scope)
     here.index.reset(scope)
     world.repair()
