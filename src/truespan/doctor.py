@@ -44,7 +44,7 @@ from truespan.observer import RequestTrace
 from truespan.protocols import Embedder
 from truespan.types.bundle import Notice
 from truespan.types.document import RevisionRef
-from truespan.types.job import QueueStanding
+from truespan.types.job import QueueStatus
 from truespan.types.maintenance import Check, Verdict
 from truespan.types.scope import Authority, Scope, Unlimited, Verb, World
 from truespan.types.telemetry import CounterName, RepairAction
@@ -395,7 +395,7 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
             if job.background and not job.state.is_over
             for name in open_orders(components, scope, job)
         ]
-        status = components.queue.standing()
+        status = components.queue.status()
         if status is None:
             return
         missing = [entry for entry in open_jobs if entry[1] not in status.ordered]
@@ -421,7 +421,7 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
     )
 
 
-def _check_workers(status: QueueStanding, *, needed: bool) -> Check:
+def _check_workers(status: QueueStatus, *, needed: bool) -> Check:
     if status.workers:
         return Check("workers", Verdict.OK, f"{status.workers} running")
     verdict = Verdict.PROBLEM if needed else Verdict.WARNING

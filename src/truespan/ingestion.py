@@ -208,7 +208,7 @@ class IngestJobs:
             components, own = self._components, self._components.processes.own()
             stored = [share_to_json(sources) for sources in shares]
             components.store.spread_job(
-                scope, job.id, own, keeper=components.job_owner, shares=stored
+                scope, job.id, own, owner=components.job_owner, shares=stored
             )
             log.leave_open()
             return WorkOutcome.SPREAD

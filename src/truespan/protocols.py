@@ -19,7 +19,7 @@ from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import (
     JobOrder,
     Outcome,
-    QueueStanding,
+    QueueStatus,
 )
 from truespan.types.maintenance import (
     BackupReport,
@@ -555,7 +555,7 @@ class JobQueue(Protocol):
         """Queue a job that is already recorded as queued; a second call has no effect."""
         ...
 
-    def standing(self) -> QueueStanding | None:
+    def status(self) -> QueueStatus | None:
         """Return the state of the queue and its workers; None if tasks end with their process.
 
         Raises:

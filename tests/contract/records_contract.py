@@ -124,7 +124,7 @@ class RecordsContract:
         job = here.store.queue_job(scope, "ingest", "{}", "keeper").id
 
         def taken(process: str) -> tuple[bool, JobState, int, str]:
-            done = here.store.take_over_job(scope, job, process, keeper="keeper", most_crashes=2)
+            done = here.store.take_over_job(scope, job, process, owner="keeper", most_crashes=2)
             found = here.store.job(scope, job)
             assert found is not None
             return done, found.state, found.crashes, found.process

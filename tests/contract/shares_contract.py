@@ -24,15 +24,15 @@ from truespan.types.job import (
 )
 from truespan.types.scope import Scope
 
-KEEPER = "keeper"
+OWNER_ID = "queue"
 
 
 def spread(here: Place, scope: Scope, count: int = 3) -> tuple[str, list[Job]]:
     """Return a job that was cut into shares of one document each, the later the larger."""
-    job = here.store.queue_job(scope, "ingest", '{"a": 1}', KEEPER).id
+    job = here.store.queue_job(scope, "ingest", '{"a": 1}', OWNER_ID).id
     assert here.store.start_job(scope, job, "p1")
     wanted = [JobShare(f'{{"n": {number}}}', 1, number) for number in range(1, count + 1)]
-    return job, here.store.spread_job(scope, job, "p1", keeper=KEEPER, shares=wanted)
+    return job, here.store.spread_job(scope, job, "p1", owner=OWNER_ID, shares=wanted)
 
 
 def as_it_is(here: Place, scope: Scope, job: str) -> Job:
@@ -81,17 +81,17 @@ class SharesContract:
         job, shares = spread(here, scope)
 
         found = as_it_is(here, scope, job)
-        assert (found.state, found.process, found.shares) == (JobState.RUNNING, KEEPER, 3)
+        assert (found.state, found.process, found.shares) == (JobState.RUNNING, OWNER_ID, 3)
         assert (found.counts.documents_total, found.counts.fraction) == (3, 0.0)
         assert [one.request for one in shares] == ['{"n": 1}', '{"n": 2}', '{"n": 3}']
         assert {(one.parent, one.state, one.process) for one in shares} == {
-            (job, JobState.QUEUED, KEEPER)
+            (job, JobState.QUEUED, OWNER_ID)
         }
         assert here.store.shares(scope, job) == shares
         assert here.store.shares(built(here, "other"), job) == []
         assert [one.id for one in here.store.jobs(scope)] == [job]
         with pytest.raises(Interrupted):
-            here.store.spread_job(scope, job, "p1", keeper=KEEPER, shares=[])
+            here.store.spread_job(scope, job, "p1", owner=OWNER_ID, shares=[])
 
     def test_the_numbers_of_shares_are_added_up_and_stay_when_the_job_is_over(
         self, here: Place
@@ -123,8 +123,8 @@ class SharesContract:
 
         told(here, scope, one, JobState.DONE, replace(counts, fraction=1.0))
         done(here, scope, three)
-        assert here.store.settle_job(scope, job, keeper=KEEPER)
-        assert here.store.gather_job(scope, job, "p3", keeper=KEEPER)
+        assert here.store.settle_job(scope, job, owner=OWNER_ID)
+        assert here.store.gather_job(scope, job, "p3", owner=OWNER_ID)
         here.store.record_job(
             scope, job, state=JobState.DONE, phase=Phase.FINISHED, counts=JobCounts(),
             news=JobNews(), process="p3",
@@ -141,15 +141,15 @@ class SharesContract:
         job, (one, two) = spread(here, scope, 2)
         done(here, scope, one)
 
-        assert not here.store.settle_job(scope, job, keeper=KEEPER)
-        assert not here.store.gather_job(scope, job, "p3", keeper=KEEPER)
+        assert not here.store.settle_job(scope, job, owner=OWNER_ID)
+        assert not here.store.gather_job(scope, job, "p3", owner=OWNER_ID)
         done(here, scope, two)
-        assert here.store.settle_job(scope, job, keeper=KEEPER)
+        assert here.store.settle_job(scope, job, owner=OWNER_ID)
         gathered: list[bool] = []
         threads = [
             threading.Thread(
                 target=lambda n=number: gathered.append(
-                    here.store.gather_job(scope, job, f"p{n}", keeper=KEEPER)
+                    here.store.gather_job(scope, job, f"p{n}", owner=OWNER_ID)
                 )
             )
             for number in range(4)
@@ -170,10 +170,10 @@ class SharesContract:
         done(here, scope, two, state)
 
         assert not here.store.start_job(scope, three.id, "p2")
-        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        assert not here.store.settle_job(scope, job, owner=OWNER_ID)
         assert as_it_is(here, scope, job).state is JobState.RUNNING
         told(here, scope, one, JobState.DONE)
-        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        assert not here.store.settle_job(scope, job, owner=OWNER_ID)
         over = as_it_is(here, scope, job)
         assert (over.state, over.shares, over.counts.documents_total) == (state, 0, 3)
         assert over.error == ("why" if state is JobState.FAILED else None)
@@ -188,11 +188,11 @@ class SharesContract:
 
         here.store.cancel_job(scope, job)
         assert not here.store.start_job(scope, two.id, "p2")
-        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        assert not here.store.settle_job(scope, job, owner=OWNER_ID)
         assert as_it_is(here, scope, job).state is JobState.RUNNING
         assert told(here, scope, one, JobState.RUNNING)
         assert told(here, scope, one, JobState.CANCELLED)
-        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        assert not here.store.settle_job(scope, job, owner=OWNER_ID)
         assert as_it_is(here, scope, job).state is JobState.CANCELLED
         assert here.store.shares(scope, job) == []
 
@@ -201,10 +201,10 @@ class SharesContract:
         job, (one, _) = spread(here, scope, 2)
         for number in range(1, 3):
             assert here.store.start_job(scope, one.id, "p2")
-            assert here.store.take_over_job(scope, one.id, "p2", keeper=KEEPER, most_crashes=2)
+            assert here.store.take_over_job(scope, one.id, "p2", owner=OWNER_ID, most_crashes=2)
             assert as_it_is(here, scope, job).crashes == number
 
-        assert not here.store.settle_job(scope, job, keeper=KEEPER)
+        assert not here.store.settle_job(scope, job, owner=OWNER_ID)
         over = as_it_is(here, scope, job)
         assert (over.state, over.crashes, over.shares) == (JobState.INTERRUPTED, 2, 0)
 
@@ -226,7 +226,7 @@ class SharesContract:
     def test_documents_are_one_jobs_alone_while_it_runs(self, here: Place) -> None:
         scope = built(here)
         claim = here.store.claim_documents
-        one, two = (here.store.queue_job(scope, "ingest", "{}", KEEPER).id for _ in range(2))
+        one, two = (here.store.queue_job(scope, "ingest", "{}", OWNER_ID).id for _ in range(2))
         with pytest.raises(Interrupted):
             claim(scope, one, "p1", ["a"])
         assert here.store.start_job(scope, one, "p1")
@@ -244,6 +244,6 @@ class SharesContract:
         )  # fmt: skip
         assert claim(scope, two, "p2", ["b", "c"])
         elsewhere = built(here, "other")
-        third = here.store.queue_job(elsewhere, "ingest", "{}", KEEPER).id
+        third = here.store.queue_job(elsewhere, "ingest", "{}", OWNER_ID).id
         assert here.store.start_job(elsewhere, third, "p3")
         assert claim(elsewhere, third, "p3", ["b", "c"])

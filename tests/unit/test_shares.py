@@ -386,8 +386,8 @@ def test_a_job_whose_worker_died_while_closing_it_is_closed_by_another(
     for share in spread(works, opened, world, job):
         ended(world, share, JobState.DONE)
     store = world.access.components.store
-    assert store.gather_job(scope_of(world), job.id, "elsewhere/1:1", keeper="queue")
-    assert not store.gather_job(scope_of(world), job.id, "elsewhere/2:2", keeper="queue")
+    assert store.gather_job(scope_of(world), job.id, "elsewhere/1:1", owner="queue")
+    assert not store.gather_job(scope_of(world), job.id, "elsewhere/2:2", owner="queue")
 
     opened.work(once=True)
 

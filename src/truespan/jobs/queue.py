@@ -26,7 +26,7 @@ from truespan.jobs.schema import QUEUE_ROLE, QUEUE_SCHEMA, require_migrations
 from truespan.protocols import JobWorker
 from truespan.store.postgres import as_role, connect, is_foreign_key_violation, map_errors
 from truespan.types.ids import WorldId
-from truespan.types.job import JobOrder, Outcome, QueueStanding, Urgency
+from truespan.types.job import JobOrder, Outcome, QueueStatus, Urgency
 from truespan.types.token import Secret
 
 QUEUE = "jobs"
@@ -146,7 +146,7 @@ def mapped() -> Iterator[None]:
             raise error.__cause__ or error from None
 
 
-_STANDING = """
+_STATUS = """
     WITH living AS (
       SELECT id FROM procrastinate_workers
       WHERE last_heartbeat >= now() - make_interval(secs => %(seconds)s)
@@ -163,14 +163,14 @@ _STANDING = """
 """
 
 
-def read_status(orders: TaskQueue) -> QueueStanding:
+def read_status(orders: TaskQueue) -> QueueStatus:
     """Return the status of the queue.
 
     Raises:
         StoreBusy, StoreOutdated, InvalidConfiguration: the queue cannot be read.
     """
-    found = orders.ask(_STANDING, seconds=orders.limits.stalled_seconds)
-    return QueueStanding(
+    found = orders.ask(_STATUS, seconds=orders.limits.stalled_seconds)
+    return QueueStatus(
         waiting=found["waiting"],
         most_waiting=orders.limits.waiting,
         orphaned=found["orphaned"],
@@ -505,7 +505,7 @@ class ProcrastinateQueue:
         """Submit a job; nothing if it is queued already."""
         self._orders.submit(order)
 
-    def standing(self) -> QueueStanding:
+    def status(self) -> QueueStatus:
         """Return the number of queued jobs and live workers."""
         return read_status(self._orders)
 

@@ -46,7 +46,7 @@ class JobThread:
     def require_room(self) -> None:
         """Accept any number of jobs: each is only a name in memory."""
 
-    def standing(self) -> None:
+    def status(self) -> None:
         """Return None: no other process can see this queue."""
         return
 

@@ -104,7 +104,7 @@ class LibraryWorker:
         if job.state is JobState.RUNNING and job.background:
             if job.shares and job.process == components.job_owner:
                 owner = components.job_owner
-                return components.store.gather_job(scope, job.id, own, keeper=owner)
+                return components.store.gather_job(scope, job.id, own, owner=owner)
             if not _take_over(components, scope, job):
                 return False
         return components.store.start_job(scope, job.id, own)
@@ -254,7 +254,7 @@ def _take_over(components: Components, scope: Scope, job: Job) -> bool:
         scope,
         job.id,
         job.process,
-        keeper=components.job_owner,
+        owner=components.job_owner,
         most_crashes=components.most_crashes,
     )
     record = components.store.job(scope, job.id)

@@ -64,7 +64,7 @@ class Jobs:
         Raises:
             StoreBusy: the queue cannot be reached.
         """
-        status = self.components.queue.standing()
+        status = self.components.queue.status()
         return status is None or status.workers > 0
 
     def documents(self, job: str) -> builtins.list[JobDocument]:
@@ -161,7 +161,7 @@ def settle_job(components: Components, scope: Scope, job: str) -> None:
     Called after every share, however it ended. If a process dies in between, `resume_waiting`
     does this later.
     """
-    all_done = components.store.settle_job(scope, job, keeper=components.job_owner)
+    all_done = components.store.settle_job(scope, job, owner=components.job_owner)
     record = components.store.job(scope, job)
     if record is None:
         return

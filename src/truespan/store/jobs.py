@@ -189,7 +189,7 @@ class Jobs(Part):
         )
 
     def take_over_job(
-        self, scope: Scope, job: str, process: str, *, keeper: str, most_crashes: int
+        self, scope: Scope, job: str, process: str, *, owner: str, most_crashes: int
     ) -> bool:
         """Queue a job of a process that is gone, as a crash; False if the process has it not.
 
@@ -202,11 +202,11 @@ class Jobs(Part):
                  state = CASE WHEN cancel THEN 'cancelled'
                    WHEN crashes + 1 >= :most THEN 'interrupted' ELSE 'queued' END,
                  finished_at = CASE WHEN cancel OR crashes + 1 >= :most THEN :now END,
-                 process = CASE WHEN cancel OR crashes + 1 >= :most THEN process ELSE :keeper END
+                 process = CASE WHEN cancel OR crashes + 1 >= :most THEN process ELSE :owner END
                WHERE world_id = :world AND key = :key AND process = :process
                  AND state = 'running' AND background""",
             process=process,
-            keeper=keeper,
+            owner=owner,
             most=most_crashes,
         )
 

@@ -48,9 +48,9 @@ class Shares(Part):
 
     @retry_on_conflict
     def spread_job(
-        self, scope: Scope, job: str, process: str, *, keeper: str, shares: Sequence[JobShare]
+        self, scope: Scope, job: str, process: str, *, owner: str, shares: Sequence[JobShare]
     ) -> list[Job]:
-        """Add the shares of a job that a process runs, queued; `keeper` has the job from then on.
+        """Add the shares of a job that a process runs, queued; `owner` has the job from then on.
 
         Raises:
             Interrupted: the process no longer has the job.
@@ -58,10 +58,10 @@ class Shares(Part):
         now = self._clock.now()
         with self._db.write(scope.world, lock=False) as session:
             found = session.one(
-                """UPDATE jobs SET process = :keeper, counts = '{}', seen_at = :now
+                """UPDATE jobs SET process = :owner, counts = '{}', seen_at = :now
                    WHERE world_id = :world AND id = :job AND process = :process
                      AND state = 'running' RETURNING key, kind""",
-                keeper=keeper,
+                owner=owner,
                 now=now,
                 job=job,
                 process=process,
@@ -85,7 +85,7 @@ class Shares(Part):
                     share.request,
                     JobState.QUEUED.value,
                     Phase.READING.value,
-                    keeper,
+                    owner,
                     now,
                     now,
                     True,
@@ -102,14 +102,14 @@ class Shares(Part):
         return read_jobs(self._db.all(scope.world, _SHARES, job=job))
 
     @retry_on_conflict
-    def settle_job(self, scope: Scope, job: str, *, keeper: str) -> bool:
+    def settle_job(self, scope: Scope, job: str, *, owner: str) -> bool:
         """End a job of which no share is running, if not all of them are to be done.
 
         That is, it was asked to stop, or a share failed. Returns whether all shares are done, so
         that the job only has to be gathered.
         """
         with self._db.write(scope.world, lock=False) as session:
-            cancel = _lock_kept_job(session, job, keeper)
+            cancel = _lock_owned_job(session, job, owner)
             states = _share_states(session, job)
             if cancel is None or not states or "running" in states:
                 return False
@@ -133,10 +133,10 @@ class Shares(Part):
             return not cancel and set(states) == {"done"}
 
     @retry_on_conflict
-    def gather_job(self, scope: Scope, job: str, process: str, *, keeper: str) -> bool:
-        """Run a job whose keeper waited for its shares; False unless all of them are done."""
+    def gather_job(self, scope: Scope, job: str, process: str, *, owner: str) -> bool:
+        """Run a job whose owner waited for its shares; False unless all of them are done."""
         with self._db.write(scope.world, lock=False) as session:
-            cancel = _lock_kept_job(session, job, keeper)
+            cancel = _lock_owned_job(session, job, owner)
             if cancel is None or cancel or set(_share_states(session, job)) != {"done"}:
                 return False
             session.execute(
@@ -201,16 +201,16 @@ def may_start(session: Session, job: str) -> bool:
     return running is not None and states.keys().isdisjoint({"failed", "interrupted"})
 
 
-def _lock_kept_job(session: Session, job: str, keeper: str) -> bool | None:
+def _lock_owned_job(session: Session, job: str, owner: str) -> bool | None:
     """Lock a job that waits for its shares and return whether it is to stop; None without one.
 
     A decision about a job by the state of its shares needs the job's row for itself.
     """
     found = session.one(
         """SELECT cancel FROM jobs WHERE world_id = :world AND id = :job AND state = 'running'
-             AND process = :keeper LOCK_ROWS()""",
+             AND process = :owner LOCK_ROWS()""",
         job=job,
-        keeper=keeper,
+        owner=owner,
     )
     return None if found is None else bool(found[0])
 

@@ -159,7 +159,7 @@ class JobNews:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueStanding:
+class QueueStatus:
     """The queue at one moment. It names jobs by id and contains nothing else of them."""
 
     waiting: int
