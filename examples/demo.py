@@ -24,10 +24,20 @@ from rich.text import Text
 
 import truespan
 from truespan.cli.follow import progress_bar
-from truespan.cli.generations import show_generations, show_promotion, show_reindex
-from truespan.cli.output import print_bundle, print_search, show_repairs, show_worlds
-from truespan.cli.output_answer import show_account
-from truespan.cli.output_ingest import show_dry_run, show_ingest
+from truespan.cli.output import (
+    print_bundle,
+    print_search,
+    show_account,
+    show_repairs,
+    show_worlds,
+)
+from truespan.cli.output_reports import (
+    show_dry_run,
+    show_generations,
+    show_ingest,
+    show_promotion,
+    show_reindex,
+)
 from truespan.library import Library
 from truespan.types.bundle import Passage
 from truespan.types.chunk import Point

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from truespan import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from truespan.types.bundle import ContextBundle
     from truespan.types.chunk import ChunkRecord
+    from truespan.types.scope import Unlimited
 
 
 class Status(NamedTuple):
@@ -122,6 +125,13 @@ def problem(error: errors.TruespanError) -> dict[str, Any]:
         "advice": error.advice,
         "retryable": error.retryable,
     }
+
+
+def allowed_names(names: Iterable[str] | Unlimited) -> str | list[str]:
+    """Return the names that an authority or token allows, sorted; or 'unlimited'."""
+    from truespan.types.scope import Unlimited
+
+    return names.value if isinstance(names, Unlimited) else sorted(names)
 
 
 def chunk_data(record: ChunkRecord) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.mcp.server import call_tool
-from truespan.mcp.stdio import open_for_owner, open_for_reader
+from truespan.mcp.stdio import open_narrowed
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
 from truespan.retrieval.positions import ReadingPosition
 from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
@@ -371,17 +371,16 @@ def test_the_owners_arguments_are_checked_as_well(
 
 def test_what_cannot_be_served_is_refused_before_it_is(library: Path) -> None:
     with pytest.raises(WorldNotFound):
-        open_for_owner(library, "nowhere")
+        open_narrowed(library, "nowhere", None)
     with pytest.raises(InvalidSettings):
-        open_for_reader(library, "w", " ")
+        open_narrowed(library, "w", " ")
     with pytest.raises(LibraryNotFound):
-        open_for_reader(library / "nowhere", "w", "ann")
+        open_narrowed(library / "nowhere", "w", "ann")
 
 
 @proves("authority.only-narrows")
 def test_what_serves_a_reader_can_do_nothing_else(library: Path) -> None:
-    opened = open_for_reader(library, "w", " ann ")
-    with opened.library as narrow:
+    with open_narrowed(library, "w", " ann ")[0] as narrow:
         (record,) = narrow.worlds()
         world = narrow.world(record.id)
 
@@ -401,7 +400,7 @@ def test_what_serves_a_reader_can_do_nothing_else(library: Path) -> None:
 
 @proves("authority.only-narrows")
 def test_what_serves_the_owner_sees_one_world_and_changes_nothing(library: Path) -> None:
-    with open_for_owner(library, "w").library as narrow:
+    with open_narrowed(library, "w", None)[0] as narrow:
         (record,) = narrow.worlds()
         world = narrow.world(record.id)
 

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from truespan.cli.app import echo
+from typer import echo
+
+from truespan.cli.output_reports import show_followed, show_one_job
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
 from truespan.ingest.job_log import Progress
+from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
 from truespan.serialize import (
     EXIT_PARTIAL,
     EXIT_REFUSED,
@@ -61,11 +64,12 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
 
 
 _POLL_SECONDS = 0.3
-_NO_WORKER = "No worker is running; the job is queued. Start 'truespan worker'.\n"
+_SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3, 1)
+"""If several jobs end differently, the exit code is the last of these."""
 
 
 def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
-    """Show how a job goes on until it is over, unless its follower is to leave at once.
+    """Show the progress of a job until it ends, and return the exit code; do not wait if `leave`.
 
     Raises:
         Interrupted: following was stopped; the job continues.
@@ -75,52 +79,50 @@ def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
         return 0
     if not as_json:
         sys.stderr.write(f"Queued as job {job.id}.\n{_no_worker_note(world)}")
-    ended = _ended(world, job, hidden=as_json)
-    return _print_result(world, ended, as_json)
+    ended = _wait(world, job, hidden=as_json)
+    documents = world.jobs.documents(job.id)
+    if as_json:
+        echo(to_json({"job": ended, "documents": documents}))
+    else:
+        echo(show_followed(ended, documents, world.jobs.lines(job.id)))
+        report_failure(world, ended)
+    return _ingest_code(ended, documents)
 
 
 def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: bool) -> int:
-    """Show how upkeep of one world after the other goes on, unless its follower is to leave.
+    """Show the progress of maintenance jobs, world by world, as `follow_ingest` does.
 
     Raises:
         Interrupted: following was stopped; the jobs continue.
     """
     if leave:
         ids = ", ".join(job.id for _, job in jobs)
-        told = to_json({"jobs": [{"job": job} for _, job in jobs]})
-        echo(told if as_json else f"Queued as {ids}.")
+        result = {"jobs": [{"job": job} for _, job in jobs]}
+        echo(to_json(result) if as_json else f"Queued as {ids}.")
         return 0
-    codes, members = [0], []
+    codes, results = [0], []
     for place, (world, job) in enumerate(jobs):
         if not as_json:
             note = "" if place else _no_worker_note(world)
             sys.stderr.write(f"World {world.name}: queued as job {job.id}.\n{note}")
-        ended = _ended(world, job, hidden=as_json)
+        ended = _wait(world, job, hidden=as_json)
         lines = world.jobs.lines(job.id)
-        members.append({"job": ended, "log": lines})
-        codes.append(_upkeep_code(ended, lines))
+        results.append({"job": ended, "log": lines})
+        codes.append(_maintenance_code(ended, lines))
         if not as_json:
-            from truespan.cli.output_ingest import show_one_job
-
             echo(show_one_job(ended, [], lines))
             report_failure(world, ended)
     if as_json:
-        echo(to_json({"jobs": members}))
+        echo(to_json({"jobs": results}))
     return max(codes, key=_SEVERITY.index)
 
 
-_SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3, 1)
-"""Of several jobs that end differently, the exit code is the one that stands last here."""
-
-
 def exit_code_of_job(world: World, job: Job) -> int:
-    """Return the exit code of a job that is over, of whatever kind."""
-    from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
-
+    """Return the exit code of a job of any kind that has ended."""
     if job.kind in MAINTENANCE:
-        return _upkeep_code(job, world.jobs.lines(job.id))
+        return _maintenance_code(job, world.jobs.lines(job.id))
     code = _ingest_code(job, world.jobs.documents(job.id))
-    # A generation of which every document failed is one to go on with, as 'reindex' says.
+    # A generation of which every document failed can be continued, as 'reindex' says.
     refused = job.state is JobState.DONE and code == EXIT_REFUSED
     return EXIT_PARTIAL if refused and job.kind == REINDEX else code
 
@@ -130,31 +132,29 @@ def report_failure(world: World, job: Job) -> None:
     if job.state is JobState.DONE:
         return
     place = f"{job.id} -w {world.name}"
+    resume = f"'truespan jobs resume {place}' continues it."
     if job.state is JobState.FAILED:
         code = _error_code(job)
         # For an unforeseen exception, its name says more than the code of a bug.
-        said = f"failed: {job.error or code}. {advice_of(code)}".rstrip()
-        told = (
-            f"{said} See 'truespan jobs show {place}'; 'truespan jobs resume {place}' continues it."
-        )
+        reason = f"failed: {job.error or code}. {advice_of(code)}".rstrip()
+        outcome = f"{reason} See 'truespan jobs show {place}'; {resume}"
     else:
-        told = (
-            f"was {job.state}; everything done so far is kept. "
-            f"'truespan jobs resume {place}' continues it."
-        )
-    sys.stderr.write(f"truespan: Job {job.id} {told}\n")
+        outcome = f"was {job.state}; everything done so far is kept. {resume}"
+    sys.stderr.write(f"truespan: Job {job.id} {outcome}\n")
 
 
 def _no_worker_note(world: World) -> str:
-    """Return what is to be said where no worker is there; who cannot be asked is not in the way."""
+    """Return a note if no worker is running; nothing if that cannot be found out."""
     try:
-        return "" if world.jobs.has_workers() else _NO_WORKER
+        if world.jobs.has_workers():
+            return ""
     except TruespanError:
         return ""
+    return "No worker is running; the job is queued. Start 'truespan worker'.\n"
 
 
 def _error_code(job: Job) -> str:
-    """Return the code of the error that a job which is over, and not done, ended with."""
+    """Return the code of the error that a job ended with."""
     if job.state is JobState.CANCELLED:
         return Cancelled.code
     if job.state is JobState.INTERRUPTED:
@@ -162,31 +162,43 @@ def _error_code(job: Job) -> str:
     return job.error or InternalError.code
 
 
-def _upkeep_code(job: Job, lines: Sequence[JobLine]) -> int:
-    """Return how a job of upkeep ended: well, with something left to do, or by an error."""
+def _maintenance_code(job: Job, lines: Sequence[JobLine]) -> int:
+    """Return the exit code of a maintenance job: well, with something left to do, or an error."""
     if job.state is not JobState.DONE:
         return exit_code_of(_error_code(job))
     return EXIT_UNHEALTHY if any(line.level != "info" for line in lines) else 0
 
 
 def _ingest_code(job: Job, documents: Sequence[JobDocument]) -> int:
-    """Return how a job that carries documents in ended, as if it had been done in this process."""
+    """Return the exit code of an ingest job, the same as without workers."""
     if job.state is not JobState.DONE:
         return exit_code_of(_error_code(job))
-    states = {one.state for one in documents} - {DocumentState.REMOVED}
+    states = {document.state for document in documents} - {DocumentState.REMOVED}
     if DocumentState.FAILED not in states:
         return 0
     return EXIT_PARTIAL if len(states) > 1 else EXIT_REFUSED
 
 
-def _ended(world: World, job: Job, *, hidden: bool) -> Job:
+def _wait(world: World, job: Job, *, hidden: bool) -> Job:
+    """Return a job once it has ended, with a progress bar meanwhile."""
     with progress_bar(hidden=hidden) as on_progress:
         while True:
-            now = world.jobs.get(job.id)
-            if now.state.is_over:
-                return now
+            latest = world.jobs.get(job.id)
+            if latest.state.is_over:
+                return latest
             if on_progress is not None:
-                on_progress(_progress(now))
+                counts = latest.counts
+                on_progress(
+                    Progress(
+                        fraction=counts.fraction,
+                        documents=counts.documents,
+                        documents_total=counts.documents_total,
+                        chunks=counts.chunks,
+                        embedded=counts.embedded,
+                        current=counts.current or str(latest.state),
+                        reused=counts.reused,
+                    )
+                )
             try:
                 time.sleep(_POLL_SECONDS)
             except KeyboardInterrupt:
@@ -194,28 +206,3 @@ def _ended(world: World, job: Job, *, hidden: bool) -> Job:
                     f"Stopped following; job {job.id} continues on the workers.",
                     advice=f"Follow it with 'truespan jobs follow {job.id}', or cancel it.",
                 ) from None
-
-
-def _progress(job: Job) -> Progress:
-    counts = job.counts
-    return Progress(
-        fraction=counts.fraction,
-        documents=counts.documents,
-        documents_total=counts.documents_total,
-        chunks=counts.chunks,
-        embedded=counts.embedded,
-        current=counts.current or str(job.state),
-        reused=counts.reused,
-    )
-
-
-def _print_result(world: World, job: Job, as_json: bool) -> int:
-    documents = world.jobs.documents(job.id)
-    if as_json:
-        echo(to_json({"job": job, "documents": documents}))
-    else:
-        from truespan.cli.output_ingest import show_followed
-
-        echo(show_followed(job, documents, world.jobs.lines(job.id)))
-        report_failure(world, job)
-    return _ingest_code(job, documents)

@@ -1,51 +1,209 @@
-"""Commands for generations and the domains that name them."""
+"""Commands that judge a world by golden queries, and that build and switch its generations."""
 
-from __future__ import annotations
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typing import TYPE_CHECKING, Annotated
+from typer import Argument, Context, Option, Typer, echo
 
-import typer
-
-from truespan.cli.app import AsJson, LibraryPath, WorldName, app, echo, open_at
-from truespan.serialize import EXIT_PARTIAL, to_json
+from truespan.cli.app import (
+    AsJson,
+    LibraryPath,
+    MaybeWorld,
+    WorldName,
+    named_world,
+    open_at,
+    require_target,
+)
+from truespan.errors import InvalidSettings
+from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from truespan.generations import Promotion
     from truespan.ingest.indexing import ReindexReport
-    from truespan.types.document import DomainRecord, GenerationRecord
 
-Number = Annotated[int, typer.Argument(help="Number of the generation.", metavar="GENERATION")]
+golden_app = Typer(name="golden", help="Golden queries: questions whose right answers are known.")
+
+GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
+GenerationNumber = Annotated[
+    int | None, Option("--generation", "-g", help="Ask this generation, not the default.")
+]
+Number = Annotated[int, Argument(help="Number of the generation.", metavar="GENERATION")]
 DomainKey = Annotated[
-    str | None, typer.Option("--domain", "-d", help="A domain instead of the world's default.")
+    str | None, Option("--domain", "-d", help="A domain instead of the world's default.")
 ]
 
 
-@app.command()
+def evaluate(
+    golden: GoldenFile,
+    world: MaybeWorld = None,
+    library: LibraryPath = None,
+    generation: GenerationNumber = None,
+    domain: Annotated[str | None, Option(help="Ask the generation that this domain names.")] = None,
+    against: Annotated[
+        int | None, Option(help="Compare with this generation, taken as the old one.")
+    ] = None,
+    allowed_drop: Annotated[
+        float, Option(help="How far a mean may fall below the old one.")
+    ] = 0.01,
+    fused: Annotated[
+        bool, Option("--fused", help="Let the words of a query count as well.")
+    ] = False,
+    per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
+    trec_run: Annotated[
+        Path | None, Option(help="Write the rankings to this file, for trec_eval.")
+    ] = None,
+    trec_qrels: Annotated[
+        Path | None, Option(help="Write what is relevant to this file, for trec_eval.")
+    ] = None,
+    html: Annotated[Path | None, Option(help="Write one page with plots here.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
+    from truespan.evaluation import evaluate as results
+    from truespan.evaluation.calibrate import calibrate as calibrate_hits
+    from truespan.evaluation.compare import compare, gate
+    from truespan.evaluation.report import report_page
+    from truespan.evaluation.tables import comparison_table, evaluation_table, summary_table
+
+    require_target(world, domain)
+    if generation is not None and domain is not None:
+        raise InvalidSettings("Name a generation or a domain, not both.")
+    with open_at(library) as opened:
+        chosen = named_world(opened, world, domain)
+        found = chosen.evaluate(golden, generation=generation, domain=domain, fused=fused)
+        old = None
+        if against is not None:
+            old = chosen.evaluate(golden, generation=against, fused=fused)
+    comparison = compare(old, found) if old else None
+    verdict = gate(comparison, allowed_drop) if comparison else None
+    if trec_run is not None:
+        _write(trec_run, results.trec_run(found))
+    if trec_qrels is not None:
+        _write(trec_qrels, results.trec_qrels(found))
+    if html is not None:
+        curve = calibrate_hits(results.scored_hits(found))
+        page = report_page(found, comparison=comparison, verdict=verdict, calibration=curve)
+        _write(html, page)
+    if as_json:
+        compared = {"comparison": comparison, "verdict": verdict} if comparison else {}
+        echo(to_json({"evaluation": found} | compared))
+    else:
+        echo((evaluation_table(found) if per_query else summary_table(found)).rstrip("\n"))
+        if comparison is not None:
+            echo("\n" + comparison_table(comparison, verdict).rstrip("\n"))
+    if verdict is not None and not verdict.passed:
+        return EXIT_UNHEALTHY
+    return EXIT_PARTIAL if found.totals.failed else 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else "it cannot be written"
+        raise InvalidSettings(f"{path}: {reason}.", advice="Check the folder.") from None
+
+
+def calibrate(
+    golden: GoldenFile,
+    world: WorldName,
+    library: LibraryPath = None,
+    generation: GenerationNumber = None,
+    keep: Annotated[bool, Option("--keep", help="Let the proposal count for this world.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Propose a floor and thresholds for a world's embedding model, and show the curve."""
+    from truespan.evaluation.tables import calibration_table
+
+    with open_at(library) as opened:
+        report = opened.world(world).evaluation.calibrate(golden, generation=generation, keep=keep)
+    echo(to_json(report) if as_json else calibration_table(report).rstrip("\n"))
+
+
+@golden_app.callback(invoke_without_command=True)
+def _require_subcommand(context: Context) -> None:
+    if context.invoked_subcommand is None:
+        raise InvalidSettings(
+            "Say what about golden queries: add or check.", advice="See 'truespan golden --help'."
+        )
+
+
+@golden_app.command("add")
+def add_query(
+    file: GoldenFile,
+    query: Annotated[str, Argument(help="The question.")],
+    world: WorldName,
+    library: LibraryPath = None,
+    document: Annotated[
+        list[str] | None,
+        Option("--document", "-d", help="A document that ought to be found; repeatable."),
+    ] = None,
+    phrase: Annotated[
+        list[str] | None,
+        Option("--phrase", "-p", help="Words that a passage ought to hold; repeatable."),
+    ] = None,
+    chunk: Annotated[
+        list[str] | None,
+        Option(help="A chunk of a good answer: its document is expected; repeatable."),
+    ] = None,
+    top_k: Annotated[int, Option("--top-k", "-k", help="Among so many results.")] = 10,
+    name: Annotated[str | None, Option("--id", help="Id; made up if left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a good answer as a golden query, at the end of a file that is made if need be."""
+    with open_at(library) as opened:
+        added = opened.world(world).evaluation.add_query(
+            file,
+            query,
+            documents=document or (),
+            phrases=phrase or (),
+            chunks=chunk or (),
+            top_k=top_k,
+            id=name,
+        )
+    echo(to_json({"file": file, "added": added}) if as_json else f"Added {added.id} to {file}.")
+
+
+@golden_app.command("check")
+def check_queries(
+    file: GoldenFile, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+) -> int:
+    """Read a file of golden queries and say which documents it names are not in the world."""
+    with open_at(library) as opened:
+        evaluation = opened.world(world).evaluation
+        count, absent = len(evaluation.queries(file)), evaluation.missing_documents(file)
+    if as_json:
+        result: dict[str, Any] = {"file": file, "queries": count, "absent": absent}
+        echo(to_json(result))
+    else:
+        for query, names in absent.items():
+            echo(f"{query}: not in this world: {', '.join(names)}")
+        good = "" if absent else " Every document they name is in this world."
+        echo(f"{count} golden {'query' if count == 1 else 'queries'}.{good}")
+    return EXIT_PARTIAL if absent else 0
+
+
 def generations(world: WorldName, library: LibraryPath = None, as_json: AsJson = False) -> None:
     """List the generations of a world: what each was built with, and who is sent to it."""
+    from truespan.cli.output_reports import show_generations
+
     with open_at(library) as opened:
         records = opened.world(world).generations.list()
     echo(to_json({"generations": records}) if as_json else show_generations(records))
 
 
-@app.command()
 def reindex(
     world: WorldName,
     library: LibraryPath = None,
     embedding: Annotated[
-        str | None,
-        typer.Option(help="An embedding profile of truespan.toml; the default if left out."),
+        str | None, Option(help="An embedding profile of truespan.toml; the default if left out.")
     ] = None,
     chunking: Annotated[
         str | None,
-        typer.Option(
-            help="One chunking profile for all documents; default: that of each document."
-        ),
+        Option(help="One chunking profile for all documents; default: that of each document."),
     ] = None,
     generation: Annotated[
-        int | None, typer.Option("--generation", "-g", help="Complete this generation instead.")
+        int | None, Option("--generation", "-g", help="Complete this generation instead.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
@@ -56,28 +214,31 @@ def reindex(
         report = opened.world(world).generations.reindex(
             embedding=embedding, chunking=chunking, generation=generation, on_progress=on_progress
         )
-    return finish_reindex(report, as_json)
+    return print_reindex(report, as_json)
 
 
-def finish_reindex(report: ReindexReport, as_json: bool) -> int:
-    """Show what building a generation did, and return the exit code."""
+def print_reindex(report: "ReindexReport", as_json: bool) -> int:
+    """Print what building a generation did, and return the exit code."""
+    from truespan.cli.output_reports import show_reindex
+
     echo(to_json(report) if as_json else show_reindex(report))
     return EXIT_PARTIAL if report.failures else 0
 
 
-@app.command()
 def promote(
     generation: Number,
     world: WorldName,
     library: LibraryPath = None,
     domain: DomainKey = None,
     golden: Annotated[
-        str | None, typer.Option(help="Golden queries on which it must not be worse.")
+        str | None, Option(help="Golden queries on which it must not be worse.")
     ] = None,
-    allowed_drop: Annotated[float, typer.Option(help="Largest allowed drop of a metric.")] = 0.01,
+    allowed_drop: Annotated[float, Option(help="Largest allowed drop of a metric.")] = 0.01,
     as_json: AsJson = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""
+    from truespan.cli.output_reports import show_promotion
+
     with open_at(library) as opened:
         done = opened.world(world).generations.promote(
             generation, domain=domain, golden=golden, allowed_drop=allowed_drop
@@ -85,17 +246,17 @@ def promote(
     echo(to_json(done) if as_json else show_promotion(done))
 
 
-@app.command()
 def rollback(
     world: WorldName, library: LibraryPath = None, domain: DomainKey = None, as_json: AsJson = False
 ) -> None:
     """Go back to the previous generation."""
+    from truespan.cli.output_reports import show_promotion
+
     with open_at(library) as opened:
         done = opened.world(world).generations.rollback(domain=domain)
     echo(to_json(done) if as_json else show_promotion(done))
 
 
-@app.command("remove-generation")
 def remove_generation(
     generation: Number, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
 ) -> None:
@@ -105,10 +266,9 @@ def remove_generation(
     echo(to_json({"removed": generation}) if as_json else f"Removed generation {generation}.")
 
 
-@app.command()
 def domains(
     library: LibraryPath = None,
-    remove: Annotated[str | None, typer.Option(help="Remove this domain.")] = None,
+    remove: Annotated[str | None, Option(help="Remove this domain.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the domains of a library, or remove one. `promote --domain` creates and moves them."""
@@ -116,66 +276,10 @@ def domains(
         if remove is not None:
             opened.domain(remove).generations.forget(remove)
         records = opened.domains()
-    echo(to_json({"domains": records}) if as_json else show_domains(records))
-
-
-def show_generations(records: Sequence[GenerationRecord]) -> str:
-    """Return generations as a table for people."""
-    from truespan.cli.output import table
-
-    rows = [("", "generation", "model", "chunking", "documents", "chunks", "state")]
+    if as_json:
+        echo(to_json({"domains": records}))
+        return
     for record in records:
-        generation = record.generation
-        names = [*(["default"] if record.is_default else []), *record.domains]
-        rows.append(
-            (
-                "*" if names else "",
-                str(generation.number),
-                f"{generation.profile.provider}/{generation.profile.model}",
-                generation.chunking.name if generation.chunking else "per document",
-                str(record.documents),
-                str(record.chunks),
-                _state(record, names),
-            )
-        )
-    return "\n".join(table(rows))
-
-
-def _state(record: GenerationRecord, names: Sequence[str]) -> str:
-    if not record.complete:
-        return f"incomplete: {record.missing} documents, {record.pending} vectors missing"
-    return f"complete; used by {', '.join(names)}" if names else "complete"
-
-
-def show_reindex(report: ReindexReport) -> str:
-    """Return what building a generation did, for people."""
-    from truespan.cli.output import pluralize
-
-    lines = [
-        f"Generation {report.generation}: {pluralize(report.documents, 'document')}, "
-        f"{pluralize(report.chunks, 'chunk')} written; "
-        f"{pluralize(report.embedded, 'text')} embedded, "
-        f"{pluralize(report.reused, 'vector')} reused."
-    ]
-    lines += [f"  not built: {one.name}: {one.message}" for one in report.failures]
-    lines += [f"  note: {one}" for one in report.warnings]
-    if not report.failures:
-        lines.append(f"'truespan promote {report.generation}' puts it into use.")
-    return "\n".join(lines)
-
-
-def show_promotion(done: Promotion) -> str:
-    """Return who is sent where now, for people."""
-    name = f"Domain {done.domain!r}" if done.domain else "The world"
-    before = f" It used {done.previous} before." if done.previous is not None else ""
-    judged = " The golden queries passed." if done.verdict else ""
-    return f"{name} now uses generation {done.generation}.{before}{judged}"
-
-
-def show_domains(records: Sequence[DomainRecord]) -> str:
-    """Return domains for people."""
+        echo(f"{record.key}: generation {record.generation} of {record.world_name!r}")
     if not records:
-        return "No domains yet; 'truespan promote GENERATION --domain KEY' creates one."
-    return "\n".join(
-        f"{one.key}: generation {one.generation} of {one.world_name!r}" for one in records
-    )
+        echo("No domains yet; 'truespan promote GENERATION --domain KEY' creates one.")

@@ -1,102 +1,159 @@
-"""Search results and documents as text for a terminal."""
+"""Search results, answers, documents and tokens as text for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+from typer import echo
+
+from truespan.answers.decide import Replay
 from truespan.maintenance.repair import RepairReport
 from truespan.retrieval.positions import ReadingPosition
-from truespan.types.bundle import ContextBundle, Passage, SearchResult
+from truespan.serialize import allowed_names, to_json
+from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece, UsageRecord
+from truespan.types.bundle import ContextBundle, SearchResult
 from truespan.types.chunk import ChunkRecord
+from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
 from truespan.types.scope import World
+from truespan.types.token import TokenRecord, TokenState
 from truespan.types.words import FusedScore
 
 BAR_WIDTH = 12
+SCALE_WIDTH = 50
+_QUOTE_SHOWN = 80
+
+REASONS = {
+    DecisionReason.NOTHING_FOUND: "nothing reached the low threshold",
+    DecisionReason.NOTHING_USABLE: "no result can be given to a model",
+    DecisionReason.BELOW_LOW: "the best passage is below the low threshold",
+    DecisionReason.GATE_FAILED: "between the thresholds, and a check failed",
+    DecisionReason.PRIMARY_BLANK: "the model returned no text",
+    DecisionReason.PRIMARY_NO_CONTEXT: "the model found no answer in the passages",
+    DecisionReason.REACHED_HIGH: "the best passage reached the high threshold",
+    DecisionReason.GATES_HELD: "between the thresholds, and all checks passed",
+}
+REFUSALS = {
+    Refusal.READING: "readers get no answer from the model's own knowledge",
+    Refusal.NO_FALLBACK_MODEL: "no fallback model is configured",
+    Refusal.FALLBACK_SILENT: "the fallback model had no answer",
+}
 
 
 def print_search(result: SearchResult) -> None:
     """Print passages with score, place and receipt, then how the answer came about."""
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    for place, passage in enumerate(result.results, 1):
-        title = Text.assemble(
-            (f"{place}. ", "bold"), (_bar(passage.score), "green"), f" {passage.score:.3f}  "
+    funnel = result.funnel
+    lines = [
+        f"{funnel.in_scope} chunks in scope, {funnel.fetched} fetched at or above {result.floor:g},"
+        f" {funnel.verified} verified, {funnel.returned} shown ({result.processing_time_ms} ms).",
+        *_explain_floor(result.floor, result.floor_discriminates),
+        *(f"Skipped: {entry.count} x {entry.code}." for entry in result.skipped),
+        *(f"Note: {notice.message}" for notice in result.warnings),
+    ]
+    if not result.requested_k:
+        lines = ["No results were requested (top_k is 0)."]
+    elif not result.results and not result.warnings:
+        lines.append(f"No passage reached a similarity of {result.floor:g}.")
+    passages = (
+        (
+            passage.score,
+            passage.fused,
+            (passage.title, passage.chapter, passage.section),
+            passage.text,
+            f"{passage.receipt.text_hash[:12]}  {passage.source}, sentences "
+            f"{passage.first_sid}-{passage.last_sid}, revision {passage.receipt.revision}, "
+            f"chunk {passage.chunk_id}",
         )
-        title.append(_fused(passage.fused))
-        title.append(_place(passage), "bold")
-        console.print(title)
-        console.print(Padding(Text(" ".join(passage.text.split())), (0, 0, 0, 3)))
-        console.print(Padding(Text(_receipt(passage), "dim"), (0, 0, 1, 3)))
-    for line in _account(result):
-        console.print(Text(line, "dim"))
+        for passage in result.results
+    )
+    _print_passages(passages, lines)
 
 
 def print_bundle(bundle: ContextBundle) -> None:
     """Print a bundle's chunks with their places, then how it came about."""
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    notes = bundle.metadata.sources
-    for place, (chunk, note) in enumerate(zip(bundle.retrieved_chunks, notes, strict=True), 1):
-        title = Text.assemble(
-            (f"{place}. ", "bold"),
-            (_bar(chunk.relevance_score), "green"),
-            f" {chunk.relevance_score:.3f}  ",
-            _fused(note.fused),
-        )
-        labels = dict.fromkeys((note.title, chunk.chapter, chunk.section))
-        title.append(" › ".join(labels), "bold")
-        console.print(title)
-        console.print(Padding(Text(" ".join(chunk.content.split())), (0, 0, 0, 3)))
-        receipt = f"✓ verified {note.text_hash[:12]}  sentences {note.first_sid}-{note.last_sid}"
-        console.print(Padding(Text(f"{receipt}, {chunk.token_count} tokens", "dim"), (0, 0, 1, 3)))
-    for line in _bundle_account(bundle):
-        console.print(Text(line, "dim"))
-
-
-def _bundle_account(bundle: ContextBundle) -> list[str]:
     metadata = bundle.metadata
     funnel = metadata.funnel
     lines = [
         f"{bundle.status.value}: {funnel.in_scope} in scope, {funnel.fetched} fetched, "
         f"{funnel.verified} verified, {funnel.returned} of {metadata.original_top_k} returned, "
-        f"{bundle.total_tokens} tokens ({metadata.processing_time_ms} ms)."
-    ]
-    lines += [
-        f"Figure: {note.relevance_score:.3f}  {note.figure_id} in {note.source}, "
-        f"{note.image_ref or 'no image kept'}"
-        for note in metadata.figures
-    ]
-    lines += _floor(metadata.floor, metadata.floor_discriminates)
-    lines += [f"Left out: {entry.count} x {entry.code}." for entry in metadata.skipped]
-    lines += [f"Note: {notice.message}" for notice in metadata.warnings]
-    lines += [
-        f"Near miss: {miss.score:.3f}  {miss.source}, {miss.chapter}"
-        for miss in metadata.near_misses
-    ]
-    lines += [
-        f"The selection is in {found.source}, {found.chapter}, "
-        f"sentences {found.first_sid}-{found.last_sid}."
-        for found in metadata.located
+        f"{bundle.total_tokens} tokens ({metadata.processing_time_ms} ms).",
+        *(
+            f"Figure: {note.relevance_score:.3f}  {note.figure_id} in {note.source}, "
+            f"{note.image_ref or 'no image kept'}"
+            for note in metadata.figures
+        ),
+        *_explain_floor(metadata.floor, metadata.floor_discriminates),
+        *(f"Left out: {entry.count} x {entry.code}." for entry in metadata.skipped),
+        *(f"Note: {notice.message}" for notice in metadata.warnings),
+        *(
+            f"Near miss: {miss.score:.3f}  {miss.source}, {miss.chapter}"
+            for miss in metadata.near_misses
+        ),
+        *(
+            f"The selection is in {found.source}, {found.chapter}, "
+            f"sentences {found.first_sid}-{found.last_sid}."
+            for found in metadata.located
+        ),
     ]
     if bundle.error is not None:
         lines.append(f"Failed: {bundle.error.message}")
-    return lines
+    passages = (
+        (
+            chunk.relevance_score,
+            note.fused,
+            (note.title, chunk.chapter, chunk.section),
+            chunk.content,
+            f"{note.text_hash[:12]}  sentences {note.first_sid}-{note.last_sid}, "
+            f"{chunk.token_count} tokens",
+        )
+        for chunk, note in zip(bundle.retrieved_chunks, metadata.sources, strict=True)
+    )
+    _print_passages(passages, lines)
 
 
-def show_whereabouts(found: Sequence[ReadingPosition]) -> str:
+def _print_passages(
+    passages: Iterable[tuple[float, FusedScore | None, tuple[str, ...], str, str]],
+    lines: Iterable[str],
+) -> None:
+    """Print passages, each with score, labels, text and receipt, and then some lines."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for place, (score, fused, labels, text, receipt) in enumerate(passages, 1):
+        filled = round(score * BAR_WIDTH)
+        bar = "█" * filled + "░" * (BAR_WIDTH - filled)
+        title = Text.assemble((f"{place}. ", "bold"), (bar, "green"), f" {score:.3f}  ")
+        if fused is not None:
+            rank = "after the blend" if fused.blend is None else f"blend {fused.blend:.3f}"
+            title.append(f"{rank}, words {fused.bm25:.2f}  ")
+        title.append(" › ".join(dict.fromkeys(labels)), "bold")
+        console.print(title)
+        console.print(Padding(Text(" ".join(text.split())), (0, 0, 0, 3)))
+        console.print(Padding(Text(f"✓ verified {receipt}", "dim"), (0, 0, 1, 3)))
+    for line in lines:
+        console.print(Text(line, "dim"))
+
+
+def _explain_floor(floor: float | None, discriminates: bool | None) -> list[str]:
+    if floor is None or discriminates is None:
+        return []
+    effect = "excludes" if discriminates else "admits"
+    return [f"A floor of {floor:g} {effect} most unrelated text under this embedding profile."]
+
+
+def show_positions(positions: Sequence[ReadingPosition]) -> str:
     """Show how far a reader has come: chapters reached, last sentence, nothing ahead."""
-    if not found:
+    if not positions:
         return "No reading position is recorded, so nothing is readable."
     lines: list[str] = []
-    for place in found:
+    for place in positions:
         mark = " (current)" if place.current else ""
         if place.sid < 0:
             lines.append(f"{place.title}{mark}: nothing read yet")
@@ -107,54 +164,155 @@ def show_whereabouts(found: Sequence[ReadingPosition]) -> str:
     return "\n".join(lines)
 
 
-def _fused(score: FusedScore | None) -> str:
-    """Return by what a chunk was ranked, where its words counted as well."""
-    if score is None:
-        return ""
-    rank = "after the blend" if score.blend is None else f"blend {score.blend:.3f}"
-    return f"{rank}, words {score.bm25:.2f}  "
+def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool | None) -> None:
+    """Print an answer: as JSON, as one JSON event per line, or for people as it comes."""
+    answer: Answer | None = None
+    for event in events:
+        if as_json and stream:
+            named = {"event": type(event).__name__.lower()}
+            echo(msgspec.json.encode(named | msgspec.to_builtins(event)).decode())
+        elif isinstance(event, Piece) and not as_json and stream is not False:
+            echo(_printable(event.text), nl=False)
+        if isinstance(event, Finished):
+            answer = event.answer
+    if answer is None or (as_json and stream):
+        return
+    if as_json:
+        echo(to_json(answer))
+        return
+    echo(_printable(answer.answer) if stream is False else "")
+    echo(_printable(show_account(answer)))
 
 
-def _floor(floor: float | None, discriminates: bool | None) -> list[str]:
-    if floor is None or discriminates is None:
-        return []
-    kept = "excludes most unrelated text" if discriminates else "admits most unrelated text"
-    return [f"A floor of {floor:g} {kept} under this embedding profile."]
-
-
-def _bar(score: float) -> str:
-    filled = round(score * BAR_WIDTH)
-    return "█" * filled + "░" * (BAR_WIDTH - filled)
-
-
-def _place(passage: Passage) -> str:
-    parts = list(dict.fromkeys((passage.title, passage.chapter, passage.section)))
-    return " › ".join(parts)
-
-
-def _receipt(passage: Passage) -> str:
-    receipt = passage.receipt
-    sentences = f"sentences {passage.first_sid}-{passage.last_sid}"
-    return (
-        f"✓ verified {receipt.text_hash[:12]}  {passage.source}, {sentences}, "
-        f"revision {receipt.revision}, chunk {passage.chunk_id}"
+def _printable(text: str) -> str:
+    """Return words of a model without what a terminal would take for commands."""
+    return "".join(
+        character
+        for character in text
+        if character in "\n\t" or unicodedata.category(character) != "Cc"
     )
 
 
-def _account(result: SearchResult) -> list[str]:
-    funnel = result.funnel
-    lines = [
-        f"{funnel.in_scope} chunks in scope, {funnel.fetched} fetched at or above {result.floor:g},"
-        f" {funnel.verified} verified, {funnel.returned} shown ({result.processing_time_ms} ms)."
-    ]
-    lines += _floor(result.floor, result.floor_discriminates)
-    lines += [f"Skipped: {entry.count} x {entry.code}." for entry in result.skipped]
-    lines += [f"Note: {notice.message}" for notice in result.warnings]
-    if not result.requested_k:
-        return ["No results were requested (top_k is 0)."]
-    if not result.results and not result.warnings:
-        lines.append(f"No passage reached a similarity of {result.floor:g}.")
-    return lines
+def show_account(answer: Answer) -> str:
+    """Show what an answer cites, what it quotes wrongly, and in one line how it was decided."""
+    lines: list[str] = []
+    if answer.citations:
+        lines += ["", "Sources:", *(f"  {_cite(citation)}" for citation in answer.citations)]
+    wrong = [quote.text for quote in answer.quotes if not quote.verified]
+    if wrong:
+        lines += ["", "Quotes not found verbatim in the sources:"]
+    for text in wrong:
+        short = text if len(text) <= _QUOTE_SHOWN else text[: _QUOTE_SHOWN - 1].rstrip() + "…"
+        lines.append(f"  ✗ {short}")
+    explained = answer.decision_explain
+    counts, refusal = explained["counts"], explained["refusal"]
+    models = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
+    decision = (
+        f"{explained['mode']}: {REASONS[DecisionReason(explained['reason'])]}; "
+        f"{counts['used']} of {pluralize(counts['retrieved'], 'passage')} used, "
+        f"{models[explained['used_llm']]} was used"
+    )
+    lines += ["", f"{decision}; {REFUSALS[Refusal(refusal)]}." if refusal else f"{decision}."]
+    lines += [f"Note: {notice.message}" for notice in answer.warnings]
+    record = f"Record {answer.record}." if answer.record else "Not in the usage log."
+    return "\n".join([*lines, f"{record} ({answer.processing_time_ms} ms)"])
+
+
+def _cite(citation: Citation) -> str:
+    if citation.document is None:
+        return f"[{citation.number}] ✗ no such source"
+    labels = dict.fromkeys((citation.title, citation.chapter, citation.section))
+    place = " › ".join(" ".join(label.split()) for label in labels if label)
+    page = f", page {citation.page}" if citation.page is not None else ""
+    sids = f"sentences {citation.first_sid}-{citation.last_sid}"
+    return f"[{citation.number}] {place}{page} ({citation.source}, {sids})"
+
+
+def show_usage(records: Sequence[UsageRecord]) -> str:
+    """Show the usage log, one request a line."""
+    if not records:
+        return "The usage log is empty."
+    head = ("record", "when (UTC)", "mode", "reason", "best", "used", "ms", "models")
+    rows: list[tuple[str, ...]] = [head]
+    for record in records:
+        explained = record.decision_explain
+        try:
+            best, counts = explained["max_similarity"], explained["counts"]
+            decision = (
+                record.mode.value,
+                str(explained["reason"]),
+                "-" if best is None else f"{best:.3f}",
+                f"{counts['used']}/{counts['retrieved']}",
+            )
+        except (KeyError, TypeError, ValueError):
+            decision = "-", "✗ damaged record", "-", "-"
+        when = datetime.fromtimestamp(record.created_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        models = [name for name in (record.primary_model, record.fallback_model) if name]
+        milliseconds = str(record.milliseconds)
+        rows.append((record.id, when, *decision, milliseconds, ", ".join(models) or "-"))
+    return "\n".join(table(rows))
+
+
+def show_explanation(replay: Replay) -> str:
+    """Show a decision in words: thresholds on a scale, gates, counts, reasons."""
+    decision = replay.decision
+    counts = decision.counts
+    lines = [f"{decision.mode.value}: {REASONS[decision.reason]} ({decision.reason.value})."]
+    if decision.refusal:
+        lines.append(f"Refused: {REFUSALS[decision.refusal]}.")
+    lines += ["", *_draw_scale(decision)]
+    lines.append(f"  scores: {decision.score_mode.value}, {decision.distance.value}")
+    if decision.thresholds.short_query_active:
+        lines.append("  tightened because the query is short")
+    if decision.gates:
+        lines.append("Gates:")
+    else:
+        lines.append("Gates: not evaluated, because the best score is not between the thresholds.")
+    for gate in decision.gates:
+        shown, mark = gate.explained(), "✓" if gate.held else "✗"
+        lines.append(
+            f"  {mark} {shown['name']}: {shown['found']:g} found, {shown['needed']:g} needed"
+        )
+    lines.append(
+        f"Passages: {counts['retrieved']} retrieved, {counts['chosen']} chosen, "
+        f"{counts['used']} used ({counts['context_characters']} characters chosen); "
+        f"sources used: {decision.sources_used.value}."
+    )
+    if decision.left_out:
+        left_out = ", ".join(f"{count} x {code}" for code, count in decision.left_out.items())
+        lines.append(f"Left out: {left_out}.")
+    verdicts = {
+        None: "This is the decision that the evidence leads to.",
+        True: "Made again from its record, the decision is the same.",
+        False: "✗ Made again from its record, the decision is ANOTHER than the one recorded.",
+    }
+    return "\n".join(
+        [
+            *lines,
+            f"Models: primary {decision.primary.value}, fallback {decision.fallback.value}; "
+            f"used: {decision.used_llm.value}.",
+            f"Asked: {decision.retrieval_target}{', as a reader' if decision.reading else ''}; "
+            f"query {decision.effective_query or '-'}.",
+            "",
+            verdicts[replay.same],
+        ]
+    )
+
+
+def _draw_scale(decision: Decision) -> list[str]:
+    """Draw the thresholds and the best score on one line, with what they are below it."""
+    explained = decision.explained()
+    least = -1.0 if decision.score_mode == "raw" else 0.0
+    marks = {"low": explained["thresholds"]["low"], "high": explained["thresholds"]["high"]}
+    if decision.max_score is not None:
+        marks["best"] = explained["max_score"]
+    line = ["─"] * (SCALE_WIDTH + 1)
+    for name, value in marks.items():
+        place = round((min(max(value, least), 1.0) - least) / (1.0 - least) * SCALE_WIDTH)
+        line[place] = "●" if name == "best" else "┼"
+    named = ", ".join(f"{name} {value:.3f}" for name, value in marks.items())
+    best = "● best" if "best" in marks else "nothing was found"
+    return [f"  {least:g} {''.join(line)} 1", f"    ┼ thresholds, {best}: {named}"]
 
 
 def show_chunk(record: ChunkRecord) -> str:
@@ -202,7 +360,7 @@ def show_document(
     ]
     lines += [
         f"sanitiser: {entry.count} x {entry.label} ({entry.rule}), "
-        f"{'replaced' if entry.redacted else 'pluralize only'}"
+        f"{'replaced' if entry.redacted else 'counted only'}"
         for entry in audit
     ]
     for entry in outline:
@@ -259,9 +417,30 @@ def show_repairs(reports: Mapping[str, RepairReport]) -> str:
     )
 
 
-def pluralize(count: int, one: str) -> str:
+def token_data(record: TokenRecord, state: TokenState) -> dict[str, Any]:
+    """Return a token as data, with its state."""
+    names = {name: allowed_names(getattr(record, name)) for name in ("worlds", "verbs", "readers")}
+    return asdict(record) | names | {"state": state}
+
+
+def describe_token(record: TokenRecord, worlds: Iterable[World]) -> str:
+    """Return what a token allows, in words."""
+    ids, readers = allowed_names(record.worlds), allowed_names(record.readers)
+    where = "every world"
+    if not isinstance(ids, str):
+        names: dict[str, str] = {world.id: world.name for world in worlds}
+        where = ", ".join(sorted(names.get(id, id) for id in ids)) or "no world"
+    whom = "" if isinstance(readers, str) else f" as {', '.join(readers) or 'no reader'}"
+    until = "does not expire"
+    if record.expires_at is not None:
+        expiry = datetime.fromtimestamp(record.expires_at, UTC)
+        until = f"expires {expiry.strftime('%Y-%m-%d %H:%M')} UTC"
+    return f"{', '.join(sorted(record.verbs))}{whom} in {where}; {until}"
+
+
+def pluralize(count: int, noun: str) -> str:
     """Return a number with its noun."""
-    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,37 +1,39 @@
-"""Commands that serve a library over HTTP and run its background jobs."""
+"""Commands that serve a library over HTTP and MCP, run its jobs, and manage access tokens."""
 
-from __future__ import annotations
-
+import re
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer, echo
 
-from truespan.cli.app import AsJson, LibraryPath, app, echo, folder_of
+from truespan.cli.app import AsJson, LibraryPath, WorldName, folder_of, open_at
+from truespan.errors import InvalidSettings
 from truespan.serialize import to_json
 
+token_app = Typer(name="token", help="Manage access tokens.", no_args_is_help=True)
 
-@app.command()
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
+
+
 def serve(
     library: LibraryPath = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8700,
-    workers: Annotated[int, typer.Option(help="Number of server processes.")] = 1,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8700,
+    workers: Annotated[int, Option(help="Number of server processes.")] = 1,
     require_token: Annotated[
-        bool, typer.Option("--require-token", help="Require a token on loopback too.")
+        bool, Option("--require-token", help="Require a token on loopback too.")
     ] = False,
     world: Annotated[
-        str | None, typer.Option("--world", "-w", help="World of requests that name none.")
+        str | None, Option("--world", "-w", help="World of requests that name none.")
     ] = None,
     mcp_reader: Annotated[
-        str | None, typer.Option(help="Serve this reader to MCP clients without a token.")
+        str | None, Option(help="Serve this reader to MCP clients without a token.")
     ] = None,
     mcp_owner: Annotated[
-        bool,
-        typer.Option("--mcp-owner", help="Let MCP clients without a token see whole documents."),
+        bool, Option("--mcp-owner", help="Let MCP clients without a token see whole documents.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -40,39 +42,29 @@ def serve(
     from truespan.http.server import Service
     from truespan.http.server import serve as run
 
-    chosen = folder_of(library)
-    service = Service(
-        folder=chosen,
-        host=host,
-        port=port,
-        workers=workers,
-        require_token=require_token,
-        options=ServerOptions(world=world, mcp_reader=mcp_reader, mcp_owner=mcp_owner),
-    )
+    folder = folder_of(library)
+    options = ServerOptions(world=world, mcp_reader=mcp_reader, mcp_owner=mcp_owner)
 
     def on_ready(address: str) -> None:
-        told = {"address": address, "library": str(chosen)}
-        echo(to_json(told) if as_json else f"Truespan serves {chosen} at {address}")
+        result = {"address": address, "library": str(folder)}
+        echo(to_json(result) if as_json else f"Truespan serves {folder} at {address}")
 
-    return run(service, on_ready)
+    return run(Service(folder, host, port, workers, require_token, options), on_ready)
 
 
-@app.command()
 def worker(
     library: LibraryPath = None,
-    concurrency: Annotated[
-        int, typer.Option(min=1, max=64, help="Number of jobs to run at once.")
-    ] = 1,
-    once: Annotated[bool, typer.Option("--once", help="Exit when the queue is empty.")] = False,
+    concurrency: Annotated[int, Option(min=1, max=64, help="Number of jobs to run at once.")] = 1,
+    once: Annotated[bool, Option("--once", help="Exit when the queue is empty.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the queued jobs of a library in PostgreSQL until stopped."""
     import truespan
 
-    chosen = folder_of(library)
-    with truespan.open(chosen, logs=True) as opened, stop_on_signals() as stop:
+    folder = folder_of(library)
+    with truespan.open(folder, logs=True) as opened, stop_on_signals() as stop:
         if not as_json and not once and opened.has_workers:
-            echo(f"Running jobs of {chosen}, {concurrency} at a time. Stop with Ctrl-C.")
+            echo(f"Running jobs of {folder}, {concurrency} at a time. Stop with Ctrl-C.")
         done = opened.work(concurrency=concurrency, once=once, stopping=stop.is_set)
     jobs = "1 job" if done == 1 else f"{done} jobs"
     echo(to_json({"carried_out": done}) if as_json else f"Ran {jobs}.")
@@ -88,10 +80,123 @@ def stop_on_signals() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         event.set()
 
-    signals = (signal.SIGTERM, signal.SIGINT)
-    earlier = [signal.signal(number, on_signal) for number in signals]
+    previous = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)
+    }
     try:
         yield event
     finally:
-        for number, before in zip(signals, earlier, strict=True):
-            signal.signal(number, before)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def mcp(
+    world: WorldName,
+    library: LibraryPath = None,
+    reader: Annotated[
+        str | None, Option("--reader", "-r", help="Serve this reader, up to the position.")
+    ] = None,
+    owner: Annotated[
+        bool, Option("--owner", help="Serve the owner, who sees whole documents.")
+    ] = False,
+) -> int:
+    """Serve a model over standard input and output (Model Context Protocol)."""
+    # A server that sees whole documents must be asked for explicitly.
+    if owner == (reader is not None):
+        raise InvalidSettings(
+            "Choose who the server is for: a reader, or the owner, who sees whole documents.",
+            advice="Add either '--reader NAME' or '--owner'.",
+        )
+    from truespan.mcp.stdio import serve_stdio
+
+    return serve_stdio(folder_of(library), world, reader)
+
+
+@token_app.command("create")
+def create_token(
+    name: Annotated[str, Argument(help="What the token is for.")],
+    world: Annotated[
+        list[str] | None, Option("--world", "-w", help="A world, by name or id; repeatable.")
+    ] = None,
+    all_worlds: Annotated[
+        bool, Option("--all-worlds", help="Every world, including future ones.")
+    ] = False,
+    verb: Annotated[
+        list[str] | None, Option("--verb", help="read, follow, write or administer; repeatable.")
+    ] = None,
+    reader: Annotated[
+        list[str] | None,
+        Option("--reader", "-r", help="Bind to this reader, who can only follow; repeatable."),
+    ] = None,
+    expires: Annotated[
+        str | None, Option("--expires", help="For example 12h, 30d or 8w; default: never.")
+    ] = None,
+    library: LibraryPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a token and print its secret once; only a digest is stored."""
+    from truespan.cli.output import describe_token, token_data
+    from truespan.types.scope import UNLIMITED
+
+    # A token for every world must be asked for explicitly.
+    if all_worlds == bool(world):
+        raise InvalidSettings(
+            "No worlds were named for the token.", advice="Add --world NAME or --all-worlds."
+        )
+    expires_in = None
+    if expires is not None:
+        found = re.fullmatch(r"([0-9]{1,9})([smhdw])", expires)
+        if found is None:
+            raise InvalidSettings(
+                "--expires takes a number and a unit.",
+                advice="Units are s, m, h, d and w: 12h, 30d.",
+            )
+        expires_in = int(found[1]) * _SECONDS[found[2]]
+    with open_at(library) as opened:
+        record, secret = opened.tokens.create(
+            name,
+            worlds=world or UNLIMITED,
+            verbs=verb or None,
+            readers=reader or UNLIMITED,
+            expires_in=expires_in,
+        )
+        worlds, state = opened.worlds(), opened.tokens.state(record)
+    if as_json:
+        echo(to_json({"token": token_data(record, state), "secret": secret.reveal()}))
+        return
+    echo(f"Created token {record.id}, {record.name}: {describe_token(record, worlds)}.")
+    echo("This is its secret. It is not stored and cannot be shown again:")
+    echo(secret.reveal())
+
+
+@token_app.command("list")
+def list_tokens(library: LibraryPath = None, as_json: AsJson = False) -> None:
+    """List the tokens of a library with their permissions and state."""
+    from truespan.cli.output import describe_token, token_data
+
+    with open_at(library) as opened:
+        tokens = [(record, opened.tokens.state(record)) for record in opened.tokens.list()]
+        worlds = opened.worlds()
+    if as_json:
+        echo(to_json({"tokens": [token_data(*token) for token in tokens]}))
+        return
+    for record, state in tokens:
+        echo(f"{record.id}  {state}  {record.name}: {describe_token(record, worlds)}")
+    if not tokens:
+        echo("No tokens yet.")
+
+
+@token_app.command("revoke")
+def revoke_token(
+    token: Annotated[str, Argument(help="Id of the token.", metavar="ID")],
+    library: LibraryPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a token at once, in every process that uses the library."""
+    from truespan.cli.output import token_data
+
+    with open_at(library) as opened:
+        record = opened.tokens.revoke(token)
+        state = opened.tokens.state(record)
+    result = {"token": token_data(record, state)}
+    echo(to_json(result) if as_json else f"Revoked token {record.id}, {record.name}.")

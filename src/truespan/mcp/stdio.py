@@ -16,18 +16,18 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from anyio import EndOfStream
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCResponse, jsonrpc_message_adapter
 
 import truespan
-from truespan.mcp.server import SHUTDOWN_SECONDS, make_server, stderr_handler
+from truespan.mcp.server import SHUTDOWN_SECONDS, Work, make_server, stderr_handler
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE, CallerContext, Role
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, Verb
@@ -35,13 +35,12 @@ from truespan.types.scope import OWNER, Verb
 if TYPE_CHECKING:
     from truespan.library import Library
 
-
-Value = TypeVar("Value")
-
 _BLOCK = 1 << 16
 FLUSH_SECONDS = 1.0
 STDIN, STDOUT, STDERR = 0, 1, 2
 PARSE_ERROR = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n'
+SIGNALS = {signal.SIGTERM: 0, signal.SIGINT: 130}
+"""The signals that end the process, and its exit codes."""
 
 
 @contextlib.contextmanager
@@ -66,23 +65,7 @@ def standard_pipes() -> Iterator[tuple[int, int]]:
         os.dup2(source, STDIN)
 
 
-class _Stream:
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the stream; closing it twice is allowed."""
-
-
-class Outgoing(_Stream):
+class Outgoing(ObjectSendStream[SessionMessage]):
     """Messages to the client, written on a thread so that a slow client blocks nothing else."""
 
     def __init__(self, target: int, on_broken: Callable[[], None]) -> None:
@@ -92,9 +75,16 @@ class Outgoing(_Stream):
         self._thread = threading.Thread(target=self._write, name="truespan-out", daemon=True)
         self._thread.start()
 
-    async def send(self, item: SessionMessage, /) -> None:
+    async def send(self, item: SessionMessage) -> None:
         """Queue a message."""
-        self.put(_encode(item))
+        message = item.message
+        if isinstance(message, JSONRPCResponse):
+            # Results are the largest messages, and slow to encode with pydantic.
+            response = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+            self.put(msgspec.json.encode(response) + b"\n")
+        else:
+            line = message.model_dump_json(by_alias=True, exclude_unset=True)
+            self.put(line.encode() + b"\n")
 
     def put(self, line: bytes) -> None:
         """Queue a line."""
@@ -116,7 +106,7 @@ class Outgoing(_Stream):
             self._on_broken()
 
 
-class Incoming(_Stream):
+class Incoming(ObjectReceiveStream[SessionMessage]):
     """Messages from the client, read on a thread until the pipe or this process ends."""
 
     def __init__(self, source: int) -> None:
@@ -139,22 +129,16 @@ class Incoming(_Stream):
         """Return the next message.
 
         Raises:
-            EOFError: the stream has ended.
+            EndOfStream: the stream has ended.
         """
         message = await self._messages.get()
         if message is None:
             self._messages.put_nowait(None)
-            raise EOFError
+            raise EndOfStream
         return message
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage:
-        try:
-            return await self.receive()
-        except EOFError:
-            raise StopAsyncIteration from None
+    async def aclose(self) -> None:
+        """Do nothing: the pipe belongs to the process."""
 
     def _read(self, outgoing: Outgoing) -> None:
         partial_line = b""
@@ -177,147 +161,58 @@ class Incoming(_Stream):
         self._loop.call_soon_threadsafe(self._messages.put_nowait, SessionMessage(message))
 
 
-def _encode(item: SessionMessage) -> bytes:
-    message = item.message
-    if isinstance(message, JSONRPCResponse):
-        # Results are the largest messages, and slow to encode with pydantic.
-        response = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
-        return msgspec.json.encode(response) + b"\n"
-    return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedLibrary:
-    """A library opened with a narrow authority, and the context in which tools use it."""
-
-    library: Library
-    caller: CallerContext
-
-
-def open_for_reader(folder: Path, world: str, reader: str) -> OpenedLibrary:
-    """Open a library with an authority to read as this reader of this world only.
+def open_narrowed(folder: Path, world: str, reader: str | None) -> tuple[Library, CallerContext]:
+    """Open a library with an authority to read one world only, or only as one of its readers.
 
     Raises:
         LibraryNotFound, InvalidConfiguration, WorldNotFound, InvalidSettings: it cannot be opened.
     """
     with truespan.open(folder) as library:
         found = library.world(world)
-        name = found.reader(reader).name
-    authority = OWNER.as_reader(WorldId(found.id), name)
+        name = None if reader is None else found.reader(reader).name
+    world_id = WorldId(found.id)
+    if name is None:
+        authority = OWNER.narrow(worlds=[world_id], verbs=[Verb.READ])
+    else:
+        authority = OWNER.as_reader(world_id, name)
     library = truespan.open(folder, authority=authority)
-    return OpenedLibrary(library, CallerContext(library.world(found.id), name))
+    return library, CallerContext(library.world(world_id), name)
 
 
-def open_for_owner(folder: Path, world: str) -> OpenedLibrary:
-    """Open a library with an authority to read this world only.
+def serve_stdio(folder: Path, world: str, reader: str | None) -> int:
+    """Serve a reader of a world, or its owner, until the client disconnects; return the exit code.
 
-    Raises:
-        LibraryNotFound, InvalidConfiguration, WorldNotFound: it cannot be opened.
-    """
-    with truespan.open(folder) as library:
-        found = library.world(world)
-    authority = OWNER.narrow(worlds=[WorldId(found.id)], verbs=[Verb.READ])
-    library = truespan.open(folder, authority=authority)
-    return OpenedLibrary(library, CallerContext(library.world(found.id)))
-
-
-class EngineThread:
-    """Opens a library and runs calls on it, one after another, on a thread of its own.
-
-    Opening runs on that thread too, so that the client's first request is answered meanwhile. A
-    running call that the client cancels runs to its end, and its result is dropped.
-    """
-
-    def __init__(self, open_library: Callable[[], OpenedLibrary]) -> None:
-        self._open_library = open_library
-        self._calls: queue.SimpleQueue[Callable[[CallerContext], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="truespan-engine", daemon=True)
-        self._on_failure: Callable[[], None] | None = None
-        self.failure: Exception | None = None
-        """Why the library could not be opened."""
-
-    def start(self, on_failure: Callable[[], None]) -> None:
-        """Start to open the library; `on_failure` is called on the thread if that fails."""
-        self._on_failure = on_failure
-        self._thread.start()
-
-    async def run(self, work: Callable[[CallerContext], Value]) -> Value:
-        """Return the result of `work`, which must not raise."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Value] = loop.create_future()
-
-        def deliver(value: Value) -> None:
-            if not future.done():
-                future.set_result(value)
-
-        def call(caller: CallerContext) -> None:
-            if not future.cancelled():
-                value = work(caller)
-                # The loop is closed if the client has disconnected.
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(deliver, value)
-
-        self._calls.put(call)
-        return await future
-
-    def close(self) -> bool:
-        """Close the library; False if a call is still running."""
-        self._calls.put(None)
-        self._thread.join(SHUTDOWN_SECONDS)
-        return not self._thread.is_alive()
-
-    def _work(self) -> None:
-        try:
-            opened = self._open_library()
-        except Exception as failure:
-            self.failure = failure
-            if self._on_failure:
-                self._on_failure()
-            return
-        with opened.library:
-            while (call := self._calls.get()) is not None:
-                call(opened.caller)
-
-
-SIGNALS = {signal.SIGTERM: 0, signal.SIGINT: 130}
-"""The signals that end the process, and its exit codes."""
-
-
-def serve_reader(folder: Path, world: str, reader: str) -> int:
-    """Serve one reader of a world until the client disconnects, and return the exit code.
+    The library is opened, used and closed on one thread. The client's first request is answered
+    while it is opened. A running call that the client cancels runs to its end, and its result is
+    dropped.
 
     Raises:
         LibraryNotFound, InvalidConfiguration, WorldNotFound, InvalidSettings: it cannot be opened.
     """
-    return _serve(READER_ROLE, partial(open_for_reader, folder, world, reader))
-
-
-def serve_owner(folder: Path, world: str) -> int:
-    """Serve the owner of a world until the client disconnects, and return the exit code.
-
-    Raises:
-        LibraryNotFound, InvalidConfiguration, WorldNotFound: it cannot be opened.
-    """
-    return _serve(OWNER_ROLE, partial(open_for_owner, folder, world))
-
-
-def _serve(role: Role, open_library: Callable[[], OpenedLibrary]) -> int:
     logging.basicConfig(level=logging.WARNING, handlers=[stderr_handler()], force=True)
-    engine = EngineThread(open_library)
+    role = OWNER_ROLE if reader is None else READER_ROLE
+    engine = ThreadPoolExecutor(1, "truespan-engine")
     with standard_pipes() as (source, target):
-        code = asyncio.run(_run(role, engine, source, target))
-        if not engine.close():
+        opening = engine.submit(open_narrowed, folder, world, reader)
+        code = asyncio.run(_run(role, engine, opening, source, target))
+        closing = engine.submit(lambda: opening.result()[0].close())
+        if not wait([closing], SHUTDOWN_SECONDS).done:
             # A call is still running and cannot be interrupted. What was committed stays.
             sys.stderr.flush()
             os._exit(code)
-    if engine.failure:
-        raise engine.failure
+    closing.result()
     return code
 
 
-async def _run(role: Role, engine: EngineThread, source: int, target: int) -> int:
+async def _run(
+    role: Role,
+    engine: ThreadPoolExecutor,
+    opening: Future[tuple[Library, CallerContext]],
+    source: int,
+    target: int,
+) -> int:
     """Serve until the client disconnects, a signal arrives, or the library cannot be opened."""
-    codes: list[int] = []
+    loop, codes = asyncio.get_running_loop(), list[int]()
     incoming = Incoming(source)
     outgoing = Outgoing(target, on_broken=incoming.end)
 
@@ -325,11 +220,23 @@ async def _run(role: Role, engine: EngineThread, source: int, target: int) -> in
         codes.append(code)
         incoming.end()
 
+    def on_opened(opened: Future[Any]) -> None:
+        if opened.exception():
+            incoming.end()
+
+    async def run(_request: Any, work: Work) -> Any:
+        if not opening.done():
+            await asyncio.wait({asyncio.wrap_future(opening)})
+        if opening.exception():
+            # The server is about to end, and the command reports the error.
+            await asyncio.Event().wait()
+        return await loop.run_in_executor(engine, work, opening.result()[1])
+
     for number, code in SIGNALS.items():
         with contextlib.suppress(NotImplementedError):  # Windows has no such signals.
-            asyncio.get_running_loop().add_signal_handler(number, stop, code)
-    engine.start(on_failure=incoming.end)
+            loop.add_signal_handler(number, stop, code)
+    opening.add_done_callback(on_opened)
     incoming.start(outgoing)
-    server = make_server(role, lambda _, work: engine.run(work))
+    server = make_server(role, run)
     await server.run(incoming, outgoing, server.create_initialization_options())
     return codes[0] if codes else 0

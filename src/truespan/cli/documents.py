@@ -1,0 +1,314 @@
+"""Commands that create a library, ingest documents, show them, and follow their jobs."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Context, Option, Typer, echo
+
+from truespan.cli.app import (
+    AnyWorld,
+    AsJson,
+    Here,
+    LibraryPath,
+    MaybeWorld,
+    NoFollow,
+    WorldName,
+    folder_of,
+    named_world,
+    open_at,
+    require_target,
+)
+from truespan.errors import InvalidSettings, WorldExists
+from truespan.serialize import EXIT_PARTIAL, EXIT_REFUSED, chunk_data, to_json
+
+if TYPE_CHECKING:
+    from truespan.ingest.job_log import IngestReport
+    from truespan.types.document import Document
+
+jobs_app = Typer(
+    name="jobs", help="Ingestion jobs: how they stand, and what became of each document."
+)
+
+JobId = Annotated[str, Argument(help="Id of the job.", metavar="JOB")]
+_POLL_SECONDS = 0.5
+
+
+def init(
+    library: LibraryPath = None,
+    world: Annotated[str | None, Option("--world", "-w", help="Create this world too.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a library, and a world in it. What exists already is left unchanged."""
+    with open_at(library, create=True) as opened:
+        # A set-up script may run twice.
+        with suppress(WorldExists):
+            if world is not None:
+                opened.create_world(world)
+        names = [entry.name for entry in opened.worlds()]
+    folder = str(folder_of(library).absolute())
+    if as_json:
+        echo(to_json({"library": folder, "worlds": names}))
+        return
+    worlds = ", ".join(names) or "none yet; add one with --world NAME"
+    echo(f"Library: {folder}\nWorlds: {worlds}")
+
+
+def show(
+    reference: Annotated[str, Argument(help="A document (number, id, file name) or chunk.")],
+    world: WorldName,
+    library: LibraryPath = None,
+    text: Annotated[bool, Option("--text", help="Print the document's text.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a document or a chunk as the store holds it."""
+    from truespan.cli.output import show_chunk, show_document
+
+    with open_at(library) as opened:
+        documents = opened.world(world).documents
+        if _is_chunk(reference):
+            record = documents.chunk(reference)
+            echo(to_json(chunk_data(record)) if as_json else show_chunk(record))
+            return
+        document = documents.get(reference)
+        if text:
+            whole = documents.text(reference)
+            echo(to_json({"document": document, "text": whole}) if as_json else whole)
+            return
+        outline, metadata = documents.outline(reference), documents.metadata(reference)
+        audit = documents.audit(reference)
+    result = {"document": document, "outline": outline, "metadata": metadata, "audit": audit}
+    echo(to_json(result) if as_json else show_document(document, outline, metadata, audit))
+
+
+def _is_chunk(reference: str) -> bool:
+    from uuid import UUID
+
+    try:
+        return str(UUID(reference)) == reference.lower()
+    except ValueError:
+        return False
+
+
+def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson = False) -> None:
+    """Show the worlds of a library, or the documents of one world, with counts."""
+    from truespan.cli.output import show_world, show_worlds
+
+    with open_at(library) as opened:
+        if world is not None:
+            chosen = opened.world(world)
+            numbers, documents = chosen.status(), chosen.documents.list()
+            result: Any = {"world": chosen.name, "status": numbers, "documents": documents}
+            echo(to_json(result) if as_json else show_world(chosen.name, numbers, documents))
+            return
+        listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]
+    worlds = [{"world": entry.name, "id": entry.id, "status": counts} for entry, counts in listed]
+    echo(to_json({"worlds": worlds}) if as_json else show_worlds(listed))
+
+
+def ingest(
+    paths: Annotated[
+        list[str] | None, Argument(help="Files, folders and patterns.", metavar="PATH...")
+    ] = None,
+    world: MaybeWorld = None,
+    library: LibraryPath = None,
+    manifest: Annotated[
+        str | None, Option(help="A JSONL manifest that names the documents instead.")
+    ] = None,
+    kind: Annotated[str | None, Option(help="'document' or 'book'; by format if left out.")] = None,
+    chunking: Annotated[
+        str | None, Option(help="'window', 'sentences', 'tokens' or your own; by kind if left out.")
+    ] = None,
+    title: Annotated[str | None, Option(help="Title; that of the file if left out.")] = None,
+    language: Annotated[str | None, Option(help="Language code; detected if left out.")] = None,
+    version: Annotated[str | None, Option(help="Your label, '1.0' if left out.")] = None,
+    tag: Annotated[list[str] | None, Option(help="A tag; may be given several times.")] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Say what would be done and what it would cost.")
+    ] = False,
+    prune: Annotated[
+        bool, Option("--prune", help="Remove documents that are no longer there.")
+    ] = False,
+    allow_empty: Annotated[
+        bool, Option("--allow-empty", help="Let --prune empty a folder's documents.")
+    ] = False,
+    domain_key: Annotated[
+        str | None, Option("--domain-key", help="A domain; it chooses its world.")
+    ] = None,
+    update_alias: Annotated[
+        bool,
+        Option("--update-alias", help="Build a new generation afterwards and put it into use."),
+    ] = False,
+    golden: Annotated[
+        str | None, Option(help="Golden queries that --update-alias must not find less of.")
+    ] = None,
+    here: Here = False,
+    no_follow: NoFollow = False,
+    as_json: AsJson = False,
+) -> int:
+    """Carry files, folders or what a manifest names into a world. Interrupted, it goes on."""
+    options: dict[str, Any] = {
+        "manifest": manifest,
+        "kind": kind,
+        "chunking": chunking,
+        "title": title,
+        "language": language,
+        "version": version,
+        "tags": tag or None,
+        "prune": prune,
+        "allow_empty": allow_empty,
+    }
+    require_target(world, domain_key)
+    with open_at(library) as opened:
+        known = [domain.key for domain in opened.domains()] if update_alias else [domain_key]
+        # An unknown domain is created by pointing it to the new generation of the world.
+        is_new = world is not None and domain_key not in known
+        chosen = named_world(opened, world, None if is_new else domain_key)
+        if dry_run:
+            from truespan.cli.output_reports import dry_run_data, show_dry_run
+
+            plan = chosen.plan_ingest(paths or (), **options)
+            echo(to_json(dry_run_data(plan)) if as_json else show_dry_run(plan))
+            return 0
+        # An alias is not moved by a job, so a command that moves one does all of it.
+        if opened.has_workers and not (here or update_alias):
+            from truespan.cli.follow import follow_ingest
+
+            job = chosen.submit_ingest(paths or (), **options)
+            return follow_ingest(chosen, job, as_json=as_json, leave=no_follow)
+        from truespan.cli.follow import progress_bar
+
+        with progress_bar(hidden=as_json) as on_progress:
+            report = chosen.ingest(
+                paths or (),
+                **options,
+                domain_key=domain_key,
+                update_alias=update_alias,
+                golden=golden,
+                on_progress=on_progress,
+                on_prune=None if as_json else _announce_removal,
+            )
+    return _print_report(report, as_json)
+
+
+def _announce_removal(documents: "Sequence[Document]") -> None:
+    for document in documents:
+        echo(f"will be removed: {document.name} (document {document.number}), its file is gone")
+
+
+def _print_report(report: "IngestReport", as_json: bool) -> int:
+    from truespan.cli.output_reports import show_ingest
+
+    echo(to_json(report) if as_json else show_ingest(report))
+    if not report.failures:
+        return 0
+    return EXIT_PARTIAL if report.ingested or report.unchanged else EXIT_REFUSED
+
+
+@jobs_app.callback(invoke_without_command=True)
+def _require_subcommand(context: Context) -> None:
+    if context.invoked_subcommand is None:
+        raise InvalidSettings(
+            "Missing subcommand: list, show, follow, cancel or resume.",
+            advice="See 'truespan jobs --help'.",
+        )
+
+
+@jobs_app.command("list")
+def list_jobs(world: WorldName, library: LibraryPath = None, as_json: AsJson = False) -> None:
+    """List the jobs of a world, the latest first."""
+    from truespan.cli.output_reports import show_jobs
+
+    with open_at(library) as opened:
+        jobs = opened.world(world).jobs.list()
+    echo(to_json({"jobs": jobs}) if as_json else show_jobs(jobs))
+
+
+@jobs_app.command("show")
+def show_job(
+    job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+) -> None:
+    """Show one job: its state, its documents and the last lines of its log."""
+    from truespan.cli.output_reports import show_one_job
+
+    with open_at(library) as opened:
+        jobs = opened.world(world).jobs
+        found, documents, lines = jobs.get(job), jobs.documents(job), jobs.lines(job)
+    result = {"job": found, "documents": documents, "log": lines}
+    echo(to_json(result) if as_json else show_one_job(found, documents, lines))
+
+
+@jobs_app.command("follow")
+def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> int:
+    """Show the progress of a job until it ends."""
+    from truespan.cli.follow import exit_code_of_job, report_failure
+    from truespan.cli.output_reports import show_job_line
+
+    with open_at(library) as opened:
+        chosen, shown = opened.world(world), ""
+        while True:
+            found = chosen.jobs.get(job)
+            if (line := show_job_line(found)) != shown:
+                echo(line)
+                shown = line
+            if found.state.is_over:
+                report_failure(chosen, found)
+                return exit_code_of_job(chosen, found)
+            time.sleep(_POLL_SECONDS)
+
+
+@jobs_app.command("cancel")
+def cancel_job(
+    job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+) -> None:
+    """Stop a job before its next step. Its work is kept and it can be resumed."""
+    from truespan.cli.output_reports import show_job_line
+    from truespan.types.job import JobState
+
+    with open_at(library) as opened:
+        jobs = opened.world(world).jobs
+        found = jobs.get(job)
+        if found.state in (JobState.DONE, JobState.CANCELLED):
+            outcome = "The job has already ended."
+        else:
+            found = jobs.cancel(job)
+            outcome = "Cancelled." if found.state.is_over else "Stopping."
+    echo(to_json({"job": found}) if as_json else f"{outcome} {show_job_line(found)}")
+
+
+@jobs_app.command("resume")
+def resume_job(
+    job: JobId,
+    world: WorldName,
+    library: LibraryPath = None,
+    here: Here = False,
+    no_follow: NoFollow = False,
+    as_json: AsJson = False,
+) -> int:
+    """Resume a job that was interrupted, cancelled or failed."""
+    from truespan.cli.follow import follow_ingest, follow_maintenance, progress_bar
+    from truespan.cli.generations import print_reindex
+    from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
+
+    with open_at(library) as opened:
+        chosen = opened.world(world)
+        kind = chosen.jobs.get(job).kind
+        if kind in MAINTENANCE:
+            if here and opened.has_workers:
+                raise InvalidSettings(
+                    f"Only workers can resume a {kind} job.", advice="Leave --here out."
+                )
+            resumed = chosen.submit_resume(job)
+            # Without workers the job would stop when this process exits.
+            leave = no_follow and opened.has_workers
+            return follow_maintenance([(chosen, resumed)], as_json=as_json, leave=leave)
+        if opened.has_workers and kind != REINDEX and not here:
+            resumed = chosen.submit_resume(job)
+            return follow_ingest(chosen, resumed, as_json=as_json, leave=no_follow)
+        with progress_bar(hidden=as_json) as on_progress:
+            if kind == REINDEX:
+                return print_reindex(chosen.generations.resume(job, on_progress), as_json)
+            on_prune = None if as_json else _announce_removal
+            report = chosen.resume(job, on_progress=on_progress, on_prune=on_prune)
+    return _print_report(report, as_json)

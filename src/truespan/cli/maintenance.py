@@ -1,0 +1,317 @@
+"""Commands that back up, restore, delete, check, repair and move a library."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option, echo
+
+from truespan.cli.app import (
+    AnyWorld,
+    AsJson,
+    Here,
+    LibraryPath,
+    NoFollow,
+    WorldName,
+    chosen_worlds,
+    folder_of,
+    open_at,
+)
+from truespan.errors import InvalidConfiguration, InvalidSettings
+from truespan.serialize import EXIT_UNHEALTHY, to_json
+
+if TYPE_CHECKING:
+    from truespan.types.maintenance import Manifest
+
+MOST_SAMPLES = 1_000_000
+
+
+def backup(
+    file: Annotated[Path, Argument(help="The file to write, or to verify.")],
+    library: LibraryPath = None,
+    without_vectors: Annotated[
+        bool,
+        Option(
+            "--without-vectors",
+            help="Leave out vectors: smaller, but texts are embedded again after a restore.",
+        ),
+    ] = False,
+    with_settings: Annotated[bool, Option("--with-settings", help="Add truespan.toml.")] = False,
+    with_keys: Annotated[
+        bool, Option("--with-keys", help="Add the library's own keys. Keep the file safe.")
+    ] = False,
+    force: Annotated[bool, Option("--force", help="Replace an existing file.")] = False,
+    verify: Annotated[
+        bool, Option("--verify", help="Write nothing; verify an existing backup.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the whole library into one file and verify it. Other processes may keep working."""
+    import truespan
+    from truespan.cli.output_reports import show_manifest
+
+    if verify:
+        manifest = truespan.verify_backup(file)
+        result: Any = {"verified": str(file), "manifest": _manifest_data(manifest)}
+        echo(to_json(result) if as_json else f"{file} is intact: {show_manifest(manifest)}.")
+        return
+    with open_at(library) as opened:
+        report = opened.backup(
+            file,
+            vectors=not without_vectors,
+            settings=with_settings,
+            keys=with_keys,
+            replace=force,
+        )
+    manifest = report.manifest
+    if as_json:
+        result = {"path": report.path, "bytes": report.bytes, "manifest": _manifest_data(manifest)}
+        echo(to_json(result))
+        return
+    size = f"{report.bytes / (1 << 20):.1f} MiB"
+    echo(f"Wrote and verified {report.path} ({size}): {show_manifest(manifest)}.")
+    if manifest.has("keys"):
+        echo("WARNING: the file contains the library's keys. Protect it like the keys.")
+    if manifest.missing_images:
+        echo(f"WARNING: images of {manifest.missing_images} documents are missing.")
+
+
+def restore(
+    file: Annotated[Path, Argument(help="A backup.")],
+    library: LibraryPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
+    import truespan
+    from truespan.cli.output_reports import show_manifest
+
+    report = truespan.restore(file, folder_of(library))
+    if as_json:
+        result = {
+            "library": report.path,
+            "written": report.written,
+            "pending": report.pending,
+            "settings_aside": report.settings_aside,
+            "manifest": _manifest_data(report.manifest),
+        }
+        echo(to_json(result))
+        return
+    echo(f"Restored to {report.path}: {show_manifest(report.manifest)}.")
+    echo(f"The index was rebuilt with {report.written} points.")
+    if report.pending:
+        advice = f"run 'truespan repair --library {report.path}'"
+        echo(f"{report.pending} chunks must be embedded: {advice}.")
+    if report.settings_aside:
+        echo(f"The settings of the backup are not used; they are in {report.settings_aside}.")
+
+
+def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
+    return {
+        "format": manifest.format,
+        "schema": manifest.schema,
+        "truespan": manifest.truespan,
+        "created_at": manifest.created_at,
+        "vectors": manifest.vectors,
+        "settings": manifest.has("settings"),
+        "keys": manifest.has("keys"),
+        "worlds": manifest.worlds,
+        "documents": manifest.documents,
+        "chunks": manifest.chunks,
+        "images": manifest.images,
+        "missing_images": manifest.missing_images,
+        "bytes": manifest.size,
+    }
+
+
+def delete(
+    world: WorldName,
+    reference: Annotated[str | None, Argument(help="A document: number, id or file name.")] = None,
+    library: LibraryPath = None,
+    whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
+    yes: Annotated[bool, Option("--yes", help="With --all: confirm.")] = False,
+    no_erase: Annotated[
+        bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
+    ] = False,
+    receipt: Annotated[
+        Path | None, Option("--receipt", help="Write the receipt to this file, as JSON.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a document or a world permanently: text, points, vectors, images and all files."""
+    from truespan.cli.output_reports import show_receipt
+
+    if whole == (reference is not None):
+        raise InvalidSettings("Name a document, or pass --all for the whole world.")
+    if receipt is not None and (whole <= yes):
+        # Created before anything is deleted: a receipt cannot be issued a second time.
+        try:
+            receipt.touch(exist_ok=False)
+        except FileExistsError:
+            raise InvalidSettings(f"The file {receipt} already exists.") from None
+        except OSError as error:
+            raise InvalidSettings(f"{receipt} cannot be written: {error.strerror}.") from None
+    with open_at(library) as opened:
+        chosen = opened.world(world)
+        if whole and not yes:
+            status = chosen.status()
+            counts = {"documents": status.documents, "chunks": status.chunks}
+            preview = {"deleted": None, "would_delete": {"world": chosen.name, **counts}}
+            text = (
+                f"World {chosen.name!r} has {status.documents} documents with {status.chunks} "
+                "chunks. Nothing was deleted; add --yes to delete all of it."
+            )
+            echo(to_json(preview) if as_json else text)
+            return
+        if reference is not None:
+            deleted = chosen.documents.delete(reference, erase=not no_erase)
+        else:
+            deleted = opened.delete_world(chosen.id, erase=not no_erase)
+    data = deleted.to_json()
+    if receipt is not None:
+        receipt.write_text(to_json(data) + "\n", encoding="utf-8")
+    result = {"deleted": deleted.number, "doc_id": deleted.doc_id, "name": deleted.name}
+    echo(to_json({**result, "receipt": data}) if as_json else show_receipt(deleted))
+
+
+def doctor(
+    world: AnyWorld = None,
+    library: LibraryPath = None,
+    apply: Annotated[bool, Option("--apply", help="Apply the plan.")] = False,
+    plan_file: Annotated[
+        Path | None, Option("--plan-file", help="Write the plan to a file; with --apply, read it.")
+    ] = None,
+    embed_sample: Annotated[
+        int | None,
+        Option(
+            "--embed-sample",
+            min=0,
+            max=MOST_SAMPLES,
+            help="Number of texts per generation to embed again and compare.",
+        ),
+    ] = None,
+    self_test: Annotated[
+        bool, Option("--self-test/--no-self-test", help="Test the isolation between worlds.")
+    ] = True,
+    background: Annotated[
+        bool, Option("--background", help="Run as jobs on the workers, one per world.")
+    ] = False,
+    no_follow: NoFollow = False,
+    as_json: AsJson = False,
+) -> int:
+    """Compare store and index, and show a plan of repairs. The store is the source of truth."""
+    from truespan.cli.follow import follow_maintenance, progress_bar
+    from truespan.cli.output_reports import plan_data, repair_data, show_plan, show_repair
+    from truespan.maintenance.doctor.plan import plan_from_json, plan_to_json
+
+    if apply and plan_file is not None and world is not None:
+        raise InvalidSettings("A plan file names its worlds; leave --world out.")
+    if background and plan_file is not None:
+        raise InvalidSettings(
+            "--plan-file cannot be combined with --background; see the log of the job."
+        )
+    if background:
+        with open_at(library) as opened:
+            if not opened.has_workers:
+                raise InvalidConfiguration(
+                    "This library has no workers because its store is a file.",
+                    advice="Leave --background out.",
+                )
+            sample = embed_sample or 0
+            jobs = [
+                (each, each.submit_doctor(apply=apply, embed_sample=sample, self_test=self_test))
+                for each in chosen_worlds(opened, world)
+                if each.generations.list()
+            ]
+            return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
+    with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
+        if apply and plan_file is not None:
+            try:
+                plan = plan_from_json(plan_file.read_bytes())
+            except OSError as error:
+                reason = f"The plan file {plan_file} cannot be read: {error.strerror}."
+                raise InvalidSettings(reason) from None
+        else:
+            plan = opened.doctor(
+                None if world is None else [opened.world(world).name],
+                embed_sample=embed_sample,
+                self_test=self_test,
+                machine=True,
+                on_progress=on_progress,
+            )
+        if plan_file is not None and not apply:
+            try:
+                plan_file.write_text(plan_to_json(plan), encoding="utf-8")
+            except OSError as error:
+                reason = f"The plan cannot be written to {plan_file}: {error.strerror}."
+                raise InvalidSettings(reason) from None
+        result = opened.apply_plan(plan, on_progress=on_progress) if apply else None
+    if result is None:
+        echo(to_json(plan_data(plan)) if as_json else show_plan(plan))
+        return 0 if plan.healthy else EXIT_UNHEALTHY
+    echo(to_json(repair_data(result)) if as_json else show_repair(result))
+    return 0 if result.left.healthy and not plan.problems else EXIT_UNHEALTHY
+
+
+def repair(
+    world: AnyWorld = None,
+    library: LibraryPath = None,
+    here: Here = False,
+    no_follow: NoFollow = False,
+    as_json: AsJson = False,
+) -> int:
+    """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
+    from truespan.cli.output import show_repairs
+
+    with open_at(library) as opened:
+        worlds = chosen_worlds(opened, world)
+        filled = [each for each in worlds if each.generations.list()]
+        if filled and opened.has_workers and not here:
+            from truespan.cli.follow import follow_maintenance
+
+            jobs = [(each, each.submit_repair()) for each in filled]
+            return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
+        reports = {each.name: each.repair() for each in worlds}
+        # A deleted world cannot be repaired.
+        opened.erase()
+    echo(to_json(reports) if as_json else show_repairs(reports))
+    return 0
+
+
+def migrate(
+    source: Annotated[Path, Argument(help="The folder of the library to move.")],
+    library: LibraryPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Move a library from files to PostgreSQL and Qdrant, or back, and verify every row.
+
+    The source is described by its own settings, the target by those of --library and the
+    environment.
+    """
+    import truespan
+    from truespan.cli.output_reports import show_migration
+
+    report = truespan.migrate(source, folder_of(library))
+    result = {
+        "library": report.path,
+        "worlds": report.worlds,
+        "rows": report.rows,
+        "tables": report.tables,
+        "files": report.files,
+        "points": report.points,
+        "pending": report.pending,
+        "findings": report.findings,
+    }
+    echo(to_json(result) if as_json else show_migration(report))
+    return EXIT_UNHEALTHY if report.findings else 0
+
+
+def prepare_store(library: LibraryPath = None, as_json: AsJson = False) -> None:
+    """Create or update the tables of a PostgreSQL store, as the role of store_owner_url."""
+    import truespan
+
+    before, now = truespan.prepare_store(folder_of(library))
+    if as_json:
+        echo(to_json({"schema_before": before, "schema": now}))
+    elif before == now:
+        echo(f"The tables are up to date (schema {now}); grants and policies were renewed.")
+    else:
+        echo(f"The tables were updated from schema {before} to {now}.")

@@ -1,0 +1,269 @@
+"""Commands that search, retrieve and answer, and those of readers."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, Typer, echo
+
+from truespan.cli.app import (
+    AsJson,
+    Chapter,
+    ContextOnly,
+    Documents,
+    Domain,
+    Fused,
+    LibraryPath,
+    MaybeWorld,
+    Section,
+    Tags,
+    WorldName,
+    filters_from,
+    named_world,
+    open_at,
+    require_target,
+)
+from truespan.errors import InvalidSettings
+from truespan.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, to_json
+
+if TYPE_CHECKING:
+    from truespan.answers.decide import Replay
+    from truespan.types.bundle import ContextBundle
+
+reader_app = Typer(name="reader", help="Readers and how far they have come.", no_args_is_help=True)
+read_app = Typer(name="read", help="Ask a book as a reader of it.", no_args_is_help=True)
+
+ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
+_LARGEST_RECORD = 16 << 20
+
+
+def search(
+    query: Annotated[str, Argument(help="What to search for.")],
+    world: MaybeWorld = None,
+    library: LibraryPath = None,
+    domain: Domain = None,
+    top_k: Annotated[int, Option("--top-k", "-k", help="Maximum number of results.")] = 10,
+    floor: Annotated[float, Option(help="Minimum similarity, 0.0 to 1.0.")] = 0.15,
+    fused: Fused = False,
+    context: ContextOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the passages closest to a query, each verified as it is read."""
+    require_target(world, domain)
+    with open_at(library) as opened:
+        chosen = named_world(opened, world, domain)
+        result = chosen.search(query, top_k=top_k, floor=floor, fused=fused)
+    if as_json:
+        echo(to_json(result))
+    elif context:
+        echo(result.context)
+    else:
+        from truespan.cli.output import print_search
+
+        print_search(result)
+
+
+def retrieve(
+    query: Annotated[str | None, Argument(help="What to search for.")] = None,
+    world: MaybeWorld = None,
+    library: LibraryPath = None,
+    domain: Domain = None,
+    selected: Annotated[
+        str | None, Option("--selected", help="A selected text: it ranks, or scopes a query.")
+    ] = None,
+    top_k: Annotated[int, Option("--top-k", "-k", help="Most chunks, 1 to 20.")] = 5,
+    chapter: Chapter = None,
+    section: Section = None,
+    language: Annotated[str, Option(help="Only this language; 'any' for all.")] = "en",
+    version: Annotated[str, Option(help="Only this version label; 'any' for all.")] = "1.0",
+    documents: Documents = None,
+    tags: Tags = None,
+    near_misses: Annotated[
+        bool, Option("--near-misses", help="Show what lay just below the floor.")
+    ] = False,
+    fused: Fused = False,
+    context: ContextOnly = False,
+    as_json: AsJson = False,
+) -> int:
+    """Assemble context for a query or a selection within the token budget."""
+    require_target(world, domain)
+    with open_at(library) as opened:
+        bundle = named_world(opened, world, domain).retrieve(
+            query,
+            selected_text=selected,
+            top_k=top_k,
+            near_misses=near_misses,
+            fused=fused,
+            **filters_from(chapter, section, language, version, documents, tags),
+        )
+    return _print_bundle(bundle, context=context, as_json=as_json)
+
+
+def ask(
+    question: Annotated[str, Argument(help="What to ask.")],
+    world: MaybeWorld = None,
+    library: LibraryPath = None,
+    domain: Domain = None,
+    reader: Annotated[
+        str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
+    ] = None,
+    book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
+    documents: Documents = None,
+    tags: Tags = None,
+    chapter: Chapter = None,
+    section: Section = None,
+    language: Annotated[str | None, Option(help="Only this language.")] = None,
+    version: Annotated[str | None, Option(help="Only this version label.")] = None,
+    fused: Fused = False,
+    stream: Annotated[
+        bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question from the documents, with citations and checked quotes."""
+    from truespan.cli.output import print_answer
+
+    filters = filters_from(chapter, section, language, version, documents, tags)
+    require_target(world, domain)
+    with open_at(library) as opened:
+        chosen = named_world(opened, world, domain)
+        if reader is None:
+            if book is not None:
+                raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
+            events = chosen.answer_stream(question, fused=fused, **filters)
+        else:
+            if fused or any(filters.values()):
+                raise InvalidSettings("Filters and --fused cannot be combined with --reader.")
+            events = chosen.reader(reader).answer_stream(question, book)
+        print_answer(events, as_json=as_json, stream=stream)
+
+
+def usage(
+    world: WorldName,
+    library: LibraryPath = None,
+    limit: Annotated[int, Option(help="Maximum number of records.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the latest answered requests with their decisions and times."""
+    from truespan.cli.output import show_usage
+
+    with open_at(library) as opened:
+        chosen = opened.world(world)
+        name, records = chosen.name, chosen.usage(limit=limit)
+    echo(to_json({"world": name, "records": records}) if as_json else show_usage(records))
+
+
+def explain(
+    record: Annotated[str | None, Argument(help="Id of a record of the usage log.")] = None,
+    world: MaybeWorld = None,
+    library: LibraryPath = None,
+    file: Annotated[
+        str | None, Option(help="Read the record from this JSON file; '-' is standard input.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Replay a recorded decision, without a model, and explain it."""
+    from truespan.cli.output import show_explanation
+
+    if (record is None) == (file is None):
+        raise InvalidSettings("Pass either the id of a record or '--file'.")
+    if file is not None:
+        replay = _replay_file(file)
+    else:
+        with open_at(library) as opened:
+            replay = named_world(opened, world).explain(record or "")
+    if as_json:
+        same = {"decision_explain": replay.decision.explained(), "same_as_recorded": replay.same}
+        echo(to_json({"record": replay.record} | same))
+    else:
+        echo(show_explanation(replay))
+    return EXIT_UNHEALTHY if replay.same is False else 0
+
+
+def _replay_file(name: str) -> "Replay":
+    from truespan.answers.decide import replay_json
+
+    try:
+        if name == "-":
+            text = sys.stdin.read(_LARGEST_RECORD)
+        else:
+            with Path(name).open(encoding="utf-8") as file:
+                text = file.read(_LARGEST_RECORD)
+        record = json.loads(text)
+    except (OSError, UnicodeDecodeError):
+        raise InvalidSettings("The file of the record cannot be read.") from None
+    except (ValueError, RecursionError):
+        raise InvalidSettings("The record is not JSON.") from None
+    if isinstance(record, dict) and isinstance(record.get("record"), dict):
+        # The output of 'truespan explain --json' contains the record.
+        record = record["record"]
+    return replay_json(record)
+
+
+@reader_app.command("set")
+def set_position(
+    book: Annotated[str, Argument(help="The book: number, id or file name.")],
+    reader: ReaderName,
+    world: WorldName,
+    library: LibraryPath = None,
+    sentence: Annotated[
+        int | None, Option(help="Number of the last sentence read; -1 for nothing.")
+    ] = None,
+    through_chapter: Annotated[
+        str | None, Option(help="Name or number of the last chapter read to its end.")
+    ] = None,
+    passage: Annotated[
+        str | None, Option(help="Words just read, as they stand in the book.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record how far a reader has come in a book, and make it the current one."""
+    from truespan.cli.output import show_positions
+
+    with open_at(library) as opened:
+        found = opened.world(world).reader(reader)
+        place = found.set(book, sid=sentence, through_chapter=through_chapter, passage=passage)
+    echo(to_json(place) if as_json else show_positions([place]))
+
+
+@reader_app.command("show")
+def show_reader(
+    reader: ReaderName, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+) -> None:
+    """Show how far a reader has come in each book."""
+    from truespan.cli.output import show_positions
+
+    with open_at(library) as opened:
+        books = opened.world(world).reader(reader).books()
+    echo(to_json({"reader": reader, "books": books}) if as_json else show_positions(books))
+
+
+@read_app.command("ask")
+def ask_book(
+    query: Annotated[str, Argument(help="What to ask the book.")],
+    reader: ReaderName,
+    world: WorldName,
+    library: LibraryPath = None,
+    book: Annotated[str | None, Option(help="The book; the current one if left out.")] = None,
+    top_k: Annotated[int, Option("--top-k", "-k", help="Most chunks, 1 to 20.")] = 20,
+    context: ContextOnly = False,
+    as_json: AsJson = False,
+) -> int:
+    """Find what a book says up to where the reader is, and nothing past it."""
+    with open_at(library) as opened:
+        bundle = opened.world(world).reader(reader).retrieve(query, book=book, top_k=top_k)
+    return _print_bundle(bundle, context=context, as_json=as_json)
+
+
+def _print_bundle(bundle: "ContextBundle", *, context: bool, as_json: bool) -> int:
+    """Print a bundle and return the exit code."""
+    if as_json:
+        echo(to_json(bundle))
+    elif context:
+        echo(bundle.context)
+    else:
+        from truespan.cli.output import print_bundle
+
+        print_bundle(bundle)
+    return exit_code_of_bundle(bundle)
