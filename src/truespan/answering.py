@@ -168,7 +168,7 @@ def final_answer(events: Iterator[AnswerEvent]) -> Answer:
 
 def target_name(world: World) -> str:
     """Return the domain or world that was asked, with the number of its generation."""
-    name = world.aim if isinstance(world.aim, str) else world.name
+    name = world.selector if isinstance(world.selector, str) else world.name
     return name if world.generation is None else f"{name}@{world.generation.number}"
 
 

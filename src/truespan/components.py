@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ from truespan.protocols import (
     JobQueue,
     Processes,
     Randomness,
-    Remains,
     SourceFinder,
     SourceParser,
     TokenCounter,
@@ -33,6 +32,7 @@ from truespan.protocols import (
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.job import MOST_CRASHES
+from truespan.types.maintenance import LeftoverMatch, Trace
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.words import FUSED_WEIGHT
@@ -78,7 +78,7 @@ class Components:
     answers: AnswerRules = field(default_factory=AnswerRules)
     """How answers are decided, and what the usage log records."""
     backups: Backups | None = None
-    remains: Remains | None = None
+    find_leftovers: Callable[[Sequence[Trace]], LeftoverMatch] | None = None
     """Searches the library's files for text that was deleted."""
     uploads: UploadStore | None = None
     """Keeps uploaded files until they are ingested."""
@@ -104,7 +104,9 @@ class Components:
 
     def remover(self) -> Remover:
         """Return the remover of documents and worlds for these components."""
-        return Remover(self.store, self.index, self.assets, self.clock, self.remains, self.uploads)
+        return Remover(
+            self.store, self.index, self.assets, self.clock, self.find_leftovers, self.uploads
+        )
 
     def retrieval_deps(
         self, start_repair: Callable[[Scope], None], trace: RequestTrace = NULL_OBSERVER

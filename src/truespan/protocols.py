@@ -25,9 +25,7 @@ from truespan.types.maintenance import (
     BackupReport,
     Check,
     FileFate,
-    LeftoverMatch,
     RemovedFiles,
-    Trace,
 )
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
@@ -586,14 +584,6 @@ class JobQueue(Protocol):
         ...
 
 
-class Remains(Protocol):
-    """Looks through every file that a library keeps."""
-
-    def look_for(self, traces: Sequence[Trace]) -> LeftoverMatch:
-        """Search each file for each of the traces, in every form it may have there."""
-        ...
-
-
 class Randomness(Protocol):
     """A source of random bytes."""
 
@@ -636,7 +626,6 @@ __all__ = [
     "Processes",
     "Randomness",
     "RateLimitStore",
-    "Remains",
     "RequestTrace",
     "SourceFinder",
     "SourceParser",

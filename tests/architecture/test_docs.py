@@ -65,7 +65,7 @@ from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.request import FILTER_ARGUMENTS, ReadingRequest, RetrievalRequest
 from truespan.types.text import Properties
 from truespan.types.token import TokenRecord
-from truespan.types.trust import FlawKind
+from truespan.types.trust import FailureKind
 
 CHECKED = {"python", "console", "sh", "text", "toml", "json"}
 """Kinds of blocks that something here looks at."""
@@ -329,7 +329,7 @@ def test_the_pages_list_every_argument_with_its_default(
 @pytest.mark.parametrize(
     ("page", "heading", "kinds"),
     [
-        ("how-it-works.md", "Verifying", FlawKind),
+        ("how-it-works.md", "Verifying", FailureKind),
         ("doctor.md", "What it finds", Finding),
         ("retrieval.md", "Status", bundle.BundleStatus),
         ("retrieval.md", "Why not", bundle.WhyNot),

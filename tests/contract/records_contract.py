@@ -28,7 +28,7 @@ from truespan.types.job import (
 from truespan.types.profile import Calibration
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb
 from truespan.types.token import KEPT_SECONDS, TokenRecord
-from truespan.types.trust import FlawKind, VerificationFailure
+from truespan.types.trust import FailureKind, VerificationFailure
 from truespan.types.words import CountedRevision
 
 HOSTILE = (
@@ -314,7 +314,7 @@ class RecordsContract:
         assert here.store.counts_words(scope)
         world = here.store.find_world(OWNER, scope.world)
         assert world is not None
-        [entry] = here.store.word_shelf(scope, world).entries
+        [entry] = here.store.word_catalog(scope, world).entries
         assert (entry.ref, entry.fresh, dict(entry.lengths)) == (ref, True, {0: 3})
         postings = here.store.postings(scope, "harbour")
         assert (list(postings.keys), postings.packed) == (
@@ -330,17 +330,19 @@ class RecordsContract:
         scope = built(here)
         ref = shown(here, scope, "The harbour light.")
         [chunk] = here.store.chunk_ids(scope, ref)
-        stale = VerificationFailure(FlawKind.STALE, chunk, TextHash("p" * 64), TextHash("f" * 64))
-        orphan = VerificationFailure(FlawKind.ORPHAN, ChunkId("none"), TextHash("q" * 64), None)
+        stale = VerificationFailure(
+            FailureKind.STALE, chunk, TextHash("p" * 64), TextHash("f" * 64)
+        )
+        orphan = VerificationFailure(FailureKind.ORPHAN, ChunkId("none"), TextHash("q" * 64), None)
 
         for _ in range(2):
-            here.store.record_flaws(scope, [stale, orphan])
+            here.store.record_failures(scope, [stale, orphan])
         repairs = here.store.repairs(scope)
-        assert [one.flaw for one in repairs] == [stale, orphan]
+        assert [one.failure for one in repairs] == [stale, orphan]
         assert here.store.read_chunks(scope, [chunk])[chunk].state is ChunkState.PENDING
         assert here.store.unfinished(scope) == [ref]
         here.store.finish_repairs(scope, [repairs[0].number])
-        assert [one.flaw for one in here.store.repairs(scope)] == [orphan]
+        assert [one.failure for one in here.store.repairs(scope)] == [orphan]
 
     def test_the_doctor_finds_and_mends_what_it_can(self, here: Place) -> None:
         scope = built(here)
@@ -406,7 +408,7 @@ class RecordsContract:
 
         found = here.store.find_world(OWNER, f"world {text}", text)
         assert found is not None
-        assert found.aim == text
+        assert found.selector == text
         [document] = here.store.documents(scope)
         assert (document.doc_id, document.title, document.tags) == (text, text, (text,))
         assert here.store.canonical_text(scope, 1) == f"Text: {text}"

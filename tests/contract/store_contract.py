@@ -29,7 +29,7 @@ from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes, hash_text
 from truespan.types.maintenance import ErasureKind
 from truespan.types.reading import TailChunk
 from truespan.types.scope import OWNER, Authority, Generation, Scope, Verb
-from truespan.types.trust import FlawKind, VerificationFailure
+from truespan.types.trust import FailureKind, VerificationFailure
 
 NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
 
@@ -342,8 +342,8 @@ class StoreContract:
         here.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
 
         # Whatever a search takes it for, the hash in the state row stays as it was.
-        for kind in FlawKind:
-            here.store.record_flaws(scope, [VerificationFailure(kind, chunk_id, true, forged)])
+        for kind in FailureKind:
+            here.store.record_failures(scope, [VerificationFailure(kind, chunk_id, true, forged)])
         record = here.store.read_chunks(scope, [chunk_id])[chunk_id]
         assert record.recorded_hash == true
         assert not record.is_intact()

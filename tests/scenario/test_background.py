@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.forked_process import forked
 from tests.support.leftover_search import rare_text, traces
 from tests.support.worlds import WordCounter, WordEmbedder, query
 from truespan.errors import JobNotResumable, ProviderRefused
-from truespan.files.checks import FolderRemains
+from truespan.files.checks import find_leftovers
 from truespan.ingest.request import IngestRequest
 from truespan.library import Library
 from truespan.types.chunk import Vector
@@ -44,8 +45,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def opened(folder: Path, **changes: object) -> Library:
     folder.mkdir(exist_ok=True)
     places = ("store.db", "index", "assets", "uploads")
-    remains = FolderRemains(*(folder / place for place in places))
-    return Library(replace(library(folder)._components, remains=remains, **changes))
+    search = partial(find_leftovers, [folder / place for place in places])
+    return Library(replace(library(folder)._components, find_leftovers=search, **changes))
 
 
 def waited(made: Library) -> None:

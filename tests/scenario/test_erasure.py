@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -18,7 +19,7 @@ from tests.support.forked_process import forked
 from tests.support.leftover_search import contents, rare_text, traces
 from tests.support.worlds import query
 from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
-from truespan.files.checks import FolderRemains
+from truespan.files.checks import find_leftovers
 from truespan.ingest.draft import Preparation
 from truespan.library import Library
 from truespan.maintenance.delete import digest_of
@@ -42,8 +43,9 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def opened(folder: Path, **changes: object) -> Library:
     folder.mkdir(exist_ok=True)
     plain = library(folder)
-    remains = FolderRemains(folder / "store.db", folder / "index", folder / "assets")
-    return Library(replace(plain._components, remains=remains, **changes))
+    places = [folder / "store.db", folder / "index", folder / "assets"]
+    search = partial(find_leftovers, places)
+    return Library(replace(plain._components, find_leftovers=search, **changes))
 
 
 def written(folder: Path, name: str, text: str) -> Path:

@@ -348,7 +348,7 @@ def test_a_search_that_cannot_record_its_findings_still_answers(tmp_path: Path) 
     def busy(*_: object) -> None:
         raise StoreBusy
 
-    here.store.record_flaws = busy  # type: ignore[method-assign]
+    here.store.record_failures = busy  # type: ignore[method-assign]
     result = world.search("harbour", floor=0.0)
 
     assert len(result.results) == 2

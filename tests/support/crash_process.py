@@ -26,7 +26,7 @@ from truespan.system import SystemProcesses
 from truespan.types.source import Upload
 
 DURABLE = {
-    "stage", "keep_vectors", "mark_embedded", "activate", "tombstone", "purge", "record_flaws",
+    "stage", "keep_vectors", "mark_embedded", "activate", "tombstone", "purge", "record_failures",
     "finish_repairs", "rebuild_chunk", "mark_pending", "upsert", "flush", "delete",
     "delete_stale", "add_generation", "write_chunks", "move_alias", "retire_generation", "drop",
     "remove_generation", "begin_job", "record_job", "keep_derived", "stage_images", "publish",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from truespan.retrieval.fetch import Fetched
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.trust import FlawKind, VerificationFailure
+from truespan.types.trust import FailureKind, VerificationFailure
 
 
 def flaw(score: float) -> VerificationFailure:
-    return VerificationFailure(FlawKind.STALE, ChunkId(str(score)), TextHash("0"), None, score)
+    return VerificationFailure(FailureKind.STALE, ChunkId(str(score)), TextHash("0"), None, score)
 
 
 def test_only_what_reaches_the_last_result_counts() -> None:

@@ -43,7 +43,7 @@ from truespan.types.maintenance import (
     BackupReport,
     Manifest,
     Member,
-    read_manifest,
+    manifest_from_json,
 )
 
 SETTINGS = "truespan.toml"
@@ -81,7 +81,7 @@ def write_archive(target: Path, manifest: Manifest, sources: dict[str, Path]) ->
     """Write an archive, readable by its owner alone, and return once it is on the disk."""
     with open(target, "xb", opener=_open_private) as file:
         with ZipFile(file, "w") as archive:
-            archive.writestr(_zip_entry(MANIFEST), manifest.spelled(), ZIP_STORED)
+            archive.writestr(_zip_entry(MANIFEST), manifest.to_json(), ZIP_STORED)
             for member in manifest.members:
                 entry = _zip_entry(member.name)
                 # Images are compressed already.
@@ -140,7 +140,7 @@ def _check_entries(archive: ZipFile, schema: int) -> Manifest:
     if first.file_size > LARGEST_MANIFEST or first.compress_type != ZIP_STORED:
         raise BackupInvalid("The manifest of the backup is too large.")
     with archive.open(first) as content:
-        manifest = read_manifest(content.read(LARGEST_MANIFEST), known_schema=schema)
+        manifest = manifest_from_json(content.read(LARGEST_MANIFEST), known_schema=schema)
     found = [(entry.filename, entry.file_size) for entry in entries[1:]]
     if found != [(member.name, member.size) for member in manifest.members]:
         raise BackupInvalid("The backup does not hold what its manifest says.")

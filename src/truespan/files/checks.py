@@ -81,29 +81,21 @@ def _clock(folder: Path, now: float) -> Check:
     return Check("clock", Verdict.OK, "is plausible")
 
 
-class FolderRemains:
-    """Searches the files of the store, the index and the images for erased content."""
-
-    def __init__(self, *places: Path) -> None:
-        self._places = places
-
-    def look_for(self, traces: Sequence[Trace]) -> LeftoverMatch:
-        """Search each file for each of the traces."""
-        patterns = {form for trace in traces for form in _forms(trace)}
-        files = size = 0
-        found: set[bytes] = set()
-        for path in self._files():
-            length, present = _search_file(path, patterns - found)
-            files, size, found = files + 1, size + length, found | present
-        return LeftoverMatch(len(traces), files, size, len(found))
-
-    def _files(self) -> Iterator[Path]:
-        for place in self._places:
-            if place.is_dir():
-                yield from (path for path in sorted(place.rglob("*")) if path.is_file())
-            else:
-                # A database has further files with the same prefix, such as its write-ahead log.
-                yield from sorted(place.parent.glob(f"{place.name}*"))
+def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> LeftoverMatch:
+    """Search the files of the store, the index and the images for erased content."""
+    paths: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            paths += (path for path in sorted(place.rglob("*")) if path.is_file())
+        else:
+            # A database has further files with the same prefix, such as its write-ahead log.
+            paths += sorted(place.parent.glob(f"{place.name}*"))
+    patterns = {form for trace in traces for form in _forms(trace)}
+    size, found = 0, set[bytes]()
+    for path in paths:
+        length, present = _search_file(path, patterns - found)
+        size, found = size + length, found | present
+    return LeftoverMatch(len(traces), len(paths), size, len(found))
 
 
 def _search_file(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:

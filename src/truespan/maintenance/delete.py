@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -19,7 +19,7 @@ from truespan.errors import (
     StoreBusy,
     TruespanError,
 )
-from truespan.protocols import AssetStore, Clock, Remains, UploadStore, VectorIndex
+from truespan.protocols import AssetStore, Clock, UploadStore, VectorIndex
 from truespan.types.document import Document, RevisionRef
 from truespan.types.maintenance import (
     NO_FILES,
@@ -196,7 +196,7 @@ class Remover:
     index: VectorIndex
     assets: AssetStore
     clock: Clock
-    remains: Remains | None
+    find_leftovers: Callable[[Sequence[Trace]], LeftoverMatch] | None
     uploads: UploadStore | None = None
 
     def document(
@@ -289,7 +289,7 @@ class Remover:
 
     def _traces(self, scope: Scope, document: int | None) -> list[Trace]:
         """Return texts and vectors to search files for afterwards; none without a searcher."""
-        if self.remains is None:
+        if self.find_leftovers is None:
             return []
         return [*self.store.traces(scope, document), *self._vectors(scope, document)]
 
@@ -346,6 +346,6 @@ class Remover:
         )
 
     def _check(self, traces: Sequence[Trace]) -> LeftoverMatch | None:
-        if self.remains is None or not traces:
+        if self.find_leftovers is None or not traces:
             return None
-        return self.remains.look_for(traces)
+        return self.find_leftovers(traces)

@@ -16,7 +16,7 @@ from truespan.types.chunk import PendingChunk
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, RepairAction, Stage
-from truespan.types.trust import FlawKind, Repair
+from truespan.types.trust import FailureKind, Repair
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -73,7 +73,7 @@ def apply_observed_repairs(
 def _restore_texts(
     store: Store, scope: Scope, repairs: Sequence[Repair], report: RepairReport
 ) -> None:
-    broken = {FlawKind.MISSING, FlawKind.DAMAGED}
+    broken = {FailureKind.MISSING, FailureKind.DAMAGED}
     for chunk_id in _ids(repairs, broken):
         if store.rebuild_chunk(scope, chunk_id):
             report.restored_texts += 1
@@ -89,9 +89,9 @@ def _delete_points(
     report: RepairReport,
 ) -> None:
     wrong = [
-        repair.flaw
+        repair.failure
         for repair in repairs
-        if repair.flaw.kind in (FlawKind.STALE, FlawKind.ORPHAN, FlawKind.QUARANTINED)
+        if repair.failure.kind in (FailureKind.STALE, FailureKind.ORPHAN, FailureKind.QUARANTINED)
     ]
     quarantined = set(report.quarantined)
     found = store.read_chunks(scope, [flaw.chunk_id for flaw in wrong]) if wrong else {}
@@ -104,26 +104,26 @@ def _delete_points(
             and record.chunk is not None
             and record.recorded_hash == flaw.point_hash
         )
-        if flaw.kind is FlawKind.QUARANTINED or not trusted:
+        if flaw.kind is FailureKind.QUARANTINED or not trusted:
             stale.append((flaw.chunk_id, flaw.point_hash))
     stale += [
-        (repair.flaw.chunk_id, repair.flaw.point_hash)
+        (repair.failure.chunk_id, repair.failure.point_hash)
         for repair in repairs
-        if repair.flaw.chunk_id in quarantined
+        if repair.failure.chunk_id in quarantined
     ]
     if stale:
         index.prepare(scope)
         index.delete_stale(scope, stale)
         index.flush(scope)
-    if any(flaw.kind is FlawKind.ORPHAN for flaw in wrong):
+    if any(flaw.kind is FailureKind.ORPHAN for flaw in wrong):
         # It may be left of a deleted document, whose text must not stay in files either.
         store.queue_erasure(scope)
     report.deleted_points = len(stale)
 
 
-def _ids(repairs: Sequence[Repair], kinds: set[FlawKind]) -> list[ChunkId]:
+def _ids(repairs: Sequence[Repair], kinds: set[FailureKind]) -> list[ChunkId]:
     return list(
-        dict.fromkeys(repair.flaw.chunk_id for repair in repairs if repair.flaw.kind in kinds)
+        dict.fromkeys(repair.failure.chunk_id for repair in repairs if repair.failure.kind in kinds)
     )
 
 

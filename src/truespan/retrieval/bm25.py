@@ -168,12 +168,12 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     Returns the catalog with the new counts. A chunk whose bytes do not match their hash is skipped;
     its revision is counted again once the world has changed.
     """
-    shelf = store.word_shelf(scope, world)
+    shelf = store.word_catalog(scope, world)
     due = layout_of(shelf).due
     for start in range(0, len(due), REVISIONS_AT_ONCE):
         part = due[start : start + REVISIONS_AT_ONCE]
         store.keep_words(scope, [_count_revision(store, scope, entry) for entry in part])
-    return store.word_shelf(scope, world) if due else shelf
+    return store.word_catalog(scope, world) if due else shelf
 
 
 def keep_counting(store: Store, scope: Scope) -> None:

@@ -122,7 +122,7 @@ class Pipeline:
         failures, scope = attempt.fetched.failures, attempt.scope
         if failures and scope is not None:
             try:
-                self.store.record_flaws(scope, failures)
+                self.store.record_failures(scope, failures)
             except (StorageFull, StoreBusy):
                 attempt.warnings.append(REPAIR_NOT_RECORDED)
             else:
@@ -135,7 +135,7 @@ class Pipeline:
             return None
         whole = Scope(self.authority, world.id, world.generation)
         with self.trace.stage(Stage.SCOPED):
-            catalog = attempt.catalog = self.store.shelf(whole, world)
+            catalog = attempt.catalog = self.store.document_catalog(whole, world)
             scope = attempt.scope = narrow_scope(whole, catalog, filters)
             attempt.in_scope = self.store.embedded_count(scope, world)
             if pending := catalog.pending(scope.documents):

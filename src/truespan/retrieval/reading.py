@@ -176,7 +176,7 @@ class ReaderRetriever:
             # A caller who may not see the world's documents cannot tell a missing document from one
             # without a position, so that names cannot be guessed.
             if book is not None and authority.may(Verb.READ, world.id):
-                catalog = store.shelf(scope, world) if scope else ()
+                catalog = store.document_catalog(scope, world) if scope else ()
                 if not any(
                     book in (str(entry.number), entry.doc_id, entry.name) for entry in catalog
                 ):

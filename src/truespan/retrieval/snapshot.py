@@ -56,9 +56,9 @@ def with_stable_snapshot(
         try:
             outcomes = [attempt(world)]
         except Restart:
-            world = require_world(store, authority, world.id, world.aim)
+            world = require_world(store, authority, world.id, world.selector)
             continue
-        latest = require_world(store, authority, world.id, world.aim)
+        latest = require_world(store, authority, world.id, world.selector)
         if latest.changes == world.changes:
             break
         world = latest

@@ -11,7 +11,7 @@ from truespan.types.figure import ParentChunk
 from truespan.types.ids import ChunkId, TextHash, chunk_id, reader_chunk_id
 from truespan.types.reading import TailChunk
 from truespan.types.scope import Scope, admits
-from truespan.types.trust import FlawKind, Hit, VerificationFailure, Verified, Visible
+from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +47,22 @@ def verify(hits: Sequence[Hit], records: Mapping[ChunkId, ChunkRecord]) -> Verif
 
 
 def _verify(hit: Hit, record: ChunkRecord | None) -> Verified | VerificationFailure:
-    def fail(kind: FlawKind, row_hash: TextHash | None = None) -> VerificationFailure:
+    def fail(kind: FailureKind, row_hash: TextHash | None = None) -> VerificationFailure:
         return VerificationFailure(kind, hit.chunk_id, hit.text_hash, row_hash, hit.score)
 
     if record is None:
-        return fail(FlawKind.ORPHAN)
+        return fail(FailureKind.ORPHAN)
     if record.state is ChunkState.QUARANTINED:
-        return fail(FlawKind.QUARANTINED)
+        return fail(FailureKind.QUARANTINED)
     chunk = record.chunk
     if chunk is None:
-        return fail(FlawKind.MISSING)
+        return fail(FailureKind.MISSING)
     # 1. The bytes against the hash beside them and the one in the state row: is the store intact?
     if not record.is_intact():
-        return fail(FlawKind.DAMAGED, chunk.text_hash)
+        return fail(FailureKind.DAMAGED, chunk.text_hash)
     # 2. That hash against the point's: is this the text whose vector was found?
     if chunk.text_hash != hit.text_hash:
-        return fail(FlawKind.STALE, chunk.text_hash)
+        return fail(FailureKind.STALE, chunk.text_hash)
     # The very bytes that were hashed are decoded and returned; nothing is read a second time.
     return Verified(chunk, record.document, chunk.data.decode(), hit.score)
 

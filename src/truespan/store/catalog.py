@@ -21,7 +21,7 @@ class Catalog(Part):
         self._shelves: dict[tuple[Any, ...], DocumentCatalog] = {}
         self._shelves_lock = threading.Lock()
 
-    def shelf(self, scope: Scope, world: World) -> DocumentCatalog:
+    def document_catalog(self, scope: Scope, world: World) -> DocumentCatalog:
         """Return the labels of every document that readers see, by number.
 
         They are cached until the world changes, which the caller has just read.
@@ -58,7 +58,7 @@ class Catalog(Part):
     def embedded_count(self, scope: Scope, world: World) -> int:
         """Return how many chunks of the revisions readers see are embedded, within the scope."""
         if scope.chapter is None and scope.section is None:
-            return self.shelf(scope, world).embedded(scope.documents)
+            return self.document_catalog(scope, world).embedded(scope.documents)
         rows = self._db.all(
             scope.world,
             """SELECT d.number, coalesce(c.chapter, r.title),

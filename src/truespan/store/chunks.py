@@ -21,7 +21,7 @@ from truespan.types.chunk import (
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 from truespan.types.scope import Scope
-from truespan.types.trust import FlawKind, Repair, VerificationFailure
+from truespan.types.trust import FailureKind, Repair, VerificationFailure
 
 _PAGE: Final = 512
 
@@ -185,7 +185,7 @@ class Chunks(Part):
             session.touch_world()
 
     @retry_on_conflict
-    def record_flaws(self, scope: Scope, flaws: Sequence[VerificationFailure]) -> None:
+    def record_failures(self, scope: Scope, flaws: Sequence[VerificationFailure]) -> None:
         """Mark what retrieval found broken, and queue its repair, in one commit."""
         if self._are_recorded(scope, flaws):
             return
@@ -215,7 +215,7 @@ class Chunks(Part):
         )
         return [
             Repair(
-                number, VerificationFailure(FlawKind(kind), ChunkId(chunk), TextHash(point), row)
+                number, VerificationFailure(FailureKind(kind), ChunkId(chunk), TextHash(point), row)
             )
             for number, kind, chunk, point, row in rows
         ]
@@ -399,7 +399,7 @@ def _is_whole(row: Row) -> bool:
 
 
 def _record_flaw(session: Session, scope: Scope, flaw: VerificationFailure, now: float) -> None:
-    if flaw.kind in (FlawKind.STALE, FlawKind.MISSING):
+    if flaw.kind in (FailureKind.STALE, FailureKind.MISSING):
         _set_states(session, [flaw.chunk_id], ChunkState.PENDING, flaw.kind.value)
     session.execute(
         """INSERT INTO repairs (world_id, generation, chunk_id, kind, point_hash, row_hash,

@@ -13,7 +13,7 @@ from truespan.store.rows import read_generation
 from truespan.store.session import Part, Session, retry_on_conflict
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration
 from truespan.types.ids import WorldId
-from truespan.types.profile import ChunkingProfile, EmbeddingProfile, spelled
+from truespan.types.profile import ChunkingProfile, EmbeddingProfile, chunking_to_json
 from truespan.types.scope import Authority, Generation, Scope
 
 _DEFAULT: Final = ""
@@ -61,7 +61,7 @@ class Generations(Part):
                 profile_id=profile.id,
                 profile=json.dumps(asdict(profile)),
                 created_at=self._clock.now(),
-                chunking=spelled(chunking) if chunking else None,
+                chunking=chunking_to_json(chunking) if chunking else None,
             )
         return Generation(number, profile, chunking)
 

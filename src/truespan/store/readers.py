@@ -12,7 +12,7 @@ from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import Vector
 from truespan.types.document import OutlineEntry, RevisionRef, assets_token
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.profile import STANDARD_CHUNKING, read_chunking
+from truespan.types.profile import STANDARD_CHUNKING, chunking_from_json
 from truespan.types.reading import (
     Anchor,
     InForce,
@@ -355,7 +355,7 @@ def _values_at(scope: Scope, revision: RevisionRef, position: int) -> dict[str, 
 def _read_position(scope: Scope, reader: str, row: Row) -> Position:
     document, doc_id, shown, title, name, stored, revision, sid, current = row
     # A library of an earlier version names one of the standard profiles, and nothing else.
-    own = read_chunking(stored) if stored else STANDARD_CHUNKING[name]
+    own = chunking_from_json(stored) if stored else STANDARD_CHUNKING[name]
     chunking = scope.generation.chunking or own
     return Position(reader, document, doc_id, shown, title, chunking, revision, sid, bool(current))
 

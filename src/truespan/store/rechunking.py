@@ -13,7 +13,7 @@ from truespan.store.session import Part, Row, retry_on_conflict
 from truespan.types.chunk import ChunkKind, NewChunk
 from truespan.types.document import RevisionRef, StoredText
 from truespan.types.ids import TextHash, hash_bytes
-from truespan.types.profile import STANDARD_CHUNKING, read_chunking
+from truespan.types.profile import STANDARD_CHUNKING, chunking_from_json
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.text import PageStart, Place, Sentence
 
@@ -81,7 +81,7 @@ class Rechunking(Part):
             places=tuple(Place(*row[1:]) for row in places),
             pages=tuple(PageStart(*row) for row in pages),
             sentences=tuple(Sentence(*row) for row in sentences),
-            chunking=read_chunking(profile) if profile else STANDARD_CHUNKING[name],
+            chunking=chunking_from_json(profile) if profile else STANDARD_CHUNKING[name],
             figures=tuple(_read_figure(row) for row in figures),
         )
 

@@ -13,7 +13,7 @@ from truespan.store.session import Row, Session
 from truespan.types.chunk import FigureMark, NewChunk
 from truespan.types.document import Draft, RevisionRef
 from truespan.types.ids import chunk_id, hash_text
-from truespan.types.profile import spelled
+from truespan.types.profile import chunking_to_json
 from truespan.types.scope import Scope
 
 REVISION: Final = """(
@@ -119,7 +119,7 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
         stated_title=draft.stated_title,
         tags=json.dumps(draft.tags),
         chunking=draft.chunking.name,
-        chunking_profile=spelled(draft.chunking),
+        chunking_profile=chunking_to_json(draft.chunking),
         source_hash=draft.source_hash,
         recipe=draft.recipe,
         source_url=draft.source_url,

@@ -9,7 +9,7 @@ import msgspec
 
 from truespan.types.chunk import ChunkKind, FigureMark, PendingChunk, Vector
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.profile import Distance, EmbeddingProfile, read_chunking
+from truespan.types.profile import Distance, EmbeddingProfile, chunking_from_json
 from truespan.types.scope import Generation
 
 _profiles: dict[str, EmbeddingProfile] = {}
@@ -32,7 +32,7 @@ def tags_of(stored: str) -> tuple[str, ...]:
 
 def read_generation(number: int, profile: str, chunking: str | None) -> Generation:
     """Return a generation as its row spells it."""
-    return Generation(number, _profile(profile), read_chunking(chunking) if chunking else None)
+    return Generation(number, _profile(profile), chunking_from_json(chunking) if chunking else None)
 
 
 def _profile(stored: str) -> EmbeddingProfile:

@@ -53,7 +53,7 @@ class Words(Part):
             )
         )
 
-    def word_shelf(self, scope: Scope, world: World) -> WordCatalog:
+    def word_catalog(self, scope: Scope, world: World) -> WordCatalog:
         """Return every active revision of the scope's generation, by document number.
 
         It is cached until the world changes or words are counted.

@@ -55,9 +55,9 @@ class Worlds(Part):
         ]
 
     def find_world(
-        self, authority: Authority, reference: str, aim: GenerationSelector = None
+        self, authority: Authority, reference: str, selector: GenerationSelector = None
     ) -> World | None:
-        """Return the world with this id or name, with the generation that is aimed at.
+        """Return the world with this id or name, with the generation that is selected.
 
         The authority is checked before anything of the world is read.
         """
@@ -72,13 +72,13 @@ class Worlds(Part):
             )
             if named is None or not authority.sees(WorldId(named[0])):
                 return None
-            if isinstance(aim, str):
-                return _find_aliased(session, named, aim)
-            if aim is None:
+            if isinstance(selector, str):
+                return _find_aliased(session, named, selector)
+            if selector is None:
                 [rows] = session.in_each([named[0]], _DEFAULT)
             else:
-                [rows] = session.in_each([named[0]], _NUMBERED, number=aim, aliased=False)
-        return _read_world(named[0], named[1], rows[0], aim) if rows else None
+                [rows] = session.in_each([named[0]], _NUMBERED, number=selector, aliased=False)
+        return _read_world(named[0], named[1], rows[0], selector) if rows else None
 
     def find_domain(self, authority: Authority, key: str) -> World | None:
         """Return the world of a domain, with the generation that its alias names."""
@@ -169,7 +169,7 @@ def _is_id(reference: str) -> bool:
         return False
 
 
-def _read_world(world: str, name: str, row: Row, aim: GenerationSelector = None) -> World:
+def _read_world(world: str, name: str, row: Row, selector: GenerationSelector = None) -> World:
     changes, number, profile, chunking = row
     generation = read_generation(number, profile, chunking) if number is not None else None
-    return World(WorldId(world), name, generation, changes, aim)
+    return World(WorldId(world), name, generation, changes, selector)

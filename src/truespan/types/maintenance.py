@@ -1,4 +1,4 @@
-"""What a backup says of itself: its manifest, spelled and read back with every doubt."""
+"""What a backup says of itself: its manifest, written and read back with every check."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Manifest:
         """Say whether there are members in one of its folders."""
         return any(member.name.startswith(f"{folder}/") for member in self.members)
 
-    def spelled(self) -> bytes:
+    def to_json(self) -> bytes:
         """Return the manifest as it is written, with a digest over itself."""
         sealed = replace(self, digest=_digest_of(asdict(self)))
         return json.dumps(asdict(sealed), indent=1, sort_keys=True).encode()
@@ -94,14 +94,14 @@ class RestoreReport:
     settings_aside: str | None = None
 
 
-def read_manifest(spelled: bytes, *, known_schema: int) -> Manifest:
+def manifest_from_json(text: bytes, *, known_schema: int) -> Manifest:
     """Return the manifest of a backup that this version can restore.
 
     Raises:
         BackupInvalid: it is not one, was changed, or is of a newer version.
     """
     try:
-        fields: dict[str, Any] = json.loads(spelled)
+        fields: dict[str, Any] = json.loads(text)
         newer = fields["format"] > FORMAT or fields["schema"] > known_schema
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BackupInvalid("The file is not a backup: it has no manifest.") from None

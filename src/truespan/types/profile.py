@@ -108,13 +108,13 @@ class ChunkingProfile:
             )
 
 
-def spelled(profile: ChunkingProfile) -> str:
-    """Return a chunking profile as text that `read_chunking` reads."""
+def chunking_to_json(profile: ChunkingProfile) -> str:
+    """Return a chunking profile as text that `chunking_from_json` reads."""
     return json.dumps(asdict(profile), sort_keys=True, separators=(",", ":"))
 
 
-def read_chunking(stored: str) -> ChunkingProfile:
-    """Return the chunking profile that `spelled` wrote."""
+def chunking_from_json(stored: str) -> ChunkingProfile:
+    """Return the chunking profile that `chunking_to_json` wrote."""
     fields = json.loads(stored)
     return ChunkingProfile(
         **{

@@ -124,7 +124,7 @@ class World:
     name: str
     generation: Generation | None
     changes: int
-    aim: GenerationSelector = None
+    selector: GenerationSelector = None
     """How the generation was selected, so that it can be selected again."""
 
 

@@ -14,7 +14,7 @@ import truespan.errors as errors
 from truespan.types.bundle import BundleStatus, WhyNot
 from truespan.types.decision import AnswerMode
 from truespan.types.job import DocumentState
-from truespan.types.trust import FlawKind
+from truespan.types.trust import FailureKind
 
 SYSTEM = "truespan"
 """Prefix of the names of spans, attributes, metrics and loggers."""
@@ -168,7 +168,7 @@ def known_code(counter: CounterName, code: str) -> str:
 def _codes() -> dict[CounterName, frozenset[str]]:
     known: dict[CounterName, frozenset[str]] = {counter: frozenset() for counter in CounterName}
     return known | {
-        CounterName.SKIPPED: frozenset(FlawKind) | frozenset(WhyNot),
+        CounterName.SKIPPED: frozenset(FailureKind) | frozenset(WhyNot),
         CounterName.BUNDLES: frozenset(BundleStatus),
         CounterName.QUERY_CACHE: frozenset(CacheOutcome),
         CounterName.ANSWERS: frozenset(AnswerMode),

@@ -68,7 +68,7 @@ class Visible:
     fused: FusedScore | None = None
 
 
-class FlawKind(StrEnum):
+class FailureKind(StrEnum):
     """Why a hit could not be verified."""
 
     STALE = "stale_vector"
@@ -83,7 +83,7 @@ class VerificationFailure:
     """A hit that was not shown. `point_hash` is what the index said, `row_hash` what the store
     recorded; a repair acts only while both still hold."""
 
-    kind: FlawKind
+    kind: FailureKind
     chunk_id: ChunkId
     point_hash: TextHash
     row_hash: TextHash | None = None
@@ -95,4 +95,4 @@ class Repair:
     """A repair that a retrieval queued, ordered by `number`."""
 
     number: int
-    flaw: VerificationFailure
+    failure: VerificationFailure

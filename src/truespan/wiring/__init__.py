@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from truespan.components import Components, OtherEmbedder
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.files.assets import AssetFolder
-from truespan.files.checks import FolderRemains
+from truespan.files.checks import find_leftovers
 from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
@@ -143,11 +143,14 @@ def open_library(
             ),
             chat=chat if chat is not None else chat_models(settings, clock, store),
             answers=rules,
-            remains=FolderRemains(
-                folder / STORE_FILE,
-                folder / INDEX_FOLDER,
-                _assets_folder(folder, settings),
-                folder / UPLOADS_FOLDER,
+            find_leftovers=partial(
+                find_leftovers,
+                [
+                    folder / STORE_FILE,
+                    folder / INDEX_FOLDER,
+                    _assets_folder(folder, settings),
+                    folder / UPLOADS_FOLDER,
+                ],
             ),
             uploads=UploadFolder(
                 folder / UPLOADS_FOLDER,
