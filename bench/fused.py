@@ -167,9 +167,9 @@ def forget_words(library: Library) -> int:
 
 def used_bytes(library: Library) -> int:
     """Return the size of the store without its free pages."""
-    query = library._components.store._db.all_shared  # type: ignore[attr-defined]
+    query = library._components.store._db.shared.value  # type: ignore[attr-defined]
     pages, free, size = (
-        query(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
+        query(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
     )
     return (pages - free) * size
 

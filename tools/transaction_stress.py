@@ -20,7 +20,8 @@ import psycopg
 from tests.support.postgres import Database, fresh_database
 
 from truespan.errors import TruespanError
-from truespan.store.postgres import Address, Connection, PostgresDatabase
+from truespan.store.postgres import Address, PostgresDatabase
+from truespan.store.postgres_server import Connection
 
 WAYS = ("commit", "abort", "error", "cancel", "time-out", "cut", "unset", "query")
 _WEIGHTS = (40, 15, 10, 4, 2, 1, 8, 20)
@@ -91,7 +92,7 @@ def _one(
     store: PostgresDatabase, database: Database, world: str, way: str, weather: Weather
 ) -> None:
     if way == "query":
-        rows = store.all(world, "SELECT CAST(world_id AS text) FROM query_cache")
+        rows = store.at(world).all("SELECT CAST(world_id AS text) FROM query_cache")
         weather.note(way, {row[0] for row in rows}, {world})
         return
     if way == "unset":

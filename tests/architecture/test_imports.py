@@ -74,7 +74,7 @@ ALLOWED = {
 THIRD_PARTY = {
     "apsw": "store/",
     "psycopg": "store/",
-    "psycopg_pool": "store/postgres.py",
+    "psycopg_pool": "store/",
     "procrastinate": "jobs/",
     "qdrant_edge": "index/edge/",
     "qdrant_client": "index/server/",

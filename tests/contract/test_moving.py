@@ -112,7 +112,7 @@ def test_every_column_of_both_stores_is_moved_or_named_as_left_behind(database: 
     """A column that a later step adds must not be forgotten on the way."""
     file = SqliteDatabase(Path(":memory:"), reserve=0)
     on_disk: dict[str, set[str]] = {}
-    for name, column in file.all_shared(
+    for name, column in file.shared.all(
         """SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
            WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%'"""
     ):

@@ -32,11 +32,15 @@ from truespan.errors import (
     StoreUnsafe,
 )
 from truespan.jobs.schema import QUEUE_TABLES
-from truespan.store import postgres_guard, postgres_setup
+from truespan.store import postgres_server
 from truespan.store.migrations import load_migrations
 from truespan.store.postgres import Address, PostgresDatabase
-from truespan.store.postgres_guard import known_schema, require_known_version
-from truespan.store.postgres_setup import prepare_store, role_of
+from truespan.store.postgres_server import (
+    known_schema,
+    prepare_store,
+    require_known_version,
+    role_of,
+)
 from truespan.store.session import SHARED_TABLES
 from truespan.types.document import RevisionRef
 from truespan.types.scope import Scope
@@ -310,7 +314,7 @@ def role(database: Database) -> Iterator[str]:
     name = f"other_{database.name}"
     with database.admin() as admin:
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
-        postgres_setup.admit_only(admin, name)
+        postgres_server.admit_only(admin, name)
         admin.execute(
             sql.SQL("GRANT truespan_worlds, truespan_shared TO {}").format(sql.Identifier(name))
         )
@@ -485,8 +489,7 @@ def test_preparing_twice_and_at_once_is_harmless() -> None:
 
 
 def replace_steps(patch: pytest.MonkeyPatch, steps: list[tuple[str, LiteralString]]) -> None:
-    for module in (postgres_guard, postgres_setup):
-        patch.setattr(module, "load_migrations", lambda _engine: steps)
+    patch.setattr(postgres_server, "load_migrations", lambda _engine: steps)
 
 
 def test_tables_of_an_earlier_step_are_brought_up_to_date_and_put_under_the_policy(

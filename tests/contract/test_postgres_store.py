@@ -28,7 +28,8 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.store.chunks import _READ
-from truespan.store.postgres import _translate, map_errors
+from truespan.store.postgres import _translate
+from truespan.store.postgres_server import map_errors
 from truespan.store.session import retry_on_conflict
 from truespan.types.scope import OWNER
 

@@ -25,7 +25,7 @@ from truespan.jobs.schema import prepare_queue
 from truespan.protocols import Clock
 from truespan.store import Store
 from truespan.store.postgres import Address, PostgresDatabase
-from truespan.store.postgres_setup import admit_only, prepare_store
+from truespan.store.postgres_server import admit_only, prepare_store
 from truespan.store.session import SHARED_TABLES
 from truespan.types.token import Secret
 

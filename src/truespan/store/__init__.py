@@ -18,10 +18,9 @@ from truespan.store.documents import Documents
 from truespan.store.erasure import Erasures
 from truespan.store.generations import Generations
 from truespan.store.jobs import Jobs
-from truespan.store.metadata import Metadata
 from truespan.store.readers import Readers
-from truespan.store.rechunking import Rechunking
 from truespan.store.records import Calibrations, IdempotencyKeys, ProviderRecords, QueryCache
+from truespan.store.revisions import Revisions
 from truespan.store.scrub import Scrub
 from truespan.store.session import Database
 from truespan.store.shares import Shares
@@ -36,12 +35,11 @@ class Store(
     Worlds,
     Generations,
     Documents,
-    Rechunking,
+    Revisions,
     Words,
     Catalog,
     Chunks,
     Readers,
-    Metadata,
     QueryCache,
     Jobs,
     Shares,

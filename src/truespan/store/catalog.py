@@ -37,8 +37,7 @@ class Catalog(Part):
         return known
 
     def _read_shelf(self, scope: Scope) -> DocumentCatalog:
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT d.number, d.doc_id, r.name, r.language, r.language_declared, r.version,
                  r.tags, t.embedded, t.chunks - t.embedded - t.quarantined
                FROM documents d
@@ -46,7 +45,6 @@ class Catalog(Part):
                JOIN tallies t ON t.revision = r.key AND t.generation = :generation
                WHERE d.world_id = :world AND d.deleted_at IS NULL
                ORDER BY d.number""",
-            generation=scope.generation.number,
         )
         return DocumentCatalog(
             CatalogEntry(
@@ -59,8 +57,7 @@ class Catalog(Part):
         """Return how many chunks of the revisions readers see are embedded, within the scope."""
         if scope.chapter is None and scope.section is None:
             return self.document_catalog(scope, world).embedded(scope.documents)
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT d.number, coalesce(c.chapter, r.title),
                  coalesce(c.section, c.chapter, r.title), count(*)
                FROM documents d
@@ -71,7 +68,6 @@ class Catalog(Part):
                  AND c.position = s.position
                WHERE d.world_id = :world AND d.deleted_at IS NULL
                GROUP BY 1, 2, 3""",
-            generation=scope.generation.number,
         )
         return sum(
             count

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from truespan.errors import WorldNotFound
-from truespan.store.revisions import revision_key, tally_each
-from truespan.store.rows import figure_mark, pending_chunk, tags_of
+from truespan.store.rows import figure_mark, revision_key, tags_of, tally_each
 from truespan.store.session import Part, Row, Session, retry_on_conflict, world_ids
 from truespan.types.chunk import (
     ChunkKind,
@@ -35,17 +34,21 @@ _READ: Final = """
       WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
         AND generation + 0 = :generation
     )
-    SELECT s.chunk_id, s.state, r.state, d.deleted_at, d.number, d.doc_id, r.name, r.title,
-      coalesce(r.declared_title, r.stated_title), r.number, s.position, s.start, s.finish,
-      s.first_sid, s.last_sid, s.reach, s.kind, s.tokens,
-      BYTES(c.text), c.text_hash, BYTES(c.overlap_text), c.chapter, c.section, c.page, c.figure,
-      c.dedupe_hash, r.tags, r.language, r.version, s.text_hash
+    SELECT s.chunk_id, s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach, s.kind,
+      BYTES(c.text), c.text_hash, BYTES(c.overlap_text), s.tokens, c.chapter, c.section, c.page,
+      c.figure, c.dedupe_hash, d.number, d.doc_id, r.name, r.title,
+      coalesce(r.declared_title, r.stated_title), r.number, r.tags, r.language, r.version,
+      s.state, r.state, d.deleted_at, s.text_hash
     FROM s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
     LEFT JOIN chunks c
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
 """
+
+_KIND, _DATA, _OVERLAP, _FIGURE, _LABEL, _TAGS, _STATE = 7, 8, 10, 15, 17, 6, 26
+"""Which of these columns are converted. Their order is that of the fields of a `StoredChunk`, then
+of a `DocumentLabel`."""
 
 STATES: Final = """
     SELECT chunk_id, revision, generation, position, text_hash, first_sid, last_sid, reach, kind,
@@ -55,16 +58,19 @@ STATES: Final = """
 """States with their vectors; conditions are added to it, and it becomes `s` in `POINTS`."""
 
 POINTS: Final = """
-    SELECT s.chunk_id, d.number, r.number, s.position, s.text_hash, s.vector,
-      s.first_sid, s.last_sid, s.reach, s.kind, r.title, c.chapter, c.section, c.text_hash,
-      CASE WHEN :text AND s.vector IS NULL THEN BYTES(c.text) END
+    SELECT s.chunk_id, d.number, r.number, s.position, s.text_hash,
+      CASE WHEN :text AND s.vector IS NULL THEN BYTES(c.text) END, s.vector,
+      s.first_sid, s.last_sid, s.reach, s.kind, coalesce(nullif(c.chapter, ''), r.title),
+      coalesce(nullif(c.section, ''), nullif(c.chapter, ''), r.title), c.text_hash
     FROM s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
     LEFT JOIN chunks c
       ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
 """
-"""What the index should hold of each state of `s`, in the order that `pending_chunk` reads."""
+"""What the index should hold of each state of `s`, and the hash of the chunk's row. The order is
+that of the fields of a `PendingChunk`."""
+_TEXT, _POINT_KIND, _ROW_HASH = 5, 10, 13
 
 _OF_REVISION: Final = f"""
     WITH s AS MATERIALIZED ({STATES}
@@ -83,7 +89,7 @@ class Chunks(Part):
         Chunks of documents outside the scope are among them: a hit that is merely out of scope must
         not be taken for an orphan, whose point may be deleted.
         """
-        rows = self._db.all(scope.world, _READ, ids=[*ids], generation=scope.generation.number)
+        rows = self._db.at(scope).all(_READ, ids=[*ids])
         return {row[0]: _read_record(row) for row in rows}
 
     def pending(
@@ -93,18 +99,23 @@ class Chunks(Part):
 
         Text is read only where there is no vector yet, and only believed after its hash.
         """
-        with self._db.read(scope.world) as session:
+        with self._db.read(scope) as session:
             rows = session.all(
                 _OF_REVISION,
                 text=True,
                 profile=scope.profile.id,
                 revision=revision_key(session, revision),
-                generation=scope.generation.number,
                 state="pending",
                 after=after,
                 limit=limit,
             )
-        broken = [row[0] for row in rows if not _is_whole(row)]
+        # A row must have the hash of its state, and so must its bytes, where they are needed.
+        broken = [
+            row[0]
+            for row in rows
+            if row[_ROW_HASH] != row[4]
+            or (row[_TEXT] is not None and hash_bytes(row[_TEXT]) != row[4])
+        ]
         if not broken:
             return [pending_chunk(row) for row in rows]
         for chunk in broken:
@@ -113,20 +124,17 @@ class Chunks(Part):
 
     def expected(self, scope: Scope) -> Iterator[list[PendingChunk]]:
         """Give every embedded chunk of every revision that is not retired, with its vector."""
-        revisions = self._db.all(
-            scope.world,
+        revisions = self._db.at(scope).all(
             """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
                WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key""",
         )
         for (key,) in revisions:
             after = -1
-            while rows := self._db.all(
-                scope.world,
+            while rows := self._db.at(scope).all(
                 _OF_REVISION,
                 text=False,
                 profile=scope.profile.id,
                 revision=key,
-                generation=scope.generation.number,
                 state="embedded",
                 after=after,
                 limit=_PAGE,
@@ -136,14 +144,12 @@ class Chunks(Part):
 
     def unfinished(self, scope: Scope) -> list[RevisionRef]:
         """Return the revisions readers see that have pending chunks."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT d.number, r.number FROM documents d
                JOIN revisions r ON r.document = d.key AND r.state = 'active'
                JOIN tallies t ON t.revision = r.key AND t.generation = :generation
                WHERE d.world_id = :world AND t.chunks > t.embedded + t.quarantined
                ORDER BY 1, 2""",
-            generation=scope.generation.number,
         )
         return [RevisionRef(*row) for row in rows]
 
@@ -173,45 +179,50 @@ class Chunks(Part):
     @retry_on_conflict
     def mark_pending(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
         """Ask for these chunks to be written to the index again."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             _set_states(session, ids, ChunkState.PENDING, None)
             session.touch_world()
 
     @retry_on_conflict
     def skip_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
         """Set chunks aside that the model cannot read, so that the rest of a document may go on."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             _set_states(session, ids, ChunkState.QUARANTINED, "too_long")
             session.touch_world()
 
     @retry_on_conflict
-    def record_failures(self, scope: Scope, flaws: Sequence[VerificationFailure]) -> None:
+    def record_failures(self, scope: Scope, failures: Sequence[VerificationFailure]) -> None:
         """Mark what retrieval found broken, and queue its repair, in one commit."""
-        if self._are_recorded(scope, flaws):
-            return
-        now = self._clock.now()
-        with self._db.write(scope.world) as session:
-            for flaw in flaws:
-                _record_flaw(session, scope, flaw, now)
-            session.touch_world()
-
-    def _are_recorded(self, scope: Scope, flaws: Sequence[VerificationFailure]) -> bool:
-        known = self._db.all(
-            scope.world,
+        known = self._db.at(scope).all(
             """SELECT chunk_id, kind, point_hash FROM repairs
                WHERE world_id = :world AND generation = :generation AND chunk_id IN LIST(:ids)""",
-            generation=scope.generation.number,
-            ids=[flaw.chunk_id for flaw in flaws],
+            ids=[failure.chunk_id for failure in failures],
         )
-        return {(flaw.chunk_id, flaw.kind.value, flaw.point_hash) for flaw in flaws} <= set(known)
+        if {(found.chunk_id, found.kind.value, found.point_hash) for found in failures} <= {*known}:
+            return
+        with self._db.write(scope) as session:
+            for failure in failures:
+                if failure.kind in (FailureKind.STALE, FailureKind.MISSING):
+                    kind = failure.kind.value
+                    _set_states(session, [failure.chunk_id], ChunkState.PENDING, kind)
+                session.execute(
+                    """INSERT INTO repairs (world_id, generation, chunk_id, kind, point_hash,
+                         row_hash, queued_at)
+                       VALUES (:world, :generation, :chunk_id, :kind, :point_hash, :row_hash, :now)
+                       ON CONFLICT DO NOTHING""",
+                    chunk_id=failure.chunk_id,
+                    kind=failure.kind.value,
+                    point_hash=failure.point_hash,
+                    row_hash=failure.row_hash,
+                    now=self._clock.now(),
+                )
+            session.touch_world()
 
     def repairs(self, scope: Scope) -> list[Repair]:
         """Return the repairs that were queued and not done, oldest first."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT number, kind, chunk_id, point_hash, row_hash FROM repairs
                WHERE world_id = :world AND generation = :generation ORDER BY number""",
-            generation=scope.generation.number,
         )
         return [
             Repair(
@@ -220,20 +231,18 @@ class Chunks(Part):
             for number, kind, chunk, point, row in rows
         ]
 
-    @retry_on_conflict
     def finish_repairs(self, scope: Scope, numbers: Sequence[int]) -> None:
         """Remove repairs that are done from the queue."""
-        with self._db.write(scope.world) as session:
-            session.execute(
-                "DELETE FROM repairs WHERE world_id = :world AND number IN LIST(:numbers)",
-                numbers=[*numbers],
-            )
+        self._db.at(scope).execute(
+            "DELETE FROM repairs WHERE world_id = :world AND number IN LIST(:numbers)",
+            numbers=[*numbers],
+        )
 
     @retry_on_conflict
     def rebuild_chunk(self, scope: Scope, chunk_id: ChunkId) -> bool:
         """Restore a chunk row from canonical text if that gives the recorded hash, else quarantine
         it; say whether it was restored."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             restored = rebuild(session, chunk_id)
             if restored is False:
                 _set_states(session, [chunk_id], ChunkState.QUARANTINED, "damaged_text")
@@ -241,21 +250,17 @@ class Chunks(Part):
         return restored is True
 
 
-class _State(NamedTuple):
+class _Content(NamedTuple):
+    """A chunk's state, and what its row should hold; `text` is None if that cannot be had with the
+    recorded hash."""
+
     revision: int
     generation: int
     position: int
-    kind: str
-    context: int
     start: int
-    finish: int
-    recorded: str
-    data: bytes | None
-    data_hash: str
-
-
-class _Content(NamedTuple):
-    text: str
+    end: int
+    text_hash: str
+    text: str | None
     overlap: str
     figure: str | None
 
@@ -265,66 +270,15 @@ def rebuild(session: Session, chunk_id: ChunkId) -> bool | None:
 
     False when that does not give the recorded hash, None when there is no such chunk.
     """
-    found = _find_content(session, chunk_id)
-    if found is None:
-        return None
-    state, content = found
-    if content is None:
-        return False
-    _write_chunk(session, state, content)
-    return True
-
-
-def restorable(session: Session, chunk_id: ChunkId) -> bool:
-    """Say whether `rebuild` would write the row again; nothing is changed."""
-    found = _find_content(session, chunk_id)
-    return found is not None and found[1] is not None
-
-
-def _find_content(session: Session, chunk_id: ChunkId) -> tuple[_State, _Content | None] | None:
-    """Return a chunk's state, and its content where that can be had with the recorded hash."""
-    row = session.one(
-        """SELECT s.revision, s.generation, s.position, s.kind, s.context_start, s.start, s.finish,
-             s.text_hash, BYTES(t.text), r.text_hash
-           FROM states s JOIN revisions r ON r.key = s.revision
-           LEFT JOIN texts t ON t.revision = r.key
-           WHERE UNINDEXED(s.world_id) = :world AND s.chunk_id = :chunk_id""",
-        chunk_id=chunk_id,
-    )
-    if row is None:
-        return None
-    state = _State(*row)
-    content = None
-    if state.kind == ChunkKind.FIGURE:
-        # Its chunk has the same place among the figures' chunks as its record among the figures.
-        figure = session.one(
-            """SELECT BYTES(description), mark FROM figures WHERE revision = :revision
-               ORDER BY number LIMIT 1 OFFSET :position - (SELECT min(s.position) FROM states s
-                 WHERE s.world_id = :world AND s.revision = :revision
-                   AND s.generation = :generation AND s.kind = 'figure')""",
-            revision=state.revision,
-            generation=state.generation,
-            position=state.position,
-        )
-        if figure:
-            content = _Content(figure[0].decode(errors="replace"), "", figure[1])
-    elif state.data is not None and hash_bytes(state.data) == state.data_hash:
-        source = state.data.decode()
-        content = _Content(
-            source[state.start : state.finish], source[state.context : state.start], None
-        )
-    if content is None or hash_bytes(content.text.encode()) != state.recorded:
-        return state, None
-    return state, content
-
-
-def _write_chunk(session: Session, state: _State, content: _Content) -> None:
-    near = {"revision": state.revision, "start": state.start}
+    content = _find_content(session, chunk_id)
+    if content is None or content.text is None:
+        return None if content is None else False
+    near = {"revision": content.revision, "start": content.start}
     sentences = session.all(
         """SELECT finish FROM sentences
-           WHERE revision = :revision AND finish > :start AND start < :finish ORDER BY sid""",
+           WHERE revision = :revision AND finish > :start AND start < :end ORDER BY sid""",
         **near,
-        finish=state.finish,
+        end=content.end,
     )
     place = session.one(
         """SELECT chapter, section FROM places WHERE revision = :revision AND start <= :start
@@ -336,17 +290,17 @@ def _write_chunk(session: Session, state: _State, content: _Content) -> None:
            ORDER BY start DESC LIMIT 1""",
         **near,
     )
-    ends = [min(finish, state.finish) - state.start for (finish,) in sentences]
+    ends = [min(end, content.end) - content.start for (end,) in sentences]
     chapter, section = place or (None, None)
     # The hash of the deduplication stays as it is where the row exists.
     session.insert(
         "chunks",
         key=("revision", "generation", "position"),
-        revision=state.revision,
-        generation=state.generation,
-        position=state.position,
+        revision=content.revision,
+        generation=content.generation,
+        position=content.position,
         text=session.text(content.text),
-        text_hash=state.recorded,
+        text_hash=content.text_hash,
         overlap_text=session.text(content.overlap),
         sentence_ends=array("I", ends).tobytes(),
         chapter=chapter,
@@ -354,65 +308,69 @@ def _write_chunk(session: Session, state: _State, content: _Content) -> None:
         page=page,
         figure=content.figure,
     )
+    return True
+
+
+def restorable(session: Session, chunk_id: ChunkId) -> bool:
+    """Say whether `rebuild` would write the row again; nothing is changed."""
+    content = _find_content(session, chunk_id)
+    return content is not None and content.text is not None
+
+
+def _find_content(session: Session, chunk_id: ChunkId) -> _Content | None:
+    row = session.one(
+        """SELECT s.revision, s.generation, s.position, s.start, s.finish, s.text_hash, s.kind,
+             s.context_start, BYTES(t.text), r.text_hash
+           FROM states s JOIN revisions r ON r.key = s.revision
+           LEFT JOIN texts t ON t.revision = r.key
+           WHERE UNINDEXED(s.world_id) = :world AND s.chunk_id = :chunk_id""",
+        chunk_id=chunk_id,
+    )
+    if row is None:
+        return None
+    revision, generation, position, start, end, recorded, kind, context, data, data_hash = row
+    text, overlap, figure = None, "", None
+    if kind == ChunkKind.FIGURE:
+        # Its chunk has the same place among the figures' chunks as its record among the figures.
+        found = session.one(
+            """SELECT BYTES(description), mark FROM figures WHERE revision = :revision
+               ORDER BY number LIMIT 1 OFFSET :position - (SELECT min(s.position) FROM states s
+                 WHERE s.world_id = :world AND s.revision = :revision
+                   AND s.generation = :generation AND s.kind = 'figure')""",
+            revision=revision,
+            generation=generation,
+            position=position,
+        )
+        if found:
+            text, figure = found[0].decode(errors="replace"), found[1]
+    elif data is not None and hash_bytes(data) == data_hash:
+        source = data.decode()
+        text, overlap = source[start:end], source[context:start]
+    if text is not None and hash_bytes(text.encode()) != recorded:
+        text = None
+    return _Content(*row[:6], text=text, overlap=overlap, figure=figure)
 
 
 def _read_record(row: Row) -> ChunkRecord:
-    chunk, state, revision_state, deleted_at = row[:4]
-    data = row[18]
+    chunk, label = list(row[:_LABEL]), list(row[_LABEL:_STATE])
+    state, revision_state, deleted_at, recorded_hash = row[_STATE:]
     stored = None
-    if data is not None:
-        index, start, end, first, last, reach, kind, tokens = row[10:18]
-        text_hash, overlap, chapter, section, page, figure, dedupe_hash = row[19:26]
-        stored = StoredChunk(
-            chunk_id=ChunkId(chunk),
-            index=index,
-            start=start,
-            end=end,
-            first_sid=first,
-            last_sid=last,
-            reach=reach,
-            kind=ChunkKind(kind),
-            data=data,
-            text_hash=TextHash(text_hash),
-            overlap_text=overlap.decode(errors="replace"),
-            tokens=tokens,
-            chapter=chapter,
-            section=section,
-            page=page,
-            figure=figure_mark(figure) if figure else None,
-            dedupe_hash=dedupe_hash,
-        )
-    number, doc_id, name, title, declared, revision = row[4:10]
-    tags, language, version, recorded_hash = row[26:30]
-    label = DocumentLabel(
-        number, doc_id, name, title, declared, revision, tags_of(tags), language, version
-    )
+    if chunk[_DATA] is not None:
+        chunk[_KIND] = ChunkKind(chunk[_KIND])
+        chunk[_OVERLAP] = chunk[_OVERLAP].decode(errors="replace")
+        chunk[_FIGURE] = figure_mark(chunk[_FIGURE]) if chunk[_FIGURE] else None
+        stored = StoredChunk(*chunk)
+    label[_TAGS] = tags_of(label[_TAGS])
     live = revision_state == "active" and deleted_at is None
-    return ChunkRecord(ChunkState(state), live, label, stored, TextHash(recorded_hash))
+    return ChunkRecord(ChunkState(state), live, DocumentLabel(*label), stored, recorded_hash)
 
 
-def _is_whole(row: Row) -> bool:
-    """Say whether a pending chunk can be embedded: its row has the hash of its state, and so have
-    its bytes, where they are needed."""
-    recorded, (row_hash, data) = row[4], row[13:15]
-    return row_hash == recorded and (data is None or hash_bytes(data) == recorded)
-
-
-def _record_flaw(session: Session, scope: Scope, flaw: VerificationFailure, now: float) -> None:
-    if flaw.kind in (FailureKind.STALE, FailureKind.MISSING):
-        _set_states(session, [flaw.chunk_id], ChunkState.PENDING, flaw.kind.value)
-    session.execute(
-        """INSERT INTO repairs (world_id, generation, chunk_id, kind, point_hash, row_hash,
-             queued_at)
-           VALUES (:world, :generation, :chunk_id, :kind, :point_hash, :row_hash, :now)
-           ON CONFLICT DO NOTHING""",
-        generation=scope.generation.number,
-        chunk_id=flaw.chunk_id,
-        kind=flaw.kind.value,
-        point_hash=flaw.point_hash,
-        row_hash=flaw.row_hash,
-        now=now,
-    )
+def pending_chunk(row: Row) -> PendingChunk:
+    """Return what the index should hold of a chunk, from a row of `POINTS`."""
+    values = list(row[:_ROW_HASH])
+    values[_TEXT] = "" if values[_TEXT] is None else values[_TEXT].decode()
+    values[_POINT_KIND] = ChunkKind(values[_POINT_KIND])
+    return PendingChunk(*values)
 
 
 def _set_states(

@@ -10,7 +10,8 @@ from typing import Any, Final, LiteralString
 from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
 from truespan.store.erasure import queue_files, redact
 from truespan.store.readers import move_positions
-from truespan.store.revisions import (
+from truespan.store.revisions import write_revision
+from truespan.store.rows import (
     ACTIVE_REVISION,
     OUTLINE,
     REVISION,
@@ -18,10 +19,9 @@ from truespan.store.revisions import (
     has_generation,
     numbers_of,
     revision_key,
+    tags_of,
     tally,
-    write_revision,
 )
-from truespan.store.rows import tags_of
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import PendingChunk, Vector
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
@@ -54,32 +54,32 @@ class Documents(Part):
 
     def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
         """Return every document that is not deleted, by number; of some ids only, if given."""
-        asked: LiteralString = _LIST
-        values: dict[str, Any] = {"generation": scope.generation.number}
+        statement: LiteralString = _LIST
+        values: dict[str, Any] = {}
         if not isinstance(scope.documents, Unlimited):
-            asked += " AND d.number IN LIST(:numbers)"
+            statement += " AND d.number IN LIST(:numbers)"
             values["numbers"] = [*scope.documents]
         if named is not None:
-            asked += " AND d.doc_id IN LIST(:ids)"
+            statement += " AND d.doc_id IN LIST(:ids)"
             values["ids"] = [*named]
         # The plus keeps SQLite from walking the whole world to have a few documents in order.
-        asked += " ORDER BY d.number" if named is None else " ORDER BY +d.number"
-        with self._db.read(scope.world) as session:
-            return [_read_document(row) for row in session.all(asked, **values)]
+        statement += " ORDER BY d.number" if named is None else " ORDER BY +d.number"
+        with self._db.read(scope) as session:
+            return [_read_document(row) for row in session.all(statement, **values)]
 
     @retry_on_conflict
     def stage(self, scope: Scope, drafts: Sequence[Draft]) -> list[RevisionRef]:
         """Write revisions with all their rows, invisible to readers, in one commit."""
         now = self._clock.now()
-        with self._db.write(scope.world, bulk=True) as session:
-            if not has_generation(session, scope.generation.number):
+        with self._db.write(scope, bulk=True) as session:
+            if not has_generation(session):
                 raise GenerationNotFound(scope.generation.number)
             return [write_revision(session, scope, draft, now) for draft in drafts]
 
     @retry_on_conflict
     def keep_vectors(self, scope: Scope, vectors: Mapping[TextHash, Vector]) -> None:
         """Commit vectors, so that what was paid for survives whatever comes next."""
-        with self._db.write(scope.world, bulk=True) as session:
+        with self._db.write(scope, bulk=True) as session:
             # Only for text that is still there: another run may have replaced and purged it.
             known = session.all(
                 f"""SELECT s.text_hash FROM states s
@@ -101,17 +101,31 @@ class Documents(Part):
         for chunk in chunks:
             ref = RevisionRef(chunk.document, chunk.revision)
             by_revision.setdefault(ref, set()).add((chunk.index, chunk.text_hash))
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             for ref, marked in by_revision.items():
                 key = revision_key(session, ref)
-                if key is not None:
-                    _mark_embedded(session, key, scope.generation.number, marked)
+                if key is None:
+                    continue
+                pending = session.all(
+                    """SELECT position, text_hash FROM states
+                       WHERE world_id = :world AND revision = :revision
+                         AND generation = :generation AND state = 'pending'""",
+                    revision=key,
+                )
+                session.execute(
+                    """UPDATE states SET state = 'embedded', warning = NULL
+                       WHERE world_id = :world AND revision = :revision
+                         AND generation = :generation AND position IN LIST(:positions)""",
+                    revision=key,
+                    positions=[position for position, _ in marked.intersection(pending)],
+                )
+                tally(session, key, scope.generation.number)
             session.touch_world()
 
     @retry_on_conflict
     def activate(self, scope: Scope, revisions: Sequence[RevisionRef]) -> list[RevisionRef]:
         """Make fully embedded staged revisions the ones readers see; return those that were."""
-        with self._db.write(scope.world, shared=True) as session:
+        with self._db.write(scope, shared=True) as session:
             activated = [ref for ref in revisions if _activate(session, ref)]
             session.touch_world()
         return activated
@@ -119,7 +133,7 @@ class Documents(Part):
     @retry_on_conflict
     def discard_staged(self, scope: Scope, revisions: Sequence[RevisionRef]) -> None:
         """Give up revisions that are still staged; a document that has no other is hidden too."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             for ref in revisions:
                 document = session.value(
                     f"""UPDATE revisions SET state = 'retired'
@@ -150,7 +164,7 @@ class Documents(Part):
         origin: str,
     ) -> None:
         """Change the labels of a document that decide neither its text nor its chunks."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             session.execute(
                 """UPDATE revisions SET version = :version, tags = :tags,
                      language = coalesce(CAST(:language AS TEXT), language),
@@ -173,7 +187,7 @@ class Documents(Part):
     @retry_on_conflict
     def tombstone(self, scope: Scope, document: int, *, erase: bool = False) -> dict[str, int]:
         """Hide a document from every reader at once."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             hidden = session.execute(
                 """UPDATE documents SET deleted_at = :now, erase = :erase
                    WHERE world_id = :world AND number = :document AND deleted_at IS NULL""",
@@ -194,9 +208,9 @@ class Documents(Part):
 
     def retired(self, scope: Scope) -> list[RevisionRef]:
         """Return revisions that no reader sees any more but whose points and rows remain."""
-        rows = self._db.all(
-            scope.world,
-            # CROSS keeps SQLite to the few retired revisions first, which have their own index.
+        rows = self._db.at(
+            scope
+        ).all(  # CROSS keeps SQLite to the few retired revisions first, which have their own index.
             """SELECT d.number, r.number FROM revisions r CROSS JOIN documents d
                WHERE r.state = 'retired' AND d.key = r.document AND d.world_id = :world
                ORDER BY 1, 2""",
@@ -205,8 +219,7 @@ class Documents(Part):
 
     def deleted(self, scope: Scope) -> list[str]:
         """Return the ids of deleted documents that have rows left, and that no new one has."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT DISTINCT d.doc_id FROM documents d
                WHERE d.world_id = :world AND d.deleted_at IS NOT NULL AND NOT EXISTS
                  (SELECT 1 FROM documents n WHERE n.world_id = :world AND n.doc_id = d.doc_id
@@ -216,19 +229,18 @@ class Documents(Part):
 
     def chunk_ids(self, scope: Scope, revision: RevisionRef) -> list[ChunkId]:
         """Return the ids of all chunks of a revision."""
-        with self._db.read(scope.world) as session:
+        with self._db.read(scope) as session:
             rows = session.all(
                 f"""SELECT chunk_id FROM states WHERE world_id = :world AND revision = {REVISION}
                       AND generation = :generation""",
                 **numbers_of(revision),
-                generation=scope.generation.number,
             )
         return [ChunkId(row[0]) for row in rows]
 
     @retry_on_conflict
     def purge(self, scope: Scope, revision: RevisionRef) -> dict[str, int]:
         """Remove a retired revision's rows and the vectors that nothing else needs."""
-        with self._db.write(scope.world, shared=True) as session:
+        with self._db.write(scope, shared=True) as session:
             key = revision_key(session, revision, state="retired")
             if key is None:
                 return {}
@@ -256,8 +268,7 @@ class Documents(Part):
 
     def outline(self, scope: Scope, document: int) -> list[OutlineEntry]:
         """Return where the chapters and sections of the revision readers see begin."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             f"{OUTLINE} WHERE p.revision = {ACTIVE_REVISION} ORDER BY p.start",
             document=document,
         )
@@ -267,8 +278,7 @@ class Documents(Part):
         self, scope: Scope, document: int, start: int, end: int
     ) -> tuple[int, int]:
         """Return the first and last sentence that a span of the active revision touches."""
-        [(first, last)] = self._db.all(
-            scope.world,
+        [(first, last)] = self._db.at(scope).all(
             f"""SELECT coalesce(min(s.sid), -1), coalesce(max(s.sid), -1) FROM sentences s
                 WHERE s.revision = {ACTIVE_REVISION} AND s.finish > :start AND s.start < :end""",
             document=document,
@@ -279,8 +289,7 @@ class Documents(Part):
 
     def canonical_text(self, scope: Scope, document: int) -> str:
         """Return the text of the revision readers see, checked against its hash."""
-        row = self._db.one(
-            scope.world,
+        row = self._db.at(scope).one(
             """SELECT BYTES(t.text), r.text_hash
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
                JOIN texts t ON t.revision = r.key
@@ -303,27 +312,6 @@ def _read_document(row: Row) -> Document:
     # A chunk that was skipped on purpose is quarantined too, and is no damage.
     values[_QUARANTINED] -= row[_SKIPPED]
     return Document(*values)
-
-
-def _mark_embedded(
-    session: Session, revision: int, generation: int, marked: set[tuple[int, str]]
-) -> None:
-    pending = session.all(
-        """SELECT position, text_hash FROM states
-           WHERE world_id = :world AND revision = :revision AND generation = :generation
-             AND state = 'pending'""",
-        revision=revision,
-        generation=generation,
-    )
-    session.execute(
-        """UPDATE states SET state = 'embedded', warning = NULL
-           WHERE world_id = :world AND revision = :revision AND generation = :generation
-             AND position IN LIST(:positions)""",
-        revision=revision,
-        generation=generation,
-        positions=[position for position, _ in marked.intersection(pending)],
-    )
-    tally(session, revision, generation)
 
 
 def _activate(session: Session, ref: RevisionRef) -> bool:

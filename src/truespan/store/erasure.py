@@ -51,7 +51,7 @@ class Erasures(Part):
 
     def erasures(self, *, urgent: bool = False) -> list[Erasure]:
         """Return what is queued, in the order of execution; with `urgent`, only urgent entries."""
-        rows = self._db.all_shared(
+        rows = self._db.shared.all(
             """SELECT number, kind, world, generation, profile, urgent FROM erasures
                WHERE urgent >= :urgent ORDER BY number""",
             urgent=urgent,
@@ -61,7 +61,7 @@ class Erasures(Part):
     @retry_on_conflict
     def queue_erasure(self, scope: Scope, *, urgent: bool = False) -> None:
         """Queue the rewriting of the store's files and of those of the scope's profile."""
-        with self._db.write(scope.world, shared=True, lock=False) as session:
+        with self._db.write(scope, shared=True, lock=False) as session:
             profiles = session.all(
                 "SELECT profile FROM generations WHERE world_id = :world AND number = :number",
                 number=scope.generation.number,

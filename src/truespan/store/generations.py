@@ -8,8 +8,7 @@ from typing import Final
 
 from truespan.errors import DomainNotFound, GenerationInUse, GenerationNotFound
 from truespan.store.erasure import queue_files
-from truespan.store.revisions import TAILS
-from truespan.store.rows import read_generation
+from truespan.store.rows import TAILS, read_generation
 from truespan.store.session import Part, Session, retry_on_conflict
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration
 from truespan.types.ids import WorldId
@@ -29,12 +28,12 @@ class Generations(Part):
 
     def generations(self, scope: Scope) -> list[GenerationRecord]:
         """Return every generation of the world, by number, with what it holds."""
-        with self._db.read(scope.world, shared=True) as session:
+        with self._db.read(scope, shared=True) as session:
             return _read_records(session)
 
     def kept_generations(self, scope: Scope) -> list[KeptGeneration]:
         """Return every generation of the world that is not being removed, by number."""
-        with self._db.read(scope.world, shared=True) as session:
+        with self._db.read(scope, shared=True) as session:
             rows = session.all(
                 """SELECT g.number, g.profile, g.chunking,
                      g.number IS NOT DISTINCT FROM w.generation OR EXISTS
@@ -50,7 +49,7 @@ class Generations(Part):
         self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
     ) -> Generation:
         """Begin another generation, which no alias names yet."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             number = session.value(
                 """UPDATE worlds SET next_generation = next_generation + 1
                    WHERE world_id = :world RETURNING next_generation - 1"""
@@ -69,7 +68,7 @@ class Generations(Part):
     def move_alias(self, scope: Scope, domain: str | None) -> bool:
         """Let an alias name the scope's generation, if that is complete at this moment."""
         to = scope.generation.number
-        with self._db.write(scope.world, shared=True) as session:
+        with self._db.write(scope, shared=True) as session:
             current = _find_named(session, domain)
             complete = {
                 record.generation.number: record.complete for record in _read_records(session)
@@ -108,8 +107,7 @@ class Generations(Part):
 
     def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
         """Return what an alias named before its last move, if that still exists."""
-        row = self._db.one(
-            scope.world,
+        row = self._db.at(scope).one(
             """SELECT m.came_from, EXISTS (SELECT 1 FROM generations g WHERE g.world_id = :world
                  AND g.number = m.came_from AND g.removed_at IS NULL)
                FROM alias_moves m WHERE m.world_id = :world AND m.alias = :alias
@@ -120,7 +118,7 @@ class Generations(Part):
 
     def domains(self, authority: Authority) -> list[DomainRecord]:
         """Return the domains of the worlds an authority sees, by key."""
-        rows = self._db.all_shared(
+        rows = self._db.shared.all(
             """SELECT a.key, WORLD_TEXT(d), d.name, a.generation
                FROM aliases a JOIN directory d ON d.world_id = a.world_id ORDER BY a.key"""
         )
@@ -129,7 +127,7 @@ class Generations(Part):
     @retry_on_conflict
     def remove_domain(self, scope: Scope, key: str) -> None:
         """Remove the name of a domain; the generation stays."""
-        with self._db.write(scope.world, shared=True) as session:
+        with self._db.write(scope, shared=True) as session:
             removed = session.execute(
                 "DELETE FROM aliases WHERE world_id = :world AND key = :key", key=key
             )
@@ -145,7 +143,7 @@ class Generations(Part):
     def retire_generation(self, scope: Scope) -> None:
         """Let nothing name the scope's generation any more."""
         number = scope.generation.number
-        with self._db.write(scope.world, shared=True) as session:
+        with self._db.write(scope, shared=True) as session:
             names = _list_names(session, number)
             if names:
                 raise GenerationInUse(number, ", ".join(names))
@@ -161,8 +159,7 @@ class Generations(Part):
 
     def retired_generations(self, scope: Scope) -> list[Generation]:
         """Return generations that were retired and whose rows remain."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT number, profile, chunking FROM generations
                WHERE world_id = :world AND removed_at IS NOT NULL ORDER BY number""",
         )
@@ -172,7 +169,7 @@ class Generations(Part):
     def remove_generation(self, scope: Scope) -> None:
         """Remove the rows of a retired generation, and the vectors that nothing else needs."""
         number = scope.generation.number
-        with self._db.write(scope.world, shared=True) as session:
+        with self._db.write(scope, shared=True) as session:
             session.disable_timeout()
             profile = session.value(
                 """DELETE FROM generations

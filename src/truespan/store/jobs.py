@@ -90,7 +90,7 @@ class Jobs(Part):
             process=process,
             background=state is JobState.QUEUED,
         )
-        with self._db.write(scope.world, lock=False) as session:
+        with self._db.write(scope, lock=False) as session:
             if once:
                 # Of several that ask at the same time, only one may add a job.
                 session.lock_name("truespan.once", f"{scope.world} {kind}")
@@ -236,7 +236,7 @@ class Jobs(Part):
 
         A job that is over, or that was over and starts anew, has no shares afterwards.
         """
-        with self._db.write(scope.world, lock=False) as session:
+        with self._db.write(scope, lock=False) as session:
             key = require_key(session, job)
             if only_if is not None and not only_if(session, job):
                 return False
@@ -264,7 +264,7 @@ class Jobs(Part):
             Interrupted: a process is given, and it no longer has the job.
         """
         now = self._clock.now()
-        with self._db.write(scope.world, lock=False) as session:
+        with self._db.write(scope, lock=False) as session:
             key = require_key(session, job)
             found = session.one(
                 """UPDATE jobs SET state = :state, phase = :phase, counts = :counts,
@@ -293,20 +293,19 @@ class Jobs(Part):
 
     def job(self, scope: Scope, job: str) -> Job | None:
         """Return one job of the world; the numbers of its shares are added to its own."""
-        found = read_jobs(self._db.all(scope.world, WITH_SHARES, job=job))
+        found = read_jobs(self._db.at(scope).all(WITH_SHARES, job=job))
         return next((read for read in found if read.id == job), None)
 
     def jobs(self, scope: Scope) -> list[Job]:
         """Return the jobs of the world, the latest first, without their shares."""
         found = read_jobs(
-            self._db.all(scope.world, f"{SELECT_JOBS} WHERE world_id = :world ORDER BY key DESC")
+            self._db.at(scope).all(f"{SELECT_JOBS} WHERE world_id = :world ORDER BY key DESC")
         )
         return [job for job in found if job.parent is None]
 
     def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
         """Return what became of the sources of a job and of its shares."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
                FROM job_documents d JOIN jobs j ON j.key = d.job
                WHERE UNINDEXED(j.world_id) = :world AND (j.id = :job OR j.parent = :job)
@@ -320,7 +319,7 @@ class Jobs(Part):
 
     def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
         """Return the last lines in the log of a job and of its shares."""
-        rows = self._db.all(scope.world, LINES, job=job)
+        rows = self._db.at(scope).all(LINES, job=job)
         return [JobLine(*row) for row in rows[-KEPT_LINES:]]
 
 

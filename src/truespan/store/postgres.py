@@ -1,65 +1,48 @@
-"""The PostgreSQL driver: a pool, transactions that belong to one world each, error mapping."""
+"""The PostgreSQL driver: a pool, and transactions that belong to one world each."""
 
 from __future__ import annotations
 
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, LiteralString, TypeAlias, cast
+from typing import Any, Final, LiteralString, cast
 from uuid import UUID
 
 import psycopg
-from psycopg import errors as pg
 from psycopg import sql as compose
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool
 
-from truespan.errors import (
-    InvalidConfiguration,
-    InvalidSettings,
-    LibraryTooNew,
-    StorageFull,
-    StoreBusy,
-    StoreDamaged,
-    StoreOutdated,
-    TruespanError,
-    WorldNotFound,
-)
-from truespan.store.postgres_guard import (
+from truespan.errors import InvalidConfiguration, StoreBusy, TruespanError, WorldNotFound
+from truespan.store.postgres_server import (
+    LOST,
+    MAINTAINABLE_SINCE,
+    SHARED_ROLE,
+    UNREACHABLE,
+    WORLD_ROLE,
+    Connection,
     check_server,
-    found_schema,
-    known_schema,
-    require_bound_role,
-    require_closed_database,
-    require_known_server,
-    require_policies,
+    connect,
+    map_errors,
+    require_usable,
 )
 from truespan.store.session import (
     SHARED_TABLES,
-    Conflict,
     Database,
-    DuplicateRow,
-    InvalidRow,
-    MissingRow,
     Row,
     Rows,
     Session,
     expand_macros,
+    scope_values,
     update_clause,
 )
 from truespan.types.maintenance import Check, FileFate, Verdict
+from truespan.types.scope import Scope
 from truespan.types.token import Secret
 
-Connection: TypeAlias = psycopg.Connection[Row]
-
-WORLD_ROLE: Final = "truespan_worlds"
-"""Sees the tables of worlds, one world at a time, and nothing else."""
-SHARED_ROLE: Final = "truespan_shared"
-"""Sees the tables that belong to no world, and nothing else."""
 BOTH_ROLES: Final = "none"
 """The connected role itself, which has the rights of both."""
 
@@ -81,10 +64,6 @@ SPELLINGS: Final = {
 _ENTER: Final = "SELECT set_config('truespan.world', %s, true), set_config('role', %s, true)"
 _REQUIRE: Final = "SELECT 1 FROM worlds WHERE world_id = %s"
 _LOCK: Final = "SELECT 1 FROM worlds WHERE world_id = %s FOR NO KEY UPDATE"
-_MAINTAINABLE_SINCE: Final = 170000
-"""The version since which a role can maintain tables that it does not own."""
-_LOST: Final = "The connection to the store was lost."
-_UNREACHABLE: Final = "The store's server cannot be reached."
 
 _GROWTH: Final = 10
 """By which factor a table may grow before the server is told to look at its size."""
@@ -110,9 +89,10 @@ class Address:
 class PostgresSession(Session):
     """A transaction on a connection of the pool."""
 
-    def __init__(self, connection: Connection, world: str = "") -> None:
+    def __init__(self, connection: Connection, values: dict[str, Any]) -> None:
         self.connection = connection
-        self.world = world
+        self.world = values["world"]
+        self._values = values
 
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
         return self.connection.execute(_translate(sql), self._bind(values)).fetchall()
@@ -160,11 +140,7 @@ class PostgresSession(Session):
 
     def enter(self, world: str, *, lock: bool = False) -> None:
         self.world = require_id(world)
-        with self.connection.pipeline():
-            self.connection.execute(_ENTER, (world, BOTH_ROLES))
-            found = self.connection.execute(_LOCK if lock else _REQUIRE, (world,))
-        if not found.fetchall():
-            raise WorldNotFound(world)
+        _enter(self.connection, BOTH_ROLES, world, _LOCK if lock else _REQUIRE)
 
     def create_world(self, world: str, name: str, now: float) -> None:
         self.connection.execute(_ENTER, (world, BOTH_ROLES))
@@ -228,7 +204,7 @@ class PostgresSession(Session):
         return {name: cursor.fetchall()[0][0] for name, cursor in cursors.items()}
 
     def _bind(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {**values, "world": self.world or None}
+        return {**self._values, **values, "world": self.world}
 
 
 class PostgresDatabase(Database):
@@ -240,35 +216,48 @@ class PostgresDatabase(Database):
     """
 
     def __init__(self, address: Address) -> None:
-        """Check the server, our role and its policies, and get ready to connect.
-
-        Raises:
-            As `require_usable`.
-        """
+        """Check the server, our role and its policies; raises as `require_usable` does."""
         require_usable(address.url, address.timeout_seconds)
         self._address = address
         self._opened: ConnectionPool[Connection] | None = None
         self._lock = threading.Lock()
 
-    def all(self, world: str, sql: LiteralString, /, **values: Any) -> list[Row]:
-        return self._run_single(WORLD_ROLE, require_id(world), sql, values)
+    def read_once(
+        self, scope: Scope | str | None, sql: LiteralString, values: dict[str, Any]
+    ) -> list[Row]:
+        role = SHARED_ROLE if scope is None else WORLD_ROLE
+        bound = {**_scope_values(scope), **values}
+        try:
+            return self._run_once(role, sql, bound)
+        except StoreBusy as error:
+            if error.message != LOST:
+                raise
+            # A server that was restarted has closed every connection: check them all.
+            self._pool.check()
+            return self._run_once(role, sql, bound)
 
-    def all_shared(self, sql: LiteralString, /, **values: Any) -> list[Row]:
-        return self._run_single(SHARED_ROLE, "", sql, values)
+    def _run_once(self, role: str, sql: LiteralString, values: dict[str, Any]) -> list[Row]:
+        with map_errors(), self._pool.connection() as connection:
+            _set_isolation(connection, read_only=True)
+            # All of it is sent together, and waited for once.
+            with connection.pipeline(), connection.transaction():
+                connection.execute(_ENTER, (values["world"] or "", role))
+                cursor = connection.execute(_translate(sql), values)
+            return cursor.fetchall()
 
-    @contextmanager
-    def read(self, world: str, *, shared: bool = False) -> Iterator[PostgresSession]:
+    def read(
+        self, scope: Scope | str, *, shared: bool = False
+    ) -> AbstractContextManager[PostgresSession]:
         role = BOTH_ROLES if shared else WORLD_ROLE
-        with self._begin(role, require_id(world), read_only=True, check=_REQUIRE) as session:
-            yield session
+        return self._begin(role, scope, read_only=True, check=_REQUIRE)
 
     @contextmanager
     def write(
-        self, world: str, *, shared: bool = False, lock: bool = True, bulk: bool = False
+        self, scope: Scope | str, *, shared: bool = False, lock: bool = True, bulk: bool = False
     ) -> Iterator[PostgresSession]:
         role = BOTH_ROLES if shared else WORLD_ROLE
-        check, outgrown = _LOCK if lock else _REQUIRE, False
-        with self._begin(role, require_id(world), check=check) as session:
+        outgrown = False
+        with self._begin(role, scope, check=_LOCK if lock else _REQUIRE) as session:
             yield session
             if bulk:
                 rows = session.connection.execute(_HAS_GROWN, (_GROWTH,)).fetchall()
@@ -279,39 +268,31 @@ class PostgresDatabase(Database):
             with suppress(StoreBusy):
                 self.analyze()
 
-    @contextmanager
-    def write_shared(self) -> Iterator[PostgresSession]:
-        with self._begin(SHARED_ROLE, "") as session:
-            yield session
+    def write_shared(self) -> AbstractContextManager[PostgresSession]:
+        return self._begin(SHARED_ROLE, None)
 
-    @contextmanager
-    def read_every_world(self) -> Iterator[PostgresSession]:
-        with self._begin(BOTH_ROLES, "", read_only=True) as session:
-            yield session
+    def read_every_world(self) -> AbstractContextManager[PostgresSession]:
+        return self._begin(BOTH_ROLES, None, read_only=True)
 
-    @contextmanager
-    def write_every_world(self) -> Iterator[PostgresSession]:
-        with self._begin(BOTH_ROLES, "") as session:
-            yield session
+    def write_every_world(self) -> AbstractContextManager[PostgresSession]:
+        return self._begin(BOTH_ROLES, None)
 
     def map_errors(self) -> AbstractContextManager[None]:
         return map_errors()
 
     def identity(self) -> str:
-        [(identity,)] = self.all_shared(
+        return self.shared.value(
             """SELECT CAST(oid AS text) || ' of ' || CAST(pg_postmaster_start_time() AS text)
                  || ' at ' || current_setting('port')
                FROM pg_database WHERE datname = current_database()"""
         )
-        return identity
 
     def size(self) -> int:
-        [(size,)] = self.all_shared(
+        return self.shared.value(
             """SELECT CAST(coalesce(sum(pg_table_size(c.oid)), 0) AS bigint) FROM pg_class c
                JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = 'truespan' AND c.relkind = 'r'"""
         )
-        return size
 
     def rewrite(self) -> FileFate:
         """Let the server reuse the room of deleted rows, where our role may ask for it.
@@ -327,7 +308,7 @@ class PostgresDatabase(Database):
 
     def check(self) -> list[Check]:
         try:
-            with self._begin(BOTH_ROLES, "") as session:
+            with self._begin(BOTH_ROLES, None) as session:
                 return check_server(session.connection)
         except TruespanError as error:
             return [Check("database", Verdict.PROBLEM, error.message, error.advice)]
@@ -343,53 +324,55 @@ class PostgresDatabase(Database):
         """The pool, which is opened when it is first needed, and again after it was closed."""
         with self._lock:
             if self._opened is None:
-                self._opened = _open_pool(self._address)
+                self._opened = ConnectionPool(
+                    self._address.url.reveal(),
+                    connection_class=psycopg.Connection,
+                    kwargs={
+                        "autocommit": True,
+                        "connect_timeout": 10,
+                        "application_name": "truespan",
+                    },
+                    configure=self._configure,
+                    min_size=0,
+                    max_size=self._address.pool_size,
+                    timeout=self._address.timeout_seconds,
+                    max_idle=300.0,
+                    open=True,
+                    name="truespan",
+                )
             return self._opened
 
-    def _run_single(
-        self, role: str, world: str, sql: LiteralString, values: dict[str, Any]
-    ) -> list[Row]:
-        try:
-            return self._run_once(role, world, sql, values)
-        except StoreBusy as error:
-            if error.message != _LOST:
-                raise
-            # A server that was restarted has closed every connection: check them all.
-            self._pool.check()
-            return self._run_once(role, world, sql, values)
-
-    def _run_once(
-        self, role: str, world: str, sql: LiteralString, values: dict[str, Any]
-    ) -> list[Row]:
-        with map_errors(), self._pool.connection() as connection:
-            _set_isolation(connection, read_only=True)
-            # All of it is sent together, and waited for once.
-            with connection.pipeline(), connection.transaction():
-                connection.execute(_ENTER, (world, role))
-                cursor = connection.execute(_translate(sql), {**values, "world": world or None})
-            return cursor.fetchall()
+    def _configure(self, connection: Connection) -> None:
+        # The last schema is named so that no temporary table can stand for one of ours.
+        connection.execute(
+            """SELECT set_config('search_path', 'truespan, truespan_shared, pg_temp', false),
+                 set_config('statement_timeout', %(limit)s, false),
+                 set_config('lock_timeout', %(limit)s, false),
+                 set_config('idle_in_transaction_session_timeout', %(limit)s, false),
+                 set_config('client_encoding', 'UTF8', false)""",
+            {"limit": f"{int(self._address.timeout_seconds * 1000)}ms"},
+        )
 
     @contextmanager
     def _begin(
-        self, role: str, world: str, *, read_only: bool = False, check: LiteralString | None = None
+        self,
+        role: str,
+        scope: Scope | str | None,
+        *,
+        read_only: bool = False,
+        check: LiteralString | None = None,
     ) -> Iterator[PostgresSession]:
+        values = _scope_values(scope)
         with map_errors(), self._pool.connection() as connection:
             _set_isolation(connection, read_only=read_only)
             with connection.transaction():
-                if check is None:
-                    connection.execute(_ENTER, (world, role))
-                else:
-                    with connection.pipeline():
-                        connection.execute(_ENTER, (world, role))
-                        found = connection.execute(check, (world,))
-                    if not found.fetchall():
-                        raise WorldNotFound(world)
-                yield PostgresSession(connection, world)
+                _enter(connection, role, values["world"], check)
+                yield PostgresSession(connection, values)
 
     def _maintain(self, statement: LiteralString) -> bool:
         try:
             with map_errors(), connect(self._address.url, "store_url") as connection:
-                if connection.info.server_version < _MAINTAINABLE_SINCE:
+                if connection.info.server_version < MAINTAINABLE_SINCE:
                     return False
                 rows = connection.execute(
                     """SELECT bool_and(has_table_privilege(c.oid, 'MAINTAIN')) FROM pg_class c
@@ -403,178 +386,38 @@ class PostgresDatabase(Database):
                 return True
         except InvalidConfiguration as error:
             # The address was good when the store was opened.
-            raise StoreBusy(_UNREACHABLE) from error
-
-
-def require_usable(url: Secret, seconds: float = 30.0) -> None:
-    """Refuse a database that does not separate worlds, or that has tables of another version.
-
-    Raises:
-        StoreBusy: it did not answer in time; its tables may be locked.
-        InvalidConfiguration: it cannot be connected to.
-        StoreUnsafe: its version, our role or its policies are wrong; the message says what to do.
-        StoreOutdated, LibraryTooNew: its tables are those of another version.
-    """
-    with connect(url, "store_url", seconds) as connection, map_errors():
-        require_known_server(connection)
-        require_bound_role(connection)
-        try:
-            found, needed = found_schema(connection), known_schema()
-        except pg.InsufficientPrivilege:
-            raise InvalidConfiguration(
-                "The role of store_url has no rights to the tables of the store.",
-                advice="Run 'truespan prepare-store', which gives them.",
-            ) from None
-        if found < needed:
-            raise StoreOutdated(found, needed)
-        if found > needed:
-            raise LibraryTooNew(found, needed)
-        require_closed_database(connection)
-        require_policies(connection)
-
-
-@contextmanager
-def map_errors() -> Iterator[None]:
-    """Turn the engine's errors into ours. Its messages are dropped: they quote values."""
-    try:
-        yield
-    except (pg.SerializationFailure, pg.DeadlockDetected):
-        raise StoreBusy from Conflict()
-    except (pg.LockNotAvailable, pg.QueryCanceled, pg.IdleInTransactionSessionTimeout) as error:
-        raise StoreBusy from error
-    except PoolTimeout as error:
-        raise StoreBusy("Every connection to the store is in use, or none can be had.") from error
-    except pg.DiskFull as error:
-        raise StorageFull(0, 0) from error
-    except (pg.DataCorrupted, pg.IndexCorrupted) as error:
-        raise StoreDamaged("The store's database is damaged.") from error
-    except (pg.NumericValueOutOfRange, pg.ProgramLimitExceeded):
-        raise InvalidSettings("A number or a name is larger than any that is kept.") from None
-    except (UnicodeEncodeError, pg.UntranslatableCharacter, pg.CharacterNotInRepertoire):
-        raise InvalidSettings("A name or a text is not valid Unicode.") from None
-    except psycopg.DataError as error:
-        if error.sqlstate is None:
-            # A code point that the texts of this engine cannot hold: nothing in the store has it.
-            raise InvalidSettings("A name or a text holds a character that is no text.") from None
-        if isinstance(error, pg.InvalidTextRepresentation):
-            raise InvalidRow from error
-        raise
-    except pg.UniqueViolation as error:
-        raise DuplicateRow from error
-    except pg.ForeignKeyViolation as error:
-        raise MissingRow from error
-    except pg.IntegrityError as error:
-        raise InvalidRow from error
-    except (pg.TooManyConnections, pg.CannotConnectNow) as error:
-        raise StoreBusy(_UNREACHABLE) from error
-    except pg.ReadOnlySqlTransaction as error:
-        raise StoreBusy("The store's server takes no writes at this time.") from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise StoreBusy(_LOST) from error
-
-
-def is_foreign_key_violation(error: BaseException | None) -> bool:
-    """Say whether a row was refused because the row that it refers to is gone."""
-    return isinstance(error, pg.ForeignKeyViolation)
-
-
-def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connection:
-    """Return a connection outside any pool, whose statements may take so many seconds.
-
-    Raises:
-        InvalidConfiguration: the server does not answer, or refuses this name and password. The
-            message holds nothing of the address.
-    """
-    try:
-        connection = psycopg.connect(url.reveal(), autocommit=True, connect_timeout=10)
-    except psycopg.ProgrammingError:
-        raise InvalidConfiguration(f"{purpose} is no address of a PostgreSQL database.") from None
-    except psycopg.OperationalError as error:
-        raise InvalidConfiguration(
-            f"The database of {purpose} cannot be connected to: {_explain_refusal(error)}.",
-            advice="Check host, port, name and password, and that the server runs.",
-        ) from None
-    if seconds is not None:
-        connection.execute(
-            """SELECT set_config('statement_timeout', %(limit)s, false),
-                 set_config('lock_timeout', %(limit)s, false)""",
-            {"limit": f"{int(seconds * 1000)}ms"},
-        )
-    return connection
-
-
-def as_role(url: Secret, role: str, schema: str) -> str:
-    """Return an address whose connections act as a role from their beginning, in one schema."""
-    given = conninfo_to_dict(url.reveal())
-    bound = f"-c search_path={schema},pg_temp -c role={role}"
-    options = f"{given.get('options') or ''} {bound}".strip()
-    return make_conninfo(**{**given, "options": options, "connect_timeout": "10"})
+            raise StoreBusy(UNREACHABLE) from error
 
 
 def require_id(world: str) -> str:
-    """Return a world's id as it is.
-
-    Raises:
-        WorldNotFound: it is not spelled like an id, so that no world has it.
-    """
+    """Return a world's id as it is; `WorldNotFound` if it is not spelled like an id."""
     try:
-        spelled = str(UUID(world))
+        if str(UUID(world)) == world:
+            return world
     except (ValueError, AttributeError):
-        raise WorldNotFound(world) from None
-    if spelled != world:
-        raise WorldNotFound(world)
-    return spelled
+        pass
+    raise WorldNotFound(world)
 
 
-def _explain_refusal(error: psycopg.OperationalError) -> str:
-    """Say in words of our own why a connection failed."""
-    message = str(error)
-    for sign, words in {
-        "password authentication failed": "its password was refused",
-        "no password supplied": "it needs a password",
-        "permission denied for database": "its role is not one that may connect to it",
-        "no pg_hba.conf entry": "the server does not let it in from here",
-        "does not exist": "there is no such database or role",
-        "SSL": "no encrypted connection was agreed on",
-        "timeout": "the server did not answer in time",
-    }.items():
-        if sign in message:
-            return words
-    return "there is no answer"
+def _scope_values(scope: Scope | str | None) -> dict[str, Any]:
+    values = scope_values(scope)
+    if scope is not None:
+        require_id(values["world"])
+    return values
 
 
-def _open_pool(address: Address) -> ConnectionPool[Connection]:
-    pool: ConnectionPool[Connection] = ConnectionPool(
-        address.url.reveal(),
-        connection_class=psycopg.Connection,
-        kwargs={"autocommit": True, "connect_timeout": 10, "application_name": "truespan"},
-        configure=_configure_with(address.timeout_seconds),
-        min_size=0,
-        max_size=address.pool_size,
-        timeout=address.timeout_seconds,
-        max_idle=300.0,
-        open=False,
-        name="truespan",
-    )
-    pool.open()
-    return pool
-
-
-def _configure_with(timeout_seconds: float) -> Callable[[Connection], None]:
-    limit = f"{int(timeout_seconds * 1000)}ms"
-
-    def configure(connection: Connection) -> None:
-        # The last schema is named so that no temporary table can stand for one of ours.
-        connection.execute(
-            """SELECT set_config('search_path', 'truespan, truespan_shared, pg_temp', false),
-                 set_config('statement_timeout', %(limit)s, false),
-                 set_config('lock_timeout', %(limit)s, false),
-                 set_config('idle_in_transaction_session_timeout', %(limit)s, false),
-                 set_config('client_encoding', 'UTF8', false)""",
-            {"limit": limit},
-        )
-
-    return configure
+def _enter(
+    connection: Connection, role: str, world: str | None, check: LiteralString | None
+) -> None:
+    """Act as a role in a world; with `check`, refuse a world that this finds no row of."""
+    if check is None:
+        connection.execute(_ENTER, (world or "", role))
+        return
+    with connection.pipeline():
+        connection.execute(_ENTER, (world, role))
+        found = connection.execute(check, (world,))
+    if not found.fetchall():
+        raise WorldNotFound(world or "")
 
 
 def _set_isolation(connection: Connection, *, read_only: bool) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from truespan.errors import DocumentNotFound
-from truespan.store.revisions import OUTLINE, REVISION, numbers_of, revision_key
-from truespan.store.rows import figure_mark
-from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.store.rows import (
+    OUTLINE,
+    REVISION,
+    figure_mark,
+    numbers_of,
+    read_chunking,
+    read_layout,
+    revision_key,
+)
+from truespan.store.session import Part, Session, retry_on_conflict
 from truespan.types.chunk import Vector
 from truespan.types.document import OutlineEntry, RevisionRef, assets_token
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.profile import STANDARD_CHUNKING, chunking_from_json
 from truespan.types.reading import (
     Anchor,
     InForce,
@@ -23,7 +29,6 @@ from truespan.types.reading import (
     TailChunk,
 )
 from truespan.types.scope import Scope
-from truespan.types.text import PageStart, Place
 
 _TAIL_COLUMNS: Final = (
     *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
@@ -44,7 +49,7 @@ class Readers(Part):
         self, scope: Scope, reader: str, revision: RevisionRef, sid: int, *, current: bool
     ) -> None:
         """Record the last sentence read of a revision that readers see."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             document = session.value(
                 """SELECT d.key FROM documents d JOIN revisions r ON r.document = d.key
                    WHERE d.world_id = :world AND d.number = :document AND r.number = :revision
@@ -79,8 +84,7 @@ class Readers(Part):
 
     def positions(self, scope: Scope, reader: str) -> list[Position]:
         """Return every position of a reader in documents that readers see, by number."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT d.number, d.doc_id, r.name, coalesce(r.declared_title, r.stated_title),
                  r.chunking, r.chunking_profile, p.revision, p.sid,
                  e.current IS NOT DISTINCT FROM p.document
@@ -92,14 +96,23 @@ class Readers(Part):
                WHERE e.world_id = :world AND e.name = :reader ORDER BY d.number""",
             reader=reader,
         )
-        return [_read_position(scope, reader, row) for row in rows]
+        return [
+            Position(
+                reader,
+                *names,
+                chunking=scope.generation.chunking or read_chunking(chunking, profile),
+                revision=revision,
+                sid=sid,
+                current=bool(current),
+            )
+            for *names, chunking, profile, revision, sid, current in rows
+        ]
 
     def sentences(
         self, scope: Scope, revision: RevisionRef, first: int, last: int
     ) -> list[StoredSentence]:
         """Return the sentences from `first` to `last` of a revision."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             f"""SELECT sid, start, finish, tokens, text_hash FROM sentences
                 WHERE revision = {REVISION} AND sid BETWEEN :first AND :last ORDER BY sid""",
             **numbers_of(revision),
@@ -110,8 +123,7 @@ class Readers(Part):
 
     def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
         """Return the last sentence that begins at or before `offset`; -1 before the first."""
-        return self._db.value(
-            scope.world,
+        return self._db.at(scope).value(
             f"""SELECT coalesce(max(sid), -1) FROM sentences
                 WHERE revision = {REVISION} AND start <= :offset""",
             **numbers_of(revision),
@@ -120,14 +132,13 @@ class Readers(Part):
 
     def text_between(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> str:
         """Return a part of a revision's text. The caller checks it sentence by sentence."""
-        with self._db.read(scope.world) as session:
+        with self._db.read(scope) as session:
             data = _read_part(session, revision_key(session, revision), start, end)
         return "" if data is None else data.decode()
 
     def places_until(self, scope: Scope, revision: RevisionRef, offset: int) -> list[OutlineEntry]:
         """Return the chapters and sections of a revision that begin before `offset`."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             f"""{OUTLINE} WHERE p.revision = {REVISION} AND p.start < :offset ORDER BY p.start""",
             **numbers_of(revision),
             offset=offset,
@@ -136,8 +147,7 @@ class Readers(Part):
 
     def page_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int | None:
         """Return the page that an offset of a revision lies on; None without pages."""
-        return self._db.value(
-            scope.world,
+        return self._db.at(scope).value(
             f"""SELECT page FROM pages WHERE revision = {REVISION} AND start <= :offset
                 ORDER BY start DESC LIMIT 1""",
             **numbers_of(revision),
@@ -151,41 +161,40 @@ class Readers(Part):
 
         With `at_sentence`, the last one that also begins where a sentence does.
         """
-        row = self._db.one(
-            scope.world,
+        row = self._db.at(scope).one(
             f"""SELECT s.chunk_id, s.position, s.start, s.first_sid FROM states s
                 WHERE s.world_id = :world AND s.revision = {REVISION}
                   AND s.generation = :generation AND s.reach <= :position AND s.kind = 'text'
                   AND (:anywhere OR EXISTS (SELECT 1 FROM sentences e
                     WHERE e.revision = s.revision AND e.sid = s.first_sid AND e.start = s.start))
                 ORDER BY s.position DESC LIMIT 1""",
-            **_values_at(scope, revision, position),
+            **numbers_of(revision),
+            position=position,
             anywhere=not at_sentence,
         )
         return Anchor(ChunkId(row[0]), *row[1:]) if row else None
 
     def whole_chunks(self, scope: Scope, revision: RevisionRef, position: int) -> int:
         """Return how many embedded chunks nothing past `position` decided."""
-        return self._db.value(
-            scope.world, f"SELECT count(*) {_WHOLE}", **_values_at(scope, revision, position)
+        return self._db.at(scope).value(
+            f"SELECT count(*) {_WHOLE}", **numbers_of(revision), position=position
         )
 
     def whole_marks(
         self, scope: Scope, revision: RevisionRef, position: int
     ) -> list[tuple[int, int, int, TextHash]]:
         """Return first and last sentence, start and hash of each chunk `whole_chunks` counts."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             f"SELECT first_sid, last_sid, start, text_hash {_WHOLE} ORDER BY states.position",
-            **_values_at(scope, revision, position),
+            **numbers_of(revision),
+            position=position,
         )
         return [(first, last, start, text_hash) for first, last, start, text_hash in rows]
 
     def tail(self, scope: Scope, revision: RevisionRef, sid: int) -> list[TailChunk] | None:
         """Return the chunks held for a position, with vectors where there are any; None when the
         position was not asked from yet."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             f"""SELECT t.position, t.part, t.start, t.finish, t.first_sid, t.last_sid,
                   BYTES(t.text), t.text_hash, t.tokens, t.chapter, t.section, t.page, v.vector
                 FROM tail_marks m
@@ -195,7 +204,8 @@ class Readers(Part):
                   AND v.text_hash = t.text_hash
                 WHERE m.revision = {REVISION} AND m.generation = :generation
                   AND m.sid = :position ORDER BY t.position""",
-            **_values_at(scope, revision, sid),
+            **numbers_of(revision),
+            position=sid,
             profile=scope.profile.id,
         )
         if not rows:
@@ -212,7 +222,7 @@ class Readers(Part):
     ) -> None:
         """Keep the chunks made for a position."""
         generation = scope.generation.number
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             key = revision_key(session, revision)
             if key is None:
                 return
@@ -234,8 +244,7 @@ class Readers(Part):
 
     def vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
         """Return the vectors that are held for texts of the world."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT text_hash, vector FROM vectors
                WHERE world_id = :world AND profile_id = :profile AND text_hash IN LIST(:hashes)""",
             profile=scope.profile.id,
@@ -245,8 +254,7 @@ class Readers(Part):
 
     def in_force(self, scope: Scope, reference: int | str) -> InForce | None:
         """Return the revision readers see of a document, named by its number or its doc id."""
-        row = self._db.one(
-            scope.world,
+        row = self._db.at(scope).one(
             """SELECT d.number, r.number, d.doc_id, r.name, r.title, r.source_hash, r.recipe
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
                WHERE d.world_id = :world AND d.deleted_at IS NULL"""
@@ -262,33 +270,15 @@ class Readers(Part):
 
     def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:
         """Return a part of a revision's text in one read; None when the revision is gone."""
-        with self._db.read(scope.world) as session:
+        with self._db.read(scope) as session:
             key = revision_key(session, revision)
             text = _read_part(session, key, start, end)
-            places = session.all(
-                """SELECT start, chapter, section FROM places
-                   WHERE revision = :key AND start < :end ORDER BY start""",
-                key=key,
-                end=end,
-            )
-            pages = session.all(
-                """SELECT start, page FROM pages
-                   WHERE revision = :key AND start < :end ORDER BY start""",
-                key=key,
-                end=end,
-            )
-        if text is None:
-            return None
-        return Passage(
-            text,
-            tuple(row[0] for row in places),
-            tuple(Place(*row[1:]) for row in places),
-            tuple(PageStart(*row) for row in pages),
-        )
+            layout = read_layout(session, key, end)
+        return None if text is None else Passage(text, *layout)
 
     def figures(self, scope: Scope, revision: RevisionRef) -> list[StoredFigure]:
         """Return the figures of a revision, in reading order."""
-        with self._db.read(scope.world) as session:
+        with self._db.read(scope) as session:
             rows = session.all(
                 # A figure's chunk has the same place among the chunks of figures as the figure has
                 # among the figures.
@@ -302,7 +292,6 @@ class Readers(Part):
                          AND x.generation = :generation AND x.kind = 'figure')
                    WHERE f.revision = :key ORDER BY f.number""",
                 key=revision_key(session, revision),
-                generation=scope.generation.number,
             )
         return [
             StoredFigure(start, figure_id, image_ref, described, _reach(mark, reach), text_hash)
@@ -342,22 +331,6 @@ def move_positions(session: Session, key: int) -> None:
             reader=reader,
             document=document,
         )
-
-
-def _values_at(scope: Scope, revision: RevisionRef, position: int) -> dict[str, Any]:
-    return {
-        **numbers_of(revision),
-        "generation": scope.generation.number,
-        "position": position,
-    }
-
-
-def _read_position(scope: Scope, reader: str, row: Row) -> Position:
-    document, doc_id, shown, title, name, stored, revision, sid, current = row
-    # A library of an earlier version names one of the standard profiles, and nothing else.
-    own = chunking_from_json(stored) if stored else STANDARD_CHUNKING[name]
-    chunking = scope.generation.chunking or own
-    return Position(reader, document, doc_id, shown, title, chunking, revision, sid, bool(current))
 
 
 def _read_part(session: Session, revision: int | None, start: int, end: int) -> bytes | None:

@@ -23,8 +23,7 @@ class Calibrations(Part):
 
     def kept_calibration(self, scope: Scope) -> Calibration | None:
         """Return the calibration of the scope's profile; None without one."""
-        measured = self._db.value(
-            scope.world,
+        measured = self._db.at(scope).value(
             "SELECT measured FROM calibrations WHERE world_id = :world AND profile_id = :profile",
             profile=scope.profile.id,
         )
@@ -36,7 +35,7 @@ class Calibrations(Part):
     @retry_on_conflict
     def keep_calibration(self, scope: Scope, calibration: Calibration) -> None:
         """Store a calibration in place of an earlier one."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             session.insert(
                 "calibrations",
                 key=("profile_id",),
@@ -50,7 +49,7 @@ class Calibrations(Part):
     @retry_on_conflict
     def forget_calibration(self, scope: Scope) -> bool:
         """Remove the calibration of the scope's profile; return whether there was one."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             removed = session.execute(
                 "DELETE FROM calibrations WHERE world_id = :world AND profile_id = :profile",
                 profile=scope.profile.id,
@@ -68,8 +67,7 @@ class QueryCache(Part):
 
         An entry dated in the future counts as expired: the clock was wrong then or is wrong now.
         """
-        found = self._db.one(
-            scope.world,
+        found = self._db.at(scope).one(
             "SELECT vector, created_at FROM query_cache WHERE world_id = :world AND key = :key",
             key=key,
         )
@@ -80,7 +78,7 @@ class QueryCache(Part):
     @retry_on_conflict
     def cache_query(self, scope: Scope, key: str, vector: Vector, *, now: float) -> None:
         """Cache the vector of a query, and remove those that are too old."""
-        with self._db.write(scope.world, lock=False) as session:
+        with self._db.write(scope, lock=False) as session:
             session.insert_many(
                 "query_cache", ("key", "vector", "created_at"), [(key, vector, now)], key=("key",)
             )
@@ -167,17 +165,15 @@ class ProviderRecords(Part):
 
     def probes(self, scope: Scope) -> dict[str, Vector]:
         """Return the vectors of known texts that were stored for the generation."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             "SELECT probe, vector FROM probes WHERE world_id = :world AND generation = :generation",
-            generation=scope.generation.number,
         )
         return {probe: Vector(vector) for probe, vector in rows}
 
     @retry_on_conflict
     def keep_probes(self, scope: Scope, probes: Mapping[str, Vector]) -> None:
         """Store the vectors of known texts."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             session.insert_many(
                 "probes",
                 ("generation", "probe", "vector"),
@@ -187,7 +183,7 @@ class ProviderRecords(Part):
 
     def cooling_until(self, provider: str, key: str) -> float:
         """Return the time until which a key is not to be used; 0 for one that can be used."""
-        rows = self._db.all_shared(
+        rows = self._db.shared.all(
             "SELECT until FROM cooldowns WHERE provider = :provider AND key = :key",
             provider=provider,
             key=key,

@@ -1,96 +1,194 @@
-"""Revisions of documents: how one is found, and how it is written with all its rows."""
+"""Revisions: written with all their rows, chunked for another generation, and their metadata."""
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final, LiteralString
 
-from truespan.store.rows import figure_text
-from truespan.store.session import Row, Session
-from truespan.types.chunk import FigureMark, NewChunk
-from truespan.types.document import Draft, RevisionRef
-from truespan.types.ids import chunk_id, hash_text
+import msgspec
+
+from truespan.errors import StoreDamaged
+from truespan.store.rows import (
+    OUTLINE,
+    figure_mark,
+    figure_text,
+    has_generation,
+    read_chunking,
+    read_layout,
+    revision_key,
+    tally,
+)
+from truespan.store.session import Part, Row, Session, retry_on_conflict
+from truespan.types.chunk import ChunkKind, FigureMark, NewChunk
+from truespan.types.document import (
+    AuditEntry,
+    Derivable,
+    Derived,
+    Draft,
+    OutlineEntry,
+    RevisionRef,
+    StoredText,
+)
+from truespan.types.ids import chunk_id, hash_bytes, hash_text
 from truespan.types.profile import chunking_to_json
-from truespan.types.scope import Scope
+from truespan.types.scope import Scope, Unlimited
+from truespan.types.text import Properties, Sentence
 
-REVISION: Final = """(
-    SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-    WHERE d.world_id = :world AND d.number = :document AND r.number = :revision)"""
-"""The key of a revision, by the numbers that it is known by; as a value of `:document` and
-`:revision`."""
-
-ACTIVE_REVISION: Final = """(
-    SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-    WHERE d.world_id = :world AND d.number = :document AND r.state = 'active')"""
-"""The key of the revision of `:document` that readers see."""
-
-TAILS: Final = """tails t CROSS JOIN revisions r CROSS JOIN documents d
-    WHERE r.key = t.revision AND d.key = r.document AND d.world_id = :world"""
-"""The tails of the world. CROSS keeps SQLite from starting with all documents of the world."""
-
-OUTLINE: Final = """
-    SELECT (SELECT coalesce(min(s.sid), 0) FROM sentences s
-        WHERE s.revision = p.revision AND s.start >= p.start),
-      p.start, p.chapter, p.section
-    FROM places p"""
-"""Where chapters and sections begin: the first sentence, the offset, and the names."""
+_COPIED: Final = (
+    *("name", "path", "title", "language", "language_declared", "language_stated", "version"),
+    *("declared_title", "stated_title", "source_hash", "recipe", "source_url", "metadata"),
+    "origin",
+)
+"""Columns of a revision that have the value of the field of the same name of a draft."""
 
 
-def numbers_of(ref: RevisionRef) -> dict[str, int]:
-    """Return the values of `:document` and `:revision` for a revision."""
-    return {"document": ref.document, "revision": ref.revision}
+class Revisions(Part):
+    """The part of the store that gives a generation its own chunks of existing revisions, and that
+    holds what was learnt about documents."""
 
+    def missing_chunks(self, scope: Scope) -> list[RevisionRef]:
+        """Return revisions, staged or active, that the generation has no chunks of."""
+        statement: LiteralString = """SELECT d.number, r.number FROM documents d
+            JOIN revisions r ON r.document = d.key AND r.state IN ('active', 'staged')
+            WHERE d.world_id = :world AND d.deleted_at IS NULL
+              AND NOT EXISTS (SELECT 1 FROM tallies t
+                WHERE t.revision = r.key AND t.generation = :generation)"""
+        values: dict[str, Any] = {}
+        if not isinstance(scope.documents, Unlimited):
+            statement += " AND d.number IN LIST(:numbers)"
+            values["numbers"] = [*scope.documents]
+        rows = self._db.at(scope).all(f"{statement} ORDER BY 1, 2", **values)
+        return [RevisionRef(*row) for row in rows]
 
-def revision_key(session: Session, ref: RevisionRef, *, state: str | None = None) -> int | None:
-    """Return the key that a revision's rows carry; None when it is gone or in another state."""
-    return session.value(
-        """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-           WHERE d.world_id = :world AND d.number = :document AND r.number = :revision
-             AND r.state = coalesce(CAST(:state AS TEXT), r.state)""",
-        **numbers_of(ref),
-        state=state,
-    )
-
-
-def has_generation(session: Session, generation: int) -> bool:
-    """Say whether the world has a generation that is not being removed."""
-    return bool(
-        session.all(
-            """SELECT 1 FROM generations
-               WHERE world_id = :world AND number = :generation AND removed_at IS NULL""",
-            generation=generation,
+    def stored_text(self, scope: Scope, revision: RevisionRef) -> StoredText | None:
+        """Return all that chunks are made of; None when the revision is gone."""
+        with self._db.read(scope) as session:
+            key = revision_key(session, revision)
+            row = session.one(
+                """SELECT BYTES(t.text), r.text_hash, r.chunking, r.chunking_profile
+                   FROM revisions r JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
+                key=key,
+            )
+            if row is None:
+                return None
+            data, recorded, name, profile = row
+            if hash_bytes(data) != recorded:
+                raise StoreDamaged(f"The text of document {revision.document} is damaged.")
+            layout = read_layout(session, key)
+            sentences = session.all(
+                "SELECT sid, start, finish FROM sentences WHERE revision = :key ORDER BY sid",
+                key=key,
+            )
+            figures = session.all(
+                """SELECT s.position, s.start, s.finish, s.first_sid, s.last_sid, s.reach,
+                     BYTES(c.text), s.text_hash, BYTES(c.overlap_text), s.tokens, c.sentence_ends,
+                     c.chapter, c.section, c.page, c.figure
+                   FROM states s JOIN chunks c ON c.revision = s.revision
+                     AND c.generation = s.generation AND c.position = s.position
+                   WHERE s.world_id = :world AND s.revision = :key AND s.kind = 'figure'
+                     AND s.generation = (SELECT min(generation) FROM tallies WHERE revision = :key)
+                   ORDER BY s.position""",
+                key=key,
+            )
+        return StoredText(
+            data.decode(),
+            *layout,
+            sentences=tuple(Sentence(*row) for row in sentences),
+            chunking=read_chunking(name, profile),
+            figures=tuple(_read_figure(row) for row in figures),
         )
-    )
 
+    @retry_on_conflict
+    def write_chunks(self, scope: Scope, revision: RevisionRef, chunks: Sequence[NewChunk]) -> bool:
+        """Give the scope's generation its chunks of a revision, unless it has them."""
+        with self._db.write(scope) as session:
+            key = session.value(
+                """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
+                   WHERE d.world_id = :world AND d.number = :document AND r.number = :revision
+                     AND r.state <> 'retired'""",
+                document=revision.document,
+                revision=revision.revision,
+            )
+            if key is None or not has_generation(session):
+                return False
+            exists = session.one(
+                "SELECT 1 FROM tallies WHERE revision = :key AND generation = :generation", key=key
+            )
+            if not exists:
+                write_chunks(session, scope, chunks, revision, key)
+                session.touch_world()
+        return True
 
-def tally(session: Session, revision: int, generation: int) -> None:
-    """Count a revision's states again, in the transaction that changed them."""
-    [(chunks, embedded, quarantined)] = session.all(
-        """SELECT count(*), count(*) FILTER (WHERE state = 'embedded'),
-             count(*) FILTER (WHERE state = 'quarantined')
-           FROM states
-           WHERE world_id = :world AND revision = :revision AND generation = :generation""",
-        revision=revision,
-        generation=generation,
-    )
-    session.insert(
-        "tallies",
-        key=("revision", "generation"),
-        revision=revision,
-        generation=generation,
-        chunks=chunks,
-        embedded=embedded,
-        quarantined=quarantined,
-    )
+    def missing_metadata(self, scope: Scope) -> list[RevisionRef]:
+        """Return the revisions that readers see whose metadata were not derived yet."""
+        rows = self._db.at(scope).all(
+            # CROSS makes SQLite start with the few revisions, which have an index of their own.
+            """SELECT d.number, r.number FROM revisions r CROSS JOIN documents d
+               WHERE d.key = r.document AND r.state = 'active' AND r.derived IS NULL
+                 AND d.deleted_at IS NULL AND d.world_id = :world ORDER BY 1, 2"""
+        )
+        return [RevisionRef(*row) for row in rows]
 
+    def derivable(self, scope: Scope, revision: RevisionRef) -> Derivable | None:
+        """Return what metadata are derived from; None when the revision is gone."""
+        with self._db.read(scope) as session:
+            key = revision_key(session, revision)
+            found = session.one(
+                """SELECT r.title, r.declared_title, r.language, r.language_declared, r.metadata,
+                     r.properties, BYTES(t.text), r.text_hash, r.sentences
+                   FROM revisions r JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
+                key=key,
+            )
+            outline = session.all(f"{OUTLINE} WHERE p.revision = :key ORDER BY p.start", key=key)
+        if found is None:
+            return None
+        *labels, declared, metadata, properties, data, recorded, sentences = found
+        if hash_bytes(data) != recorded:
+            raise StoreDamaged(f"The text of document {revision.document} is damaged.")
+        return Derivable(
+            *labels,
+            language_declared=bool(declared),
+            metadata=metadata,
+            properties=msgspec.json.decode(properties, type=Properties),
+            text=data.decode(),
+            outline=tuple(OutlineEntry(*row) for row in outline),
+            sentences=sentences,
+        )
 
-def tally_each(session: Session, changed: Iterable[Row]) -> None:
-    """Count the states again of each revision and generation that occurs among changed rows."""
-    for revision, generation in sorted({row[:2] for row in changed}):
-        tally(session, revision, generation)
+    @retry_on_conflict
+    def keep_derived(self, scope: Scope, derived: Sequence[Derived]) -> None:
+        """Store derived metadata, or the codes of the errors that prevented them."""
+        with self._db.write(scope) as session:
+            for result in derived:
+                session.execute(
+                    "UPDATE revisions SET derived = :derived, derived_error = :error "
+                    "WHERE key = :key",
+                    derived=result.metadata,
+                    error=result.error,
+                    key=revision_key(session, result.revision),
+                )
+
+    def derived(self, scope: Scope, document: int) -> str | None:
+        """Return the metadata derived from the revision that readers see; None until they are."""
+        return self._db.at(scope).value(
+            """SELECT r.derived FROM revisions r JOIN documents d ON d.key = r.document
+               WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'""",
+            document=document,
+        )
+
+    def audit(self, scope: Scope, document: int) -> list[AuditEntry]:
+        """Return what the sanitiser counted in the revision that readers see."""
+        rows = self._db.at(scope).all(
+            """SELECT a.label, a.rule, a.count, a.redacted FROM audits a
+               JOIN revisions r ON r.key = a.revision AND r.state = 'active'
+               JOIN documents d ON d.key = r.document
+               WHERE d.world_id = :world AND d.number = :document ORDER BY 1, 2""",
+            document=document,
+        )
+        return [AuditEntry(label, rule, count, bool(done)) for label, rule, count, done in rows]
 
 
 def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> RevisionRef:
@@ -107,29 +205,16 @@ def write_revision(session: Session, scope: Scope, draft: Draft, now: float) -> 
         document=document,
         number=revision,
         state="staged",
-        name=draft.name,
-        path=draft.path,
         kind=draft.kind.value,
-        title=draft.title,
-        language=draft.language,
-        language_declared=draft.language_declared,
-        language_stated=draft.language_stated,
-        version=draft.version,
-        declared_title=draft.declared_title,
-        stated_title=draft.stated_title,
         tags=json.dumps(draft.tags),
         chunking=draft.chunking.name,
         chunking_profile=chunking_to_json(draft.chunking),
-        source_hash=draft.source_hash,
-        recipe=draft.recipe,
-        source_url=draft.source_url,
-        metadata=draft.metadata,
-        origin=draft.origin,
         properties=json.dumps(asdict(draft.properties)),
         text_hash=hash_text(text),
         characters=len(text),
         sentences=len(draft.sentences),
         created_at=now,
+        **{column: getattr(draft, column) for column in _COPIED},
     )
     session.insert("texts", revision=key, text=session.text(text))
     _write_structure(session, draft, key)
@@ -171,10 +256,7 @@ def _write_structure(session: Session, draft: Draft, key: int) -> None:
     session.insert_many(
         "sentences",
         ("revision", "sid", "start", "finish", "tokens", "text_hash"),
-        [
-            (key, *measured.sentence, measured.tokens, measured.digest)
-            for measured in draft.sentences
-        ],
+        [(key, *found.sentence, found.tokens, found.digest) for found in draft.sentences],
     )
     session.insert_many(
         "pages", ("revision", "start", "page"), [(key, *start) for start in canonical.pages]
@@ -184,18 +266,11 @@ def _write_structure(session: Session, draft: Draft, key: int) -> None:
         ("revision", "number", "figure_id", "start", "image_ref", "description", "mark"),
         [
             (
-                key,
-                figure.number,
-                figure.figure_id,
-                figure.offset,
-                figure.image_ref,
+                *(key, figure.number, figure.figure_id, figure.offset, figure.image_ref),
                 session.text(figure.description),
                 figure_text(
                     FigureMark(
-                        figure.figure_id,
-                        figure.image_ref,
-                        figure.parent,
-                        figure.between,
+                        *(figure.figure_id, figure.image_ref, figure.parent, figure.between),
                         figure.own_reach,
                     )
                 ),
@@ -223,18 +298,10 @@ def write_chunks(
         ),
         [
             (
-                key,
-                generation,
-                chunk.index,
-                session.text(chunk.text),
-                chunk.text_hash,
-                session.text(chunk.overlap_text),
-                array("I", chunk.sentence_ends).tobytes(),
-                chunk.chapter,
-                chunk.section,
-                chunk.page,
-                figure_text(chunk.figure) if chunk.figure else None,
-                chunk.dedupe_hash,
+                *(key, generation, chunk.index, session.text(chunk.text), chunk.text_hash),
+                *(session.text(chunk.overlap_text), array("I", chunk.sentence_ends).tobytes()),
+                *(chunk.chapter, chunk.section, chunk.page),
+                *(figure_text(chunk.figure) if chunk.figure else None, chunk.dedupe_hash),
             )
             for chunk in chunks
         ],
@@ -247,22 +314,32 @@ def write_chunks(
         ),
         [
             (
-                key,
-                generation,
-                chunk.index,
+                *(key, generation, chunk.index),
                 chunk_id(scope.world, generation, ref.document, ref.revision, chunk.index),
-                chunk.kind.value,
-                chunk.start - len(chunk.overlap_text),
-                chunk.start,
-                chunk.end,
-                chunk.first_sid,
-                chunk.last_sid,
-                chunk.reach,
-                chunk.tokens,
-                chunk.text_hash,
+                *(chunk.kind.value, chunk.start - len(chunk.overlap_text), chunk.start, chunk.end),
+                *(chunk.first_sid, chunk.last_sid, chunk.reach, chunk.tokens, chunk.text_hash),
                 "pending",
             )
             for chunk in chunks
         ],
     )
     tally(session, key, generation)
+
+
+def _read_figure(row: Row) -> NewChunk:
+    *place, data, text_hash, overlap, tokens, ends, chapter, section, page, figure = row
+    if hash_bytes(data) != text_hash:
+        raise StoreDamaged("The description of a figure does not match its hash.")
+    return NewChunk(
+        *place,
+        text=data.decode(),
+        text_hash=text_hash,
+        overlap_text=overlap.decode(errors="replace"),
+        tokens=tokens,
+        sentence_ends=list(array("I", ends)),
+        chapter=chapter,
+        section=section,
+        kind=ChunkKind.FIGURE,
+        page=page,
+        figure=figure_mark(figure) if figure else None,
+    )

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
-from truespan.store.chunks import POINTS, STATES, restorable
-from truespan.store.revisions import revision_key, tally, tally_each
-from truespan.store.rows import pending_chunk
+from truespan.store.chunks import POINTS, STATES, pending_chunk, restorable
+from truespan.store.rows import revision_key, tally, tally_each
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.chunk import PendingChunk, Vector
 from truespan.types.document import RevisionRef
@@ -79,11 +78,9 @@ class Scrub(Part):
         return [
             pending_chunk(row)
             for batch in _batches(ids)
-            for row in self._db.all(
-                scope.world,
+            for row in self._db.at(scope).all(
                 _AMONG,
                 ids=batch,
-                generation=scope.generation.number,
                 profile=scope.profile.id,
                 text=False,
             )
@@ -99,7 +96,7 @@ class Scrub(Part):
         for rows in self._text_pages(scope, ids):
             broken = [row for row in rows if not _is_whole(*row[1:])]
             if broken:
-                with self._db.read(scope.world) as session:
+                with self._db.read(scope) as session:
                     flaws = [
                         TextFlaw(
                             ChunkId(chunk),
@@ -115,8 +112,7 @@ class Scrub(Part):
         generation = scope.generation.number
         if ids is not None:
             for batch in _batches(ids):
-                rows = self._db.all(
-                    scope.world,
+                rows = self._db.at(scope).all(
                     f"{_TEXTS} AND s.chunk_id IN LIST(:ids)",
                     generation=generation,
                     ids=batch,
@@ -124,15 +120,13 @@ class Scrub(Part):
                 yield [row[2:] for row in rows]
             return
         # A page at a time: one statement over everything would keep deleted rows of others alive.
-        bounds = self._db.one(
-            scope.world,
+        bounds = self._db.at(scope).one(
             """SELECT min(r.key), max(r.key) FROM revisions r
                JOIN documents d ON d.key = r.document WHERE d.world_id = :world""",
         )
         revision, last = bounds or (None, None)
         position = -1
-        while rows := self._db.all(
-            scope.world,
+        while rows := self._db.at(scope).all(
             f"""{_TEXTS} AND s.revision <= :last
                 AND (s.revision, s.position) > (:revision, :position)
                 ORDER BY s.revision, s.position LIMIT :limit""",
@@ -147,14 +141,13 @@ class Scrub(Part):
 
     def revision_flaws(self, scope: Scope) -> Iterator[RevisionFlaw]:
         """Give what is damaged in the world's revisions, one revision at a time."""
-        revisions = self._db.all(
-            scope.world,
+        revisions = self._db.at(scope).all(
             """SELECT r.key, d.number, r.number FROM revisions r
                JOIN documents d ON d.key = r.document
                WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key""",
         )
         for key, document, number in revisions:
-            with self._db.read(scope.world) as session:
+            with self._db.read(scope) as session:
                 flaw = _find_revision_flaw(session, key, RevisionRef(document, number))
             if flaw is not None:
                 yield flaw
@@ -166,7 +159,7 @@ class Scrub(Part):
         """
         return [
             TallyFlaw(RevisionRef(*row[:2]), row[2], ",".join(map(str, row[3:])))
-            for row in self._db.all(scope.world, _TALLIES)
+            for row in self._db.at(scope).all(_TALLIES)
         ]
 
     @retry_on_conflict
@@ -175,7 +168,7 @@ class Scrub(Part):
 
         If there were more chunks once, the next ingestion reads the source again.
         """
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             key = revision_key(session, revision)
             if key is None:
                 return
@@ -203,21 +196,19 @@ class Scrub(Part):
 
     def unsettled(self, scope: Scope) -> tuple[int, int]:
         """Return how many chunks that readers could see are pending, and how many in quarantine."""
-        row = self._db.one(
-            scope.world,
+        row = self._db.at(scope).one(
             """SELECT count(*) FILTER (WHERE s.state = 'pending'),
                  count(*) FILTER (WHERE s.state = 'quarantined')
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
                JOIN states s ON s.revision = r.key AND s.generation = :generation
                WHERE d.world_id = :world AND d.deleted_at IS NULL""",
-            generation=scope.generation.number,
         )
         return (row[0], row[1]) if row else (0, 0)
 
     @retry_on_conflict
     def restore_text(self, scope: Scope, revision: RevisionRef) -> bool:
         """Write a revision's text again from its chunks, if that has the recorded hash."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             key = revision_key(session, revision)
             text = _text_from_chunks(session, key) if key is not None else None
             if text is None:
@@ -229,7 +220,7 @@ class Scrub(Part):
     @retry_on_conflict
     def distrust(self, scope: Scope, revision: RevisionRef) -> None:
         """Make the next ingestion of a revision's source treat it as changed."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             session.execute(
                 "UPDATE revisions SET recipe = 'damaged' WHERE key = :key",
                 key=revision_key(session, revision),
@@ -244,12 +235,11 @@ class Scrub(Part):
             for batch in _batches(hashes):
                 statement = f"{_VECTORS} AND text_hash IN LIST(:hashes)"
                 yield _read_vectors(
-                    self._db.all(scope.world, statement, profile=profile, hashes=batch)
+                    self._db.at(scope).all(statement, profile=profile, hashes=batch)
                 )
             return
         after = ""
-        while rows := self._db.all(
-            scope.world,
+        while rows := self._db.at(scope).all(
             f"{_VECTORS} AND text_hash > :after ORDER BY text_hash LIMIT :limit",
             profile=profile,
             after=after,
@@ -262,7 +252,7 @@ class Scrub(Part):
     def forget_vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> None:
         """Remove stored vectors, and mark every chunk pending that was written from them."""
         values = {"profile": scope.profile.id, "hashes": list(hashes)}
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             session.execute(
                 """DELETE FROM vectors WHERE world_id = :world AND profile_id = :profile
                      AND text_hash IN LIST(:hashes)""",
@@ -281,19 +271,18 @@ class Scrub(Part):
 
     def foreign_vectors(self, scope: Scope) -> int:
         """Return how many vectors belong to profiles that no generation of the world has."""
-        return self._db.value(scope.world, f"SELECT count(*) FROM {_FOREIGN}") or 0
+        return self._db.at(scope).value(f"SELECT count(*) FROM {_FOREIGN}") or 0
 
     @retry_on_conflict
     def drop_foreign_vectors(self, scope: Scope) -> None:
         """Remove the vectors of profiles that no generation of the world has."""
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             session.disable_timeout()
             session.execute(f"DELETE FROM {_FOREIGN}")
 
     def sample(self, scope: Scope, count: int) -> list[tuple[PendingChunk, str]]:
         """Return embedded chunks spread over the generation, each with text that was checked."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT min(chunk_id) FROM (
                  SELECT s.chunk_id,
                    ntile(CAST(:count AS INTEGER)) OVER (ORDER BY s.text_hash) AS tile
@@ -302,7 +291,6 @@ class Scrub(Part):
                    AND s.state = 'embedded') tiles
                GROUP BY tile ORDER BY tile""",
             count=max(count, 1),
-            generation=scope.generation.number,
         )
         ids = [ChunkId(chunk) for (chunk,) in rows[:count]]
         texts = {

@@ -1,8 +1,8 @@
 """The seam between the store's statements and the two engines that run them.
 
 Statements are SQL that both engines understand, with named parameters (`:document`) and with
-`:world` for the world of the transaction. What the engines spell differently is a macro, which each
-engine translates with one small table:
+`:world` and `:generation` for those of the scope. What the engines spell differently is a macro,
+which each engine translates with one small table:
 
     BYTES(c.text)          the bytes of a stored text
     PART(t.text, :a, :n)   the bytes of `n` code points of a stored text, from code point `a`
@@ -32,6 +32,7 @@ from typing import Any, LiteralString, ParamSpec, TypeAlias, TypeVar
 from truespan.errors import StoreBusy
 from truespan.protocols import Clock
 from truespan.types.maintenance import Check, FileFate
+from truespan.types.scope import Scope
 
 Row: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = Sequence[Sequence[Any]]
@@ -41,15 +42,8 @@ T = TypeVar("T")
 
 SHARED_TABLES = frozenset(
     {
-        "schema_steps",
-        "directory",
-        "aliases",
-        "tokens",
-        "token_worlds",
-        "cooldowns",
-        "paces",
-        "replays",
-        "erasures",
+        *("schema_steps", "directory", "aliases", "tokens", "token_worlds"),
+        *("cooldowns", "paces", "replays", "erasures"),
     }
 )
 """Every table that belongs to no world, so that row security does not apply to it."""
@@ -73,11 +67,11 @@ class Conflict(Exception):
     """The cause of a `StoreBusy` whose transaction was rolled back in favour of another one."""
 
 
-class Session(ABC):
-    """One transaction, and in it one world at a time."""
+class Statements(ABC):
+    """Runs statements, in one transaction or each in its own.
 
-    world: Any
-    """The current world as rows refer to it; bound as `:world` to every statement."""
+    `:world` is bound to the world and `:generation` to the generation of the scope.
+    """
 
     @abstractmethod
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
@@ -94,12 +88,19 @@ class Session(ABC):
         return rows[0][0] if rows else None
 
     @abstractmethod
-    def stream(self, sql: LiteralString, /, *, page: int, **values: Any) -> Iterator[Row]:
-        """Run a statement and give its rows, of which at most a page is in memory at a time."""
-
-    @abstractmethod
     def execute(self, sql: LiteralString, /, **values: Any) -> int:
         """Run a statement and return how many rows it changed."""
+
+
+class Session(Statements):
+    """One transaction, and in it one world at a time."""
+
+    world: Any
+    """The current world as rows refer to it."""
+
+    @abstractmethod
+    def stream(self, sql: LiteralString, /, *, page: int, **values: Any) -> Iterator[Row]:
+        """Run a statement and give its rows, of which at most a page is in memory at a time."""
 
     @abstractmethod
     def execute_many(self, sql: LiteralString, rows: Iterable[Mapping[str, Any]], /) -> None:
@@ -148,15 +149,14 @@ class Session(ABC):
     ) -> list[list[Row]]:
         """Run a statement in each of several worlds; a world that does not exist has no rows."""
 
-    @abstractmethod
+    # Where a write transaction has the database for itself, there is nothing to lock or to time.
+
     def lock_name(self, purpose: str, name: str) -> None:
         """Wait until no other transaction holds this lock; hold it until this one ends."""
 
-    @abstractmethod
     def lock_directory(self) -> None:
         """Wait until no other transaction creates a world; let none do so until this one ends."""
 
-    @abstractmethod
     def disable_timeout(self, *, idle: bool = False) -> None:
         """Let the statements of this transaction take as long as they need.
 
@@ -176,37 +176,34 @@ class Session(ABC):
 
 
 class Database(ABC):
-    """Gives transactions and runs single statements.
+    """Gives transactions and runs single statements, each for a scope or for the id of a world.
 
     A transaction for a world raises `WorldNotFound` when the world does not exist. A single
     statement then has no rows. With `shared`, the tables that belong to no world can be used too.
     """
 
-    @abstractmethod
-    def all(self, world: str, sql: LiteralString, /, **values: Any) -> list[Row]:
-        """Run one reading statement for one world, in one round trip."""
+    def at(self, scope: Scope | str) -> Statements:
+        """Return what runs single statements, each in one round trip."""
+        return _SingleStatements(self, scope)
 
-    def one(self, world: str, sql: LiteralString, /, **values: Any) -> Row | None:
-        """Run one reading statement for one world and return its first row; None without rows."""
-        rows = self.all(world, sql, **values)
-        return rows[0] if rows else None
-
-    def value(self, world: str, sql: LiteralString, /, **values: Any) -> Any:
-        """Run one reading statement and return the first column of its first row, or None."""
-        rows = self.all(world, sql, **values)
-        return rows[0][0] if rows else None
+    @property
+    def shared(self) -> Statements:
+        """Return what runs single statements on tables that belong to no world."""
+        return _SingleStatements(self, None)
 
     @abstractmethod
-    def all_shared(self, sql: LiteralString, /, **values: Any) -> list[Row]:
-        """Run one reading statement on tables that belong to no world."""
+    def read_once(
+        self, scope: Scope | str | None, sql: LiteralString, values: dict[str, Any]
+    ) -> list[Row]:
+        """Run one reading statement for a scope, or on tables that belong to no world."""
 
     @abstractmethod
-    def read(self, world: str, *, shared: bool = False) -> AbstractContextManager[Session]:
+    def read(self, scope: Scope | str, *, shared: bool = False) -> AbstractContextManager[Session]:
         """Give a transaction whose statements all see one state of one world."""
 
     @abstractmethod
     def write(
-        self, world: str, *, shared: bool = False, lock: bool = True, bulk: bool = False
+        self, scope: Scope | str, *, shared: bool = False, lock: bool = True, bulk: bool = False
     ) -> AbstractContextManager[Session]:
         """Give a write transaction for one world: all of it is kept, or nothing.
 
@@ -251,13 +248,6 @@ class Database(ABC):
         """Close every connection."""
 
 
-class Part:
-    """A part of the store: methods that run statements on the database."""
-
-    _db: Database
-    _clock: Clock
-
-
 def retry_on_conflict(method: Callable[P, T]) -> Callable[P, T]:
     """Run a method again whose one transaction was rolled back in favour of another.
 
@@ -275,6 +265,35 @@ def retry_on_conflict(method: Callable[P, T]) -> Callable[P, T]:
         return method(*args, **kwargs)
 
     return run
+
+
+class _SingleStatements(Statements):
+    def __init__(self, database: Database, scope: Scope | str | None) -> None:
+        self._database = database
+        self._scope = scope
+
+    def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        return self._database.read_once(self._scope, sql, values)
+
+    @retry_on_conflict
+    def execute(self, sql: LiteralString, /, **values: Any) -> int:
+        database, scope = self._database, self._scope
+        with database.write_shared() if scope is None else database.write(scope) as session:
+            return session.execute(sql, **values)
+
+
+class Part:
+    """A part of the store: methods that run statements on the database."""
+
+    _db: Database
+    _clock: Clock
+
+
+def scope_values(scope: Scope | str | None) -> dict[str, Any]:
+    """Return what statements of a scope are bound to: the world's id, and the generation."""
+    if isinstance(scope, Scope):
+        return {"world": scope.world, "generation": scope.generation.number}
+    return {"world": scope}
 
 
 def world_ids(session: Session) -> list[str]:

@@ -56,7 +56,7 @@ class Shares(Part):
             Interrupted: the process no longer has the job.
         """
         now = self._clock.now()
-        with self._db.write(scope.world, lock=False) as session:
+        with self._db.write(scope, lock=False) as session:
             found = session.one(
                 """UPDATE jobs SET process = :owner, counts = '{}', seen_at = :now
                    WHERE world_id = :world AND id = :job AND process = :process
@@ -99,7 +99,7 @@ class Shares(Part):
 
     def shares(self, scope: Scope, job: str) -> list[Job]:
         """Return the shares of a job, in the order in which they are to be started."""
-        return read_jobs(self._db.all(scope.world, _SHARES, job=job))
+        return read_jobs(self._db.at(scope).all(_SHARES, job=job))
 
     @retry_on_conflict
     def settle_job(self, scope: Scope, job: str, *, owner: str) -> bool:
@@ -108,7 +108,7 @@ class Shares(Part):
         That is, it was asked to stop, or a share failed. Returns whether all shares are done, so
         that the job only has to be gathered.
         """
-        with self._db.write(scope.world, lock=False) as session:
+        with self._db.write(scope, lock=False) as session:
             cancel = _lock_owned_job(session, job, owner)
             states = _share_states(session, job)
             if cancel is None or not states or "running" in states:
@@ -135,7 +135,7 @@ class Shares(Part):
     @retry_on_conflict
     def gather_job(self, scope: Scope, job: str, process: str, *, owner: str) -> bool:
         """Run a job whose owner waited for its shares; False unless all of them are done."""
-        with self._db.write(scope.world, lock=False) as session:
+        with self._db.write(scope, lock=False) as session:
             cancel = _lock_owned_job(session, job, owner)
             if cancel is None or cancel or set(_share_states(session, job)) != {"done"}:
                 return False
@@ -155,7 +155,7 @@ class Shares(Part):
         Raises:
             Interrupted: the process no longer has the job.
         """
-        with self._db.write(scope.world, lock=False) as session:
+        with self._db.write(scope, lock=False) as session:
             # One claim at a time in a world, or two would not see each other.
             session.lock_name("truespan.claims", scope.world)
             others = session.all(

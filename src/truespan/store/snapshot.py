@@ -172,7 +172,7 @@ def open_rows(store: Path) -> Iterator[StoreRows]:
     """
     database = SqliteDatabase(store, reserve=0)
     try:
-        if database.all_shared("SELECT 1 FROM pragma_foreign_key_check LIMIT 1"):
+        if database.shared.all("SELECT 1 FROM pragma_foreign_key_check LIMIT 1"):
             raise BackupInvalid("The backup's store has rows that refer to missing rows.")
         yield StoreRows(database)
     finally:

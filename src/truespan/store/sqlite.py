@@ -6,7 +6,8 @@ import json
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, LiteralString
@@ -34,9 +35,11 @@ from truespan.store.session import (
     Rows,
     Session,
     expand_macros,
+    scope_values,
     update_clause,
 )
 from truespan.types.maintenance import Check, FileFate, Verdict
+from truespan.types.scope import Scope
 
 BUSY_MILLISECONDS = 30_000
 REWRITE_WAIT_MILLISECONDS = 5_000
@@ -61,20 +64,8 @@ SPELLINGS: Final = {
 
 WORLD_TABLES: Final = frozenset(
     {
-        "generations",
-        "documents",
-        "states",
-        "vectors",
-        "repairs",
-        "query_cache",
-        "readers",
-        "probes",
-        "jobs",
-        "aliases",
-        "alias_moves",
-        "usage",
-        "words",
-        "calibrations",
+        *("generations", "documents", "states", "vectors", "repairs", "query_cache", "readers"),
+        *("probes", "jobs", "aliases", "alias_moves", "usage", "words", "calibrations"),
     }
 )
 """Tables with a `world_id`. Rows of the others belong to a row of these, by its key."""
@@ -85,9 +76,12 @@ _UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYK
 class SqliteSession(Session):
     """A transaction on this thread's connection."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, scope: Scope | str | None = None) -> None:
         self.connection = connection
         self.world = None
+        self._values = scope_values(scope)
+        if scope is not None:
+            self.enter(self._values["world"])
 
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
         return self.connection.execute(_translate(sql), self._bind(values)).fetchall()
@@ -143,28 +137,15 @@ class SqliteSession(Session):
             for world in worlds
         ]
 
-    def lock_name(self, purpose: str, name: str) -> None:
-        # A write transaction has the whole file for itself.
-        pass
-
-    def lock_directory(self) -> None:
-        pass
-
-    def disable_timeout(self, *, idle: bool = False) -> None:
-        pass
-
     @contextmanager
     def count_deleted(self) -> Iterator[dict[str, int]]:
         counts: dict[str, int] = {}
-        names = [
-            name
-            for (name,) in self.connection.execute(
-                """SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
-                   AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"""
-            ).fetchall()
-        ]
+        names = self.connection.execute(
+            """SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
+               AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"""
+        ).fetchall()
         self.connection.execute("CREATE TEMP TABLE lost (name TEXT PRIMARY KEY, count INTEGER)")
-        for name in names:
+        for (name,) in names:
             self.connection.execute("INSERT INTO temp.lost (name, count) VALUES (?, 0)", (name,))
             self.connection.execute(
                 f"""CREATE TEMP TRIGGER "lost_{name}" AFTER DELETE ON main."{name}" BEGIN
@@ -177,12 +158,12 @@ class SqliteSession(Session):
             ).fetchall()
             counts.update(rows)
         finally:
-            for name in names:
+            for (name,) in names:
                 self.connection.execute(f'DROP TRIGGER IF EXISTS temp."lost_{name}"')
             self.connection.execute("DROP TABLE IF EXISTS temp.lost")
 
     def _bind(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return _bindable({**values, "world": self.world})
+        return _bindable({**self._values, **values, "world": self.world})
 
 
 class SqliteDatabase(Database):
@@ -200,67 +181,62 @@ class SqliteDatabase(Database):
         self._local = threading.local()
         self._open: list[apsw.Connection] = []
         self._lock = threading.Lock()
-        self._migrate()
+        scripts = [script for _, script in load_migrations("sqlite")]
+        if self.shared.value("PRAGMA user_version") != len(scripts):
+            with self.write_every_world():
+                # Read again inside the transaction: another process may have migrated meanwhile.
+                migrate(self.connection, scripts)
 
-    def all(self, world: str, sql: LiteralString, /, **values: Any) -> list[Row]:
-        try:
-            with self.map_errors():
-                return self.connection.execute(
-                    _translate(sql, single=True), _bindable({**values, "world": world})
-                ).fetchall()
-        except UnicodeEncodeError:
-            # Nothing in the store is spelled like this, so it is an argument of the caller.
-            raise InvalidSettings("A name or a text is not valid Unicode.") from None
-
-    def all_shared(self, sql: LiteralString, /, **values: Any) -> list[Row]:
-        return self.all("", sql, **values)
+    def read_once(
+        self, scope: Scope | str | None, sql: LiteralString, values: dict[str, Any]
+    ) -> list[Row]:
+        bound = _bindable({**scope_values(scope), **values})
+        with self.map_errors():
+            return self.connection.execute(_translate(sql, single=True), bound).fetchall()
 
     @contextmanager
-    def read(self, world: str, *, shared: bool = False) -> Iterator[SqliteSession]:
-        with self.read_every_world() as session:
-            session.enter(world)
-            yield session
-
-    @contextmanager
-    def write(
-        self, world: str, *, shared: bool = False, lock: bool = True, bulk: bool = False
-    ) -> Iterator[SqliteSession]:
-        with self.write_every_world() as session:
-            session.enter(world)
-            yield session
-
-    @contextmanager
-    def read_every_world(self) -> Iterator[SqliteSession]:
+    def read(self, scope: Scope | str | None, *, shared: bool = False) -> Iterator[SqliteSession]:
         with self.map_errors():
             connection = self.connection
             connection.execute("BEGIN")
             try:
-                yield SqliteSession(connection)
+                yield SqliteSession(connection, scope)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def write_every_world(self) -> Iterator[SqliteSession]:
+    def write(
+        self,
+        scope: Scope | str | None,
+        *,
+        shared: bool = False,
+        lock: bool = True,
+        bulk: bool = False,
+    ) -> Iterator[SqliteSession]:
         require_space(self.path.parent, self._reserve)
         with self.map_errors():
             connection = self.connection
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield SqliteSession(connection)
+                yield SqliteSession(connection, scope)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def write_shared(self) -> Iterator[SqliteSession]:
-        with self.write_every_world() as session:
-            yield session
+    def write_shared(self) -> AbstractContextManager[SqliteSession]:
+        return self.write(None)
+
+    def read_every_world(self) -> AbstractContextManager[SqliteSession]:
+        return self.read(None)
+
+    def write_every_world(self) -> AbstractContextManager[SqliteSession]:
+        return self.write(None)
 
     def identity(self) -> str:
-        return self.all_shared("SELECT file FROM pragma_database_list WHERE seq = 0")[0][0]
+        return self.shared.value("SELECT file FROM pragma_database_list WHERE seq = 0")
 
     def size(self) -> int:
         return self.path.stat().st_size
@@ -286,33 +262,25 @@ class SqliteDatabase(Database):
     def check(self) -> list[Check]:
         """Return the checks of the database file, which is read once from end to end."""
         try:
-            pages = self.all_shared("PRAGMA quick_check(3)") == [("ok",)]
-            orphans = self.all_shared("SELECT count(*) FROM pragma_foreign_key_check")[0][0]
+            whole = self.shared.all("PRAGMA quick_check(3)") == [("ok",)]
+            orphans = self.shared.value("SELECT count(*) FROM pragma_foreign_key_check")
         except TruespanError as error:
             return [Check("database", Verdict.PROBLEM, error.message, _RESTORE)]
-        log = Path(f"{self.path}-wal")
-        size = log.stat().st_size if log.exists() else 0
-        return [
-            Check("database", Verdict.OK, f"whole, SQLite {apsw.sqlite_lib_version()}")
-            if pages
-            else Check("database", Verdict.PROBLEM, "its pages do not fit together", _RESTORE),
-            Check("references", Verdict.OK, "every row has what it refers to")
-            if not orphans
-            else Check(
-                "references",
-                Verdict.PROBLEM,
-                f"{orphans} rows refer to what is not there",
-                _RESTORE,
-            ),
-            Check("write-ahead log", Verdict.OK, f"{size / (1 << 20):.1f} MiB")
-            if size < LARGE_LOG
-            else Check(
-                "write-ahead log",
-                Verdict.WARNING,
-                f"{size / (1 << 20):.1f} MiB",
-                "End programs that have had the library open for long.",
-            ),
-        ]
+        database = Check("database", Verdict.OK, f"whole, SQLite {apsw.sqlite_lib_version()}")
+        if not whole:
+            says = "its pages do not fit together"
+            database = Check("database", Verdict.PROBLEM, says, _RESTORE)
+        references = Check("references", Verdict.OK, "every row has what it refers to")
+        if orphans:
+            says = f"{orphans} rows refer to what is not there"
+            references = Check("references", Verdict.PROBLEM, says, _RESTORE)
+        path = Path(f"{self.path}-wal")
+        size = path.stat().st_size if path.exists() else 0
+        log = Check("write-ahead log", Verdict.OK, f"{size / (1 << 20):.1f} MiB")
+        if size >= LARGE_LOG:
+            remedy = "End programs that have had the library open for long."
+            log = replace(log, verdict=Verdict.WARNING, remedy=remedy)
+        return [database, references, log]
 
     def close(self) -> None:
         with self._lock:
@@ -336,13 +304,15 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def map_errors(self) -> Iterator[None]:
-        """Turn the engine's errors into ours."""
         try:
             yield
         except (apsw.BusyError, apsw.LockedError) as error:
             raise StoreBusy from error
         except (apsw.FullError, apsw.IOError) as error:
-            raise self._explain_failed_write(error) from error
+            if isinstance(error, apsw.FullError):
+                raise StorageFull(0, self._reserve) from error
+            require_space(self.path.parent, self._reserve)
+            raise StoreDamaged("The library's database file cannot be read or written.") from error
         except (apsw.CorruptError, apsw.NotADBError) as error:
             raise StoreDamaged("The library's database file is damaged.") from error
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
@@ -364,13 +334,6 @@ class SqliteDatabase(Database):
             # Nothing in the store contains such text, so it is an argument of the caller.
             raise InvalidSettings("A name or a text is not valid Unicode.") from None
 
-    def _explain_failed_write(self, error: apsw.Error) -> TruespanError:
-        """Return whether a failed write is a full disk or a broken one."""
-        if isinstance(error, apsw.FullError):
-            return StorageFull(0, self._reserve)
-        require_space(self.path.parent, self._reserve)
-        return StoreDamaged("The library's database file cannot be read or written.")
-
     def _connect(self) -> apsw.Connection:
         with self.map_errors():
             connection = apsw.Connection(str(self.path))
@@ -383,14 +346,6 @@ class SqliteDatabase(Database):
             # Deleted content is overwritten in place; other copies of it go with `rewrite`.
             connection.pragma("secure_delete", True)
             return connection
-
-    def _migrate(self) -> None:
-        scripts = [script for _, script in load_migrations("sqlite")]
-        if self.all_shared("PRAGMA user_version") == [(len(scripts),)]:
-            return
-        with self.write_every_world():
-            # Read again inside the transaction: another process may have migrated meanwhile.
-            migrate(self.connection, scripts)
 
 
 def migrate(connection: apsw.Connection, scripts: Sequence[str]) -> None:

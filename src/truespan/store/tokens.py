@@ -67,7 +67,7 @@ class Tokens(Part):
     def tokens(self, authority: Authority) -> list[TokenRecord]:
         """Return every token, the oldest first."""
         _require_owner(authority)
-        found = _read_tokens(self._db.all_shared(f"{_SELECT} ORDER BY t.key"))
+        found = _read_tokens(self._db.shared.all(f"{_SELECT} ORDER BY t.key"))
         return [record for record, _ in found]
 
     @retry_on_conflict
@@ -87,7 +87,7 @@ class Tokens(Part):
 
         It is read anew each time, so that a token that another process revoked is seen as revoked.
         """
-        found = _read_tokens(self._db.all_shared(f"{_SELECT} WHERE t.id = :token", token=token))
+        found = _read_tokens(self._db.shared.all(f"{_SELECT} WHERE t.id = :token", token=token))
         return found[0] if found else None
 
 

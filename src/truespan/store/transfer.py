@@ -113,13 +113,13 @@ def load_tables() -> tuple[Table, ...]:
     """
     database = SqliteDatabase(Path(":memory:"), reserve=0)
     try:
-        schema = database.all_shared(
+        schema = database.shared.all(
             """SELECT t.name, c.name, c.pk > 0, c.type FROM sqlite_schema t
                JOIN pragma_table_info(t.name) c
                WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'
                ORDER BY t.rowid, c.cid"""
         )
-        keys = database.all_shared(
+        keys = database.shared.all(
             """SELECT t.name, f."from", f."table" FROM sqlite_schema t
                JOIN pragma_foreign_key_list(t.name) f
                WHERE t.type = 'table' AND f."to" IN ('key', 'world_id')

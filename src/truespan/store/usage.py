@@ -64,7 +64,7 @@ class UsageLog(Part):
         """Return the latest records of a world, the newest first."""
         if not authority.sees(world):
             raise WorldNotFound(world)
-        rows = self._db.all(world, f"{_SELECT} ORDER BY key DESC LIMIT :limit", limit=limit)
+        rows = self._db.at(world).all(f"{_SELECT} ORDER BY key DESC LIMIT :limit", limit=limit)
         return [_read_damaged_record(row) for row in rows]
 
     def usage_record(self, authority: Authority, world: WorldId, reference: str) -> UsageRecord:
@@ -73,7 +73,7 @@ class UsageLog(Part):
         Raises:
             RecordNotFound: it does not exist, or no longer.
         """
-        row = self._db.one(world, f"{_SELECT} AND id = :id", id=reference)
+        row = self._db.at(world).one(f"{_SELECT} AND id = :id", id=reference)
         if row is None or not authority.sees(world):
             raise RecordNotFound(reference)
         try:

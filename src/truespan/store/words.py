@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any, Final
 
-from truespan.store.revisions import revision_key
+from truespan.store.rows import revision_key
 from truespan.store.session import Part, Row, Session, retry_on_conflict
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash
@@ -45,11 +45,9 @@ class Words(Part):
     def counts_words(self, scope: Scope) -> bool:
         """Say whether words were ever counted in the scope's world and generation."""
         return bool(
-            self._db.all(
-                scope.world,
+            self._db.at(scope).all(
                 """SELECT 1 FROM words
                    WHERE world_id = :world AND generation = :generation LIMIT 1""",
-                generation=scope.generation.number,
             )
         )
 
@@ -70,7 +68,7 @@ class Words(Part):
 
     def _read_word_shelf(self, scope: Scope) -> WordCatalog:
         generation = scope.generation.number
-        with self._db.read(scope.world) as session:
+        with self._db.read(scope) as session:
             revisions = session.all(
                 f"""SELECT r.key, d.number, r.number, r.language, w.recipe, w.texts, w.lengths
                     {_ACTIVE} LEFT JOIN word_counts w
@@ -90,7 +88,7 @@ class Words(Part):
 
     def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
         """Return the chunks of kind text of a revision, in order, not yet believed."""
-        with self._db.read(scope.world) as session:
+        with self._db.read(scope) as session:
             rows = session.all(
                 """SELECT c.position, BYTES(c.text), s.text_hash
                    FROM states s JOIN chunks c ON c.revision = s.revision
@@ -99,7 +97,6 @@ class Words(Part):
                      AND s.generation = :generation AND s.kind = 'text'
                      AND s.state <> 'quarantined' ORDER BY s.position""",
                 key=revision_key(session, revision),
-                generation=scope.generation.number,
             )
         return [CountableChunk(index, data, TextHash(found)) for index, data, found in rows]
 
@@ -111,7 +108,7 @@ class Words(Part):
 
     @retry_on_conflict
     def _write_words(self, scope: Scope, counted: Sequence[CountedRevision]) -> None:
-        with self._db.write(scope.world) as session:
+        with self._db.write(scope) as session:
             for revision in counted:
                 key = revision_key(session, revision.ref)
                 if key is not None:
@@ -119,11 +116,9 @@ class Words(Part):
 
     def postings(self, scope: Scope, term: str) -> Postings:
         """Return where a term occurs, in any revision of the scope's world and generation."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             """SELECT revision, postings FROM words
                WHERE world_id = :world AND generation = :generation AND term = :term""",
-            generation=scope.generation.number,
             term=term,
         )
         packed = [row[1] for row in rows]
@@ -132,13 +127,11 @@ class Words(Part):
 
     def placed(self, scope: Scope) -> set[tuple[int, int]]:
         """Return the key and the chunk index of what is in the scope's chapter and section."""
-        rows = self._db.all(
-            scope.world,
+        rows = self._db.at(scope).all(
             f"""SELECT d.number, r.key, c.position, coalesce(c.chapter, r.title),
                   coalesce(c.section, c.chapter, r.title)
                 {_ACTIVE} JOIN chunks c ON c.revision = r.key AND c.generation = :generation
                 {_IN_WORLD}""",
-            generation=scope.generation.number,
         )
         return {
             (key, index)

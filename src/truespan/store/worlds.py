@@ -121,7 +121,7 @@ class Worlds(Part):
     def status(self, scope: Scope) -> WorldStatus:
         """Count what the world holds."""
         generation = scope.generation.number
-        with self._db.read(scope.world) as session:
+        with self._db.read(scope) as session:
             [(documents, chunks, embedded, quarantined)] = session.all(
                 """SELECT count(*), coalesce(sum(t.chunks), 0), coalesce(sum(t.embedded), 0),
                      coalesce(sum(t.quarantined), 0)

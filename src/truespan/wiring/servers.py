@@ -78,7 +78,7 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
         )
     _require_installed()
     from truespan.jobs.schema import prepare_queue
-    from truespan.store.postgres_setup import prepare_store, role_of
+    from truespan.store.postgres_server import prepare_store, role_of
 
     owner = _address(
         folder, "store_owner_url", settings.store_owner_url, settings.store_owner_url_file
