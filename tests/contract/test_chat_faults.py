@@ -30,7 +30,7 @@ from truespan.errors import (
 )
 from truespan.ingest.embed import ATTEMPTS
 from truespan.providers.chat import ChatDialect
-from truespan.providers.http import Bounds
+from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message, Role
 
 SECRET = "butlersecret"

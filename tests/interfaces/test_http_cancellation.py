@@ -22,7 +22,7 @@ from truespan.http.endpoint import Limits
 from truespan.library import Library
 from truespan.observability.metrics import MetricsObserver
 from truespan.protocols import ChatModels
-from truespan.providers.http import Bounds
+from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message, Role
 
 ANSWER = "/v1/worlds/world/answer"

@@ -31,7 +31,8 @@ from truespan.errors import (
     ServiceError,
 )
 from truespan.ingest.embed import RateLimiter
-from truespan.providers.http import Bounds, JsonClient, Reply, is_allowed, read_pause, read_target
+from truespan.providers.http import JsonClient, Reply, read_pause
+from truespan.providers.outbound import Bounds, is_allowed, read_target
 
 SECRET = "the-butler-did-it"
 NOW = 1_000_000.0

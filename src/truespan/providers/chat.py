@@ -28,7 +28,6 @@ from truespan.ingest.embed import call_with_retries
 from truespan.protocols import Clock
 from truespan.providers.http import (
     PASSING,
-    Bounds,
     Reply,
     StreamClient,
     StreamedReply,
@@ -37,6 +36,7 @@ from truespan.providers.http import (
     size_refusal,
     words_of,
 )
+from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message
 
 Kind = TypeVar("Kind")
@@ -133,7 +133,7 @@ class HttpChat(ABC):
             for piece in self._read(reply):
                 if not piece:
                     continue
-                reply.incoming.begin()
+                reply.connection.begun = True
                 left -= len(piece)
                 if left < 0:
                     raise ProviderBadReply(f"{reply.server} sent a reply that is too long.")

@@ -26,16 +26,9 @@ from truespan.providers.embedder import (
     LearntModel,
     ModelPrefixes,
 )
-from truespan.providers.http import (
-    Bounds,
-    JsonClient,
-    Reply,
-    read_pause,
-    sendable,
-    size_refusal,
-    words_of,
-)
+from truespan.providers.http import JsonClient, Reply, read_pause, sendable, size_refusal, words_of
 from truespan.providers.keys import KeyRing, denies
+from truespan.providers.outbound import Bounds
 from truespan.types.chunk import Vector
 from truespan.types.token import Secret
 from truespan.types.vectors import unit_vector

@@ -4,30 +4,20 @@ Owns: requests, the size of a reply, and the errors for statuses and broken conn
 Does not own: the meaning of a provider's own messages; its module examines a reply first.
 Must hold: no redirect is followed, no proxy of the environment is used, and no error contains a
 request's text, a reply's body or a key.
-
-It is built on the standard library's `http.client`: every step of a request must end by one total
-deadline and another thread must be able to cancel it, which needs the socket itself, and a client
-library with its own pool would take five times as long to import.
 """
 
 from __future__ import annotations
 
-import io
-import ipaddress
 import json
 import re
-import socket
 import ssl
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
-from threading import Lock
-from typing import Any, NamedTuple, TypeVar, cast
-from urllib.parse import urlsplit
+from http.client import HTTPException, HTTPResponse, IncompleteRead
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -43,6 +33,19 @@ from truespan.errors import (
 )
 from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock
+from truespan.providers.outbound import (
+    AddressRefused,
+    Bounds,
+    ClosedEarly,
+    Connection,
+    read_target,
+)
+
+Kind = TypeVar("Kind")
+
+_MOST_KEPT = 8
+"""Idle connections of one client."""
+_PIECE = 1 << 16
 
 _LONGEST_COMPLAINT = 20_000
 """Characters of an error reply that are examined; no readable message is longer."""
@@ -99,241 +102,6 @@ def names_no_model(reply: Reply) -> bool:
     """Return whether a reply says that there is no such model."""
     return _NO_SUCH_MODEL.search(words_of(reply)) is not None
 
-
-_PORTS = {"http": 80, "https": 443}
-_MOST_KEPT = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How long one request may take and how large its reply may be.
-
-    A model may have to be loaded before the first byte arrives, so a single read may take long;
-    `total_seconds` limits the whole request. In a streamed reply, `piece_seconds` limits the wait
-    between two pieces and `line_bytes` the length of a line.
-    """
-
-    connect_seconds: float = 5.0
-    read_seconds: float = 120.0
-    total_seconds: float = 300.0
-    body_bytes: int = 32 << 20
-    piece_seconds: float = 60.0
-    line_bytes: int = 1 << 20
-
-
-class Target(NamedTuple):
-    """The parts of a provider's base URL."""
-
-    scheme: str
-    host: str
-    port: int
-    path: str
-
-    @property
-    def address(self) -> str:
-        """Return host and port for messages."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    @property
-    def url(self) -> str:
-        """Return the normalized base URL."""
-        return f"{self.scheme}://{self.address}{self.path}"
-
-
-def read_target(url: str) -> Target:
-    """Return the parts of a base URL.
-
-    Raises:
-        InvalidConfiguration: it is not a plain http or https URL, or it has a password.
-    """
-    try:
-        parts = urlsplit(url)
-        port, host = parts.port, parts.hostname or ""
-        host.encode("idna")
-    except ValueError:
-        raise _invalid_url() from None
-    plain = url.isascii() and url.isprintable() and " " not in url
-    extra = parts.query or parts.fragment or "@" in parts.netloc
-    if not plain or extra or parts.scheme not in _PORTS or not host or port == 0:
-        raise _invalid_url()
-    return Target(parts.scheme, host, port or _PORTS[parts.scheme], parts.path.rstrip("/"))
-
-
-def _invalid_url() -> InvalidConfiguration:
-    # The value is not quoted: a key may have been pasted into it.
-    return InvalidConfiguration(
-        "The base URL of a provider must be http:// or https:// with a host.",
-        advice="No user, password, query or fragment is allowed; e.g. http://127.0.0.1:11434.",
-    )
-
-
-def is_allowed(address: str) -> bool:
-    """Return whether a provider may be at an IP address.
-
-    Ollama usually runs on loopback or in a private network. Link-local addresses are refused:
-    cloud machines get their credentials there.
-    """
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        # Other reserved ranges of IPv6 include those that map to IPv4.
-        ip = ip.ipv4_mapped or ip
-    reserved = isinstance(ip, ipaddress.IPv4Address) and ip.is_reserved
-    return not (ip.is_link_local or ip.is_multicast or ip.is_unspecified or reserved)
-
-
-class AddressRefused(OSError):
-    """A host resolves only to addresses that are refused."""
-
-
-class ClosedEarly(ConnectionError):
-    """The server closed the connection before the first byte of a reply."""
-
-
-class Connection(HTTPConnection):
-    """A connection whose every step ends by `deadline`, on the given clock.
-
-    No single step takes longer than `patience`.
-    """
-
-    def __init__(self, target: Target, bounds: Bounds, clock: Clock) -> None:
-        super().__init__(target.host, target.port)
-        self.default_port = _PORTS[target.scheme]
-        self.deadline = 0.0
-        self.patience = bounds.read_seconds
-        self._hung_up = False
-        self._opened: socket.socket | None = None
-        """The connected socket; `http.client` clears `sock` once the last reply has started."""
-        self._tls = ssl.create_default_context() if target.scheme == "https" else None
-        self._bounds = bounds
-        self._clock = clock
-
-    def ask(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
-    ) -> HTTPResponse:
-        """Send a request and return its reply, of which only the head has been read."""
-        try:
-            self.request(method, path, body, headers)
-            return self.getresponse()
-        except ConnectionRefusedError:
-            raise
-        except (ConnectionError, ssl.SSLEOFError):
-            raise ClosedEarly from None
-
-    def connect(self) -> None:
-        """Connect to an allowed address of the host.
-
-        The host is resolved for each connection, and the checked address is the one connected to:
-        a DNS entry that changes in between has no effect.
-        """
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        failure: OSError = AddressRefused()
-        for family, kind, protocol, _, address in found:
-            if not is_allowed(str(address[0])):
-                continue
-            try:
-                opened = self._opened = self._open(socket.socket(family, kind, protocol), address)
-            except OSError as error:
-                failure = error
-            else:
-                self.sock = cast("socket.socket", _Bounded(opened, self))
-                return
-        raise failure
-
-    def _open(self, plain: socket.socket, address: Any) -> socket.socket:
-        try:
-            plain.settimeout(self.wait(self._bounds.connect_seconds))
-            plain.connect(address)
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._tls.wrap_socket(plain, server_hostname=self.host) if self._tls else plain
-        except BaseException:
-            plain.close()
-            raise
-
-    def hang_up(self) -> None:
-        """End the step that another thread waits in, and allow no further one."""
-        self._hung_up = True
-        if self._opened is not None:
-            # Closing would leave the reading thread waiting. With TLS, too, the plain socket is
-            # shut down: the TLS shutdown is for the thread that reads.
-            with suppress(OSError):
-                socket.socket.shutdown(self._opened, socket.SHUT_RDWR)
-
-    def wait(self, longest: float | None = None) -> float:
-        """Return how long the next step may block."""
-        if self._hung_up:
-            raise ConnectionAbortedError
-        left = self.deadline - self._clock.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return min(left, longest or self.patience)
-
-
-class _Bounded:
-    """The part of a socket that `http.client` uses, with a time limit for each call."""
-
-    def __init__(self, inner: socket.socket, connection: Connection) -> None:
-        self._inner = inner
-        self._connection = connection
-
-    def sendall(self, content: bytes) -> None:
-        self._inner.settimeout(self._connection.wait())
-        self._inner.sendall(content)
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        del mode  # Replies are only read.
-        raw = self._inner.makefile("rb", buffering=0)
-        return io.BufferedReader(_BoundedReader(raw, self._inner, self._connection))
-
-    def close(self) -> None:
-        self._inner.close()
-
-
-class _BoundedReader(io.RawIOBase):
-    """The incoming data, with a time limit for each read."""
-
-    def __init__(self, raw: socket.SocketIO, inner: socket.socket, connection: Connection) -> None:
-        self._raw, self._inner, self._connection = raw, inner, connection
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        self._inner.settimeout(self._connection.wait())
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class IdleConnections:
-    """Connections that wait for the next request of any thread; the newest is used first."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._idle: list[Connection] = []
-
-    def take(self) -> Connection | None:
-        """Return an idle connection, if there is one."""
-        with self._lock:
-            return self._idle.pop() if self._idle else None
-
-    def put(self, connection: Connection) -> None:
-        """Keep a connection whose reply was read completely, if it is open and there is room."""
-        with self._lock:
-            if connection.sock is not None and len(self._idle) < _MOST_KEPT:
-                self._idle.append(connection)
-                return
-        connection.close()
-
-    def clear(self) -> None:
-        """Close all idle connections."""
-        while (connection := self.take()) is not None:
-            connection.close()
-
-
-Kind = TypeVar("Kind")
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses of failures that may be temporary."""
@@ -421,21 +189,21 @@ class JsonClient:
     ) -> None:
         self.target = read_target(base_url)
         self.server = f"{label} at {self.target.address}"
+        self.bounds = bounds or Bounds()
         self._clock = clock
-        self._bounds = bounds or Bounds()
         self._pace = pace
         self._start_advice = start_advice
-        self._idle = IdleConnections()
+        self._idle: list[Connection] = []
         # Embedders have no close(), so the connections close with the last reference.
-        weakref.finalize(self, self._idle.clear)
+        weakref.finalize(self, _close_all, self._idle)
 
     def close(self) -> None:
         """Close the idle connections; the next request opens a new one."""
-        self._idle.clear()
+        _close_all(self._idle)
 
     def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Reply:
         """Return the reply to a GET; raises as `post` does."""
-        return self._ask("GET", path, None, headers)
+        return self._request("GET", path, None, headers)
 
     def post(self, path: str, payload: Any, *, headers: Mapping[str, str] | None = None) -> Reply:
         """Return the reply to a POST of `payload` as JSON, whatever its status.
@@ -445,52 +213,55 @@ class JsonClient:
             ProviderRefused: its address is refused or its certificate is not trusted.
             ProviderBadReply: the reply is too large, or it is not HTTP.
         """
-        return self._ask("POST", path, msgspec.json.encode(payload), headers)
+        return self._request("POST", path, msgspec.json.encode(payload), headers)
 
-    def _ask(
+    def _request(
         self, method: str, path: str, body: bytes | None, extra: Mapping[str, str] | None
     ) -> Reply:
-        request = (method, self.target.path + path, body, headers_for(body, extra))
+        headers = headers_for(body, extra)
         if self._pace is not None:
             self._pace.wait()
-        deadline = self._clock.monotonic() + self._bounds.total_seconds
-        try:
-            if (kept := self._idle.take()) is not None:
-                try:
-                    return self._exchange(kept, deadline, request)
-                except ClosedEarly:
-                    # It was closed while idle, so no reply was started or lost.
-                    pass
-            fresh = Connection(self.target, self._bounds, self._clock)
-            return self._exchange(fresh, deadline, request)
-        except (OSError, HTTPException) as error:
-            raise self._failure(error) from None
-
-    def _exchange(
-        self,
-        connection: Connection,
-        deadline: float,
-        request: tuple[str, str, bytes | None, dict[str, str]],
-    ) -> Reply:
-        try:
+        deadline = self._clock.monotonic() + self.bounds.total_seconds
+        while True:
+            connection = self._connection()
             connection.deadline = deadline
-            with connection.ask(*request) as response:
-                reply = self._reply(response)
-        except BaseException:
-            connection.close()
-            raise
-        self._idle.put(connection)
-        return reply
+            try:
+                with connection.ask(method, self.target.path + path, body, headers) as response:
+                    reply = self._read_reply(response)
+            except BaseException as error:
+                connection.close()
+                if isinstance(error, ClosedEarly) and connection.kept:
+                    # It was closed while idle, so no reply was started or lost.
+                    continue
+                if isinstance(error, OSError | HTTPException):
+                    raise self._failure(error) from None
+                raise
+            if connection.sock is not None and len(self._idle) < _MOST_KEPT:
+                connection.kept = True
+                self._idle.append(connection)
+            else:
+                connection.close()
+            return reply
 
-    def _reply(self, response: HTTPResponse) -> Reply:
-        limit = self._bounds.body_bytes
-        declared_size = response.length or 0
-        body = response.read(limit + 1) if declared_size <= limit else None
-        if body is None or len(body) > limit:
-            raise ProviderBadReply(f"{self.server} sent a reply of more than {limit >> 20} MiB.")
-        if response.length:
-            # Less arrived than was declared, which `http.client` does not report.
-            raise IncompleteRead(b"")
+    def _connection(self) -> Connection:
+        """Return the connection that became idle last, or a new one."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Connection(self.target, self.bounds, self._clock)
+
+    def _read_reply(self, response: HTTPResponse, *, head_only: bool = False) -> Reply:
+        limit = self.bounds.body_bytes
+        body: bytes | None = b""
+        if not head_only:
+            body = response.read(limit + 1) if (response.length or 0) <= limit else None
+            if body is None or len(body) > limit:
+                raise ProviderBadReply(
+                    f"{self.server} sent a reply of more than {limit >> 20} MiB."
+                )
+            if response.length:
+                # Less arrived than was declared, which `http.client` does not report.
+                raise IncompleteRead(b"")
         return Reply(
             server=self.server,
             status=response.status,
@@ -517,7 +288,7 @@ class JsonClient:
                 )
             case TimeoutError():
                 reason = "did not answer in time"
-            case ConnectionRefusedError() | socket.gaierror():
+            case ConnectionRefusedError():
                 reason = "cannot be reached"
             case ConnectionError() | IncompleteRead():
                 reason = "closed the connection before its reply was complete"
@@ -526,6 +297,11 @@ class JsonClient:
             case _:
                 reason = "cannot be reached"
         return ProviderUnavailable(f"{self.server} {reason}.", advice=self._start_advice)
+
+
+def _close_all(idle: list[Connection]) -> None:
+    while idle:
+        idle.pop().close()
 
 
 def sendable(text: str) -> str:
@@ -566,23 +342,28 @@ def headers_for(body: bytes | None, extra: Mapping[str, str] | None) -> dict[str
     return headers
 
 
-_PIECE = 1 << 16
+@dataclass(frozen=True, slots=True)
+class StreamedReply(Reply):
+    """A reply whose body is in `body` if it failed, and otherwise arrives as `lines`.
+
+    After the first piece of an answer `connection.begun` must be set: waits are shorter then.
+    """
+
+    lines: Iterator[bytes] = field(repr=False)
+    connection: Connection = field(repr=False)
+    close: Callable[[], None] = field(repr=False)
 
 
 class StreamClient(JsonClient):
     """Sends requests for streamed replies to one provider. Threads may share it."""
-
-    @property
-    def bounds(self) -> Bounds:
-        """Return the limits of a request."""
-        return self._bounds
 
     def stream(
         self, path: str, payload: Any, *, headers: Mapping[str, str], deadline: float
     ) -> StreamedReply:
         """Send a POST of `payload` as JSON; return its reply, of a success only the head.
 
-        The whole reply must arrive by `deadline`. The caller closes the reply.
+        The whole reply must arrive by `deadline`. The caller closes the reply, which ends the
+        request even if the reply is not complete.
 
         Raises:
             ProviderUnavailable: the provider was not reached, or did not answer in time.
@@ -591,110 +372,38 @@ class StreamClient(JsonClient):
             Interrupted: the request was cancelled.
         """
         body = msgspec.json.encode(payload)
-        connection = Connection(self.target, self._bounds, self._clock)
+        sent = headers_for(body, headers)
+        connection = Connection(self.target, self.bounds, self._clock)
         connection.deadline = deadline
         token = current_cancel_token()
         token.add_callback(connection.hang_up)
-        try:
-            sent = headers_for(body, headers)
-            response = connection.ask("POST", self.target.path + path, body, sent)
-            return self._start_reply(connection, response, token)
-        except BaseException as error:
+
+        def close() -> None:
             token.remove_callback(connection.hang_up)
             connection.close()
+
+        try:
+            response = connection.ask("POST", self.target.path + path, body, sent)
+            reply = self._read_reply(response, head_only=200 <= response.status < 300)
+        except BaseException as error:
+            close()
             if isinstance(error, OSError | HTTPException):
                 # A cancelled request is no failure of the provider.
                 token.check()
                 raise self._failure(error) from None
             raise
+        if not reply.succeeded:
+            close()
+        return StreamedReply(
+            **asdict(reply),
+            lines=self._read_lines(connection, response, token),
+            connection=connection,
+            close=close,
+        )
 
-    def _start_reply(
+    def _read_lines(
         self, connection: Connection, response: HTTPResponse, token: CancelToken
-    ) -> StreamedReply:
-        incoming = Incoming(self, connection, response, token)
-        if not 200 <= response.status < 300:
-            with closing(incoming):
-                return StreamedReply.of(self._reply(response), incoming)
-        head = Reply(
-            server=self.server,
-            status=response.status,
-            body=b"",
-            content_type=response.headers.get("Content-Type", ""),
-            retry_after=None,
-        )
-        return StreamedReply.of(head, incoming)
-
-    def failure_within(self, error: OSError | HTTPException, *, begun: bool) -> ServiceError:
-        """Return the error for a failure after the head of a reply.
-
-        A reply that stops after its first piece is incomplete and must not be used.
-        """
-        if begun and not isinstance(error, TimeoutError):
-            return incomplete_error(self.server)
-        return self._failure(error)
-
-
-def incomplete_error(server: str) -> ProviderBadReply:
-    """Return the error for a reply that stopped before its end."""
-    return ProviderBadReply(
-        f"{server} broke off before the end of its reply.", advice="The reply is incomplete."
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class StreamedReply(Reply):
-    """A reply with its head; the rest is in `body` if it failed, otherwise in `incoming`."""
-
-    incoming: Incoming = field(repr=False)
-
-    @classmethod
-    def of(cls, reply: Reply, incoming: Incoming) -> StreamedReply:
-        """Return a reply together with its incoming body."""
-        return cls(
-            reply.server,
-            reply.status,
-            reply.body,
-            reply.content_type,
-            reply.retry_after,
-            incoming,
-        )
-
-    def close(self) -> None:
-        """End the request, even if its reply is not complete."""
-        self.incoming.close()
-
-
-class Incoming:
-    """The incoming body of a streamed reply."""
-
-    def __init__(
-        self,
-        client: StreamClient,
-        connection: Connection,
-        response: HTTPResponse,
-        token: CancelToken,
-    ) -> None:
-        self._token = token
-        self._client = client
-        self._connection = connection
-        self._response = response
-        self._left = response.length
-        """Bytes of the body still to arrive; None if its length is not declared."""
-        self._room = client.bounds.body_bytes
-        self._begun = False
-
-    def close(self) -> None:
-        """Close the connection, so that the provider stops generating."""
-        self._token.remove_callback(self._connection.hang_up)
-        self._response.close()
-        self._connection.close()
-
-    def begin(self) -> None:
-        """Record that the reply has started: from now on waits are shorter."""
-        self._begun = True
-        self._connection.patience = self._client.bounds.piece_seconds
-
-    def lines(self) -> Iterator[bytes]:
+    ) -> Iterator[bytes]:
         """Yield each line without its line break, also an unterminated last one.
 
         Raises:
@@ -702,44 +411,40 @@ class Incoming:
             ProviderBadReply: a line or the whole reply is too long, or it is incomplete.
             Interrupted: the request was cancelled.
         """
+        too_long = ProviderBadReply(f"{self.server} sent a reply that is too long.")
+        room = self.bounds.body_bytes
+        # Counted here, because not every version of `http.client` counts what is read like this.
+        left = room + 1 if response.length is None else response.length
         pending = bytearray()
-        while piece := self._read():
-            if b"\n" not in piece:
-                pending += piece
-            else:
-                first, *others = piece.split(b"\n")
-                yield _line(pending + first)
-                yield from map(_line, others[:-1])
-                pending = bytearray(others[-1])
-            if len(pending) > self._client.bounds.line_bytes:
-                raise self._too_large()
+        while left:
+            try:
+                piece = response.read1(min(left, _PIECE))
+            except (OSError, HTTPException) as error:
+                token.check()
+                if connection.begun and not isinstance(error, TimeoutError):
+                    # A reply that stops after its first piece must not be used.
+                    raise incomplete_error(self.server) from None
+                raise self._failure(error) from None
+            if not piece:
+                # A cancelled request looks like the end of the reply.
+                token.check()
+                break
+            left -= len(piece)
+            room -= len(piece)
+            *lines, rest = piece.split(b"\n")
+            if lines:
+                lines[0] = bytes(pending) + lines[0]
+                pending.clear()
+            pending += rest
+            if room < 0 or len(pending) > self.bounds.line_bytes:
+                raise too_long
+            yield from (line.removesuffix(b"\r") for line in lines)
         if pending:
-            yield _line(pending)
-
-    def _read(self) -> bytes:
-        """Return the next piece of at most `_PIECE` bytes; empty at the end of the body."""
-        most = _PIECE if self._left is None else min(self._left, _PIECE)
-        if not most:
-            return b""
-        try:
-            piece = self._response.read1(most)
-        except (OSError, HTTPException) as error:
-            self._token.check()
-            raise self._client.failure_within(error, begun=self._begun) from None
-        if not piece:
-            # A cancelled request looks like the end of the reply.
-            self._token.check()
-        self._room -= len(piece)
-        if self._room < 0:
-            raise self._too_large()
-        if self._left is not None:
-            # Not every version of `http.client` counts bytes that are read this way.
-            self._left -= len(piece)
-        return piece
-
-    def _too_large(self) -> ProviderBadReply:
-        return ProviderBadReply(f"{self._client.server} sent a reply that is too long.")
+            yield bytes(pending).removesuffix(b"\r")
 
 
-def _line(content: bytes | bytearray) -> bytes:
-    return bytes(content).removesuffix(b"\r")
+def incomplete_error(server: str) -> ProviderBadReply:
+    """Return the error for a reply that stopped before its end."""
+    return ProviderBadReply(
+        f"{server} broke off before the end of its reply.", advice="The reply is incomplete."
+    )

@@ -15,14 +15,8 @@ from truespan.errors import ModelUnavailable, ProfileMismatch, ProviderBadReply
 from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock, TokenCounter
 from truespan.providers.embedder import PROBE, HttpEmbedder, LearntModel, prefixes_for
-from truespan.providers.http import (
-    Bounds,
-    JsonClient,
-    Reply,
-    names_no_model,
-    size_refusal,
-    words_of,
-)
+from truespan.providers.http import JsonClient, Reply, names_no_model, size_refusal, words_of
+from truespan.providers.outbound import Bounds
 from truespan.types.chunk import Vector
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.vectors import NO_VECTOR, unit_vector

@@ -23,8 +23,9 @@ from truespan.providers.chat import (
     to_json,
     truncated_error,
 )
-from truespan.providers.http import Bounds, StreamClient, StreamedReply, incomplete_error
+from truespan.providers.http import StreamClient, StreamedReply, incomplete_error
 from truespan.providers.ollama import to_pull
+from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message
 
 CONTEXT = 8192
@@ -102,7 +103,7 @@ class OllamaChat(HttpChat):
         """
         if reply.content_type and "json" not in reply.content_type.lower():
             raise ProviderBadReply(f"{reply.server} sent a reply that is not JSON.")
-        for text in reply.incoming.lines():
+        for text in reply.lines:
             if not text.strip():
                 continue
             line = self._line(reply.server, text)

@@ -14,8 +14,9 @@ from truespan.errors import ProfileMismatch, ProviderBadReply
 from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock, TokenCounter
 from truespan.providers.embedder import PROBE, HttpEmbedder, LearntModel, prefixes_for
-from truespan.providers.http import Bounds, JsonClient, Reply, size_refusal
+from truespan.providers.http import JsonClient, Reply, size_refusal
 from truespan.providers.keys import KeyRing
+from truespan.providers.outbound import Bounds
 from truespan.types.chunk import Vector
 from truespan.types.token import Secret
 from truespan.types.vectors import unit_vector

@@ -29,7 +29,6 @@ from truespan.providers.chat import (
     truncated_error,
 )
 from truespan.providers.http import (
-    Bounds,
     StreamClient,
     StreamedReply,
     incomplete_error,
@@ -37,6 +36,7 @@ from truespan.providers.http import (
     words_of,
 )
 from truespan.providers.keys import KeyRing
+from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message
 from truespan.types.token import Secret
 
@@ -145,7 +145,7 @@ class OpenAiChat(HttpChat):
         if reply.content_type and "event-stream" not in reply.content_type.lower():
             raise ProviderBadReply(f"{reply.server} sent a reply that is not an event stream.")
         ended = False
-        for event in _events(reply.incoming.lines()):
+        for event in _events(reply.lines):
             if event == _END:
                 if ended:
                     return

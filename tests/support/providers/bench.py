@@ -21,7 +21,7 @@ from tests.support.providers.ollama import DEFAULT_MODEL, Ollama
 from tests.support.providers.openai import OpenAi
 from tests.support.worlds import MemoryIndex, Place, WordCounter, place
 from truespan.providers.google import GoogleEmbedder
-from truespan.providers.http import Bounds
+from truespan.providers.outbound import Bounds
 from truespan.providers.keys import KeyRing, MemoryCooldowns
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.openai import OpenAiEmbedder

@@ -13,7 +13,7 @@ from typing import Any
 from tests.support.providers import openai
 from tests.support.providers.clock import PassingClock
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
-from truespan.providers.http import Bounds
+from truespan.providers.outbound import Bounds
 from truespan.providers.keys import KeyRing, MemoryCooldowns
 from truespan.providers.ollama_chat import OllamaChat
 from truespan.providers.openai_chat import OpenAiChat

@@ -20,7 +20,7 @@ from qdrant_client import QdrantClient
 from truespan.errors import InvalidConfiguration
 from truespan.index.server.options import ServerOptions, server_target
 from truespan.protocols import Clock
-from truespan.providers.http import AddressRefused, is_allowed
+from truespan.providers.outbound import AddressRefused, is_allowed
 from truespan.types.token import Secret
 
 _MOST_BYTES = 256 << 20

@@ -26,7 +26,7 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.index.calls import REBUILD
-from truespan.providers.http import AddressRefused
+from truespan.providers.outbound import AddressRefused
 
 _LATER = "Try again in a moment."
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from truespan.errors import InvalidConfiguration
-from truespan.providers.http import Target, read_target
+from truespan.providers.outbound import Target, read_target
 from truespan.types.ids import WorldId
 from truespan.types.token import Secret
 
