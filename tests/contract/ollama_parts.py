@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.providers import Asked, Ollama, Reaction
+from tests.support.providers.embedders import make_embedder
 from tests.support.worlds import HandClock, WordCounter
 from truespan.errors import TruespanError
 from truespan.providers.ollama import OllamaEmbedder
@@ -26,7 +27,7 @@ def embedder_of(server: Ollama, model: str = CONFIGURED, **changes: Any) -> Olla
         "clock": HandClock(),
         "in_flight": 1,
     }
-    return OllamaEmbedder(server.url, model, **given | changes)
+    return make_embedder(OllamaEmbedder, server.url, model, **given | changes)
 
 
 def learnt(server: Ollama, **changes: Any) -> OllamaEmbedder:

@@ -65,10 +65,10 @@ def body(speech: Speech, **more: Any) -> React:
 
 
 def begun(speech: Speech, **more: Any) -> React:
-    """Go wrong after some pieces."""
+    """Go wrong after some pieces, which arrive at once however slow the machine is."""
 
     def pieces(server: ChatServer) -> Iterator[bytes]:
-        yield from server.spoken(*BEGUN)
+        yield b"".join(server.spoken(*BEGUN))
         yield from speech(server)
 
     return body(pieces, **more)
@@ -296,7 +296,7 @@ def test_each_fault_has_its_name_and_no_part_of_a_reply_is_a_reply(
     _, given = failure_of(model.stream(MESSAGES), fault.error)
 
     assert len(given) == fault.given
-    assert asked_for(server) == fault.asked
+    assert server.wait_for(server.path, fault.asked) == fault.asked
 
 
 def test_when_nobody_listens_it_is_tried_again_and_then_told(

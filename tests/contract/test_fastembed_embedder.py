@@ -21,7 +21,7 @@ from tests.support.worlds import similarity
 from truespan.errors import ModelUnavailable, TextTooLong
 from truespan.protocols import Embedder
 from truespan.providers.fastembed import INSTALL, FastembedEmbedder
-from truespan.providers.local_model import LocalModel
+from truespan.providers.local import LocalModel
 from truespan.types.chunk import Vector
 
 INSTALLED = find_spec("fastembed") is not None

@@ -13,6 +13,7 @@ import pytest
 from tests.contract.keyed_parts import KEY, PASSAGES, SECRET, failure_of, ring_of
 from tests.promises import proves
 from tests.support.providers import Answer, Google, PassingClock
+from tests.support.providers.embedders import make_embedder
 from tests.support.providers.google import complaint, delay, text_of
 from tests.support.worlds import place, similarity, vector_of
 from truespan.errors import (
@@ -47,7 +48,7 @@ def embedder_of(server: Google, **changes: Any) -> GoogleEmbedder:
         "dimensions": None,
         "clock": clock,
     }
-    return GoogleEmbedder(server.base, server.model, **given | changes)
+    return make_embedder(GoogleEmbedder, server.base, server.model, **given | changes)
 
 
 def learnt(server: Google, **changes: Any) -> GoogleEmbedder:
@@ -155,9 +156,8 @@ def test_each_text_gets_its_own_vector(server: Google) -> None:
 @pytest.mark.parametrize("name", ["gemini-embedding-001", "models/gemini-embedding-001"])
 def test_both_spellings_of_a_model_are_one_profile(server: Google, name: str) -> None:
     clock = PassingClock()
-    embedder = GoogleEmbedder(
-        server.base, name, keys=ring_of("google", KEY), dimensions=None, clock=clock
-    )
+    keys = ring_of("google", KEY)
+    embedder = make_embedder(GoogleEmbedder, server.base, name, keys=keys, clock=clock)
 
     assert embedder.profile.id == embedder_of(server).profile.id
 
@@ -166,8 +166,8 @@ def test_both_spellings_of_a_model_are_one_profile(server: Google, name: str) ->
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?key=1", "a#b", "a b", "models/", "a%2fb"])
 def test_a_name_that_would_lead_elsewhere_is_refused(server: Google, name: str) -> None:
     with pytest.raises(InvalidConfiguration):
-        GoogleEmbedder(
-            server.base, name, keys=ring_of("google", KEY), dimensions=None, clock=PassingClock()
+        make_embedder(
+            GoogleEmbedder, server.base, name, keys=ring_of("google", KEY), clock=PassingClock()
         )
 
 

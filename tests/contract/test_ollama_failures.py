@@ -31,8 +31,8 @@ from truespan.errors import (
 )
 from truespan.ingest.embed import CANARY, PROBES
 from truespan.providers.embedder import PROBE
-from truespan.providers.outbound import Bounds
 from truespan.providers.ollama import RECHECK_SECONDS
+from truespan.providers.outbound import Bounds
 from truespan.wiring import open_library
 from truespan.world import World
 

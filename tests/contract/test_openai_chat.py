@@ -29,7 +29,7 @@ from truespan.errors import (
 from truespan.protocols import ChatModel
 from truespan.providers.chat import RETRY_SECONDS, ChatDialect
 from truespan.providers.keys import COOLDOWN, KeyRing
-from truespan.providers.openai_chat import OpenAiChat
+from truespan.providers.openai import OpenAiChat
 from truespan.types.answer import Message, Role
 
 QUESTION = [Message(Role.SYSTEM, "Answer in one word."), Message(Role.USER, "Is water wet?")]

@@ -18,6 +18,7 @@ import pytest
 from tests.contract.keyed_parts import KEY, PASSAGES, SECRET, failure_of, ring_of
 from tests.promises import proves
 from tests.support.providers import Answer, OpenAi, PassingClock
+from tests.support.providers.embedders import make_embedder
 from tests.support.providers.openai import complaint
 from tests.support.worlds import WordCounter, similarity, vector_of
 from truespan.errors import (
@@ -54,7 +55,7 @@ def embedder_of(server: OpenAi, model: str | None = None, **changes: Any) -> Ope
         "counter": WordCounter(),
         "clock": clock,
     }
-    return OpenAiEmbedder(server.base, model or server.model, **given | changes)
+    return make_embedder(OpenAiEmbedder, server.base, model or server.model, **given | changes)
 
 
 def learnt(server: OpenAi, **changes: Any) -> OpenAiEmbedder:
@@ -81,7 +82,8 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[OpenAiEmbedder]:
         pytest.skip("OPENAI_TEST_URL is not set; the contract was not tried on a real server")
     key = os.environ.get("OPENAI_TEST_KEY")
     clock = PassingClock()
-    yield OpenAiEmbedder(
+    yield make_embedder(
+        OpenAiEmbedder,
         os.environ["OPENAI_TEST_URL"],
         os.environ.get("OPENAI_TEST_MODEL", "text-embedding-3-small"),
         keys=ring_of("openai", key) if key else KeyRing.keyless("openai", clock),

@@ -38,7 +38,7 @@ from tests.support.sample_books import FORMS, book
 from tests.support.worlds import HandClock, Place, WordEmbedder, other_profile, place
 from truespan.ingest.draft import make_chunks, measure_sentences
 from truespan.protocols import TokenCounter
-from truespan.providers.local_model import LocalModel
+from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.retrieval.tail import TailMaker
 from truespan.types.document import Draft, RevisionRef

@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from truespan.protocols import TokenCounter
-from truespan.providers.local import LocalEmbedder
-from truespan.providers.local_model import LocalModel
+from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.token_counter import LONE, WordPieceCounter
 from truespan.types.text import TokenMap
 

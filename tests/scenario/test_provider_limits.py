@@ -10,6 +10,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.providers import OpenAi, PassingClock
+from tests.support.providers.embedders import make_embedder
 from tests.support.providers.openai import complaint
 from tests.support.worlds import Place, WordCounter, place, similarity, vector_of
 from truespan.errors import CredentialsMissing, ProviderCoolingDown, ProviderRefused, TruespanError
@@ -39,7 +40,8 @@ def opened(
     clock = changes.pop("clock", None) or PassingClock()
     own = [key()] if keys is None else keys
     given: dict[str, Any] = {"in_flight": 1} | changes
-    embedder: Any = OpenAiEmbedder(
+    embedder: Any = make_embedder(
+        OpenAiEmbedder,
         server.base,
         server.model,
         keys=KeyRing("openai", own, cooldowns or MemoryCooldowns(), clock),

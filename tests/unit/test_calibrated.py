@@ -21,8 +21,7 @@ from truespan.evaluation.calibrate import (
 )
 from truespan.evaluation.evaluate import Found, ScoredHit, evaluate
 from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.providers.local import LocalEmbedder
-from truespan.providers.local_model import LocalModel
+from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.types.decision import DecisionSettings
 from truespan.types.profile import Calibration, shipped
 from truespan.types.request import DEFAULT_FLOOR, RELEVANCE_FLOOR

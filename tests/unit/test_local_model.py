@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from truespan.errors import ModelUnavailable
-from truespan.providers.local_model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
+from truespan.providers.local import NETWORK_FILE, TOKENIZER_FILE, LocalModel
 
 PACKAGED = LocalModel()
 FILES = (NETWORK_FILE, TOKENIZER_FILE)
@@ -174,7 +174,7 @@ def test_neither_import_nor_profile_nor_name_loads_a_library() -> None:
     script = """
 import sys
 from truespan.providers.local import LocalEmbedder
-from truespan.providers.local_model import LocalModel
+from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
 embedder, counter = LocalEmbedder(LocalModel()), WordPieceCounter(LocalModel())
 embedder.profile.id, embedder.limits, embedder.endpoint, counter.name

@@ -39,7 +39,14 @@ from truespan.providers.http import (
 from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message
 
-Kind = TypeVar("Kind")
+
+class ReplyEvent(msgspec.Struct):
+    """One event of a reply, which may report an error."""
+
+    error: Any = None
+
+
+Event = TypeVar("Event", bound=ReplyEvent)
 
 RETRY_SECONDS = 20.0
 """No retry starts later than this after the question: a person waits for the answer."""
@@ -61,6 +68,8 @@ class ChatDialect:
     max_tokens: int = 1024
     temperature: float = 0.0
     seconds: float = 120.0
+    context: int = 8192
+    """Ollama's context window in tokens. Its own default is smaller, and it truncates silently."""
 
     @property
     def bounds(self) -> Bounds:
@@ -87,19 +96,29 @@ class HttpChat(ABC):
     """Chats through a provider, which is first asked when the first piece of a reply is needed."""
 
     provider: ClassVar[str]
+    label: ClassVar[str]
+    start_advice: ClassVar[str]
 
     def __init__(
-        self, client: StreamClient, model: str, *, clock: Clock, dialect: ChatDialect
+        self,
+        address: str,
+        model: str,
+        *,
+        clock: Clock,
+        dialect: ChatDialect | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
-        self._client = client
+        self.name = f"{self.provider}/{model}"
+        self._dialect = dialect or ChatDialect()
+        self._client = StreamClient(
+            address,
+            label=self.label,
+            clock=clock,
+            bounds=bounds or self._dialect.bounds,
+            start_advice=self.start_advice,
+        )
         self._model = model
         self._clock = clock
-        self._dialect = dialect
-
-    @property
-    def name(self) -> str:
-        """Return provider and model."""
-        return f"{self.provider}/{self._model}"
 
     def stream(self, messages: Sequence[Message]) -> Generator[str]:
         """Yield the reply piece by piece as it arrives; closing the generator ends the request.
@@ -136,7 +155,7 @@ class HttpChat(ABC):
                 reply.connection.begun = True
                 left -= len(piece)
                 if left < 0:
-                    raise ProviderBadReply(f"{reply.server} sent a reply that is too long.")
+                    raise self._bad_reply("sent a reply that is too long")
                 yield piece
 
     @abstractmethod
@@ -148,71 +167,70 @@ class HttpChat(ABC):
         """Yield the texts of a reply; raise unless it ends as the protocol requires."""
 
     @abstractmethod
-    def _missing_model(self) -> ModelUnavailable: ...
+    def _missing_advice(self) -> str: ...
 
+    def _refuse(self, reply: Reply) -> NoReturn:
+        """Raise the error for a failed reply; its text is examined but never quoted."""
+        raise self._known_failure(reply) or reply.failure()
 
-def decode_line(server: str, line: bytes, kind: type[Kind]) -> Kind:
-    """Return the content of one line of a reply.
+    def _decode(self, line: bytes, kind: type[Event]) -> Event:
+        """Return the content of one line of a reply.
 
-    Raises:
-        ProviderBadReply: it is not JSON, or has unexpected content.
-    """
-    try:
-        return msgspec.json.decode(line, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise ProviderBadReply(f"{server} sent invalid or unexpected JSON.") from None
+        Raises:
+            ProviderBadReply: it is not JSON, or has unexpected content.
+            TruespanError: it reports a failure.
+        """
+        server = self._client.server
+        try:
+            event = msgspec.json.decode(line, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise self._bad_reply("sent invalid or unexpected JSON") from None
+        if not event.error:
+            return event
+        code = event.error.get("code") if isinstance(event.error, dict) else None
+        status = code if type(code) is int and 400 <= code < 600 else 500
+        complaint = msgspec.json.encode(event.error)
+        known = self._known_failure(Reply(server, status, complaint, "application/json", None))
+        if known is not None:
+            raise known
+        if status in PASSING or status >= 500:
+            raise ProviderUnavailable(f"{server} failed during its reply.")
+        raise ProviderRefused(f"{server} refused the request during its reply.")
 
-
-def truncated_error(server: str) -> ProviderBadReply:
-    """Return the error for a reply that reached the limit of tokens."""
-    return ProviderBadReply(
-        f"{server} reached the limit of tokens before the end of its reply.",
-        advice="Raise chat_max_tokens, or choose a model with shorter answers.",
-    )
-
-
-def filtered_error(server: str) -> ProviderRefused:
-    """Return the error for a reply that a content filter blocked."""
-    return ProviderRefused(
-        f"{server} did not answer: the model or a content filter refused.",
-        advice="Ask in other words, or choose another model.",
-    )
-
-
-def refuse(reply: Reply, missing: ModelUnavailable) -> NoReturn:
-    """Raise the error for a failed reply; its text is examined but never quoted."""
-    if (known := _known(reply, missing)) is not None:
-        raise known
-    raise reply.failure()
-
-
-def refuse_within(server: str, error: Any, missing: ModelUnavailable) -> NoReturn:
-    """Raise the error for a failure that is reported inside a successful reply."""
-    code = error.get("code") if isinstance(error, dict) else None
-    status = code if type(code) is int and 400 <= code < 600 else 500
-    complaint = Reply(server, status, msgspec.json.encode(error), "application/json", None)
-    if (known := _known(complaint, missing)) is not None:
-        raise known
-    if status in PASSING or status >= 500:
-        raise ProviderUnavailable(f"{server} failed during its reply.")
-    raise ProviderRefused(f"{server} refused the request during its reply.")
-
-
-def _known(reply: Reply, missing: ModelUnavailable) -> ServiceError | ModelUnavailable | None:
-    """Return the error for a complaint whose text says more than its status."""
-    words = words_of(reply)
-    if reply.status in (400, 404, 500) and names_no_model(reply):
-        return missing
-    if _CANNOT_CHAT.search(words):
-        return ModelUnavailable(
-            f"The model cannot chat ({reply.server}).", advice="Choose another model."
-        )
-    refusal = size_refusal(reply)
-    if isinstance(refusal, TextTooLong):
-        return TextTooLong(
-            f"The question with its context is too long for the model ({reply.server}).",
-            advice="Ask for less context, or choose a model with a larger context.",
-        )
-    if refusal is not None:
+    def _known_failure(self, reply: Reply) -> ServiceError | ModelUnavailable | None:
+        """Return the error for a complaint whose text says more than its status."""
+        words = words_of(reply)
+        if reply.status in (400, 404, 500) and names_no_model(reply):
+            return ModelUnavailable(
+                f"{reply.server} has no model {self._model!r}.", advice=self._missing_advice()
+            )
+        if _CANNOT_CHAT.search(words):
+            return ModelUnavailable(
+                f"The model cannot chat ({reply.server}).", advice="Choose another model."
+            )
+        refusal = size_refusal(reply)
+        if isinstance(refusal, TextTooLong):
+            return TextTooLong(
+                f"The question with its context is too long for the model ({reply.server}).",
+                advice="Ask for less context, or choose a model with a larger context.",
+            )
+        if refusal is None and reply.status == 400 and _WITHHELD.search(words):
+            return self._filtered()
         return refusal
-    return filtered_error(reply.server) if reply.status == 400 and _WITHHELD.search(words) else None
+
+    def _bad_reply(self, problem: str, advice: str | None = None) -> ProviderBadReply:
+        return ProviderBadReply(f"{self._client.server} {problem}.", advice=advice)
+
+    def _truncated(self) -> ProviderBadReply:
+        """Return the error for a reply that reached the limit of tokens."""
+        return self._bad_reply(
+            "reached the limit of tokens before the end of its reply",
+            "Raise chat_max_tokens, or choose a model with shorter answers.",
+        )
+
+    def _filtered(self) -> ProviderRefused:
+        """Return the error for a reply that a content filter blocked."""
+        return ProviderRefused(
+            f"{self._client.server} did not answer: the model or a content filter refused.",
+            advice="Ask in other words, or choose another model.",
+        )

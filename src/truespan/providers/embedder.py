@@ -1,4 +1,4 @@
-"""What the embedders of all HTTP providers share: the learnt model, prefixes and key handling.
+"""What embedders share: the learnt model, prefixes, and the refusals of HTTP providers.
 
 Owns: learning a model once, the prefixes that model families expect, and common refusals.
 Does not own: retries, batches and the check of their order; ingestion does that for all.
@@ -16,8 +16,10 @@ from threading import Lock
 from typing import ClassVar, NoReturn
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
-from truespan.protocols import EmbeddingLimits
+from truespan.ingest.embed import RateLimiter
+from truespan.protocols import Clock, EmbeddingLimits
 from truespan.providers.http import JsonClient, Reply, names_no_model, sendable, size_refusal
+from truespan.providers.outbound import Bounds
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.vectors import LEAST_LENGTH, numbers_of
@@ -33,14 +35,10 @@ class ModelPrefixes:
     document: str = ""
 
     @property
-    def query_mode(self) -> str:
-        """Return the mode as the profile states it."""
-        return f"instruction: {self.query}" if self.query else "plain"
-
-    @property
-    def document_mode(self) -> str:
-        """Return the mode as the profile states it."""
-        return f"instruction: {self.document}" if self.document else "passage"
+    def modes(self) -> tuple[str, str]:
+        """Return the modes of documents and queries as the profile states them."""
+        document = f"instruction: {self.document}" if self.document else "passage"
+        return document, f"instruction: {self.query}" if self.query else "plain"
 
 
 GEMMA_PREFIXES = ModelPrefixes("task: search result | query: ", "title: none | text: ")
@@ -65,7 +63,7 @@ def prefixes_for(model: str) -> ModelPrefixes:
 
 @dataclass(frozen=True, slots=True)
 class LearntModel:
-    """What a provider said about its model. `limit` is the tokens it reads, prefix included.
+    """What is known about a model. `limit` is the tokens it reads, prefix included.
 
     `counted` tells whether the local counter counts as the model does.
     """
@@ -76,34 +74,15 @@ class LearntModel:
     counted: bool = False
 
 
-class HttpEmbedder(ABC):
-    """Embeds through a provider, which is first asked when a text or the profile is needed.
-
-    Embedding raises:
-        ProviderUnavailable: the provider did not answer; trying again may help.
-        TextTooLong, BatchTooLarge: a text, or the whole batch, is too large for it.
-        ProviderRefused: the provider refused the request.
-        ProviderBadReply: the reply is not one vector for each text.
-        ModelUnavailable, ProfileMismatch: the model is gone, or has changed.
-        CredentialsMissing: no key may be used for the model.
-    """
+class BaseEmbedder(ABC):
+    """Embeds with a model that is learnt about when a text or the profile is first needed."""
 
     provider: ClassVar[str]
-    missing_advice: ClassVar[str]
 
-    def __init__(
-        self,
-        client: JsonClient,
-        model: str,
-        *,
-        dimensions: int | None,
-        items: int,
-        in_flight: int,
-    ) -> None:
-        self._client = client
+    def __init__(self, model: str, endpoint: str, limits: EmbeddingLimits) -> None:
+        self.endpoint = endpoint
+        self.limits = limits
         self._model = model
-        self._dimensions = dimensions
-        self._limits = EmbeddingLimits(items=items, in_flight=in_flight, joint=True)
         self._learning = Lock()
         self._learnt: LearntModel | None = None
 
@@ -111,16 +90,6 @@ class HttpEmbedder(ABC):
     def profile(self) -> EmbeddingProfile:
         """Return the profile of the configured model, learnt once; raises as embedding does."""
         return self._known().profile
-
-    @property
-    def endpoint(self) -> str:
-        """Return the normalized base URL."""
-        return self._client.target.url
-
-    @property
-    def limits(self) -> EmbeddingLimits:
-        """Return the limits of one request."""
-        return self._limits
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Return one vector per text, in the order of the texts."""
@@ -141,7 +110,7 @@ class HttpEmbedder(ABC):
 
     @abstractmethod
     def _learn(self) -> LearntModel:
-        """Ask the provider about the model."""
+        """Return what can be learnt about the model."""
 
     def _known(self) -> LearntModel:
         with self._learning:
@@ -151,21 +120,79 @@ class HttpEmbedder(ABC):
 
     def _profile(
         self,
-        vector: Vector,
+        dimensions: int,
         *,
         revision: str,
-        prefixes: ModelPrefixes,
+        modes: tuple[str, str],
         input_limit: int,
         model: str | None = None,
-        modes: tuple[str, str] | None = None,
     ) -> EmbeddingProfile:
-        """Return the profile of a model by the vector of a probe.
+        return EmbeddingProfile(
+            provider=self.provider,
+            model=model or self._model,
+            revision=revision,
+            dimensions=dimensions,
+            distance=Distance.COSINE,
+            document_mode=modes[0],
+            query_mode=modes[1],
+            input_limit=max(input_limit, 1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderOptions:
+    """Where an embedding provider is, its model, and how it is called."""
+
+    base_url: str
+    model: str
+    clock: Clock
+    dimensions: int | None = None
+    in_flight: int = 2
+    bounds: Bounds | None = None
+    pace: RateLimiter | None = None
+
+
+class HttpEmbedder(BaseEmbedder):
+    """Embeds through a provider.
+
+    Embedding raises:
+        ProviderUnavailable: the provider did not answer; trying again may help.
+        TextTooLong, BatchTooLarge: a text, or the whole batch, is too large for it.
+        ProviderRefused: the provider refused the request.
+        ProviderBadReply: the reply is not one vector for each text.
+        ModelUnavailable, ProfileMismatch: the model is gone, or has changed.
+        CredentialsMissing: no key may be used for the model.
+    """
+
+    label: ClassVar[str]
+    start_advice = "Try again in a moment."
+    missing_advice: ClassVar[str]
+
+    def __init__(
+        self, options: EmbedderOptions, *, items: int, bounds: Bounds | None = None
+    ) -> None:
+        """Connect nowhere yet. `bounds` apply unless the options have others."""
+        self._client = JsonClient(
+            options.base_url,
+            label=self.label,
+            clock=options.clock,
+            bounds=options.bounds or bounds,
+            pace=options.pace,
+            start_advice=self.start_advice,
+        )
+        limits = EmbeddingLimits(items=items, in_flight=options.in_flight, joint=True)
+        super().__init__(options.model, self._client.target.url, limits)
+        self._clock = options.clock
+        self._dimensions = options.dimensions
+
+    def _dimensions_of(self, probe: Vector) -> int:
+        """Return the dimensions of the vector of a probe.
 
         Raises:
             ProviderBadReply: it is no vector.
             InvalidConfiguration: it has other dimensions than the settings ask for.
         """
-        numbers, wanted = numbers_of(vector), self._dimensions
+        numbers, wanted = numbers_of(probe), self._dimensions
         if not LEAST_LENGTH < math.hypot(*numbers) < math.inf:
             raise ProviderBadReply(f"{self._client.server} did not return a valid vector.")
         if wanted not in (None, len(numbers)):
@@ -175,17 +202,7 @@ class HttpEmbedder(ABC):
                 f"{wanted}.",
                 advice=f"Set {setting} to 0, or choose a model that can be shortened.",
             )
-        document_mode, query_mode = modes or (prefixes.document_mode, prefixes.query_mode)
-        return EmbeddingProfile(
-            provider=self.provider,
-            model=model or self._model,
-            revision=revision,
-            dimensions=len(numbers),
-            distance=Distance.COSINE,
-            document_mode=document_mode,
-            query_mode=query_mode,
-            input_limit=max(input_limit, 1),
-        )
+        return len(numbers)
 
     def _require_count(self, found: int, expected: int) -> None:
         if found != expected:

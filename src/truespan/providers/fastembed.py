@@ -7,50 +7,39 @@ Must hold: a vector is a function of its text alone, and no text is cut.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from truespan.errors import ModelUnavailable, TextTooLong
 from truespan.protocols import EmbeddingLimits
-from truespan.providers.embedder import ModelPrefixes, prefixes_for
+from truespan.providers.embedder import BaseEmbedder, LearntModel, prefixes_for
 from truespan.providers.local import disable_telemetry
 from truespan.types.chunk import Vector
-from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.vectors import unit_vector
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-PROVIDER = "fastembed"
 MODEL = "BAAI/bge-small-en-v1.5"
 INSTALL = "pip install 'truespan[fastembed]'"
-_ITEMS = 32
 _LEAST_CONTEXT = 512
 _DECIDING = (".onnx", ".onnx_data", ".safetensors", "tokenizer.json", "tokenizer_config.json")
 """Endings of the files that decide a vector."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """A loaded model. `tokenizer` is the model's, without truncation and padding."""
-
-    network: Any
-    tokenizer: Tokenizer
-    profile: EmbeddingProfile
-    prefixes: ModelPrefixes
-    room: int
-
-
-class FastembedEmbedder:
+class FastembedEmbedder(BaseEmbedder):
     """Embeds on this machine with a model that `fastembed` knows.
 
     The model is looked for in `cache_dir`, or is the one in `folder`. Only with `download` may the
     package fetch it.
+
+    Embedding raises:
+        ModelUnavailable: the package or the model is not there.
+        TextTooLong: the model would read less than one of the texts.
     """
+
+    provider = "fastembed"
 
     def __init__(
         self,
@@ -61,89 +50,50 @@ class FastembedEmbedder:
         threads: int | None = None,
         download: bool = False,
     ) -> None:
-        self._model = model
+        # Batches are small, so that results are stored soon; texts run one by one anyway.
+        super().__init__(model, "local", EmbeddingLimits(items=32, in_flight=1, joint=False))
         self._cache_dir = cache_dir
         self._folder = folder
         self._threads = threads
         self._download = download
-        self._loading = Lock()
-        self._loaded: _Loaded | None = None
-
-    @property
-    def profile(self) -> EmbeddingProfile:
-        """Return the profile; its revision is a digest of the model's files.
-
-        Raises:
-            ModelUnavailable: the package or the model is not there.
-        """
-        return self._ready().profile
-
-    @property
-    def endpoint(self) -> str:
-        """Return the word for this machine."""
-        return "local"
-
-    @property
-    def limits(self) -> EmbeddingLimits:
-        """Return small batches, so that results are stored soon; texts run one by one anyway."""
-        return EmbeddingLimits(items=_ITEMS, in_flight=1, joint=False)
-
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector per text, in the order of the texts.
-
-        Raises:
-            ModelUnavailable: the package or the model is not there.
-            TextTooLong: the model would read less than one of the texts.
-        """
-        if not texts:
-            return []
-        ready = self._ready()
-        return self._embed(ready, [ready.prefixes.document + text for text in texts])
-
-    def embed_query(self, text: str) -> Vector:
-        """Return the vector of a query; raises as `embed_documents` does."""
-        ready = self._ready()
-        return self._embed(ready, [ready.prefixes.query + text])[0]
+        self._network: Any = None
+        self._tokenizer: Tokenizer
+        """The model's own, without truncation and padding. It is there once the model is known."""
 
     def count_query(self, text: str) -> int:
         """Return the exact number of tokens of a query, including its prefix."""
-        ready = self._ready()
-        return _count(ready.tokenizer, ready.prefixes.query + text)
+        return self._count(self._known().prefixes.query + text)
 
-    def _embed(self, ready: _Loaded, texts: list[str]) -> list[Vector]:
-        clean = [text.encode(errors="replace").decode() for text in texts]
-        if any(_count(ready.tokenizer, text) > ready.room for text in clean):
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _embed(self, known: LearntModel, texts: list[str], *, query: bool = False) -> list[Vector]:
+        del query
+        if any(self._count(text) > known.limit for text in texts):
             raise TextTooLong(
-                f"A text has more tokens than the model reads ({ready.room}).",
+                f"A text has more tokens than the model reads ({known.limit}).",
                 advice="Nothing was cut off; shorten the query, or choose smaller chunks.",
             )
         # Quantised models scale over a batch, so a vector would depend on the other texts in it.
-        found = ready.network.embed(clean, batch_size=1)
+        found = self._network.embed(texts, batch_size=1)
         return [unit_vector(numbers.tolist()) for numbers in found]
 
-    def _ready(self) -> _Loaded:
-        with self._loading:
-            if self._loaded is None:
-                self._loaded = self._load()
-            return self._loaded
-
-    def _load(self) -> _Loaded:
-        network = self._open()
-        inner = network.model
-        tokenizer, context = _uncut(inner.tokenizer)
+    def _learn(self) -> LearntModel:
+        self._network = self._open()
+        original: Tokenizer = self._network.model.tokenizer
+        tokenizer = self._tokenizer = type(original).from_str(original.to_str())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        context = int((original.truncation or {}).get("max_length") or _LEAST_CONTEXT)
+        limit = context - tokenizer.num_special_tokens_to_add(False)
         prefixes = prefixes_for(self._model)
-        room = context - tokenizer.num_special_tokens_to_add(False)
-        profile = EmbeddingProfile(
-            provider=PROVIDER,
-            model=self._model,
-            revision=_revision(Path(inner._model_dir)),
-            dimensions=len(next(iter(network.embed(["dimensions"], batch_size=1)))),
-            distance=Distance.COSINE,
-            document_mode=prefixes.document_mode,
-            query_mode=prefixes.query_mode,
-            input_limit=max(room - _count(tokenizer, prefixes.document), 1),
+        profile = self._profile(
+            len(next(iter(self._network.embed(["dimensions"], batch_size=1)))),
+            revision=_revision(Path(self._network.model._model_dir)),
+            modes=prefixes.modes,
+            input_limit=limit - self._count(prefixes.document),
         )
-        return _Loaded(network, tokenizer, profile, prefixes, room)
+        return LearntModel(profile, prefixes, limit=limit)
 
     def _open(self) -> Any:
         disable_telemetry()  # The package runs its models with onnxruntime.
@@ -164,36 +114,19 @@ class FastembedEmbedder:
                 self._model, cache_dir=str(self._cache_dir), threads=self._threads, **options
             )
         except Exception as failure:  # The package raises nothing narrower.
+            call = f"TextEmbedding({self._model!r}, cache_dir={str(self._cache_dir)!r})"
             raise ModelUnavailable(
                 f"The model {self._model!r} is not on this machine, or cannot be loaded.",
-                advice=self._how_to_get(),
+                advice="Check the folder that the settings name for it."
+                if self._folder
+                else f'Get it: python -c "from fastembed import TextEmbedding; {call}"',
             ) from failure
-
-    def _how_to_get(self) -> str:
-        if self._folder is not None:
-            return "Check the folder that the settings name for it."
-        call = f"TextEmbedding({self._model!r}, cache_dir={str(self._cache_dir)!r})"
-        return f'Get it: python -c "from fastembed import TextEmbedding; {call}"'
-
-
-def _uncut(tokenizer: Tokenizer) -> tuple[Tokenizer, int]:
-    """Return a copy of a tokenizer without truncation, and the limit of the original."""
-    cutting = tokenizer.truncation or {}
-    own = type(tokenizer).from_str(tokenizer.to_str())
-    own.no_truncation()
-    own.no_padding()
-    return own, int(cutting.get("max_length") or _LEAST_CONTEXT)
-
-
-def _count(tokenizer: Tokenizer, text: str) -> int:
-    return len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def _revision(folder: Path) -> str:
     """Return a digest of the files that decide a vector."""
-    files = sorted(path for path in folder.rglob("*") if path.name.endswith(_DECIDING))
     digest = sha256()
-    for path in files:
+    for path in sorted(path for path in folder.rglob("*") if path.name.endswith(_DECIDING)):
         with path.open("rb") as file:
             digest.update(f"{path.name} {file_digest(file, 'sha256').hexdigest()}\n".encode())
     return f"sha256:{digest.hexdigest()}"

@@ -17,18 +17,16 @@ from typing import Any
 import msgspec
 
 from truespan.errors import InvalidConfiguration, ProviderBadReply, TextTooLong
-from truespan.ingest.embed import RateLimiter
-from truespan.protocols import Clock
 from truespan.providers.embedder import (
     GEMMA_PREFIXES,
     PROBE,
+    EmbedderOptions,
     HttpEmbedder,
     LearntModel,
     ModelPrefixes,
 )
-from truespan.providers.http import JsonClient, Reply, read_pause, sendable, size_refusal, words_of
+from truespan.providers.http import Reply, read_pause, sendable, size_refusal, words_of
 from truespan.providers.keys import KeyRing, denies
-from truespan.providers.outbound import Bounds
 from truespan.types.chunk import Vector
 from truespan.types.token import Secret
 from truespan.types.vectors import unit_vector
@@ -68,28 +66,16 @@ class GoogleEmbedder(HttpEmbedder):
     """Embeds through AI Studio. `TextTooLong` is raised before anything is sent."""
 
     provider = "google"
+    label = "Google"
     missing_advice = f"Set google_model to one that embeds, such as {MODEL}."
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        *,
-        keys: KeyRing,
-        dimensions: int | None,
-        clock: Clock,
-        in_flight: int = 2,
-        bounds: Bounds | None = None,
-        pace: RateLimiter | None = None,
-    ) -> None:
-        model = model.removeprefix("models/")
-        client = JsonClient(base_url, label="Google", clock=clock, bounds=bounds, pace=pace)
-        super().__init__(client, model, dimensions=dimensions, items=ITEMS, in_flight=in_flight)
+    def __init__(self, options: EmbedderOptions, *, keys: KeyRing) -> None:
+        model = options.model.removeprefix("models/")
+        super().__init__(replace(options, model=model), items=ITEMS)
         if not _PLAIN_NAME.fullmatch(model):
             # It becomes a part of the URL, where a slash or a question mark would change the path.
             raise InvalidConfiguration("google_model is not the name of a model.")
         self._keys = keys
-        self._clock = clock
         self._path = f"/v1beta/models/{model}"
 
     def count_query(self, text: str) -> int:
@@ -161,11 +147,10 @@ class GoogleEmbedder(HttpEmbedder):
         longer = max(prefixes.document, prefixes.query, key=len)
         limit = model.input_token_limit
         profile = self._profile(
-            vector,
+            self._dimensions_of(vector),
             revision=model.version,
-            prefixes=prefixes,
+            modes=prefixes.modes if instructed else (DOCUMENT, QUERY),
             input_limit=limit - (self._count(longer) if longer else 0),
-            modes=None if instructed else (DOCUMENT, QUERY),
         )
         return LearntModel(profile, prefixes, limit=limit)
 

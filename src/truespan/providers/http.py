@@ -13,6 +13,7 @@ import re
 import ssl
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -376,22 +377,19 @@ class StreamClient(JsonClient):
         connection = Connection(self.target, self.bounds, self._clock)
         connection.deadline = deadline
         token = current_cancel_token()
-        token.add_callback(connection.hang_up)
-
-        def close() -> None:
-            token.remove_callback(connection.hang_up)
-            connection.close()
-
-        try:
-            response = connection.ask("POST", self.target.path + path, body, sent)
-            reply = self._read_reply(response, head_only=200 <= response.status < 300)
-        except BaseException as error:
-            close()
-            if isinstance(error, OSError | HTTPException):
+        with ExitStack() as stack:
+            stack.callback(connection.close)
+            token.add_callback(connection.hang_up)
+            stack.callback(token.remove_callback, connection.hang_up)
+            try:
+                response = connection.ask("POST", self.target.path + path, body, sent)
+                stack.enter_context(response)
+                reply = self._read_reply(response, head_only=200 <= response.status < 300)
+            except (OSError, HTTPException) as error:
                 # A cancelled request is no failure of the provider.
                 token.check()
                 raise self._failure(error) from None
-            raise
+            close = stack.pop_all().close
         if not reply.succeeded:
             close()
         return StreamedReply(

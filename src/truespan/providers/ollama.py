@@ -1,24 +1,41 @@
-"""Embeds with a model that Ollama serves, on this machine or another.
+"""Embeds and chats with models that Ollama serves, on this machine or another.
 
-Owns: the requests to Ollama, the errors for its complaints, and the build behind a model name.
-Must hold: nothing is truncated silently, and one profile stands for one build of one model.
+Owns: the requests to Ollama, the lines of its replies, the errors for its complaints, and the build
+behind a model name.
+Does not own: what all embedders and all chat models share; `embedder` and `chat` have that.
+Must hold: nothing is truncated silently, one profile stands for one build of one model, and a chat
+reply is complete only with the line that says so.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import msgspec
 
 from truespan.errors import ModelUnavailable, ProfileMismatch, ProviderBadReply
-from truespan.ingest.embed import RateLimiter
-from truespan.protocols import Clock, TokenCounter
-from truespan.providers.embedder import PROBE, HttpEmbedder, LearntModel, prefixes_for
-from truespan.providers.http import JsonClient, Reply, names_no_model, size_refusal, words_of
+from truespan.protocols import TokenCounter
+from truespan.providers.chat import HttpChat, ReplyEvent, to_json
+from truespan.providers.embedder import (
+    PROBE,
+    EmbedderOptions,
+    HttpEmbedder,
+    LearntModel,
+    prefixes_for,
+)
+from truespan.providers.http import (
+    Reply,
+    StreamedReply,
+    incomplete_error,
+    names_no_model,
+    size_refusal,
+    words_of,
+)
 from truespan.providers.outbound import Bounds
+from truespan.types.answer import Message
 from truespan.types.chunk import Vector
-from truespan.types.profile import EmbeddingProfile
 from truespan.types.vectors import NO_VECTOR, unit_vector
 
 ALIASES = {
@@ -106,30 +123,12 @@ class OllamaEmbedder(HttpEmbedder):
     """
 
     provider = "ollama"
+    label = "Ollama"
+    start_advice = "Start it with 'ollama serve', or set ollama_base_url to its URL."
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        *,
-        dimensions: int | None,
-        counter: TokenCounter,
-        clock: Clock,
-        in_flight: int = 2,
-        bounds: Bounds | None = None,
-        pace: RateLimiter | None = None,
-    ) -> None:
-        client = JsonClient(
-            base_url,
-            label="Ollama",
-            clock=clock,
-            bounds=bounds or _BOUNDS,
-            pace=pace,
-            start_advice="Start it with 'ollama serve', or set ollama_base_url to its URL.",
-        )
-        super().__init__(client, model, dimensions=dimensions, items=_ITEMS, in_flight=in_flight)
+    def __init__(self, options: EmbedderOptions, *, counter: TokenCounter) -> None:
+        super().__init__(options, items=_ITEMS, bounds=_BOUNDS)
         self._counter = counter
-        self._clock = clock
         self._checked = 0.0
 
     def count_query(self, text: str) -> int:
@@ -201,18 +200,14 @@ class OllamaEmbedder(HttpEmbedder):
             now = self._clock.monotonic()
             if self._learnt is None:
                 self._learnt = self._learn()
+                self._checked = now
             elif now - self._checked >= RECHECK_SECONDS:
-                self._require_same_build(self._learnt.profile)
-            else:
-                return self._learnt
-            self._checked = now
+                profile, found = self._learnt.profile, self._installed()
+                if (found.name, found.digest) != (profile.model, profile.revision):
+                    build = f"{found.name} in another build ({found.digest[:19]})"
+                    raise ProfileMismatch(str(profile), build)
+                self._checked = now
             return self._learnt
-
-    def _require_same_build(self, profile: EmbeddingProfile) -> None:
-        found = self._installed()
-        if (found.name, found.digest) != (profile.model, profile.revision):
-            now = f"{found.name} in another build ({found.digest[:19]})"
-            raise ProfileMismatch(str(profile), now)
 
     def _installed(self) -> _Installed:
         models = self._client.get("/api/tags").read(_Tags).models
@@ -234,10 +229,10 @@ class OllamaEmbedder(HttpEmbedder):
             raise ProviderBadReply(f"{self._client.server} returned no finite numbers.") from None
         prefixes = prefixes_for(found.name)
         profile = self._profile(
-            vector,
+            self._dimensions_of(vector),
             model=found.name,
             revision=found.digest,
-            prefixes=prefixes,
+            modes=prefixes.modes,
             input_limit=_context(shown) - _SPECIAL_TOKENS - self._counter.count(prefixes.document),
         )
         counted = (shown.model_info or {}).get("tokenizer.ggml.model") == "bert"
@@ -254,3 +249,67 @@ def _context(shown: _Shown) -> int:
     configured = re.search(r"^num_ctx\s+(\d{1,9})\s*$", shown.parameters or "", re.MULTILINE)
     context = int(configured[1]) if configured else _USUAL_CONTEXT
     return min([*lengths, context]) if lengths else _LEAST_CONTEXT
+
+
+class _Content(msgspec.Struct):
+    content: str
+
+
+class _Line(ReplyEvent):
+    message: _Content | msgspec.UnsetType | None = msgspec.UNSET
+    done: bool | msgspec.UnsetType = msgspec.UNSET
+    done_reason: str | None = None
+
+
+class OllamaChat(HttpChat):
+    """Chats through Ollama."""
+
+    provider = "ollama"
+    label = "Ollama"
+    start_advice = "Start it with 'ollama serve', or set chat_ollama_base_url to its URL."
+
+    def _send(self, messages: Sequence[Message], deadline: float) -> StreamedReply:
+        payload = {
+            "model": self._model,
+            "messages": to_json(messages),
+            "stream": True,
+            # Otherwise Ollama silently drops the oldest messages, or the start of the context.
+            "truncate": False,
+            "shift": False,
+            "options": {
+                "temperature": self._dialect.temperature,
+                "num_predict": self._dialect.max_tokens,
+                "num_ctx": self._dialect.context,
+            },
+        }
+        headers = {"Accept": "application/x-ndjson"}
+        reply = self._client.stream("/api/chat", payload, headers=headers, deadline=deadline)
+        if not reply.succeeded:
+            self._refuse(reply)
+        return reply
+
+    def _missing_advice(self) -> str:
+        return f"Get it with 'ollama pull {to_pull(self._model)}'."
+
+    def _read(self, reply: StreamedReply) -> Iterator[str]:
+        """Yield the text of each line, up to the line that is marked as the last.
+
+        Raises:
+            ProviderBadReply: there is no such line, or it says that the reply was truncated.
+        """
+        if reply.content_type and "json" not in reply.content_type.lower():
+            raise self._bad_reply("sent a reply that is not JSON")
+        for text in filter(bytes.strip, reply.lines):
+            line = self._decode(text, _Line)
+            no_text = line.message is msgspec.UNSET and line.done is not True
+            if line.done is msgspec.UNSET or no_text:
+                raise self._bad_reply("sent invalid or unexpected JSON")
+            yield line.message.content if line.message else ""
+            if line.done:
+                # Older releases give no reason.
+                if line.done_reason == "length":
+                    raise self._truncated()
+                if line.done_reason not in (None, "", "stop"):
+                    raise self._bad_reply("ended its reply for an unexpected reason")
+                return
+        raise incomplete_error(reply.server)

@@ -1,22 +1,35 @@
-"""Embeds through any server with OpenAI's `/v1/embeddings`.
+"""Embeds and chats through any server with OpenAI's `/v1/embeddings` and `/v1/chat/completions`.
 
-Owns: the requests, the errors for the complaints of such servers, and the profile of the model.
-Must hold: a vector belongs to the text with its index, and a key goes into one header only.
+Owns: the requests, the events of a chat reply, which parameters a chat model accepts, the errors
+for the complaints of such servers, and the profile of an embedding model.
+Does not own: what all embedders and all chat models share; `embedder` and `chat` have that.
+Must hold: a vector belongs to the text with its index, a chat reply is complete only with a finish
+reason and the end mark, and a key goes into one header only.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 
 from truespan.errors import ProfileMismatch, ProviderBadReply
-from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock, TokenCounter
-from truespan.providers.embedder import PROBE, HttpEmbedder, LearntModel, prefixes_for
-from truespan.providers.http import JsonClient, Reply, size_refusal
+from truespan.providers.chat import ChatDialect, HttpChat, ReplyEvent, to_json
+from truespan.providers.embedder import (
+    PROBE,
+    EmbedderOptions,
+    HttpEmbedder,
+    LearntModel,
+    prefixes_for,
+)
+from truespan.providers.http import Reply, StreamedReply, incomplete_error, size_refusal, words_of
 from truespan.providers.keys import KeyRing
 from truespan.providers.outbound import Bounds
+from truespan.types.answer import Message
 from truespan.types.chunk import Vector
 from truespan.types.token import Secret
 from truespan.types.vectors import unit_vector
@@ -56,34 +69,22 @@ class OpenAiEmbedder(HttpEmbedder):
     """
 
     provider = "openai"
+    label = "The embedding server"
+    start_advice = "Check that it runs, and that openai_base_url is its URL."
     missing_advice = "Set openai_model to one that it serves for embeddings."
 
     def __init__(
         self,
-        base_url: str,
-        model: str,
+        options: EmbedderOptions,
         *,
         keys: KeyRing,
-        dimensions: int | None,
         counter: TokenCounter,
-        clock: Clock,
-        in_flight: int = 2,
         items: int | None = None,
         input_limit: int | None = None,
-        bounds: Bounds | None = None,
-        pace: RateLimiter | None = None,
     ) -> None:
-        items = items or (_ITEMS_AT_OPENAI if model in INPUT_LIMITS else _ITEMS)
+        items = items or (_ITEMS_AT_OPENAI if options.model in INPUT_LIMITS else _ITEMS)
         body_bytes = max(Bounds().body_bytes, items * _BYTES_PER_TEXT)
-        client = JsonClient(
-            base_url,
-            label="The embedding server",
-            clock=clock,
-            bounds=bounds or Bounds(body_bytes=body_bytes),
-            pace=pace,
-            start_advice="Check that it runs, and that openai_base_url is its URL.",
-        )
-        super().__init__(client, model, dimensions=dimensions, items=items, in_flight=in_flight)
+        super().__init__(options, items=items, bounds=Bounds(body_bytes=body_bytes))
         self._keys = keys
         self._counter = counter
         self._input_limit = input_limit
@@ -138,9 +139,160 @@ class OpenAiEmbedder(HttpEmbedder):
         limit = self._input_limit or INPUT_LIMITS.get(self._model)
         limit = limit or _LEAST_CONTEXT - _SPECIAL_TOKENS
         profile = self._profile(
-            vector,
+            self._dimensions_of(vector),
             revision=reported,
-            prefixes=prefixes,
+            modes=prefixes.modes,
             input_limit=limit - self._counter.count(prefixes.document),
         )
         return LearntModel(profile, prefixes)
+
+
+_END = b"[DONE]"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_COMPLETE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
+_TRUNCATED = frozenset({"length", "max_tokens", "model_length"})
+_FILTERED = frozenset({"content_filter", "safety", "refusal"})
+_NO_TEMPERATURE = re.compile(
+    r"\btemperature\b.{0,80}\bsupport|unsupported.{0,80}\btemperature\b", re.IGNORECASE | re.DOTALL
+)
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta | None
+    index: int = 0
+    finish_reason: str | None = None
+
+
+class _Event(ReplyEvent):
+    choices: list[_Choice] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _Parameters(NamedTuple):
+    """Which parameters a model accepts. Newer models refuse those that older ones require."""
+
+    limit: str = "max_tokens"
+    temperature: bool = True
+
+
+class OpenAiChat(HttpChat):
+    """Chats through a server with OpenAI's protocol."""
+
+    provider = "openai"
+    label = "The chat server"
+    start_advice = "Check that it runs, and that chat_openai_base_url is its URL."
+
+    def __init__(
+        self,
+        address: str,
+        model: str,
+        *,
+        keys: KeyRing,
+        clock: Clock,
+        dialect: ChatDialect | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        super().__init__(address, model, clock=clock, dialect=dialect, bounds=bounds)
+        self._keys = keys
+        self._parameters = _Parameters()
+
+    def _send(self, messages: Sequence[Message], deadline: float) -> StreamedReply:
+        while True:
+            parameters = self._parameters
+            payload = {
+                "model": self._model,
+                "messages": to_json(messages),
+                "stream": True,
+                parameters.limit: self._dialect.max_tokens,
+            }
+            if parameters.temperature:
+                payload["temperature"] = self._dialect.temperature
+            reply = self._keys.send(self._model, partial(self._post, payload, deadline))
+            if reply.succeeded:
+                return reply
+            self._parameters = _accepted_parameters(parameters, reply)
+            if self._parameters == parameters:
+                self._refuse(reply)
+
+    def _post(self, payload: dict[str, Any], deadline: float, key: Secret | None) -> StreamedReply:
+        headers = {"Accept": "text/event-stream"}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key.reveal()}"
+        path = "/chat/completions"
+        reply = self._client.stream(path, payload, headers=headers, deadline=deadline)
+        if reply.status == 429 and size_refusal(reply) is not None:
+            # More than a minute's quota in one request: neither a pause nor another key helps.
+            self._refuse(reply)
+        return reply
+
+    def _missing_advice(self) -> str:
+        return "Set chat_model to one that it serves for chat."
+
+    def _read(self, reply: StreamedReply) -> Iterator[str]:
+        """Yield the text of each event, up to the end mark.
+
+        Raises:
+            ProviderBadReply: there is no end mark, or no finish reason before it; or the reply was
+                truncated, or ended for an unexpected reason.
+            ProviderRefused: a filter ended it.
+        """
+        if reply.content_type and "event-stream" not in reply.content_type.lower():
+            raise self._bad_reply("sent a reply that is not an event stream")
+        ended = False
+        for data in _events(reply.lines):
+            if data == _END:
+                if ended:
+                    return
+                break
+            event = self._decode(data, _Event)
+            if event.choices is msgspec.UNSET:
+                raise self._bad_reply("sent invalid or unexpected JSON")
+            for choice in event.choices or ():
+                if choice.index != 0:
+                    continue
+                delta, reason = choice.delta or _Delta(), choice.finish_reason
+                if delta.refusal:
+                    raise self._filtered()
+                yield delta.content or ""
+                if reason in _FILTERED:
+                    raise self._filtered()
+                if reason in _TRUNCATED:
+                    raise self._truncated()
+                if reason and reason not in _COMPLETE:
+                    raise self._bad_reply("ended its reply for an unexpected reason")
+                ended = ended or bool(reason)
+        raise incomplete_error(reply.server)
+
+
+def _accepted_parameters(parameters: _Parameters, reply: StreamedReply) -> _Parameters:
+    """Return the parameters that a complaint asks for; unchanged if it names none."""
+    if reply.status not in (400, 422):
+        return parameters
+    words = words_of(reply)
+    if "max_completion_tokens" in words and parameters.limit == "max_tokens":
+        return parameters._replace(limit="max_completion_tokens")
+    if parameters.temperature and _NO_TEMPERATURE.search(words):
+        return parameters._replace(temperature=False)
+    return parameters
+
+
+def _events(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the data of each event; comments, names and ids of events are skipped.
+
+    The end mark counts without the blank line after it: some servers keep the connection open and
+    send nothing more.
+    """
+    data: list[bytes] = []
+    for number, line in enumerate(lines):
+        if number == 0:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            data.append(value.removeprefix(b" "))
+        if data and (not line or data == [_END]):
+            yield b"\n".join(data)
+            data = []

@@ -14,7 +14,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from truespan.errors import InvalidConfiguration
@@ -166,7 +166,8 @@ class Connection(HTTPConnection):
                 if self._secure:
                     tls = ssl.create_default_context()
                     tls.sslsocket_class = _LimitedTlsSocket
-                    opened = tls.wrap_socket(opened, server_hostname=self.host)
+                    wrapped = tls.wrap_socket(opened, server_hostname=self.host)
+                    opened = cast("_LimitedTlsSocket", wrapped)
                 opened.connection = self
                 self.sock = self._opened = opened
                 return
@@ -202,13 +203,13 @@ class _LimitedSocket(socket.socket):
 
     connection: Connection
 
-    def sendall(self, *arguments: Any) -> None:
+    def sendall(self, data: Any, flags: int = 0) -> None:
         self.settimeout(self.connection.wait())
-        super().sendall(*arguments)
+        super().sendall(data, flags)
 
-    def recv_into(self, *arguments: Any) -> int:
+    def recv_into(self, buffer: Any, nbytes: int | None = 0, flags: int = 0) -> int:
         self.settimeout(self.connection.wait())
-        return super().recv_into(*arguments)
+        return super().recv_into(buffer, nbytes or 0, flags)
 
 
 class _LimitedTlsSocket(_LimitedSocket, ssl.SSLSocket):

@@ -36,8 +36,7 @@ from truespan.protocols import (
     TokenCounter,
     VectorIndex,
 )
-from truespan.providers.local import LocalEmbedder
-from truespan.providers.local_model import LocalModel
+from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.sanitize.findings import Mode, Style
 from truespan.sanitize.profile import Profile, parse_profile

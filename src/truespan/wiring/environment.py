@@ -12,7 +12,7 @@ from typing import Protocol
 from truespan.errors import TruespanError
 from truespan.files.checks import file_checks
 from truespan.protocols import Clock, VectorIndex
-from truespan.providers.local_model import NETWORK_FILE, TOKENIZER_FILE, LocalModel
+from truespan.providers.local import NETWORK_FILE, TOKENIZER_FILE, LocalModel
 from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES

@@ -31,56 +31,41 @@ def provider_embedder(
     paces: RateLimitStore | None = None,
 ) -> Embedder:
     """Return the embedder of the configured provider; it connects when it is first used."""
-    pace = _pace(settings, clock, paces)
-    in_flight = settings.embedding_api_concurrency
-    match settings.embedding_provider:
-        case "ollama":
-            from truespan.providers.ollama import OllamaEmbedder
+    provider = settings.embedding_provider
+    if provider == "fastembed":
+        from truespan.providers.fastembed import FastembedEmbedder
 
-            return OllamaEmbedder(
-                settings.ollama_base_url,
-                settings.ollama_model,
-                dimensions=settings.ollama_dimensions or None,
-                # An estimate for batches: most embedding models count tokens like this one.
-                counter=wordpiece,
-                clock=clock,
-                in_flight=in_flight,
-                pace=pace,
-            )
-        case "openai":
-            from truespan.providers.openai import OpenAiEmbedder
+        return FastembedEmbedder(
+            settings.fastembed_model,
+            cache_dir=model_cache() / "fastembed",
+            threads=settings.embedding_threads or None,
+        )
+    from truespan.providers.embedder import EmbedderOptions
 
-            return OpenAiEmbedder(
-                settings.openai_base_url,
-                settings.openai_model,
-                keys=key_ring(
-                    "openai", settings, clock, cooldowns, keyless=settings.openai_keyless
-                ),
-                dimensions=settings.openai_dimensions or None,
-                input_limit=settings.openai_input_limit or None,
-                counter=wordpiece,
-                clock=clock,
-                in_flight=in_flight,
-                pace=pace,
-            )
-        case "google":
-            from truespan.providers.google import GoogleEmbedder
+    options = EmbedderOptions(
+        base_url=getattr(settings, f"{provider}_base_url"),
+        model=getattr(settings, f"{provider}_model"),
+        clock=clock,
+        dimensions=getattr(settings, f"{provider}_dimensions") or None,
+        in_flight=settings.embedding_api_concurrency,
+        pace=_pace(settings, clock, paces),
+    )
+    if provider == "ollama":
+        from truespan.providers.ollama import OllamaEmbedder
 
-            return GoogleEmbedder(
-                settings.google_base_url,
-                settings.google_model,
-                keys=key_ring("google", settings, clock, cooldowns),
-                dimensions=settings.google_dimensions or None,
-                clock=clock,
-                in_flight=in_flight,
-                pace=pace,
-            )
-    from truespan.providers.fastembed import FastembedEmbedder
+        # An estimate for batches: most embedding models count tokens like this one.
+        return OllamaEmbedder(options, counter=wordpiece)
+    if provider == "google":
+        from truespan.providers.google import GoogleEmbedder
 
-    return FastembedEmbedder(
-        settings.fastembed_model,
-        cache_dir=model_cache() / "fastembed",
-        threads=settings.embedding_threads or None,
+        return GoogleEmbedder(options, keys=key_ring("google", settings, clock, cooldowns))
+    from truespan.providers.openai import OpenAiEmbedder
+
+    return OpenAiEmbedder(
+        options,
+        keys=key_ring("openai", settings, clock, cooldowns, keyless=settings.openai_keyless),
+        counter=wordpiece,
+        input_limit=settings.openai_input_limit or None,
     )
 
 
@@ -195,15 +180,13 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
         max_tokens=settings.chat_max_tokens,
         temperature=settings.chat_temperature,
         seconds=settings.chat_timeout_seconds,
+        context=settings.chat_ollama_context,
     )
     if choice.provider == "ollama":
-        from truespan.providers.ollama_chat import OllamaChat
+        from truespan.providers.ollama import OllamaChat
 
-        context = settings.chat_ollama_context
-        return OllamaChat(
-            choice.address, choice.model, clock=clock, dialect=dialect, context=context
-        )
-    from truespan.providers.openai_chat import OpenAiChat
+        return OllamaChat(choice.address, choice.model, clock=clock, dialect=dialect)
+    from truespan.providers.openai import OpenAiChat
 
     keys = key_ring("openai", settings, clock, cooldowns, keyless=choice.keyless)
     return OpenAiChat(choice.address, choice.model, keys=keys, clock=clock, dialect=dialect)

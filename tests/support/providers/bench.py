@@ -15,16 +15,17 @@ import pytest
 
 from tests.support.providers import google, openai
 from tests.support.providers.clock import PassingClock
+from tests.support.providers.embedders import make_embedder
 from tests.support.providers.google import Google
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.providers.ollama import DEFAULT_MODEL, Ollama
 from tests.support.providers.openai import OpenAi
 from tests.support.worlds import MemoryIndex, Place, WordCounter, place
 from truespan.providers.google import GoogleEmbedder
-from truespan.providers.outbound import Bounds
 from truespan.providers.keys import KeyRing, MemoryCooldowns
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.openai import OpenAiEmbedder
+from truespan.providers.outbound import Bounds
 from truespan.types.token import ProviderKey, Secret
 from truespan.world import World
 
@@ -72,7 +73,8 @@ def ring(provider: str, clock: TickingClock) -> KeyRing:
 
 
 def _ollama(server: Ollama, clock: TickingClock) -> OllamaEmbedder:
-    return OllamaEmbedder(
+    return make_embedder(
+        OllamaEmbedder,
         server.url,
         DEFAULT_MODEL,
         dimensions=None,
@@ -84,7 +86,8 @@ def _ollama(server: Ollama, clock: TickingClock) -> OllamaEmbedder:
 
 
 def _openai(server: OpenAi, clock: TickingClock) -> OpenAiEmbedder:
-    return OpenAiEmbedder(
+    return make_embedder(
+        OpenAiEmbedder,
         server.base,
         server.model,
         keys=ring("openai", clock),
@@ -97,7 +100,8 @@ def _openai(server: OpenAi, clock: TickingClock) -> OpenAiEmbedder:
 
 
 def _google(server: Google, clock: TickingClock) -> GoogleEmbedder:
-    return GoogleEmbedder(
+    return make_embedder(
+        GoogleEmbedder,
         server.base,
         server.model,
         keys=ring("google", clock),

@@ -13,10 +13,10 @@ from typing import Any
 from tests.support.providers import openai
 from tests.support.providers.clock import PassingClock
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
-from truespan.providers.outbound import Bounds
 from truespan.providers.keys import KeyRing, MemoryCooldowns
-from truespan.providers.ollama_chat import OllamaChat
-from truespan.providers.openai_chat import OpenAiChat
+from truespan.providers.ollama import OllamaChat
+from truespan.providers.openai import OpenAiChat
+from truespan.providers.outbound import Bounds
 from truespan.types.token import ProviderKey, Secret
 
 KEY = "sk-canary-7b21e0aa"

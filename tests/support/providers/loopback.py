@@ -75,6 +75,7 @@ class Loopback:
         self.connections = 0
         """How many connections were ever opened."""
         self._open: set[socket.socket] = set()
+        self._arrived = threading.Condition()
         self._server = _Server(("127.0.0.1", 0), _conversation(self))
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
@@ -88,12 +89,23 @@ class Loopback:
         raise NotImplementedError
 
     def react(self, asked: Asked) -> Reaction:
-        self.asked.append(asked)
+        with self._arrived:
+            self.asked.append(asked)
+            self._arrived.notify_all()
         return (self.fault and self.fault(asked)) or self.answer(asked)
 
     def to(self, path: str) -> list[Asked]:
         """Return the requests to one path."""
         return [asked for asked in self.asked if asked.path == path]
+
+    def wait_for(self, path: str, count: int) -> int:
+        """Return how many requests to a path there are, once there are `count` or time is up.
+
+        A client that gives up early may have sent a request that is yet to be read here.
+        """
+        with self._arrived:
+            self._arrived.wait_for(lambda: len(self.to(path)) >= count, timeout=10)
+            return len(self.to(path))
 
     def hang_up(self) -> None:
         """Close every connection that lies idle, as a server does that is restarted."""

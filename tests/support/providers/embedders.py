@@ -1,0 +1,17 @@
+"""Embedders of providers, built from one list of arguments."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from truespan.providers.embedder import EmbedderOptions
+
+Made = TypeVar("Made")
+_OPTIONS = {field.name for field in fields(EmbedderOptions)}
+
+
+def make_embedder(kind: type[Made], base_url: str, model: str, **given: Any) -> Made:
+    """Return an embedder; the arguments are members of `EmbedderOptions` or its own."""
+    options = {name: given.pop(name) for name in _OPTIONS & given.keys()}
+    return kind(EmbedderOptions(base_url, model, **options), **given)
