@@ -16,7 +16,6 @@ from truespan.errors import (
     InvalidConfiguration,
     ProviderCoolingDown,
     ProviderRefused,
-    TruespanError,
 )
 from truespan.protocols import Clock, Cooldowns
 from truespan.providers.http import LONGEST_PAUSE, Reply
@@ -69,7 +68,16 @@ class KeyRing:
         self._lock = Lock()
         self._turn = 0
         self._denied: set[str] = set()
-        _check(provider, self._keys)
+        if len({key.name for key in self._keys}) < len(self._keys):
+            raise InvalidConfiguration(f"Two keys for {provider} have the same name.")
+        for key in self._keys:
+            text = key.secret.reveal()
+            # The text of a disabled key may never have been read.
+            if key.enabled and not (text.strip() and text.isascii() and text.isprintable()):
+                # The text is not quoted, not even to show what is wrong with it.
+                raise InvalidConfiguration(
+                    f"The key {key.name!r} for {provider} is blank or contains invalid characters."
+                )
 
     @classmethod
     def keyless(cls, provider: str, clock: Clock) -> KeyRing:
@@ -99,12 +107,27 @@ class KeyRing:
             tried.add(key.name)
             reply = request(key.secret)
             if reply.status == 429:
-                self._cool_down(key, reply.retry_after)
+                pause = COOLDOWN if reply.retry_after is None else reply.retry_after
+                until = self._clock.now() + min(pause, LONGEST_PAUSE)
+                self._cooldowns.cool_down(self._provider, key.name, until)
             elif denied(reply):
-                self._dismiss(key)
+                with self._lock:
+                    self._denied.add(key.name)
             else:
                 return reply
-        raise self._nothing_left(model)
+        serving = [key for key in self._keys if key.serves(model)]
+        if not serving:
+            raise CredentialsMissing(self._provider, model)
+        waits = [self._wait(key) for key in serving if key.name not in self._denied]
+        if not waits:
+            raise ProviderRefused(
+                f"Every key for {self._provider} was denied.",
+                advice="Check the keys and what they may be used for.",
+            )
+        raise ProviderCoolingDown(
+            f"Every key for {self._provider} is cooling down after too many requests.",
+            retry_after=min(waits),
+        )
 
     def _next(self, model: str, tried: set[str]) -> ProviderKey | None:
         with self._lock:
@@ -124,40 +147,3 @@ class KeyRing:
         """
         left = self._cooldowns.cooling_until(self._provider, key.name) - self._clock.now()
         return left if _NEARLY < left <= LONGEST_PAUSE + _NEARLY else 0.0
-
-    def _cool_down(self, key: ProviderKey, pause: float | None) -> None:
-        seconds = COOLDOWN if pause is None else min(pause, LONGEST_PAUSE)
-        self._cooldowns.cool_down(self._provider, key.name, self._clock.now() + seconds)
-
-    def _dismiss(self, key: ProviderKey) -> None:
-        with self._lock:
-            self._denied.add(key.name)
-
-    def _nothing_left(self, model: str) -> TruespanError:
-        serving = [key for key in self._keys if key.serves(model)]
-        if not serving:
-            return CredentialsMissing(self._provider, model)
-        waits = [self._wait(key) for key in serving if key.name not in self._denied]
-        if not waits:
-            return ProviderRefused(
-                f"Every key for {self._provider} was denied.",
-                advice="Check the keys and what they may be used for.",
-            )
-        return ProviderCoolingDown(
-            f"Every key for {self._provider} is cooling down after too many requests.",
-            retry_after=min(waits),
-        )
-
-
-def _check(provider: str, keys: Sequence[ProviderKey]) -> None:
-    if len({key.name for key in keys}) < len(keys):
-        raise InvalidConfiguration(f"Two keys for {provider} have the same name.")
-    for key in keys:
-        text = key.secret.reveal()
-        # The text of a disabled key may never have been read.
-        fit = text.strip() and text.isascii() and text.isprintable()
-        if key.enabled and not fit:
-            # The text is not quoted, not even to show what is wrong with it.
-            raise InvalidConfiguration(
-                f"The key {key.name!r} for {provider} is blank or contains invalid characters."
-            )

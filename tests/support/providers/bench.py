@@ -221,7 +221,7 @@ class Bench:
         self.bound(TIGHT)
 
     def bound(self, bounds: Bounds) -> None:
-        self.embedder._client._bounds = bounds
+        self.embedder._client.bounds = bounds
         self.embedder._client.close()
 
     def texts(self, asked: Asked) -> list[str]:
