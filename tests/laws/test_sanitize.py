@@ -14,7 +14,7 @@ from tests.laws.examples import examples
 from tests.promises import proves
 from truespan.parsing.clean import clean
 from truespan.sanitize.detection import UNSETTLED, find
-from truespan.sanitize.findings import Mode, Style, edited, moved
+from truespan.sanitize.findings import Mode, Style, apply_edits, move_offsets
 from truespan.sanitize.profile import parse_profile
 from truespan.sanitize.sanitizer import Sanitizer
 
@@ -146,11 +146,11 @@ def test_findings_ascend_and_do_not_overlap_and_all_texts_settle(text: str) -> N
 @given(TEXTS)
 def test_edits_make_the_text_and_move_offsets_with_it(text: str) -> None:
     done = PSEUDONYMS.apply(text)
-    places = moved(range(len(text) + 1), done.edits)
+    places = move_offsets(range(len(text) + 1), done.edits)
     inside = {at for edit in done.edits for at in range(edit.start, edit.end)}
     starts = {edit.start: edit for edit in done.edits}
 
-    assert edited(text, done.edits) == done.text
+    assert apply_edits(text, done.edits) == done.text
     assert places == sorted(places)
     assert places[-1] == len(done.text)
     for at, char in enumerate(text):

@@ -8,9 +8,9 @@ from tests.promises import proves
 from truespan.errors import InvalidConfiguration
 from truespan.ingest.canonical import assemble
 from truespan.ingest.sentences import split_sentences
-from truespan.sanitize.findings import AuditEntry, Mode, Style, moved
+from truespan.sanitize.findings import AuditEntry, Mode, Style, move_offsets
 from truespan.sanitize.profile import parse_profile
-from truespan.sanitize.sanitizer import Sanitizer, sanitized_loaded
+from truespan.sanitize.sanitizer import Sanitizer, sanitize_document
 from truespan.types.text import (
     Block,
     BlockKind,
@@ -166,7 +166,7 @@ def test_what_a_finding_uncovers_is_found_too() -> None:
 def test_an_offset_moves_with_the_text_and_out_of_what_is_replaced(
     offset: int, expected: int
 ) -> None:
-    assert moved([offset], ON.apply(TEXT).edits) == [expected]
+    assert move_offsets([offset], ON.apply(TEXT).edits) == [expected]
 
 
 # Documents
@@ -202,7 +202,7 @@ DOCUMENT = Loaded(
 
 
 def test_every_text_of_a_document_is_sanitised() -> None:
-    kept, counts = sanitized_loaded(DOCUMENT, ON)
+    kept, counts = sanitize_document(DOCUMENT, ON)
 
     assert not re.search("ann@|hunter2|10.0.0.5|901820", repr(kept))
     assert [each.text for each in kept.blocks] == [
@@ -226,7 +226,7 @@ def test_every_text_of_a_document_is_sanitised() -> None:
 
 
 def test_figures_and_pages_move_with_the_text() -> None:
-    kept, _ = sanitized_loaded(DOCUMENT, ON)
+    kept, _ = sanitize_document(DOCUMENT, ON)
     first = kept.blocks[0]
 
     assert [placed.offset for placed in first.figures] == [0, 20]
@@ -236,7 +236,7 @@ def test_figures_and_pages_move_with_the_text() -> None:
 
 def test_offsets_move_with_invisible_characters_that_hid_a_value() -> None:
     text = "\u200b\u200bSee ann@exa\u200bmple.com\u200b now"
-    kept, _ = sanitized_loaded(
+    kept, _ = sanitize_document(
         Loaded((block(text, pages=(PageStart(2, 1), PageStart(24, 2))),)), ON
     )
 
@@ -246,24 +246,24 @@ def test_offsets_move_with_invisible_characters_that_hid_a_value() -> None:
 
 @proves("sanitise.audit-and-off")
 def test_a_document_stays_the_same_object_when_off_and_in_shadow() -> None:
-    off, nothing = sanitized_loaded(DOCUMENT, Sanitizer(Mode.OFF))
-    shadow, counts = sanitized_loaded(DOCUMENT, Sanitizer(Mode.SHADOW))
+    off, nothing = sanitize_document(DOCUMENT, Sanitizer(Mode.OFF))
+    shadow, counts = sanitize_document(DOCUMENT, Sanitizer(Mode.SHADOW))
 
     assert off is shadow is DOCUMENT
     assert nothing.entries == ()
-    assert counts == sanitized_loaded(DOCUMENT, ON)[1]
+    assert counts == sanitize_document(DOCUMENT, ON)[1]
 
 
 def test_a_block_without_findings_keeps_its_bytes() -> None:
     untouched = block("a\r\nb\u200b", pages=(PageStart(0, 1), PageStart(3, 2)))
-    kept, _ = sanitized_loaded(Loaded((untouched,)), ON)
+    kept, _ = sanitize_document(Loaded((untouched,)), ON)
 
     assert kept.blocks == (untouched,)
 
 
 def test_an_audit_record_tells_nothing_of_values() -> None:
-    _, one = sanitized_loaded(Loaded((block("ann@example.com"),)), Sanitizer(Mode.SHADOW))
-    _, other = sanitized_loaded(
+    _, one = sanitize_document(Loaded((block("ann@example.com"),)), Sanitizer(Mode.SHADOW))
+    _, other = sanitize_document(
         Loaded((block("a.much.longer.name@elsewhere.org"),)), Sanitizer(Mode.SHADOW)
     )
 
@@ -275,7 +275,7 @@ def test_an_audit_record_tells_nothing_of_values() -> None:
 def test_nothing_found_reaches_the_text_that_is_cut_into_chunks() -> None:
     values = ("ann@example.com", "+49 30 901820", "hunter2", "4111 1111 1111 1111")
     blocks = [block(f"In block {at}: password: {value}.") for at, value in enumerate(values)]
-    kept, _ = sanitized_loaded(Loaded((*DOCUMENT.blocks, *blocks)), ON)
+    kept, _ = sanitize_document(Loaded((*DOCUMENT.blocks, *blocks)), ON)
 
     canonical = assemble(kept.blocks)
     sentences = [canonical.text[each.start : each.end] for each in split_sentences(canonical)]

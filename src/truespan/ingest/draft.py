@@ -213,9 +213,9 @@ def _sanitize(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[Audit
     if sanitizer.mode is Mode.OFF:
         return loaded, ()
     # Imported here: the rules take time to load, and the sanitizer is off by default.
-    from truespan.sanitize.sanitizer import sanitized_loaded
+    from truespan.sanitize.sanitizer import sanitize_document
 
-    kept, counts = sanitized_loaded(loaded, sanitizer)
+    kept, counts = sanitize_document(loaded, sanitizer)
     redacted = sanitizer.mode is Mode.ON
     return kept, tuple(
         AuditEntry(entry.label, entry.rule, entry.count, redacted) for entry in counts.entries

@@ -35,7 +35,7 @@ LOADER_VERSION = 2
 
 
 def supported(name: str) -> bool:
-    """Say whether files of this name are looked for in a folder."""
+    """Return whether files of this name are looked for in a folder."""
     return is_known_ending(name)
 
 
@@ -70,7 +70,7 @@ def usual_kind(name: str, data: bytes) -> DocumentKind:
 
 
 def may_have_pictures(name: str, data: bytes) -> bool:
-    """Say whether pictures are looked for in a source of this format."""
+    """Return whether pictures are looked for in a source of this format."""
     return format_of(name, data) in (Format.DOCX, Format.EPUB, Format.HTML)
 
 

@@ -80,7 +80,7 @@ class Archive:
         self.names: frozenset[str] = frozenset(self._entries)
 
     def has(self, member: str) -> bool:
-        """Say whether there is a member of exactly this name."""
+        """Return whether there is a member of exactly this name."""
         return member in self._entries
 
     def find(self, member: str) -> str | None:

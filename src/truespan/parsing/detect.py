@@ -51,7 +51,7 @@ _EPUB_PLACE = slice(30, 30 + len(_EPUB_MARK))
 
 
 def is_known_ending(name: str) -> bool:
-    """Say whether the ending of a name is one of a format that has a loader."""
+    """Return whether the ending of a name is one of a format that has a loader."""
     return _ending(name) in _ENDINGS
 
 
@@ -74,12 +74,12 @@ def format_of(name: str, data: bytes) -> Format | None:
 
 
 def is_encrypted_office(data: bytes) -> bool:
-    """Say whether an office document is wrapped with a password, as no archive can tell."""
+    """Return whether an office document is wrapped with a password, as no archive can tell."""
     return data.startswith(_OLD_OFFICE) and _ENCRYPTED in data
 
 
 def promises_text(name: str) -> bool:
-    """Say whether the ending of a name is one of a format that is written as text."""
+    """Return whether the ending of a name is one of a format that is written as text."""
     return _ENDINGS.get(_ending(name)) in (Format.TEXT, Format.MARKDOWN, Format.HTML)
 
 

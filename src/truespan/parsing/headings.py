@@ -49,7 +49,7 @@ class HeadingPlaces:
 
 
 def begins_with_title(levels: Sequence[int]) -> bool:
-    """Say whether the first block is a title: the only heading of level 1.
+    """Return whether the first block is a title: the only heading of level 1.
 
     The title itself is a label of the whole, so it may be decided by all that follows.
     """
@@ -116,13 +116,13 @@ class Heading:
 
     @property
     def has_sections(self) -> bool:
-        """Say whether Roman numbers below it are sections of it and no chapters."""
+        """Return whether Roman numbers below it are sections of it and no chapters."""
         if self.rank is Rank.NAMED:
             return not _BEFORE_THE_FIRST.search(self.kind)
         return self.rank is Rank.CHAPTER
 
     def follows(self, previous: Heading) -> bool:
-        """Say whether both are of one rank, as entries of a list are."""
+        """Return whether both are of one rank, as entries of a list are."""
         same = self.rank is previous.rank and self.kind == previous.kind
         return same and self.rank is not Rank.NAMED
 
@@ -141,7 +141,7 @@ def recognise(paragraph: str) -> Heading | None:
 
 
 def title_like(text: str) -> bool:
-    """Say whether a paragraph could be a title and hardly anything else."""
+    """Return whether a paragraph could be a title and hardly anything else."""
     text = text.strip()
     if len(text) > _LONGEST_TITLE or text.count("\n") > 1 or not text[:1].strip("([*-"):
         return False
@@ -160,12 +160,12 @@ def listed_heading(paragraph: str) -> Heading:
 
 
 def is_contents(text: str) -> bool:
-    """Say whether a line announces a list of chapters or pictures."""
+    """Return whether a line announces a list of chapters or pictures."""
     return _CONTENTS.fullmatch(text.strip().rstrip(".:")) is not None
 
 
 def lists_chapters(text: str) -> bool:
-    """Say whether the list that `text` announces is one of chapters."""
+    """Return whether the list that `text` announces is one of chapters."""
     return "llustration" not in text.lower()
 
 
@@ -176,7 +176,7 @@ def plain_title(text: str) -> str:
 
 
 def is_prose(text: str) -> bool:
-    """Say whether a paragraph is too long to be an entry of a list that does not begin like one."""
+    """Return whether a paragraph is too long for an entry of a list and does not begin like one."""
     long = len(text) > _LONGEST or text.count("\n") >= _MOST_LINES
     return long and recognise(text.strip().partition("\n")[0]) is None
 
@@ -262,7 +262,7 @@ class _Contents:
     _part: str = ""
 
     def has(self, heading: Heading) -> bool:
-        """Say whether an entry of the list was this heading."""
+        """Return whether an entry of the list was this heading."""
         return self._key(heading) in self._keys
 
     def add(self, heading: Heading) -> None:
@@ -314,7 +314,7 @@ class Outline:
             self._place(replace(self._previous, label=label))
 
     def _within_contents(self, found: Heading | None, paragraph: str, blank_lines: int) -> bool:
-        """Say whether the paragraph belongs to a list of chapters, and note what it names."""
+        """Return whether the paragraph belongs to a list of chapters, and note what it names."""
         first, _, rest = paragraph.strip().partition("\n")
         if is_contents(first):
             self._contents = _Contents(lists_chapters(first))
@@ -333,7 +333,7 @@ class Outline:
         return True
 
     def _ends_contents(self, found: Heading | None, paragraph: str, blank_lines: int) -> bool:
-        """Say whether the list is over: it begins to repeat itself, or something else begins."""
+        """Return whether the list is over: it begins to repeat itself, or something else begins."""
         listed = self._contents or _Contents()
         if found is None:
             return is_prose(paragraph)
@@ -362,7 +362,7 @@ class Outline:
         return listed_heading(paragraph)
 
     def _continues(self, numeral: Heading, blank_lines: int) -> bool:
-        """Say whether a Roman number is the next one, so that it is no word and no initial."""
+        """Return whether a Roman number is the next one, so that it is no word and no initial."""
         if numeral.number != self._numeral + 1:
             return False
         return self._numeral > 0 or self._previous is not None or blank_lines > 1

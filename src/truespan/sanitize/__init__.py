@@ -1,15 +1,15 @@
-"""Sanitising: values that identify people or open doors are found and, if wanted, replaced.
+"""Sanitising: finds values that identify people or give access, and replaces them if wanted.
 
-Owns: which values are found, what stands in their place, and the record of how many there were.
+Owns: which values are found, what replaces them, and the record of how many there were.
 Does not own: reading profile files and keys, cleaning, where audit records are kept.
-Must hold: off changes nothing and records nothing; shadow changes nothing; sanitising twice is
-sanitising once; no record tells anything of a value; the same text under the same settings gives
-the same result on any day; the work on a text is at most its length times a constant.
+Must hold: off changes nothing and records nothing; shadow changes nothing; sanitising twice gives
+the result of sanitising once; no record reveals anything about a value; the same text under the
+same settings always gives the same result; the time is linear in the length of the text.
 
-A text is given to a `Sanitizer`, a loaded document to `document.sanitized_loaded`; the rules are
-loaded when there is something to look at.
+A `Sanitizer` handles a text, `sanitizer.sanitize_document` a loaded document. The rules are
+imported on first use.
 
-Names of people and postal addresses are not found: no rule of form tells them from other words.
+Names of people and postal addresses are not found: no pattern separates them from other words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Phone numbers. A cheap pattern finds what could be one; the library of numbering plans decides.
+"""Email addresses, IP addresses and phone numbers.
 
-Numbers in international form are known anywhere, and so are those in North American form. Others
-count after a word such as "Tel.", or where a profile names the regions they are from.
+Phone numbers in international and in North American form are found anywhere. Others are found after
+a word such as "Tel.", or if a profile names their region. A cheap pattern finds candidates; the
+library of numbering plans decides.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LOCAL_WIDTH = 64
 _LABELS = 9
 _LETTERS = "A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u024f\u0370-\u03ff\u0400-\u052f"
 _LABEL = f"[0-9{_LETTERS}-]{{1,63}}"
-# A name that goes on after its label's dot; the two share no character, so nothing is tried twice.
+# Labels cannot contain the dot between them, so the pattern never backtracks.
 _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL}){{1,{_LABELS}}}")
 _WIDE_DOMAIN = re.compile(rf"[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,{_LABELS}}}")
 _LOCAL = re.compile(rf"[0-9{_LETTERS}._%+'!#$*~^-]")
@@ -36,7 +37,7 @@ _ENDINGS = (
     " txt pdf docx xlsx pptx csv mp3 mp4 wav exe dll"
 )
 _NO_TOP_LEVEL = frozenset(_ENDINGS.split())
-"""Endings of files: `logo@2x.png` is a picture. None of them is a top-level domain."""
+"""File extensions: `logo@2x.png` is a picture. None of them is a top-level domain."""
 
 _SPELLED = re.compile(
     rf"(?<![0-9A-Za-z._%+-])([0-9A-Za-z][0-9A-Za-z._%+-]{{0,63}}) ?[\[({{] ?at ?[\])}}] ?"
@@ -48,7 +49,7 @@ _SPELLED_AT = re.compile(r"[\[({] ?at ?[\])}]", re.IGNORECASE)
 
 
 def scan_emails(view: str) -> Iterator[Finding]:
-    """Give the addresses of a text, those too that are written in the way of URLs or spelled."""
+    """Yield email addresses, also with `%40` and spelled as `[at]` and `[dot]`."""
     for at, sign in places(view, _SIGNS):
         start, end = _local_start(view, at), _domain_end(view, at + len(sign))
         if start < at and end:
@@ -59,7 +60,7 @@ def scan_emails(view: str) -> Iterator[Finding]:
 
 
 def _local_start(view: str, at: int) -> int:
-    """Return where the part before the sign begins; `at` when there is none."""
+    """Return where the part before the sign begins; `at` if it is empty."""
     if view[at - 1 : at] == '"':
         opening = view.rfind('"', max(at - _LOCAL_WIDTH, 0), at - 1)
         between = view[opening:at] if opening >= 0 else "\n"
@@ -76,7 +77,7 @@ def _local_start(view: str, at: int) -> int:
 
 
 def _domain_end(view: str, start: int) -> int:
-    """Return where the longest domain that begins at `start` ends; 0 when none does."""
+    """Return where the longest domain that begins at `start` ends; 0 without a domain."""
     found = _DOMAIN.match(view, start) or _WIDE_DOMAIN.match(view, start)
     labels = found[0].split(".") if found else []
     while len(labels) > 1:
@@ -88,7 +89,7 @@ def _domain_end(view: str, start: int) -> int:
 
 
 def _top_level(label: str) -> str:
-    """Return the part of a label that can be a top-level domain; empty when none can."""
+    """Return the part of a label that can be a top-level domain, or ""."""
     if label.lower().startswith("xn--") and len(label.rstrip("-")) > 4:
         return label.rstrip("-")
     name = label.split("-")[0]
@@ -96,8 +97,7 @@ def _top_level(label: str) -> str:
     return name if usable else ""
 
 
-# Patterns that begin with one certain kind of character run fast over prose, so what stands before
-# is asked for after it.
+# Patterns that begin with a certain character run fast over prose: the lookbehind comes after it.
 _V4 = re.compile(
     r"[0-9](?<![0-9A-Za-z_.][0-9])[0-9]{0,2}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}"
     r"(?![0-9A-Za-z_]|[.-][0-9])"
@@ -120,16 +120,16 @@ _OTHER_NUMBER = re.compile(
 _HEADING = re.compile(r"\.?[ \t]{1,8}[^\W\d_]")
 _PLAIN_NUMBER = range(1, 31)
 _LEAD = 12
-"""The most marks and spaces that a heading begins with."""
+"""The longest run of marks and spaces at the beginning of a heading."""
 
 
 def scan_addresses(view: str) -> Iterator[Finding]:
-    """Give the addresses of both versions, but for those that every machine has for itself."""
+    """Yield IP addresses of both versions, except loopback addresses and masks."""
     for found in _V4.finditer(view):
         if _is_v4(view, found.start(), found.end()):
             yield Finding(found.start(), found.end(), IP_ADDRESS, "ip_address.v4")
     for colons in _COLONS.finditer(view):
-        # Of an address only its first colons are looked at; what ends before them is no part of it.
+        # Only the first colons of an address are checked; what ends before them is not part of it.
         first = max(colons.start() - _FIRST_GROUP, 0)
         found = _V6.search(view, first, colons.end() + _WIDEST)
         if found and found.start() <= colons.start() and _is_v6(value := found[0].rstrip(".")):
@@ -141,36 +141,23 @@ def _is_v4(view: str, start: int, end: int) -> bool:
         address = ipaddress.IPv4Address(view[start:end])
     except ValueError:
         return False
-    return (
-        not (address.is_loopback or address.is_unspecified or address.packed[:2] == b"\xff\xff")
-        and not _OTHER_NUMBER.search(before(view, start, _BEFORE))
-        and not _names_a_package(view, start, address)
-        and not _opens_a_section(view, start, end, address)
-    )
-
-
-def _names_a_package(view: str, start: int, address: ipaddress.IPv4Address) -> bool:
-    """Say whether the number hangs on a name, as in `zlib-1.2.3.4`."""
-    return (
-        start > 1
-        and view[start - 1] in "-_"
-        and view[start - 2].isalpha()
-        and address.packed[0] < 10
-    )
-
-
-def _opens_a_section(view: str, start: int, end: int, address: ipaddress.IPv4Address) -> bool:
-    """Say whether small numbers open a line that goes on with a capital: `1.2.3.4 Scope`."""
-    lead = f"\n{view[:start]}" if start < _LEAD else view[start - _LEAD : start]
-    if not lead.rstrip(" \t#*").endswith("\n"):
+    if address.is_loopback or address.is_unspecified or address.packed[:2] == b"\xff\xff":
         return False
-    heading = _HEADING.match(view, end)
+    if _OTHER_NUMBER.search(before(view, start, _BEFORE)):
+        return False
+    # The version of a package, as in `zlib-1.2.3.4`.
+    follows_name = start > 1 and view[start - 1] in "-_" and view[start - 2].isalpha()
+    if follows_name and address.packed[0] < 10:
+        return False
+    # The number of a section: small numbers before a capital on a line, as in `1.2.3.4 Scope`.
+    lead = f"\n{view[:start]}" if start < _LEAD else view[start - _LEAD : start]
+    heading = _HEADING.match(view, end) if lead.rstrip(" \t#*").endswith("\n") else None
     small = all(number in _PLAIN_NUMBER for number in address.packed)
-    return heading is not None and small and heading[0][-1].isupper()
+    return not (heading is not None and small and heading[0][-1].isupper())
 
 
 def _is_v6(value: str) -> bool:
-    """Say whether a value is an address, and no scope in a program, time or ratio."""
+    """Return whether a value is an address and not a scope in a program, a time or a ratio."""
     try:
         address = ipaddress.IPv6Address(value)
     except ValueError:
@@ -210,7 +197,7 @@ _FEWEST, _MOST = 7, 15
 
 
 def scan_phones(view: str, regions: Sequence[str] = ()) -> Iterator[Finding]:
-    """Give the phone numbers of a text; those of `regions` also in their national form."""
+    """Yield phone numbers; those of `regions` also in their national form."""
     for run in _RUN.finditer(view):
         found = _number_in(view, run.start(), run[0], regions)
         if found is not None:
@@ -220,36 +207,28 @@ def scan_phones(view: str, regions: Sequence[str] = ()) -> Iterator[Finding]:
 
 
 def _number_in(view: str, start: int, run: str, regions: Sequence[str]) -> tuple[int, str] | None:
-    """Return where the number ends that a run begins with, and how it was known.
+    """Return where the number at the beginning of a run ends, and the rule that found it.
 
-    A run may hold more than the number, such as an amount that follows it. So its last groups are
-    given up one by one.
+    A run may hold more than the number, such as an amount after it. So its last groups are dropped
+    in turn.
     """
     if _DATE.match(run) or _DECIMAL.search(run):
         return None
     labelled = _PHONES_LABEL.search(lowered(before(view, start, _PHONES_BEFORE))) is not None
-    for value in _shorter(run):
-        digits = sum(map(str.isdigit, value))
-        if not _FEWEST <= digits <= _MOST:
-            continue
-        if rule := _rule_for(value, regions):
-            return start + len(value), rule
-        if labelled:
-            return start + len(value), "phone.labelled"
+    for _ in range(_TRIES):
+        if _FEWEST <= sum(map(str.isdigit, run)) <= _MOST:
+            rule = _rule_for(run, regions) or ("phone.labelled" if labelled else "")
+            if rule:
+                return start + len(run), rule
+        groups = _LAST_GROUP.fullmatch(run)
+        if groups is None:
+            return None
+        run = groups[1]
     return None
 
 
-def _shorter(run: str) -> Iterator[str]:
-    for _ in range(_TRIES):
-        yield run
-        groups = _LAST_GROUP.fullmatch(run)
-        if groups is None:
-            return
-        run = groups[1]
-
-
 def _rule_for(value: str, regions: Sequence[str]) -> str:
-    """Return the rule by which a value is a phone number; empty when it is none by itself."""
+    """Return the rule by which a value is a phone number; "" if it needs a label."""
     plain = value.lstrip("(")
     if plain.startswith("+"):
         return "phone.international" if _is_valid(plain, None) else ""
@@ -262,10 +241,10 @@ def _rule_for(value: str, regions: Sequence[str]) -> str:
 
 
 def _fits(plain: str, region: str) -> bool:
-    """Say whether a number begins as it would be dialled in a region.
+    """Return whether a number begins as it is dialled in a region.
 
-    The library takes numbers without their leading zero, too. Where one is dialled, most numbers
-    without it are no phone numbers.
+    The library also accepts numbers without their leading zero. In regions that dial it, most
+    numbers without it are not phone numbers.
     """
     import phonenumbers
 

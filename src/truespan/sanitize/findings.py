@@ -1,7 +1,7 @@
-"""The text as the rules see it: look-alike characters as plain ones, and what is done out of sight.
+"""Findings, edits, audit records and markers, and the view of a text that the rules search.
 
-Every function here keeps the length of a text, so that offsets in what the rules see are offsets in
-the text itself.
+In a view look-alike characters are plain and found values are hidden. It is as long as the text, so
+that offsets are the same in both.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ API_KEY = "API_KEY"
 PASSWORD = "PASSWORD"  # noqa: S105 - the name of a label, not a password
 
 LABELS = (EMAIL, PHONE, CREDIT_CARD, IBAN, NATIONAL_ID, IP_ADDRESS, API_KEY, PASSWORD)
-"""The labels that are there without a profile."""
+"""The built-in labels."""
 
 
 class Mode(StrEnum):
-    """Whether values are looked for, and whether they are replaced."""
+    """Whether values are searched for, and whether they are replaced."""
 
     OFF = "off"
     SHADOW = "shadow"
-    """Values are counted; the text stays as it is."""
+    """Values are counted; the text does not change."""
     ON = "on"
 
 
 class Style(StrEnum):
-    """What stands in place of a value."""
+    """What replaces a value."""
 
     REDACT = "redact"
     """The label alone: `[EMAIL]`."""
@@ -48,7 +48,7 @@ class Style(StrEnum):
 
 
 class Finding(NamedTuple):
-    """A value at `text[start:end]`, and the rule that knew it."""
+    """A value at `text[start:end]`, and the rule that found it."""
 
     start: int
     end: int
@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """What is written in place of `text[start:end]`; offsets are those of the text before."""
+    """The replacement of `text[start:end]`; offsets refer to the original text."""
 
     start: int
     end: int
@@ -77,7 +77,7 @@ class AuditEntry:
 class AuditCounts:
     """The audit record of a text or a document, ordered by label and rule.
 
-    It holds no value and nothing made from one: no length, no hash, no offset.
+    It holds nothing derived from a value: no length, no hash, no offset.
     """
 
     entries: tuple[AuditEntry, ...] = ()
@@ -97,21 +97,21 @@ class AuditCounts:
 
 @dataclass(frozen=True, slots=True)
 class Sanitized:
-    """A text after sanitising, and what was done to it. Edits ascend and do not overlap."""
+    """A sanitised text and its edits, which ascend and do not overlap."""
 
     text: str
     edits: tuple[Edit, ...] = ()
     counts: AuditCounts = AuditCounts()
 
 
-def counted(findings: Iterable[Finding]) -> AuditCounts:
+def count_findings(findings: Iterable[Finding]) -> AuditCounts:
     """Return the audit record of findings."""
     counts = Counter((finding.label, finding.rule) for finding in findings)
     return AuditCounts(tuple(AuditEntry(*key, count) for key, count in sorted(counts.items())))
 
 
-def joined(records: Iterable[AuditCounts]) -> AuditCounts:
-    """Return one record for several."""
+def merge_counts(records: Iterable[AuditCounts]) -> AuditCounts:
+    """Merge several records."""
     counts: Counter[tuple[str, str]] = Counter()
     for record in records:
         for entry in record.entries:
@@ -120,10 +120,10 @@ def joined(records: Iterable[AuditCounts]) -> AuditCounts:
 
 
 Words = Mapping[str, Sequence[str]]
-"""Words to look for, under a part of them without which there is none."""
+"""Words to search for, each under a part of it that can be searched for first."""
 
 HIDDEN = "\ufdd0"
-"""Stands for what no rule may look at. Clean text never holds it, for it is no character."""
+"""Replaces hidden values. Clean text never holds it, because it is not a character."""
 
 _SPACES = "\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _DASHES = "\u2010-\u2013\u2212\ufe58\ufe63"
@@ -139,7 +139,7 @@ _DASH = re.compile(f"[{_DASHES}]")
 
 
 def fold(text: str) -> str:
-    """Return `text` with full-width letters, digits of any script and odd spaces made plain."""
+    """Replace full-width letters, digits of other scripts and unusual spaces with plain ones."""
     return text if text.isascii() else _LOOK_ALIKE.sub(_plain, text)
 
 
@@ -153,7 +153,7 @@ def _plain(found: re.Match[str]) -> str:
 
 
 def hide(view: str, spans: Iterable[Finding]) -> str:
-    """Return `view` with each span out of sight; spans ascend and do not overlap."""
+    """Hide each span of a view; spans ascend and do not overlap."""
     parts: list[str] = []
     end = 0
     for span in spans:
@@ -163,15 +163,15 @@ def hide(view: str, spans: Iterable[Finding]) -> str:
 
 
 def hide_markers(text: str, view: str, labels: Iterable[str]) -> str:
-    """Return `view` without the markers that an earlier run left in `text`."""
-    # Not compiled anew each time: the module keeps what it compiled.
+    """Hide the markers that an earlier run left in `text`."""
+    # The `re` module caches the compiled pattern.
     marker = re.compile(rf"\[(?:{'|'.join(labels)})(?::[0-9a-f]{{10}})?\]")
     spans = [Finding(found.start(), found.end(), "", "") for found in marker.finditer(text)]
     return hide(view, spans)
 
 
 def lowered(view: str) -> str:
-    """Return `view` in lower case, as long as before."""
+    """Return `view` in lower case, with the same length."""
     lower = view.lower()
     if len(lower) == len(view):
         return lower
@@ -179,7 +179,7 @@ def lowered(view: str) -> str:
 
 
 def by_part(words: Iterable[str], parts: Sequence[str]) -> Words:
-    """Sort words by the first of some parts that they hold; the empty part takes the rest."""
+    """Group words by the first of some parts that they contain; the rest under ""."""
     sorted_in: dict[str, list[str]] = {part: [] for part in (*parts, "")}
     for word in words:
         sorted_in[next(part for part in (*parts, "") if part in word)].append(word)
@@ -187,92 +187,79 @@ def by_part(words: Iterable[str], parts: Sequence[str]) -> Words:
 
 
 def places(view: str, words: Words) -> Iterator[tuple[int, str]]:
-    """Give where each of some words stands, and which it is; this is faster than any pattern."""
-    for part, each in words.items():
+    """Yield each position of some words with the word; this is faster than any pattern."""
+    for part, group in words.items():
         if part in view:
-            for word in each:
-                if word in view:
-                    yield from _places_of(view, word)
-
-
-def _places_of(view: str, word: str) -> Iterator[tuple[int, str]]:
-    at = view.find(word)
-    while at >= 0:
-        yield at, word
-        at = view.find(word, at + 1)
+            for word in group:
+                at = view.find(word)
+                while at >= 0:
+                    yield at, word
+                    at = view.find(word, at + 1)
 
 
 def before(view: str, start: int, width: int) -> str:
-    """Return up to `width` characters before `start`, none of them from behind a hidden value.
+    """Return up to `width` characters before `start`, but only those after a hidden value.
 
-    How much a hidden value measures must not matter: its marker has another length.
+    The length of a hidden value must not matter, because its marker has another length.
     """
     text = view[max(start - width, 0) : start]
     return text[text.rfind(HIDDEN) + 1 :]
 
 
 _REPLACE_DIGITS = 10
-"""Hexadecimal digits of a pseudonym: two values of a million share one by chance in half of all
-libraries, which tells nothing about either."""
+"""Hexadecimal digits of a pseudonym. Among a million values, two share one by chance in half of all
+libraries, which reveals nothing about either."""
 
 
 def redaction(label: str) -> str:
-    """Return the marker that says no more than what stood there."""
+    """Return the marker with only the label."""
     return f"[{label}]"
 
 
 def pseudonym(label: str, value: str, key: bytes) -> str:
-    """Return the marker that is the same for equal values; without the key nobody can make it."""
-    normal = _normal(label, fold(value))
-    message = f"{label}\0{normal}".encode("utf-8", "surrogatepass")
+    """Return the marker for a value: the same for all its spellings, not computable without key."""
+    normalize = _SPELLINGS.get(label)
+    value = normalize(fold(value)) if normalize else fold(value)
+    message = f"{label}\0{value}".encode("utf-8", "surrogatepass")
     return f"[{label}:{hmac.digest(key, message, 'sha256').hex()[:_REPLACE_DIGITS]}]"
-
-
-def _normal(label: str, value: str) -> str:
-    """Return one spelling for all spellings of a value."""
-    normalise = _SPELLINGS.get(label)
-    return normalise(value) if normalise else value
 
 
 def _compact(value: str) -> str:
     return "".join(filter(str.isalnum, value)).upper()
 
 
-def _one_email(value: str) -> str:
-    plain = re.sub(r" ?[\[({] ?(at|dot) ?[\])}] ?", _sign, value.casefold())
+def _normalize_email(value: str) -> str:
+    signs = {"at": "@", "dot": "."}
+    plain = re.sub(r" ?[\[({] ?(at|dot) ?[\])}] ?", lambda word: signs[word[1]], value.casefold())
     return plain.replace("%40", "@")
 
 
-def _sign(word: re.Match[str]) -> str:
-    return "@" if word[1] == "at" else "."
-
-
-def _one_phone(value: str) -> str:
+def _normalize_phone(value: str) -> str:
     digits = "".join(filter(str.isdigit, value))
     international = value.lstrip("(").startswith(("+", "00"))
     return f"+{digits.removeprefix('00')}" if international else digits
 
 
-def _one_address(value: str) -> str:
+def _normalize_address(value: str) -> str:
     try:
         return str(ipaddress.ip_address(value))
     except ValueError:
-        # A finding that was widened to settle holds more than the address.
+        # A finding that was widened holds more than the address.
         return value
 
 
 _SPELLINGS: dict[str, Callable[[str], str]] = {
-    EMAIL: _one_email,
-    PHONE: _one_phone,
+    EMAIL: _normalize_email,
+    PHONE: _normalize_phone,
     CREDIT_CARD: _compact,
     IBAN: _compact,
     NATIONAL_ID: _compact,
-    IP_ADDRESS: _one_address,
+    IP_ADDRESS: _normalize_address,
 }
 
 
-def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return `text` with all edits made; they ascend and do not overlap."""
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """Apply edits, which ascend and do not overlap."""
     parts: list[str] = []
     end = 0
     for edit in edits:
@@ -281,10 +268,10 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[end:]])
 
 
-def moved(offsets: Sequence[int], edits: Sequence[Edit]) -> list[int]:
-    """Return where ascending offsets of a text are after its edits.
+def move_offsets(offsets: Sequence[int], edits: Sequence[Edit]) -> list[int]:
+    """Map ascending offsets of a text to offsets after its edits.
 
-    An offset inside an edit goes to where its replacement begins.
+    An offset inside an edit moves to the beginning of the replacement.
     """
     found: list[int] = []
     at = shift = 0

@@ -1,8 +1,7 @@
-"""Numbers with check digits: payment cards, national identity numbers, IBANs.
+"""Numbers with check digits: payment cards, national identity numbers and IBANs.
 
-A text is looked through once, from one number to the next. What follows a number in groups is read
-only as long as some known shape begins that way, so a long column of numbers costs a few steps for
-each.
+A text is scanned once, number by number. The groups after a number are read only while they match
+the beginning of a known shape, so a long column of numbers costs a few steps for each.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def by_stdnum(name: str) -> Check:
-    """Return the check of a module of python-stdnum, which is imported when it is first needed."""
+    """Return the check of a module of python-stdnum, imported on first use."""
 
     def check(value: str) -> bool:
         try:
             return bool(_module_check(name)(value))
         except (LookupError, ValueError, TypeError, ArithmeticError):
-            # A few modules stumble over a number that is none, instead of saying so.
+            # A few modules raise other errors for invalid numbers.
             return False
 
     return check
@@ -42,7 +41,7 @@ def _module_check(name: str) -> Check:
 
 
 def luhn(digits: str) -> bool:
-    """Say whether the last digit is the check digit of those before, as on payment cards."""
+    """Return whether the last digit is the check digit of those before, as on payment cards."""
     if not (digits.isascii() and digits.isdigit()):
         return False
     doubled = sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
@@ -50,7 +49,7 @@ def luhn(digits: str) -> bool:
 
 
 def is_day(month: str, day: str) -> bool:
-    """Say whether a month and a day name a day of some year."""
+    """Return whether a month and a day name a day of some year."""
     return 1 <= int(month) <= 12 and 1 <= int(day) <= _DAYS[int(month) - 1]
 
 
@@ -65,7 +64,7 @@ _ISSUERS = re.compile(
 
 
 def card(digits: str) -> bool:
-    """Say whether digits are the number of a payment card: issuer, length and check digit."""
+    """Return whether digits are the number of a payment card: issuer, length and check digit."""
     return _ISSUERS.fullmatch(digits) is not None and luhn(digits)
 
 
@@ -73,9 +72,9 @@ def card(digits: str) -> bool:
 
 
 def iban(value: str) -> bool:
-    """Say whether a value is an IBAN: the form of its country, and the check digits.
+    """Return whether a value is an IBAN: the form of its country, and the check digits.
 
-    Which banks a country has is not asked; that changes faster than a library is updated.
+    Bank codes are not checked: they change faster than the library is updated.
     """
     from stdnum.iban import is_valid
 
@@ -86,20 +85,20 @@ def iban(value: str) -> bool:
 
 
 def belgian(digits: str) -> bool:
-    """Say whether digits are a Belgian national number, of either century."""
+    """Return whether digits are a Belgian national number, of either century."""
     body, rest = digits[:9], 97 - int(digits[9:])
     return is_day(digits[2:4], digits[4:6]) and rest in (int(body) % 97, int(f"2{body}") % 97)
 
 
 def korean(digits: str) -> bool:
-    """Say whether digits are a Korean resident registration number."""
+    """Return whether digits are a Korean resident registration number."""
     weights = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
     total = sum(weight * int(digit) for weight, digit in zip(weights, digits, strict=False))
     return is_day(digits[2:4], digits[4:6]) and (11 - total % 11) % 10 == int(digits[12])
 
 
 def norwegian(digits: str) -> bool:
-    """Say whether digits are a Norwegian birth number."""
+    """Return whether digits are a Norwegian birth number."""
     numbers = [int(digit) for digit in digits]
     first = (3, 7, 6, 1, 8, 9, 4, 5, 2, 1)
     second = (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)
@@ -110,19 +109,19 @@ def norwegian(digits: str) -> bool:
 
 
 def swedish(digits: str) -> bool:
-    """Say whether digits are a Swedish personal number, with its century or without."""
+    """Return whether digits are a Swedish personal number, with its century or without."""
     short = digits[-10:]
     century = len(digits) == 10 or digits[:2] in ("18", "19", "20")
     return century and is_day(short[2:4], short[4:6]) and luhn(short)
 
 
 def south_african(digits: str) -> bool:
-    """Say whether digits are a South African identity number."""
+    """Return whether digits are a South African identity number."""
     return is_day(digits[2:4], digits[4:6]) and digits[10] in "01" and luhn(digits)
 
 
 def french(digits: str) -> bool:
-    """Say whether digits are a French social security number: sex, month and check digits."""
+    """Return whether digits are a French social security number: sex, month and check digits."""
     shape = re.fullmatch(r"[12]\d\d(?:0[1-9]|1[0-2]|[2-9]\d)\d{10}", digits)
     return shape is not None and (97 - int(digits[:13]) % 97) == int(digits[13:])
 
@@ -131,7 +130,7 @@ def french(digits: str) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Say whether a string looks drawn by lot rather than written: a key, not a name in code."""
+    """Return whether a string looks random: a key, not a name in code."""
     mixed = any(
         re.search("[0-9]", part) and re.search("[A-Za-z]", part)
         for part in re.split("[-_.]", value)
@@ -141,7 +140,7 @@ def looks_random(value: str) -> bool:
 
 
 def entropy(value: str) -> float:
-    """Return the bits of surprise in a character of `value`."""
+    """Return the entropy of `value` in bits per character."""
     shares = [count / len(value) for count in Counter(value).values()]
     return -sum(share * math.log2(share) for share in shares)
 
@@ -167,10 +166,10 @@ NAMED: dict[str, Check] = {
 
 
 class NationalId(NamedTuple):
-    """A kind of number. In a shape 9 is a digit and A a letter; all else stands for itself.
+    """A kind of number. In a shape, 9 is a digit and A a letter.
 
-    `check` gets the letters and digits alone, unless it is `whole`. Without `words` the number is
-    believed wherever it stands.
+    `check` gets letters and digits only, unless `whole` is set. With `words`, one of them must
+    precede the number.
     """
 
     name: str
@@ -208,7 +207,7 @@ DISTINCTIVE = (
     NationalId("th.pin", ("9-9999-99999-99-9",), by_stdnum("th.pin")),
     NationalId("za.idnr", (_THIRTEEN, "999999 9999 999"), south_african),
 )
-"""Numbers that are known by themselves."""
+"""Numbers that are found without context."""
 
 INTRODUCED = (
     NationalId(
@@ -285,17 +284,17 @@ INTRODUCED = (
         ("ssn", "social security", "soc. sec"),
     ),
 )
-"""Numbers that count only after one of their words. The American one has no check digit at all."""
+"""Numbers that are found only after one of their words. `us.ssn` has no check digit."""
 
 
 CONTEXT = 48
-"""How far before a number the word may stand that it needs."""
+"""The number of characters before a number in which its word may be."""
 
 _ALNUM = frozenset(ascii_letters + digits)
 _SIGNS = str.maketrans(digits + ascii_letters, "9" * 10 + "A" * 52)
 _GAPS = {" ": " ", "\n": " ", "-": "-", ".": ".", "/": "/"}
 _LEADING = 6
-"""The most letters that a known shape begins with."""
+"""The largest number of letters at the beginning of a shape."""
 _START = re.compile("[0-9][0-9A-Za-z]{0,18}(?![0-9A-Za-z])")
 _GROUP = re.compile("[0-9A-Za-z]{1,18}(?![0-9A-Za-z])")
 _OTHER_NUMBER = re.compile(
@@ -311,7 +310,7 @@ class _Kind(NamedTuple):
     words: tuple[str, ...]
     whole: bool
     edges: str
-    """What joins a number to the digit beyond it, so that both are parts of something else."""
+    """Characters that join a number to a digit next to it, which makes both part of another."""
 
 
 _CARD = _Kind(CREDIT_CARD, "credit_card", card, (), False, ".")
@@ -327,7 +326,7 @@ _CARD_SHAPES = (
 
 @cache
 def _shapes() -> dict[str, tuple[_Kind, ...]]:
-    """Return the kinds of each shape; the beginnings of shapes are there as well, without any."""
+    """Return the kinds of each shape; beginnings of shapes are included without kinds."""
     kinds: dict[str, list[_Kind]] = {shape: [_CARD] for shape in _CARD_SHAPES}
     for number in (*DISTINCTIVE, *INTRODUCED):
         kind = _Kind(
@@ -347,7 +346,7 @@ def _shapes() -> dict[str, tuple[_Kind, ...]]:
 
 
 def scan_numbers(view: str) -> Iterator[Finding]:
-    """Give the cards and identity numbers of a text, overlapping ones too."""
+    """Yield the cards and identity numbers of a text, which may overlap."""
     shapes = _shapes()
     for found in _START.finditer(view):
         for start in _starts(view, found.start()):
@@ -355,7 +354,7 @@ def scan_numbers(view: str) -> Iterator[Finding]:
 
 
 def _starts(view: str, start: int) -> Iterator[int]:
-    """Give where a number with this first digit may begin: letters can stand before it."""
+    """Yield where a number with this first digit may begin: letters can precede it."""
     first = start
     while first and start - first <= _LEADING and view[first - 1] in ascii_letters:
         first -= 1
@@ -368,7 +367,7 @@ def _starts(view: str, start: int) -> Iterator[int]:
 
 
 def _walk(view: str, start: int, shapes: dict[str, tuple[_Kind, ...]]) -> Iterator[Finding]:
-    """Read groups from `start` on while they begin a known shape, and check each whole shape."""
+    """Read groups from `start` while they begin a known shape, and check each whole shape."""
     shape, at, lines = "", start, 0
     while group := _GROUP.match(view, at):
         shape += group[0].translate(_SIGNS)
@@ -381,7 +380,7 @@ def _walk(view: str, start: int, shapes: dict[str, tuple[_Kind, ...]]) -> Iterat
                 break
         gap = view[group.end() : group.end() + 1]
         lines += gap == "\n"
-        # A number may be broken at the end of one line. At the end of each, it is a column.
+        # A number may continue on the next line. Numbers on several lines are a column.
         if gap not in _GAPS or lines > 1:
             return
         shape += _GAPS[gap]
@@ -389,14 +388,14 @@ def _walk(view: str, start: int, shapes: dict[str, tuple[_Kind, ...]]) -> Iterat
 
 
 def _holds(view: str, start: int, end: int, kind: _Kind) -> bool:
-    """Say whether what has the shape of a number is one; what is quickly told is asked first."""
+    """Return whether a value with the right shape is valid; cheap checks come first."""
     if _goes_on(view, start - 1, -1, kind.edges) or _goes_on(view, end, 1, kind.edges):
         return False
     context = before(view, start, CONTEXT)
     if kind.words and not _names(lowered(context), kind.words):
         return False
     value = view[start:end] if kind.whole else _compact(view[start:end])
-    # One digit all along passes many checks, and is a number that somebody made up.
+    # A single repeated digit passes many checks but is always made up.
     return len(set(value)) > 1 and kind.check(value) and not _OTHER_NUMBER.search(context)
 
 
@@ -405,7 +404,7 @@ def _compact(value: str) -> str:
 
 
 def _goes_on(view: str, at: int, step: int, edges: str) -> bool:
-    """Say whether the character at `at` joins the number to another one."""
+    """Return whether the character at `at` joins the number to another one."""
     if not 0 <= at < len(view):
         return False
     beyond = at + step
@@ -414,7 +413,7 @@ def _goes_on(view: str, at: int, step: int, edges: str) -> bool:
 
 
 def _names(context: str, words: tuple[str, ...]) -> bool:
-    """Say whether one of the words stands in a context, not as the end of a longer one."""
+    """Return whether one of the words is in a context, not as the end of a longer word."""
     return any(
         word in context and re.search(rf"(?<!\w){re.escape(word)}", context) for word in words
     )
@@ -422,12 +421,12 @@ def _names(context: str, words: tuple[str, ...]) -> bool:
 
 # IBANs
 
-# Patterns that begin with a digit run fast over prose, so what stands before is asked for after it.
+# Patterns that begin with a digit run fast over prose, so the lookbehind comes after it.
 _IBAN_START = re.compile("[0-9](?<=[A-Za-z]{2}[0-9])[0-9](?=[ -]?[0-9A-Za-z])")
 
 
 def scan_ibans(view: str) -> Iterator[Finding]:
-    """Give the IBANs of a text. How long one is follows from its country."""
+    """Yield the IBANs of a text. The country decides their length."""
     for found in _IBAN_START.finditer(view):
         start = found.start() - 2
         if start and (view[start - 1] in _ALNUM or view[start - 1] == "_"):
@@ -440,7 +439,7 @@ def scan_ibans(view: str) -> Iterator[Finding]:
 
 @cache
 def _iban_length(country: str) -> int:
-    """Return how many letters and digits an IBAN of a country has; 0 if it has none."""
+    """Return the number of letters and digits of an IBAN; 0 if the country has none."""
     from stdnum import numdb
 
     (_, properties), *_ = numdb.get("iban").info(country)
@@ -448,9 +447,9 @@ def _iban_length(country: str) -> int:
 
 
 def _take(view: str, start: int, length: int) -> int:
-    """Return where `length` letters and digits end that single gaps may divide; else 0.
+    """Return where `length` letters and digits end, with single gaps between them; else 0.
 
-    Gaps are spaces or dashes, and one of them may be the end of a line.
+    Gaps are spaces or dashes, and at most one line break.
     """
     at, lines = start, 0
     for _ in range(length):

@@ -1,17 +1,17 @@
-"""Profiles: labels of one's own, and values that are nobody's secret.
+"""Profiles: custom labels, and values that are never replaced.
 
 A profile is a TOML text:
 
     allow = ["support@example.com"]        # exactly these are never replaced
     allow_domains = ["example.org"]        # nor addresses at these domains and below them
-    without = ["IP_ADDRESS"]               # labels that are not looked for
-    phone_regions = ["DE", "US"]           # whose phone numbers are known in national form too
+    without = ["IP_ADDRESS"]               # labels that are not searched for
+    phone_regions = ["DE", "US"]           # phone numbers of these are found in national form too
 
     [[rule]]
     label = "EMPLOYEE"
     pattern = "EMP-([0-9]{6})"
     validator = "luhn"                     # optional: checks the first group, else the whole value
-    context = ["employee", "staff"]        # optional: one of these must stand shortly before it
+    context = ["employee", "staff"]        # optional: one of these must be shortly before it
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ WIDEST = 512
 
 
 def checked(pattern: str, where: str) -> re.Pattern[str]:
-    """Return a pattern compiled, once it is sure that it cannot run for long.
+    """Compile a pattern after checking that its cost is bounded.
 
     Raises:
-        InvalidConfiguration: it is no pattern, matches nothing at all, or could run for long.
+        InvalidConfiguration: it is invalid, matches the empty string, or could run for long.
     """
     try:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidConfiguration(f"{where}: the pattern cannot be read: {error}.") from None
-    # The engine's own reader of patterns: a second one of ours might read some of them differently.
+    # The parser of the engine itself: another one might parse some patterns differently.
     tree: Any = import_module("re._parser").parse(pattern)
     ways = _ways_of(tree, where)
     if ways > MOST_WAYS:
@@ -60,7 +60,7 @@ def checked(pattern: str, where: str) -> re.Pattern[str]:
 
 
 def _ways_of(items: Any, where: str) -> int:
-    """Return in how many ways a sequence can match at one place, at most."""
+    """Return the largest number of ways in which a sequence can match at one position."""
     ways = 1
     for kind, content in items:
         ways = min(ways * _ways_of_one(str(kind), content, where), MOST_WAYS + 1)
@@ -113,7 +113,7 @@ _RULE_KEYS = {"label", "pattern", "validator", "context"}
 
 @dataclass(frozen=True, slots=True)
 class ProfileRule:
-    """A pattern of one's own; its findings are called `profile.<number>`."""
+    """A custom pattern; the rule of its findings is `profile.<number>`."""
 
     name: str
     label: str
@@ -122,7 +122,7 @@ class ProfileRule:
     context: tuple[str, ...] = ()
 
     def scan(self, view: str) -> Iterator[Finding]:
-        """Give what the pattern finds in each stretch of a text that is in sight."""
+        """Yield what the pattern finds in each part of a text that is not hidden."""
         for stretch in _SEEN.finditer(view):
             for found in self.pattern.finditer(view, stretch.start(), stretch.end()):
                 if self._holds(view, found):
@@ -139,7 +139,7 @@ class ProfileRule:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a profile file says; the empty one changes nothing."""
+    """The content of a profile file; an empty profile changes nothing."""
 
     rules: tuple[ProfileRule, ...] = ()
     allow: frozenset[str] = frozenset()
@@ -148,18 +148,18 @@ class Profile:
     phone_regions: tuple[str, ...] = ()
 
     def labels(self) -> list[str]:
-        """Return every label that markers may bear."""
+        """Return every label that markers may have."""
         return sorted({*LABELS, *(rule.label for rule in self.rules)})
 
     def allows(self, value: str) -> bool:
-        """Say whether a value is never to be replaced."""
+        """Return whether a value must not be replaced."""
         if value in self.allow:
             return True
         domain = value.lower().rpartition("@")[2] if self.allow_domains and "@" in value else ""
         return any(f".{domain}".endswith(f".{allowed}") for allowed in self.allow_domains)
 
     def steps(self) -> dict[str, object]:
-        """Return all that a profile decides, in a form that can be written down and compared."""
+        """Return everything that a profile decides as JSON values, for the digest."""
         rules = [
             [rule.label, rule.pattern.pattern, rule.validator, list(rule.context)]
             for rule in self.rules
@@ -169,10 +169,10 @@ class Profile:
 
 
 def parse_profile(text: str, name: str = "profile") -> Profile:
-    """Return what the TOML text of a profile says; `name` is what messages call it.
+    """Parse the TOML text of a profile; `name` is used in error messages.
 
     Raises:
-        InvalidConfiguration: it is no TOML, has unknown keys, or a pattern that may not run.
+        InvalidConfiguration: it is not TOML, has unknown keys or a refused pattern.
     """
     try:
         table = tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""Sanitising a loaded document: its blocks, labels, title, properties and the words of figures."""
+"""The sanitizer of texts, and of loaded documents with their labels, properties and figures."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from truespan.sanitize.findings import (
     Mode,
     Sanitized,
     Style,
-    counted,
-    joined,
-    moved,
+    count_findings,
+    merge_counts,
+    move_offsets,
 )
 from truespan.sanitize.profile import Profile
 from truespan.types.text import Block, Loaded, PageStart, PlacedFigure, Properties
 
 RULES_VERSION = 1
-"""Raised whenever the rules would find or write something else in some text."""
+"""Increased whenever the rules would change the result for some text."""
 
 _SHORTEST_KEY = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Sanitizer:
-    """Finds what should not be kept, and puts a marker in its place.
+    """Replaces values that should not be stored with markers.
 
-    `key` makes the pseudonyms. Who has it can tell whether a guessed value stood in a text; without
-    it nobody can.
+    `key` is the key of the pseudonyms. With it, guesses about a replaced value can be tested.
     """
 
     mode: Mode = Mode.OFF
@@ -53,16 +52,16 @@ class Sanitizer:
 
     @property
     def digest(self) -> str:
-        """Return what a revision's recipe holds of this: equal digests, equal texts.
+        """Return the digest for the recipe of a revision: equal digests give equal texts.
 
-        Off and shadow both leave texts as they are and so have one digest. Of the key it holds a
-        keyed hash, from which the key cannot be had.
+        Off and shadow do not change texts and have the same digest. The key enters as a keyed hash,
+        which does not reveal it.
         """
         if self.mode is not Mode.ON:
             return ""
         steps = {
             "rules": RULES_VERSION,
-            "libraries": _libraries(self.phones),
+            "libraries": _library_versions(self.phones),
             "style": self.style,
             "key": self._key_digest(),
             "profile": self.profile.steps(),
@@ -70,29 +69,29 @@ class Sanitizer:
         return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
 
     def findings(self, text: str) -> list[Finding]:
-        """Return what is found in a clean text, ascending and without overlaps; off, nothing."""
+        """Return the findings in a clean text, ascending and without overlaps; none if off."""
         if self.mode is Mode.OFF or not text:
             return []
-        # Imported here: the rules take some time to load, and most libraries have this off.
+        # Imported here: the rules take time to load, and most libraries have this off.
         from truespan.sanitize.detection import find
 
         return find(text, self.profile, phones=self.phones)
 
     def apply(self, text: str) -> Sanitized:
-        """Return a clean text as it is to be kept, with the edits made and the audit record.
+        """Sanitise a clean text and return it with its edits and audit record.
 
-        Applied to its own result it changes nothing.
+        Applied to its own result, it changes nothing.
         """
         findings = self.findings(text)
         if not findings:
             return Sanitized(text)
-        counts = counted(findings)
+        counts = count_findings(findings)
         if self.mode is Mode.SHADOW:
             return Sanitized(text, (), counts)
-        from truespan.sanitize.findings import edited
+        from truespan.sanitize.findings import apply_edits
 
         edits = tuple(Edit(found.start, found.end, self._marker(text, found)) for found in findings)
-        return Sanitized(edited(text, edits), edits, counts)
+        return Sanitized(apply_edits(text, edits), edits, counts)
 
     def _marker(self, text: str, found: Finding) -> str:
         from truespan.sanitize.findings import pseudonym, redaction
@@ -107,7 +106,7 @@ class Sanitizer:
         return hmac.digest(self.key, b"truespan sanitizer", "sha256").hex()
 
 
-def _libraries(phones: bool) -> list[str]:
+def _library_versions(phones: bool) -> list[str]:
     """Return the libraries that decide what a valid number is, with their versions."""
     from importlib.metadata import version
 
@@ -115,15 +114,15 @@ def _libraries(phones: bool) -> list[str]:
     return [f"{name} {version(name)}" for name in names]
 
 
-def sanitized_loaded(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, AuditCounts]:
-    """Return a document as it is to be kept, and its audit record.
+def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, AuditCounts]:
+    """Sanitise a document and return it with its audit record.
 
-    Each block and each label is looked at by itself: no value is found that begins in one block and
-    ends in another. A label that many blocks share is counted once.
+    Each block and each label is searched by itself, so values that span blocks are not found. A
+    label that several blocks share is counted once.
     """
     if sanitizer.mode is Mode.OFF:
         return loaded, AuditCounts()
-    work = _Work(sanitizer)
+    work = _DocumentSanitizer(sanitizer)
     kept = replace(
         loaded,
         blocks=tuple(work.block(block) for block in loaded.blocks),
@@ -131,11 +130,11 @@ def sanitized_loaded(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Audi
         properties=work.properties(loaded.properties),
     )
     # In shadow mode nothing changes, not even what cleaning would change.
-    return (kept if sanitizer.mode is Mode.ON else loaded), joined(work.records)
+    return (kept if sanitizer.mode is Mode.ON else loaded), merge_counts(work.records)
 
 
-class _Work:
-    """One pass over a document."""
+class _DocumentSanitizer:
+    """Sanitises the parts of one document."""
 
     def __init__(self, sanitizer: Sanitizer) -> None:
         self._sanitizer = sanitizer
@@ -147,10 +146,10 @@ class _Work:
         done = self._sanitizer.apply(text)
         self.records.append(done.counts)
         places = {offset: offset for offset in _offsets(block)}
-        # Without findings a block keeps its bytes; whoever assembles it cleans it anyway.
+        # Without findings a block stays as it is; it is cleaned later when it is assembled.
         if done.edits:
-            offsets = _cleaned(block.text, text, list(places))
-            places = dict(zip(places, moved(offsets, done.edits), strict=True))
+            offsets = _map_to_clean(block.text, text, list(places))
+            places = dict(zip(places, move_offsets(offsets, done.edits), strict=True))
         return replace(
             block,
             text=done.text if done.edits else block.text,
@@ -161,7 +160,7 @@ class _Work:
         )
 
     def label(self, label: str | None) -> str | None:
-        """Sanitise a short text, and count what is in it the first time it comes."""
+        """Sanitise a short text; its findings are counted the first time only."""
         if not label:
             return label
         if label not in self._labels:
@@ -178,7 +177,7 @@ class _Work:
             keywords=tuple(self.label(word) or "" for word in properties.keywords),
             description=self.label(properties.description),
             publisher=self.label(properties.publisher),
-            # Sources write what they like where a date or a code belongs.
+            # Sources write any text where a date or a code belongs.
             created=self.label(properties.created),
             modified=self.label(properties.modified),
             language=self.label(properties.language),
@@ -195,11 +194,11 @@ def _offsets(block: Block) -> list[int]:
     return sorted(figures.union(page.offset for page in block.pages))
 
 
-def _cleaned(text: str, clean_text: str, offsets: Sequence[int]) -> Sequence[int]:
-    """Return where ascending offsets of a text are in the clean one.
+def _map_to_clean(text: str, clean_text: str, offsets: Sequence[int]) -> Sequence[int]:
+    """Map ascending offsets of a text to offsets in the clean text.
 
-    The pieces between them are cleaned by themselves. That differs from the whole only where an
-    offset parts what cleaning looks at together, such as the two characters of a line end.
+    The parts between them are cleaned separately. That differs from the whole only where an offset
+    divides characters that are cleaned together, such as those of a line break.
     """
     if text == clean_text:
         return offsets

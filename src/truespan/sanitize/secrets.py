@@ -1,8 +1,8 @@
-"""Keys of programs: those with a known beginning, tokens, private keys, and assignments.
+"""API keys, tokens, private keys and passwords.
 
-A known beginning is looked for as a plain string, which is fast; its pattern is only run on a text
-that holds it. Each pattern takes a whole run of the characters that keys are made of, and cannot
-begin inside one, so that no character is looked at from more than one start.
+Known prefixes are searched for as plain strings, which is fast; a pattern runs only on a text that
+contains its prefix. Each pattern matches a whole run of key characters and cannot begin inside one,
+so that no character is read from more than one start.
 """
 
 from __future__ import annotations
@@ -26,71 +26,71 @@ _LONGEST = 2000
 _RUN = r"[0-9A-Za-z_-]"
 
 
-def _known(body: str, edge: str = _RUN) -> re.Pattern[str]:
+def _compile(body: str, edge: str = _RUN) -> re.Pattern[str]:
     return re.compile(rf"(?<!{edge})(?:{body})(?!{edge})")
 
 
 _Keys = tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]
 
-_BEGINNING: _Keys = (
-    ("sk", ("sk-",), _known(rf"sk-{_RUN}{{20,{_LONGEST}}}")),
-    ("aws", ("AKIA", "ASIA"), _known("A[KS]IA[0-9A-Z]{16}")),
+_PREFIX_KEYS: _Keys = (
+    ("sk", ("sk-",), _compile(rf"sk-{_RUN}{{20,{_LONGEST}}}")),
+    ("aws", ("AKIA", "ASIA"), _compile("A[KS]IA[0-9A-Z]{16}")),
     (
         "github",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-        _known("gh[pousr]_[0-9A-Za-z]{36,255}", "[0-9A-Za-z]"),
+        _compile("gh[pousr]_[0-9A-Za-z]{36,255}", "[0-9A-Za-z]"),
     ),
-    ("github", ("github_pat_",), _known("github_pat_[0-9A-Za-z_]{22,255}", "[0-9A-Za-z]")),
-    ("gitlab", ("glpat-",), _known(rf"glpat-{_RUN}{{20,300}}")),
-    ("slack", ("xox",), _known("xox[abceoprs]-[0-9][0-9A-Za-z-]{9,300}")),
-    ("slack", ("xapp-",), _known("xapp-[0-9A-Za-z-]{20,300}")),
-    ("google", ("AIza",), _known(rf"AIza{_RUN}{{35}}")),
-    ("google", ("ya29.",), _known(rf"ya29\.{_RUN}{{20,{_LONGEST}}}")),
-    ("google", ("GOCSPX-",), _known(rf"GOCSPX-{_RUN}{{28}}")),
-    ("stripe", ("whsec_",), _known("whsec_[0-9A-Za-z]{24,255}")),
-    ("twilio", ("SK",), _known("SK[0-9a-f]{32}")),
-    ("sendgrid", ("SG.",), _known(rf"SG\.{_RUN}{{16,64}}\.{_RUN}{{16,128}}")),
-    ("npm", ("npm_",), _known("npm_[0-9A-Za-z]{36}")),
-    ("pypi", ("pypi-",), _known(rf"pypi-{_RUN}{{50,{_LONGEST}}}")),
-    ("huggingface", ("hf_",), _known("hf_[0-9A-Za-z]{30,64}")),
-    ("shopify", ("shp",), _known("shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32}")),
-    ("mailgun", ("key-",), _known("key-[0-9a-f]{32}")),
-    ("databricks", ("dapi",), _known("dapi[0-9a-f]{32}(?:-[0-9])?")),
-    ("groq", ("gsk_",), _known("gsk_[0-9A-Za-z]{40,80}")),
-    ("xai", ("xai-",), _known("xai-[0-9A-Za-z]{40,100}")),
-    ("replicate", ("r8_",), _known("r8_[0-9A-Za-z]{32,64}")),
-    ("age", ("AGE-SECRET-KEY-1",), _known("AGE-SECRET-KEY-1[0-9A-Z]{58}")),
-    ("jwt", ("eyJ",), _known(rf"eyJ{_RUN}{{8,4000}}\.eyJ{_RUN}{{8,8000}}\.{_RUN}{{0,2000}}")),
+    ("github", ("github_pat_",), _compile("github_pat_[0-9A-Za-z_]{22,255}", "[0-9A-Za-z]")),
+    ("gitlab", ("glpat-",), _compile(rf"glpat-{_RUN}{{20,300}}")),
+    ("slack", ("xox",), _compile("xox[abceoprs]-[0-9][0-9A-Za-z-]{9,300}")),
+    ("slack", ("xapp-",), _compile("xapp-[0-9A-Za-z-]{20,300}")),
+    ("google", ("AIza",), _compile(rf"AIza{_RUN}{{35}}")),
+    ("google", ("ya29.",), _compile(rf"ya29\.{_RUN}{{20,{_LONGEST}}}")),
+    ("google", ("GOCSPX-",), _compile(rf"GOCSPX-{_RUN}{{28}}")),
+    ("stripe", ("whsec_",), _compile("whsec_[0-9A-Za-z]{24,255}")),
+    ("twilio", ("SK",), _compile("SK[0-9a-f]{32}")),
+    ("sendgrid", ("SG.",), _compile(rf"SG\.{_RUN}{{16,64}}\.{_RUN}{{16,128}}")),
+    ("npm", ("npm_",), _compile("npm_[0-9A-Za-z]{36}")),
+    ("pypi", ("pypi-",), _compile(rf"pypi-{_RUN}{{50,{_LONGEST}}}")),
+    ("huggingface", ("hf_",), _compile("hf_[0-9A-Za-z]{30,64}")),
+    ("shopify", ("shp",), _compile("shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32}")),
+    ("mailgun", ("key-",), _compile("key-[0-9a-f]{32}")),
+    ("databricks", ("dapi",), _compile("dapi[0-9a-f]{32}(?:-[0-9])?")),
+    ("groq", ("gsk_",), _compile("gsk_[0-9A-Za-z]{40,80}")),
+    ("xai", ("xai-",), _compile("xai-[0-9A-Za-z]{40,100}")),
+    ("replicate", ("r8_",), _compile("r8_[0-9A-Za-z]{32,64}")),
+    ("age", ("AGE-SECRET-KEY-1",), _compile("AGE-SECRET-KEY-1[0-9A-Z]{58}")),
+    ("jwt", ("eyJ",), _compile(rf"eyJ{_RUN}{{8,4000}}\.eyJ{_RUN}{{8,8000}}\.{_RUN}{{0,2000}}")),
 )
-"""Whose keys they are, what they begin with, and their pattern."""
-_BY_BEGINNING = {
+"""The service, the prefixes of its keys, and their pattern."""
+_BY_PREFIX = {
     beginning: (rule, pattern)
-    for rule, beginnings, pattern in _BEGINNING
+    for rule, beginnings, pattern in _PREFIX_KEYS
     for beginning in beginnings
 }
-_BY_PART = by_part(_BY_BEGINNING, ("_", "-"))
+_BY_PART = by_part(_BY_PREFIX, ("_", "-"))
 
-_HOLDING: _Keys = (
-    ("stripe", ("_live_", "_test_"), _known("[spr]k_(?:live|test)_[0-9A-Za-z]{16,255}")),
-    ("digitalocean", ("_v1_",), _known("do[opr]_v1_[0-9a-f]{64}")),
-    ("telegram", (":AA",), _known(rf"[0-9]{{8,10}}:AA{_RUN}{{33}}")),
+_OTHER_KEYS: _Keys = (
+    ("stripe", ("_live_", "_test_"), _compile("[spr]k_(?:live|test)_[0-9A-Za-z]{16,255}")),
+    ("digitalocean", ("_v1_",), _compile("do[opr]_v1_[0-9a-f]{64}")),
+    ("telegram", (":AA",), _compile(rf"[0-9]{{8,10}}:AA{_RUN}{{33}}")),
     (
         "slack",
         ("hooks.slack.com/services/",),
         re.compile("(?<=hooks.slack.com/services/)[0-9A-Za-z/]{20,120}(?![0-9A-Za-z/])"),
     ),
 )
-"""Whose keys they are, what they hold, and their pattern."""
+"""The service, strings that its keys contain, and their pattern."""
 
 
 def scan_api_keys(view: str) -> Iterator[Finding]:
-    """Give the keys of a text, overlapping ones too."""
+    """Yield the API keys of a text, which may overlap."""
     for at, beginning in places(view, _BY_PART):
-        rule, pattern = _BY_BEGINNING[beginning]
+        rule, pattern = _BY_PREFIX[beginning]
         found = pattern.match(view, at)
-        if found and (rule != "sk" or _is_drawn(found[0])):
+        if found and (rule != "sk" or _has_random_part(found[0])):
             yield Finding(*found.span(), API_KEY, f"api_key.{rule}")
-    for rule, needles, pattern in _HOLDING:
+    for rule, needles, pattern in _OTHER_KEYS:
         if any(needle in view for needle in needles):
             for found in pattern.finditer(view):
                 yield Finding(*found.span(), API_KEY, f"api_key.{rule}")
@@ -99,8 +99,8 @@ def scan_api_keys(view: str) -> Iterator[Finding]:
     yield from _assignments(view)
 
 
-def _is_drawn(key: str) -> bool:
-    """Say whether one stretch of a key is long and random; `sk-` begins other names too."""
+def _has_random_part(key: str) -> bool:
+    """Return whether a part of a key is long and random; other names begin with `sk-` too."""
     longest = max(re.split("[-_]", key), key=len)
     return len(longest) >= 16 and any(map(str.isdigit, longest)) and looks_random(longest)
 
@@ -114,7 +114,7 @@ _PEM_LINES = re.compile(r"(?:^[0-9A-Za-z+/=]{16,80}[ \t]{0,4}\n){1,400}\Z", re.M
 
 
 def _private_keys(view: str) -> Iterator[Finding]:
-    """Give private keys. One whose end is in another block goes on to the end of this one."""
+    """Yield private keys. A key that ends in another block extends to the end of this one."""
     done = 0
     for begin in _PEM_BEGIN.finditer(view):
         if begin.start() < done:
@@ -147,18 +147,18 @@ _ASSIGNED = re.compile(
     rf"(?:(?:bearer|basic|token) )?{_VALUE}",
     re.IGNORECASE,
 )
-_BORNE = re.compile(rf"[ \t]{{1,4}}{_VALUE}")
+_BEARER_VALUE = re.compile(rf"[ \t]{{1,4}}{_VALUE}")
 
 
 def _assignments(view: str) -> Iterator[Finding]:
     for at, word in places(lowered(view), {"": _WORDS}):
-        found = (_BORNE if word == "bearer" else _ASSIGNED).match(view, at + len(word))
+        found = (_BEARER_VALUE if word == "bearer" else _ASSIGNED).match(view, at + len(word))
         if found and looks_random(found[1]) and _is_of_a_key(view, word, at):
             yield Finding(*found.span(1), API_KEY, "api_key.assigned")
 
 
 def _is_of_a_key(view: str, word: str, at: int) -> bool:
-    """Say whether a word means a secret; there are many other keys than those of programs."""
+    """Return whether a word refers to a secret; many keys are not API keys."""
     return word != "key" or _OF_A_KEY.search(before(view, at, 24)) is not None
 
 
@@ -213,7 +213,7 @@ _CODE = re.compile(
     r"|<.{0,256}|[-*x.•_#?…=/\\]{1,256}",
     re.IGNORECASE,
 )
-"""What a program would have in place of a password: a call, a variable, a blank."""
+"""Code or a placeholder instead of a password: a call, a variable, a blank."""
 _WORDS_AFTER = (
     "required optional string str text none null nil undefined true false yes no see the your this "
     "that must should may can not and for with from only mandatory empty blank hidden redacted "
@@ -224,7 +224,7 @@ _NO_PASSWORDS = frozenset([*_PASSWORDS_WORDS, *_WORDS_AFTER.split()])
 
 
 def scan_passwords(view: str) -> Iterator[Finding]:
-    """Give the passwords of a text, overlapping ones too."""
+    """Yield the passwords of a text, which may overlap."""
     for at, word in places(lowered(view), _PASSWORDS_BY_PART):
         if span := _value_after(view, at, at + len(word)):
             yield Finding(*span, PASSWORD, "password.assigned")
@@ -244,9 +244,9 @@ def _value_after(view: str, at: int, end: int) -> tuple[int, int] | None:
 
 
 def _value(view: str, start: int, *, stated: bool = False) -> tuple[int, int] | None:
-    """Return where the value is that begins at `start`; None when it is no password.
+    """Return the span of the value at `start`; None if it is not a password.
 
-    In a sentence only what cannot be a word is taken for one, or what stands in quotes.
+    In a sentence, only quoted text and values that cannot be words are passwords.
     """
     if quoted := _QUOTED.match(view, start):
         place = next(group for group in range(1, 7) if quoted[group] is not None)
