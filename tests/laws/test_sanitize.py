@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from tests.laws.examples import examples
 from tests.promises import proves
 from truespan.parsing.clean import clean
-from truespan.sanitize.detection import UNSETTLED, find
 from truespan.sanitize.findings import Mode, Style, apply_edits, move_offsets
 from truespan.sanitize.profile import parse_profile
-from truespan.sanitize.sanitizer import Sanitizer
+from truespan.sanitize.sanitizer import UNSETTLED, Sanitizer, find
 
 PROFILE = parse_profile(
     """

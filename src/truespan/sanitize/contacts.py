@@ -81,20 +81,15 @@ def _domain_end(view: str, start: int) -> int:
     found = _DOMAIN.match(view, start) or _WIDE_DOMAIN.match(view, start)
     labels = found[0].split(".") if found else []
     while len(labels) > 1:
-        last = _top_level(labels[-1])
-        if last and all(label.strip("-") for label in labels[:-1]):
-            return start + sum(map(len, labels[:-1])) + len(labels) - 1 + len(last)
-        labels.pop()
+        label = labels.pop()
+        last = label.rstrip("-")
+        if not label.lower().startswith("xn--") or len(last) <= 4:
+            last = label.split("-")[0]
+            if not (2 <= len(last) <= 24 and last.isalpha()) or last.lower() in _NO_TOP_LEVEL:
+                continue
+        if all(label.strip("-") for label in labels):
+            return start + sum(map(len, labels)) + len(labels) + len(last)
     return 0
-
-
-def _top_level(label: str) -> str:
-    """Return the part of a label that can be a top-level domain, or ""."""
-    if label.lower().startswith("xn--") and len(label.rstrip("-")) > 4:
-        return label.rstrip("-")
-    name = label.split("-")[0]
-    usable = 2 <= len(name) <= 24 and name.isalpha() and name.lower() not in _NO_TOP_LEVEL
-    return name if usable else ""
 
 
 # Patterns that begin with a certain character run fast over prose: the lookbehind comes after it.
@@ -199,14 +194,13 @@ _FEWEST, _MOST = 7, 15
 def scan_phones(view: str, regions: Sequence[str] = ()) -> Iterator[Finding]:
     """Yield phone numbers; those of `regions` also in their national form."""
     for run in _RUN.finditer(view):
-        found = _number_in(view, run.start(), run[0], regions)
-        if found is not None:
+        if found := _find_number(view, run.start(), run[0], regions):
             end, rule = found
             extension = _EXTENSION.match(view, end)
             yield Finding(run.start(), extension.end() if extension else end, PHONE, rule)
 
 
-def _number_in(view: str, start: int, run: str, regions: Sequence[str]) -> tuple[int, str] | None:
+def _find_number(view: str, start: int, run: str, regions: Sequence[str]) -> tuple[int, str] | None:
     """Return where the number at the beginning of a run ends, and the rule that found it.
 
     A run may hold more than the number, such as an amount after it. So its last groups are dropped
@@ -229,33 +223,25 @@ def _number_in(view: str, start: int, run: str, regions: Sequence[str]) -> tuple
 
 def _rule_for(value: str, regions: Sequence[str]) -> str:
     """Return the rule by which a value is a phone number; "" if it needs a label."""
+    import phonenumbers
+
+    def is_valid(number: str, region: str | None) -> bool:
+        try:
+            return phonenumbers.is_valid_number(phonenumbers.parse(number, region))
+        except phonenumbers.NumberParseException:
+            return False
+
     plain = value.lstrip("(")
-    if plain.startswith("+"):
-        return "phone.international" if _is_valid(plain, None) else ""
-    if plain.startswith("00"):
-        return "phone.international" if _is_valid(f"+{plain[2:]}", None) else ""
-    if _NORTH_AMERICAN.fullmatch(value) and _is_valid(value, "US"):
+    if plain.startswith(("+", "00")):
+        international = plain if plain.startswith("+") else f"+{plain[2:]}"
+        return "phone.international" if is_valid(international, None) else ""
+    if _NORTH_AMERICAN.fullmatch(value) and is_valid(value, "US"):
         return "phone.north_american"
-    national = any(_fits(plain, region) and _is_valid(value, region) for region in regions)
-    return "phone.national" if national else ""
-
-
-def _fits(plain: str, region: str) -> bool:
-    """Return whether a number begins as it is dialled in a region.
-
-    The library also accepts numbers without their leading zero. In regions that dial it, most
-    numbers without it are not phone numbers.
-    """
-    import phonenumbers
-
-    metadata = phonenumbers.PhoneMetadata.metadata_for_region(region)
-    return metadata is not None and (metadata.national_prefix != "0" or plain.startswith("0"))
-
-
-def _is_valid(value: str, region: str | None) -> bool:
-    import phonenumbers
-
-    try:
-        return phonenumbers.is_valid_number(phonenumbers.parse(value, region))
-    except phonenumbers.NumberParseException:
-        return False
+    for region in regions:
+        metadata = phonenumbers.PhoneMetadata.metadata_for_region(region)
+        # The library also accepts numbers without their leading zero. In regions that dial it, most
+        # numbers without it are not phone numbers.
+        as_dialled = metadata and (metadata.national_prefix != "0" or plain.startswith("0"))
+        if as_dialled and is_valid(value, region):
+            return "phone.national"
+    return ""

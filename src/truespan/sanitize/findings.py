@@ -16,13 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-EMAIL = "EMAIL"
-PHONE = "PHONE"
-CREDIT_CARD = "CREDIT_CARD"
-IBAN = "IBAN"
-NATIONAL_ID = "NATIONAL_ID"
-IP_ADDRESS = "IP_ADDRESS"
-API_KEY = "API_KEY"
+EMAIL, PHONE, CREDIT_CARD, IBAN = "EMAIL", "PHONE", "CREDIT_CARD", "IBAN"
+NATIONAL_ID, IP_ADDRESS, API_KEY = "NATIONAL_ID", "IP_ADDRESS", "API_KEY"
 PASSWORD = "PASSWORD"  # noqa: S105 - the name of a label, not a password
 
 LABELS = (EMAIL, PHONE, CREDIT_CARD, IBAN, NATIONAL_ID, IP_ADDRESS, API_KEY, PASSWORD)
@@ -114,13 +109,43 @@ def merge_counts(records: Iterable[AuditCounts]) -> AuditCounts:
     """Merge several records."""
     counts: Counter[tuple[str, str]] = Counter()
     for record in records:
-        for entry in record.entries:
-            counts[entry.label, entry.rule] += entry.count
+        counts.update({(entry.label, entry.rule): entry.count for entry in record.entries})
     return AuditCounts(tuple(AuditEntry(*key, count) for key, count in sorted(counts.items())))
+
+
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """Apply edits, which ascend and do not overlap."""
+    parts: list[str] = []
+    end = 0
+    for edit in edits:
+        parts += [text[end : edit.start], edit.replacement]
+        end = edit.end
+    return "".join([*parts, text[end:]])
+
+
+def move_offsets(offsets: Sequence[int], edits: Sequence[Edit]) -> list[int]:
+    """Map ascending offsets of a text to offsets after its edits.
+
+    An offset inside an edit moves to the beginning of the replacement.
+    """
+    found: list[int] = []
+    at = shift = 0
+    for offset in offsets:
+        while at < len(edits) and edits[at].end <= offset:
+            edit = edits[at]
+            shift += len(edit.replacement) - (edit.end - edit.start)
+            at += 1
+        inside = at < len(edits) and edits[at].start < offset
+        found.append((edits[at].start if inside else offset) + shift)
+    return found
 
 
 Words = Mapping[str, Sequence[str]]
 """Words to search for, each under a part of it that can be searched for first."""
+
+_PSEUDONYM_DIGITS = 10
+"""Hexadecimal digits of a pseudonym. Among a million values, two share one by chance in half of all
+libraries, which reveals nothing about either."""
 
 HIDDEN = "\ufdd0"
 """Replaces hidden values. Clean text never holds it, because it is not a character."""
@@ -154,36 +179,30 @@ def _plain(found: re.Match[str]) -> str:
 
 def hide(view: str, spans: Iterable[Finding]) -> str:
     """Hide each span of a view; spans ascend and do not overlap."""
-    parts: list[str] = []
-    end = 0
-    for span in spans:
-        parts += [view[end : span.start], HIDDEN * (span.end - span.start)]
-        end = span.end
-    return "".join([*parts, view[end:]])
+    return apply_edits(view, (Edit(s.start, s.end, HIDDEN * (s.end - s.start)) for s in spans))
 
 
 def hide_markers(text: str, view: str, labels: Iterable[str]) -> str:
     """Hide the markers that an earlier run left in `text`."""
     # The `re` module caches the compiled pattern.
-    marker = re.compile(rf"\[(?:{'|'.join(labels)})(?::[0-9a-f]{{10}})?\]")
-    spans = [Finding(found.start(), found.end(), "", "") for found in marker.finditer(text)]
-    return hide(view, spans)
+    marker = re.compile(rf"\[(?:{'|'.join(labels)})(?::[0-9a-f]{{{_PSEUDONYM_DIGITS}}})?\]")
+    return hide(view, (Finding(*found.span(), "", "") for found in marker.finditer(text)))
 
 
 def lowered(view: str) -> str:
     """Return `view` in lower case, with the same length."""
     lower = view.lower()
-    if len(lower) == len(view):
-        return lower
-    return "".join(low if len(low := char.lower()) == 1 else char for char in view)
+    if len(lower) != len(view):
+        lower = "".join(low if len(low := char.lower()) == 1 else char for char in view)
+    return lower
 
 
 def by_part(words: Iterable[str], parts: Sequence[str]) -> Words:
     """Group words by the first of some parts that they contain; the rest under ""."""
-    sorted_in: dict[str, list[str]] = {part: [] for part in (*parts, "")}
+    grouped: dict[str, list[str]] = {part: [] for part in (*parts, "")}
     for word in words:
-        sorted_in[next(part for part in (*parts, "") if part in word)].append(word)
-    return {part: tuple(found) for part, found in sorted_in.items()}
+        grouped[next(part for part in grouped if part in word)].append(word)
+    return grouped
 
 
 def places(view: str, words: Words) -> Iterator[tuple[int, str]]:
@@ -206,25 +225,15 @@ def before(view: str, start: int, width: int) -> str:
     return text[text.rfind(HIDDEN) + 1 :]
 
 
-_REPLACE_DIGITS = 10
-"""Hexadecimal digits of a pseudonym. Among a million values, two share one by chance in half of all
-libraries, which reveals nothing about either."""
-
-
-def redaction(label: str) -> str:
-    """Return the marker with only the label."""
-    return f"[{label}]"
-
-
 def pseudonym(label: str, value: str, key: bytes) -> str:
     """Return the marker for a value: the same for all its spellings, not computable without key."""
     normalize = _SPELLINGS.get(label)
     value = normalize(fold(value)) if normalize else fold(value)
     message = f"{label}\0{value}".encode("utf-8", "surrogatepass")
-    return f"[{label}:{hmac.digest(key, message, 'sha256').hex()[:_REPLACE_DIGITS]}]"
+    return f"[{label}:{hmac.digest(key, message, 'sha256').hex()[:_PSEUDONYM_DIGITS]}]"
 
 
-def _compact(value: str) -> str:
+def compact(value: str) -> str:
     return "".join(filter(str.isalnum, value)).upper()
 
 
@@ -251,35 +260,8 @@ def _normalize_address(value: str) -> str:
 _SPELLINGS: dict[str, Callable[[str], str]] = {
     EMAIL: _normalize_email,
     PHONE: _normalize_phone,
-    CREDIT_CARD: _compact,
-    IBAN: _compact,
-    NATIONAL_ID: _compact,
+    CREDIT_CARD: compact,
+    IBAN: compact,
+    NATIONAL_ID: compact,
     IP_ADDRESS: _normalize_address,
 }
-
-
-def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Apply edits, which ascend and do not overlap."""
-    parts: list[str] = []
-    end = 0
-    for edit in edits:
-        parts += [text[end : edit.start], edit.replacement]
-        end = edit.end
-    return "".join([*parts, text[end:]])
-
-
-def move_offsets(offsets: Sequence[int], edits: Sequence[Edit]) -> list[int]:
-    """Map ascending offsets of a text to offsets after its edits.
-
-    An offset inside an edit moves to the beginning of the replacement.
-    """
-    found: list[int] = []
-    at = shift = 0
-    for offset in offsets:
-        while at < len(edits) and edits[at].end <= offset:
-            edit = edits[at]
-            shift += len(edit.replacement) - (edit.end - edit.start)
-            at += 1
-        inside = at < len(edits) and edits[at].start < offset
-        found.append((edits[at].start if inside else offset) + shift)
-    return found

@@ -15,7 +15,15 @@ from importlib import import_module
 from string import ascii_letters, digits
 from typing import NamedTuple
 
-from truespan.sanitize.findings import CREDIT_CARD, IBAN, NATIONAL_ID, Finding, before, lowered
+from truespan.sanitize.findings import (
+    CREDIT_CARD,
+    IBAN,
+    NATIONAL_ID,
+    Finding,
+    before,
+    compact,
+    lowered,
+)
 
 Check = Callable[[str], bool]
 
@@ -27,17 +35,12 @@ def by_stdnum(name: str) -> Check:
 
     def check(value: str) -> bool:
         try:
-            return bool(_module_check(name)(value))
+            return bool(import_module(f"stdnum.{name}").is_valid(value))
         except (LookupError, ValueError, TypeError, ArithmeticError):
             # A few modules raise other errors for invalid numbers.
             return False
 
     return check
-
-
-@cache
-def _module_check(name: str) -> Check:
-    return import_module(f"stdnum.{name}").is_valid
 
 
 def luhn(digits: str) -> bool:
@@ -47,13 +50,6 @@ def luhn(digits: str) -> bool:
     doubled = sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
     return (doubled + sum(map(int, digits[-1::-2]))) % 10 == 0
 
-
-def is_day(month: str, day: str) -> bool:
-    """Return whether a month and a day name a day of some year."""
-    return 1 <= int(month) <= 12 and 1 <= int(day) <= _DAYS[int(month) - 1]
-
-
-# Payment cards
 
 _ISSUERS = re.compile(
     r"4(?:\d{15}|\d{18})|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"
@@ -68,9 +64,6 @@ def card(digits: str) -> bool:
     return _ISSUERS.fullmatch(digits) is not None and luhn(digits)
 
 
-# Bank accounts
-
-
 def iban(value: str) -> bool:
     """Return whether a value is an IBAN: the form of its country, and the check digits.
 
@@ -81,91 +74,72 @@ def iban(value: str) -> bool:
     return is_valid("".join(filter(str.isalnum, value)), check_country=False)
 
 
-# National numbers that python-stdnum checks with the help of the clock
-
-
-def belgian(digits: str) -> bool:
-    """Return whether digits are a Belgian national number, of either century."""
-    body, rest = digits[:9], 97 - int(digits[9:])
-    return is_day(digits[2:4], digits[4:6]) and rest in (int(body) % 97, int(f"2{body}") % 97)
-
-
-def korean(digits: str) -> bool:
-    """Return whether digits are a Korean resident registration number."""
-    weights = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
-    total = sum(weight * int(digit) for weight, digit in zip(weights, digits, strict=False))
-    return is_day(digits[2:4], digits[4:6]) and (11 - total % 11) % 10 == int(digits[12])
-
-
-def norwegian(digits: str) -> bool:
-    """Return whether digits are a Norwegian birth number."""
-    numbers = [int(digit) for digit in digits]
-    first = (3, 7, 6, 1, 8, 9, 4, 5, 2, 1)
-    second = (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)
-    return is_day(digits[2:4], digits[:2]) and not any(
-        sum(weight * number for weight, number in zip(weights, numbers, strict=False)) % 11
-        for weights in (first, second)
-    )
-
-
-def swedish(digits: str) -> bool:
-    """Return whether digits are a Swedish personal number, with its century or without."""
-    short = digits[-10:]
-    century = len(digits) == 10 or digits[:2] in ("18", "19", "20")
-    return century and is_day(short[2:4], short[4:6]) and luhn(short)
-
-
-def south_african(digits: str) -> bool:
-    """Return whether digits are a South African identity number."""
-    return is_day(digits[2:4], digits[4:6]) and digits[10] in "01" and luhn(digits)
-
-
-def french(digits: str) -> bool:
-    """Return whether digits are a French social security number: sex, month and check digits."""
-    shape = re.fullmatch(r"[12]\d\d(?:0[1-9]|1[0-2]|[2-9]\d)\d{10}", digits)
-    return shape is not None and (97 - int(digits[:13]) % 97) == int(digits[13:])
-
-
-# Keys
-
-
 def looks_random(value: str) -> bool:
     """Return whether a string looks random: a key, not a name in code."""
-    mixed = any(
-        re.search("[0-9]", part) and re.search("[A-Za-z]", part)
-        for part in re.split("[-_.]", value)
-        if len(part) >= 4
-    )
-    return mixed and entropy(value) >= 3.0
-
-
-def entropy(value: str) -> float:
-    """Return the entropy of `value` in bits per character."""
+    parts = [part for part in re.split("[-_.]", value) if len(part) >= 4]
+    if not any(re.search("[0-9]", part) and re.search("[A-Za-z]", part) for part in parts):
+        return False
     shares = [count / len(value) for count in Counter(value).values()]
-    return -sum(share * math.log2(share) for share in shares)
+    bits_per_character = -sum(share * math.log2(share) for share in shares)
+    return bits_per_character >= 3.0
 
 
+_ISO_7064 = ("mod_11_2", "mod_11_10", "mod_37_2", "mod_37_36", "mod_97_10")
 NAMED: dict[str, Check] = {
     "luhn": luhn,
     "card": card,
-    "verhoeff": by_stdnum("verhoeff"),
-    "damm": by_stdnum("damm"),
-    "mod_11_2": by_stdnum("iso7064.mod_11_2"),
-    "mod_11_10": by_stdnum("iso7064.mod_11_10"),
-    "mod_37_2": by_stdnum("iso7064.mod_37_2"),
-    "mod_37_36": by_stdnum("iso7064.mod_37_36"),
-    "mod_97_10": by_stdnum("iso7064.mod_97_10"),
+    **{name: by_stdnum(name) for name in ("verhoeff", "damm")},
+    **{name: by_stdnum(f"iso7064.{name}") for name in _ISO_7064},
     "iban": iban,
-    "ean": by_stdnum("ean"),
-    "imei": by_stdnum("imei"),
-    "isin": by_stdnum("isin"),
-    "lei": by_stdnum("lei"),
+    **{name: by_stdnum(name) for name in ("ean", "imei", "isin", "lei")},
     "eu_vat": by_stdnum("eu.vat"),
 }
 """The validators that a profile can name. They get a value without spaces and dashes."""
 
 
-class NationalId(NamedTuple):
+# National numbers that python-stdnum checks with the help of the clock
+
+
+def _is_day(month: str, day: str) -> bool:
+    return 1 <= int(month) <= 12 and 1 <= int(day) <= _DAYS[int(month) - 1]
+
+
+def _weigh(weights: tuple[int, ...], digits: str) -> int:
+    return sum(weight * int(digit) for weight, digit in zip(weights, digits, strict=False))
+
+
+def _is_belgian(digits: str) -> bool:
+    body, rest = digits[:9], 97 - int(digits[9:])  # The check digits depend on the century.
+    return _is_day(digits[2:4], digits[4:6]) and rest in (int(body) % 97, int(f"2{body}") % 97)
+
+
+def _is_korean(digits: str) -> bool:
+    rest = (11 - _weigh((2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5), digits) % 11) % 10
+    return _is_day(digits[2:4], digits[4:6]) and rest == int(digits[12])
+
+
+def _is_norwegian(digits: str) -> bool:
+    first, second = (3, 7, 6, 1, 8, 9, 4, 5, 2, 1), (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)
+    rests = (_weigh(first, digits) % 11, _weigh(second, digits) % 11)
+    return _is_day(digits[2:4], digits[:2]) and not any(rests)
+
+
+def _is_swedish(digits: str) -> bool:
+    short = digits[-10:]
+    century = len(digits) == 10 or digits[:2] in ("18", "19", "20")
+    return century and _is_day(short[2:4], short[4:6]) and luhn(short)
+
+
+def _is_south_african(digits: str) -> bool:
+    return _is_day(digits[2:4], digits[4:6]) and digits[10] in "01" and luhn(digits)
+
+
+def _is_french(digits: str) -> bool:
+    shape = re.fullmatch(r"[12]\d\d(?:0[1-9]|1[0-2]|[2-9]\d)\d{10}", digits)
+    return shape is not None and (97 - int(digits[:13]) % 97) == int(digits[13:])
+
+
+class NumberKind(NamedTuple):
     """A kind of number. In a shape, 9 is a digit and A a letter.
 
     `check` gets letters and digits only, unless `whole` is set. With `words`, one of them must
@@ -179,118 +153,92 @@ class NationalId(NamedTuple):
     whole: bool = False
 
 
-_ELEVEN = "9" * 11
-_THIRTEEN = "9" * 13
+def _national(
+    name: str, shapes: str, words: str = "", *, check: Check | None = None, whole: bool = False
+) -> NumberKind:
+    """Define a national number that python-stdnum checks unless there is another `check`."""
+    listed = tuple(words.split("|")) if words else ()
+    return NumberKind(name, tuple(shapes.split("|")), check or by_stdnum(name), listed, whole)
+
+
+_ELEVEN, _TWELVE, _THIRTEEN = "9" * 11, "9" * 12, "9" * 13
 
 DISTINCTIVE = (
-    NationalId("ar.cuit", ("99-99999999-9",), by_stdnum("ar.cuit")),
-    NationalId("be.nn", (_ELEVEN, "99.99.99-999.99", "999999-999.99"), belgian),
-    NationalId("br.cpf", ("999.999.999-99",), by_stdnum("br.cpf")),
-    NationalId("ch.ssn", (_THIRTEEN, "999.9999.9999.99"), by_stdnum("ch.ssn")),
-    NationalId("cl.rut", ("99.999.999-9", "99.999.999-A"), by_stdnum("cl.rut")),
-    NationalId("cn.ric", ("9" * 18, "9" * 17 + "A"), by_stdnum("cn.ric")),
-    NationalId("cz.rc", ("999999/9999",), by_stdnum("cz.rc")),
-    NationalId("de.idnr", (_ELEVEN, "99 999 999 999"), by_stdnum("de.idnr")),
-    NationalId("es.dni", ("99999999A", "99999999-A", "99.999.999-A"), by_stdnum("es.dni")),
-    NationalId("es.nie", ("A9999999A", "A-9999999-A", "A9999999-A"), by_stdnum("es.nie")),
-    NationalId("fi.hetu", ("999999-999A", "999999-9999"), by_stdnum("fi.hetu"), (), True),
-    NationalId("fr.nir", ("9" * 15, "9 99 99 99 999 999 99"), french),
-    NationalId("is.kennitala", ("999999-9999",), by_stdnum("is_.kennitala")),
-    NationalId("it.codicefiscale", ("AAAAAA99A99A999A",), by_stdnum("it.codicefiscale")),
-    NationalId("kr.rrn", ("999999-9999999",), korean),
-    NationalId("mx.curp", ("AAAA999999AAAAAA99", "AAAA999999AAAAAAA9"), by_stdnum("mx.curp")),
-    NationalId("no.fodselsnummer", (_ELEVEN, "999999 99999"), norwegian),
-    NationalId("pt.cc", ("99999999 9 AA9", "999999999AA9"), by_stdnum("pt.cc")),
-    NationalId("ro.cnp", (_THIRTEEN,), by_stdnum("ro.cnp")),
-    NationalId("se.personnummer", ("999999-9999", "99999999-9999", "9" * 12), swedish),
-    NationalId("si.emso", (_THIRTEEN,), by_stdnum("si.emso")),
-    NationalId("th.pin", ("9-9999-99999-99-9",), by_stdnum("th.pin")),
-    NationalId("za.idnr", (_THIRTEEN, "999999 9999 999"), south_african),
+    _national("ar.cuit", "99-99999999-9"),
+    _national("be.nn", f"{_ELEVEN}|99.99.99-999.99|999999-999.99", check=_is_belgian),
+    _national("br.cpf", "999.999.999-99"),
+    _national("ch.ssn", f"{_THIRTEEN}|999.9999.9999.99"),
+    _national("cl.rut", "99.999.999-9|99.999.999-A"),
+    _national("cn.ric", "999999999999999999|99999999999999999A"),
+    _national("cz.rc", "999999/9999"),
+    _national("de.idnr", f"{_ELEVEN}|99 999 999 999"),
+    _national("es.dni", "99999999A|99999999-A|99.999.999-A"),
+    _national("es.nie", "A9999999A|A-9999999-A|A9999999-A"),
+    _national("fi.hetu", "999999-999A|999999-9999", whole=True),
+    _national("fr.nir", "999999999999999|9 99 99 99 999 999 99", check=_is_french),
+    _national("is.kennitala", "999999-9999", check=by_stdnum("is_.kennitala")),
+    _national("it.codicefiscale", "AAAAAA99A99A999A"),
+    _national("kr.rrn", "999999-9999999", check=_is_korean),
+    _national("mx.curp", "AAAA999999AAAAAA99|AAAA999999AAAAAAA9"),
+    _national("no.fodselsnummer", f"{_ELEVEN}|999999 99999", check=_is_norwegian),
+    _national("pt.cc", "99999999 9 AA9|999999999AA9"),
+    _national("ro.cnp", _THIRTEEN),
+    _national("se.personnummer", f"999999-9999|99999999-9999|{_TWELVE}", check=_is_swedish),
+    _national("si.emso", _THIRTEEN),
+    _national("th.pin", "9-9999-99999-99-9"),
+    _national("za.idnr", f"{_THIRTEEN}|999999 9999 999", check=_is_south_african),
 )
 """Numbers that are found without context."""
 
+_AT_WORDS = "svnr|sv-nr|sv-nummer|sozialversicherung|versicherungsnummer"
+_CA_WORDS = "social insurance|sin:|sin |numéro d'assurance sociale"
+_IL_WORDS = 'teudat zehut|israeli id|תעודת זהות|ת"ז|ת.ז'
+_GROUPS_OF_FOUR = f"{_TWELVE}|9999 9999 9999|9999-9999-9999"
+_IN_CHECK, _JP_CHECK = by_stdnum("in_.aadhaar"), by_stdnum("jp.in_")
+
 INTRODUCED = (
-    NationalId(
-        "at.vnr",
-        ("9999999999", "9999 999999"),
-        by_stdnum("at.vnr"),
-        ("svnr", "sv-nr", "sv-nummer", "sozialversicherung", "versicherungsnummer"),
-    ),
-    NationalId(
-        "au.tfn", ("999999999", "999 999 999"), by_stdnum("au.tfn"), ("tfn", "tax file number")
-    ),
-    NationalId("bg.egn", ("9999999999",), by_stdnum("bg.egn"), ("егн", "egn")),
-    NationalId("br.cpf", (_ELEVEN,), by_stdnum("br.cpf"), ("cpf",)),
-    NationalId(
-        "ca.sin",
-        ("999999999", "999 999 999", "999-999-999"),
-        by_stdnum("ca.sin"),
-        ("social insurance", "sin:", "sin ", "numéro d'assurance sociale"),
-    ),
-    NationalId(
-        "cz.rc",
-        ("9999999999", "999999 9999"),
-        by_stdnum("cz.rc"),
-        ("rodné číslo", "rodne cislo", "r.č.", "r. č."),
-    ),
-    NationalId("ee.ik", (_ELEVEN,), by_stdnum("ee.ik"), ("isikukood",)),
-    NationalId(
-        "gb.nhs", ("9999999999", "999 999 9999", "999-999-9999"), by_stdnum("gb.nhs"), ("nhs",)
-    ),
-    NationalId("gr.amka", (_ELEVEN,), by_stdnum("gr.amka"), ("αμκα", "amka")),
-    NationalId("hr.oib", (_ELEVEN,), by_stdnum("hr.oib"), ("oib",)),
-    NationalId("ie.pps", ("9999999A", "9999999AA"), by_stdnum("ie.pps"), ("pps", "ppsn")),
-    NationalId(
-        "il.idnr",
-        ("999999999", "99999999-9"),
-        by_stdnum("il.idnr"),
-        ("teudat zehut", "israeli id", "תעודת זהות", 'ת"ז', "ת.ז"),
-    ),
-    NationalId(
-        "in.aadhaar",
-        ("9" * 12, "9999 9999 9999", "9999-9999-9999"),
-        by_stdnum("in_.aadhaar"),
-        ("aadhaar", "aadhar", "आधार", "uidai"),
-    ),
-    NationalId(
-        "jp.in",
-        ("9" * 12, "9999 9999 9999", "9999-9999-9999"),
-        by_stdnum("jp.in_"),
-        ("my number", "個人番号", "マイナンバー"),
-    ),
-    NationalId("lt.asmens", (_ELEVEN,), by_stdnum("lt.asmens"), ("asmens kod",)),
-    NationalId(
-        "lv.pvn", (_ELEVEN, "999999-99999"), by_stdnum("lv.pvn"), ("personas kod", "pers. kods")
-    ),
-    NationalId(
-        "nl.bsn",
-        ("999999999", "9999.99.999", "999 999 999"),
-        by_stdnum("nl.bsn"),
-        ("bsn", "burgerservicenummer", "sofinummer"),
-    ),
-    NationalId("pl.pesel", (_ELEVEN,), by_stdnum("pl.pesel"), ("pesel",)),
-    NationalId("ru.inn", ("9" * 12,), by_stdnum("ru.inn"), ("инн",)),
-    NationalId("se.personnummer", ("9999999999",), swedish, ("personnummer", "personnr")),
-    NationalId(
-        "tr.tckimlik",
-        (_ELEVEN,),
-        by_stdnum("tr.tckimlik"),
-        ("kimlik", "tckn", "t.c. no", "tc no"),
-    ),
-    NationalId(
-        "us.ssn",
-        ("999-99-9999", "999 99 9999", "999999999"),
-        by_stdnum("us.ssn"),
-        ("ssn", "social security", "soc. sec"),
-    ),
+    _national("at.vnr", "9999999999|9999 999999", _AT_WORDS),
+    _national("au.tfn", "999999999|999 999 999", "tfn|tax file number"),
+    _national("bg.egn", "9999999999", "егн|egn"),
+    _national("br.cpf", _ELEVEN, "cpf"),
+    _national("ca.sin", "999999999|999 999 999|999-999-999", _CA_WORDS),
+    _national("cz.rc", "9999999999|999999 9999", "rodné číslo|rodne cislo|r.č.|r. č."),
+    _national("ee.ik", _ELEVEN, "isikukood"),
+    _national("gb.nhs", "9999999999|999 999 9999|999-999-9999", "nhs"),
+    _national("gr.amka", _ELEVEN, "αμκα|amka"),
+    _national("hr.oib", _ELEVEN, "oib"),
+    _national("ie.pps", "9999999A|9999999AA", "pps|ppsn"),
+    _national("il.idnr", "999999999|99999999-9", _IL_WORDS),
+    _national("in.aadhaar", _GROUPS_OF_FOUR, "aadhaar|aadhar|आधार|uidai", check=_IN_CHECK),
+    _national("jp.in", _GROUPS_OF_FOUR, "my number|個人番号|マイナンバー", check=_JP_CHECK),
+    _national("lt.asmens", _ELEVEN, "asmens kod"),
+    _national("lv.pvn", f"{_ELEVEN}|999999-99999", "personas kod|pers. kods"),
+    _national("nl.bsn", "999999999|9999.99.999|999 999 999", "bsn|burgerservicenummer|sofinummer"),
+    _national("pl.pesel", _ELEVEN, "pesel"),
+    _national("ru.inn", _TWELVE, "инн"),
+    _national("se.personnummer", "9999999999", "personnummer|personnr", check=_is_swedish),
+    _national("tr.tckimlik", _ELEVEN, "kimlik|tckn|t.c. no|tc no"),
+    _national("us.ssn", "999-99-9999|999 99 9999|999999999", "ssn|social security|soc. sec"),
 )
 """Numbers that are found only after one of their words. `us.ssn` has no check digit."""
 
+_CARD = NumberKind(
+    "credit_card",
+    (
+        *("9" * length for length in range(14, 20)),
+        *(
+            gap.join("9" * size for size in sizes)
+            for gap in " -"
+            for sizes in ((4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 6, 5), (4, 6, 4))
+        ),
+    ),
+    card,
+)
 
 CONTEXT = 48
 """The number of characters before a number in which its word may be."""
 
-_ALNUM = frozenset(ascii_letters + digits)
+_ALNUM, _DIGITS = frozenset(ascii_letters + digits), frozenset(digits)
 _SIGNS = str.maketrans(digits + ascii_letters, "9" * 10 + "A" * 52)
 _GAPS = {" ": " ", "\n": " ", "-": "-", ".": ".", "/": "/"}
 _LEADING = 6
@@ -303,81 +251,47 @@ _OTHER_NUMBER = re.compile(
 )
 
 
-class _Kind(NamedTuple):
-    label: str
-    rule: str
-    check: Check
-    words: tuple[str, ...]
-    whole: bool
-    edges: str
-    """Characters that join a number to a digit next to it, which makes both part of another."""
-
-
-_CARD = _Kind(CREDIT_CARD, "credit_card", card, (), False, ".")
-_CARD_SHAPES = (
-    *("9" * length for length in range(14, 20)),
-    *(
-        gap.join("9" * size for size in sizes)
-        for gap in " -"
-        for sizes in ((4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 6, 5), (4, 6, 4))
-    ),
-)
-
-
 @cache
-def _shapes() -> dict[str, tuple[_Kind, ...]]:
+def _kinds_by_shape() -> dict[str, list[NumberKind]]:
     """Return the kinds of each shape; beginnings of shapes are included without kinds."""
-    kinds: dict[str, list[_Kind]] = {shape: [_CARD] for shape in _CARD_SHAPES}
-    for number in (*DISTINCTIVE, *INTRODUCED):
-        kind = _Kind(
-            NATIONAL_ID,
-            f"national_id.{number.name}",
-            number.check,
-            number.words,
-            number.whole,
-            ".-/",
-        )
-        for shape in number.shapes:
+    kinds: dict[str, list[NumberKind]] = {}
+    for kind in (_CARD, *DISTINCTIVE, *INTRODUCED):
+        for shape in kind.shapes:
             kinds.setdefault(shape, []).append(kind)
     for shape in tuple(kinds):
         for gap in re.finditer("[^9A]", shape):
             kinds.setdefault(shape[: gap.start()], [])
-    return {shape: tuple(found) for shape, found in kinds.items()}
+    return kinds
 
 
 def scan_numbers(view: str) -> Iterator[Finding]:
     """Yield the cards and identity numbers of a text, which may overlap."""
-    shapes = _shapes()
     for found in _START.finditer(view):
-        for start in _starts(view, found.start()):
-            yield from _walk(view, start, shapes)
+        # Letters can precede the first digit.
+        start = found.start()
+        while start and found.start() - start <= _LEADING and view[start - 1] in ascii_letters:
+            start -= 1
+        if start and (view[start - 1] in _ALNUM or view[start - 1] == "_"):
+            continue
+        yield from _read_numbers(view, start)
+        # The Spanish number of foreigners may have a dash after its letter.
+        if start > 1 and view[start - 1] == "-" and view[start - 2] in "XYZxyz":
+            yield from _read_numbers(view, start - 2)
 
 
-def _starts(view: str, start: int) -> Iterator[int]:
-    """Yield where a number with this first digit may begin: letters can precede it."""
-    first = start
-    while first and start - first <= _LEADING and view[first - 1] in ascii_letters:
-        first -= 1
-    if first and (view[first - 1] in _ALNUM or view[first - 1] == "_"):
-        return
-    yield first
-    # The Spanish number of foreigners may have a dash after its letter.
-    if first > 1 and view[first - 1] == "-" and view[first - 2] in "XYZxyz":
-        yield first - 2
-
-
-def _walk(view: str, start: int, shapes: dict[str, tuple[_Kind, ...]]) -> Iterator[Finding]:
+def _read_numbers(view: str, start: int) -> Iterator[Finding]:
     """Read groups from `start` while they begin a known shape, and check each whole shape."""
     shape, at, lines = "", start, 0
     while group := _GROUP.match(view, at):
         shape += group[0].translate(_SIGNS)
-        kinds = shapes.get(shape)
+        kinds = _kinds_by_shape().get(shape)
         if kinds is None:
             return
-        for kind in kinds:
-            if _holds(view, start, group.end(), kind):
-                yield Finding(start, group.end(), kind.label, kind.rule)
-                break
+        kind = next((kind for kind in kinds if _is_valid(view, start, group.end(), kind)), None)
+        if kind is _CARD:
+            yield Finding(start, group.end(), CREDIT_CARD, kind.name)
+        elif kind:
+            yield Finding(start, group.end(), NATIONAL_ID, f"national_id.{kind.name}")
         gap = view[group.end() : group.end() + 1]
         lines += gap == "\n"
         # A number may continue on the next line. Numbers on several lines are a column.
@@ -387,39 +301,23 @@ def _walk(view: str, start: int, shapes: dict[str, tuple[_Kind, ...]]) -> Iterat
         at = group.end() + 1
 
 
-def _holds(view: str, start: int, end: int, kind: _Kind) -> bool:
+def _is_valid(view: str, start: int, end: int, kind: NumberKind) -> bool:
     """Return whether a value with the right shape is valid; cheap checks come first."""
-    if _goes_on(view, start - 1, -1, kind.edges) or _goes_on(view, end, 1, kind.edges):
-        return False
+    # These characters join a number to a digit next to it, which makes both part of another.
+    edges = (".",) if kind is _CARD else (".", "-", "/")
+    for beside in (view[max(start - 2, 0) : start][::-1], view[end : end + 2]):
+        if beside[:1] == "_" or (beside[:1] in edges and beside[1:] in _DIGITS):
+            return False
     context = before(view, start, CONTEXT)
-    if kind.words and not _names(lowered(context), kind.words):
-        return False
-    value = view[start:end] if kind.whole else _compact(view[start:end])
+    if kind.words:
+        text = lowered(context)
+        # A word does not count as the end of a longer word.
+        if not any(w in text and re.search(rf"(?<!\w){re.escape(w)}", text) for w in kind.words):
+            return False
+    value = view[start:end] if kind.whole else compact(view[start:end])
     # A single repeated digit passes many checks but is always made up.
     return len(set(value)) > 1 and kind.check(value) and not _OTHER_NUMBER.search(context)
 
-
-def _compact(value: str) -> str:
-    return "".join(filter(_ALNUM.__contains__, value)).upper()
-
-
-def _goes_on(view: str, at: int, step: int, edges: str) -> bool:
-    """Return whether the character at `at` joins the number to another one."""
-    if not 0 <= at < len(view):
-        return False
-    beyond = at + step
-    joined = view[at] in edges and 0 <= beyond < len(view) and view[beyond] in digits
-    return view[at] == "_" or joined
-
-
-def _names(context: str, words: tuple[str, ...]) -> bool:
-    """Return whether one of the words is in a context, not as the end of a longer word."""
-    return any(
-        word in context and re.search(rf"(?<!\w){re.escape(word)}", context) for word in words
-    )
-
-
-# IBANs
 
 # Patterns that begin with a digit run fast over prose, so the lookbehind comes after it.
 _IBAN_START = re.compile("[0-9](?<=[A-Za-z]{2}[0-9])[0-9](?=[ -]?[0-9A-Za-z])")
@@ -431,32 +329,19 @@ def scan_ibans(view: str) -> Iterator[Finding]:
         start = found.start() - 2
         if start and (view[start - 1] in _ALNUM or view[start - 1] == "_"):
             continue
-        length = _iban_length(view[start : start + 2].upper())
-        end = _take(view, start, length) if length else 0
-        if end and iban(view[start:end]):
-            yield Finding(start, end, IBAN, "iban")
+        pattern = _iban_pattern(view[start : start + 2].upper())
+        value = pattern.match(view, start) if pattern else None
+        if value and value[0].count("\n") <= 1 and iban(value[0]):
+            yield Finding(start, value.end(), IBAN, "iban")
 
 
 @cache
-def _iban_length(country: str) -> int:
-    """Return the number of letters and digits of an IBAN; 0 if the country has none."""
+def _iban_pattern(country: str) -> re.Pattern[str] | None:
+    """Return the pattern of a country: letters and digits with single gaps between them."""
     from stdnum import numdb
 
     (_, properties), *_ = numdb.get("iban").info(country)
-    return 4 + sum(map(int, re.findall(r"\d+", properties["bban"]))) if properties else 0
-
-
-def _take(view: str, start: int, length: int) -> int:
-    """Return where `length` letters and digits end, with single gaps between them; else 0.
-
-    Gaps are spaces or dashes, and at most one line break.
-    """
-    at, lines = start, 0
-    for _ in range(length):
-        if view[at : at + 1] in (" ", "-", "\n"):
-            lines += view[at] == "\n"
-            at += 1
-        if view[at : at + 1] not in _ALNUM or lines > 1:
-            return 0
-        at += 1
-    return 0 if view[at : at + 1] in _ALNUM else at
+    if not properties:
+        return None
+    length = 4 + sum(map(int, re.findall(r"\d+", properties["bban"])))
+    return re.compile(rf"(?:[ \n-]?[0-9A-Za-z]){{{length}}}(?![0-9A-Za-z])")

@@ -63,43 +63,34 @@ def _ways_of(items: Any, where: str) -> int:
     """Return the largest number of ways in which a sequence can match at one position."""
     ways = 1
     for kind, content in items:
-        ways = min(ways * _ways_of_one(str(kind), content, where), MOST_WAYS + 1)
+        match str(kind):
+            case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "AT":
+                continue
+            case "BRANCH":
+                ways *= sum(_ways_of(branch, where) for branch in content[1])
+            case "SUBPATTERN":
+                ways *= _ways_of(content[3], where)
+            case "ASSERT" | "ASSERT_NOT":
+                ways *= _ways_of(content[1], where)
+            case "ATOMIC_GROUP":
+                ways *= _ways_of(content, where)
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                least, most, repeated = content
+                if most > WIDEST:
+                    raise InvalidConfiguration(
+                        f"{where}: the pattern repeats something without a bound, or more than"
+                        f" {WIDEST} times.",
+                        advice="Give each repetition an upper bound, such as {1,64} instead of +.",
+                    )
+                once = _ways_of(repeated, where)
+                ways *= sum(min(once**n, MOST_WAYS + 1) for n in range(least, most + 1))
+            case _:
+                raise InvalidConfiguration(
+                    f"{where}: the pattern refers back to a group, which could run for long.",
+                    advice="Write the repeated part out.",
+                )
+        ways = min(ways, MOST_WAYS + 1)
     return ways
-
-
-def _ways_of_one(kind: str, content: Any, where: str) -> int:
-    match kind:
-        case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "AT":
-            return 1
-        case "BRANCH":
-            return sum(_ways_of(branch, where) for branch in content[1])
-        case "SUBPATTERN":
-            return _ways_of(content[3], where)
-        case "ASSERT" | "ASSERT_NOT":
-            return _ways_of(content[1], where)
-        case "ATOMIC_GROUP":
-            return _ways_of(content, where)
-        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-            least, most, repeated = content
-            return _ways_of_repeat(least, most, repeated, where)
-    raise InvalidConfiguration(
-        f"{where}: the pattern refers back to a group, which could run for long.",
-        advice="Write the repeated part out.",
-    )
-
-
-def _ways_of_repeat(least: int, most: int, items: Any, where: str) -> int:
-    if most > WIDEST:
-        raise InvalidConfiguration(
-            f"{where}: the pattern repeats something without a bound, or more than {WIDEST} times.",
-            advice="Give each repetition an upper bound, such as {1,64} instead of +.",
-        )
-    once, total, power = _ways_of(items, where), 0, 1
-    for count in range(most + 1):
-        if count >= least:
-            total += power
-        power = min(power * once, MOST_WAYS + 1)
-    return min(total, MOST_WAYS + 1)
 
 
 _LABEL = re.compile("[A-Z][A-Z0-9_]{1,31}")
@@ -125,16 +116,14 @@ class ProfileRule:
         """Yield what the pattern finds in each part of a text that is not hidden."""
         for stretch in _SEEN.finditer(view):
             for found in self.pattern.finditer(view, stretch.start(), stretch.end()):
-                if self._holds(view, found):
-                    yield Finding(found.start(), found.end(), self.label, self.name)
-
-    def _holds(self, view: str, found: re.Match[str]) -> bool:
-        checked_part = found[1] if self.pattern.groups else found[0]
-        value = "".join(filter(str.isalnum, checked_part or ""))
-        if self.validator is not None and not NAMED[self.validator](value):
-            return False
-        context = lowered(before(view, found.start(), _REACH)) if self.context else ""
-        return not self.context or any(word in context for word in self.context)
+                value = (found[1] if self.pattern.groups else found[0]) or ""
+                if self.validator and not NAMED[self.validator](
+                    "".join(filter(str.isalnum, value))
+                ):
+                    continue
+                context = lowered(before(view, found.start(), _REACH)) if self.context else ""
+                if not self.context or any(word in context for word in self.context):
+                    yield Finding(*found.span(), self.label, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +171,23 @@ def parse_profile(text: str, name: str = "profile") -> Profile:
     rules = table.get("rule", [])
     if not isinstance(rules, list) or len(rules) > _MOST_RULES:
         raise InvalidConfiguration(f"{name}: give up to {_MOST_RULES} rules, each as [[rule]].")
+    without = _strings(name, table, "without")
+    if unknown := set(without).difference(LABELS):
+        raise InvalidConfiguration(
+            f"{name}: there is no label {', '.join(sorted(unknown))}.",
+            advice=f"Choose from {', '.join(LABELS)}.",
+        )
+    regions = _strings(name, table, "phone_regions")
+    if not all(re.fullmatch("[A-Z]{2}", region) for region in regions):
+        raise InvalidConfiguration(f"{name}: a region has two capital letters, such as DE.")
     return Profile(
         rules=tuple(_rule(f"{name}, rule {at}", at, rule) for at, rule in enumerate(rules, 1)),
         allow=frozenset(_strings(name, table, "allow")),
         allow_domains=frozenset(
             domain.lower().lstrip("@.") for domain in _strings(name, table, "allow_domains")
         ),
-        without=_known_labels(name, _strings(name, table, "without")),
-        phone_regions=_regions(name, _strings(name, table, "phone_regions")),
+        without=frozenset(without),
+        phone_regions=tuple(regions),
     )
 
 
@@ -218,21 +216,6 @@ def _strings(where: str, table: dict[str, Any], key: str) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(each, str) and each for each in values):
         raise InvalidConfiguration(f"{where}: {key!r} is a list of strings.")
     return values
-
-
-def _known_labels(where: str, labels: list[str]) -> frozenset[str]:
-    if unknown := set(labels).difference(LABELS):
-        raise InvalidConfiguration(
-            f"{where}: there is no label {', '.join(sorted(unknown))}.",
-            advice=f"Choose from {', '.join(LABELS)}.",
-        )
-    return frozenset(labels)
-
-
-def _regions(where: str, regions: list[str]) -> tuple[str, ...]:
-    if not all(re.fullmatch("[A-Z]{2}", region) for region in regions):
-        raise InvalidConfiguration(f"{where}: a region has two capital letters, such as DE.")
-    return tuple(regions)
 
 
 def _refuse_unknown(where: str, table: dict[str, Any], known: set[str]) -> None:

@@ -1,33 +1,58 @@
-"""The sanitizer of texts, and of loaded documents with their labels, properties and figures."""
+"""The sanitizer of texts, and of loaded documents with their labels, properties and figures.
+
+Hiding a finding can expose another: a number next to a key is found only after the key is gone. So
+the rules run again on a text in which all findings are hidden, until nothing more is found. They
+then see what they will see in the sanitised text, so sanitising it again changes nothing.
+"""
 
 from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from hashlib import sha256
+from typing import Any
 
 from truespan.errors import InvalidConfiguration
 from truespan.parsing.clean import clean
 from truespan.sanitize.findings import (
+    API_KEY,
+    HIDDEN,
+    PASSWORD,
     AuditCounts,
     Edit,
     Finding,
     Mode,
     Sanitized,
     Style,
+    apply_edits,
     count_findings,
+    fold,
+    hide,
+    hide_markers,
     merge_counts,
     move_offsets,
+    pseudonym,
 )
 from truespan.sanitize.profile import Profile
 from truespan.types.text import Block, Loaded, PageStart, PlacedFigure, Properties
 
 RULES_VERSION = 1
 """Increased whenever the rules would change the result for some text."""
+ROUNDS = 12
+"""Only a text made for it needs more rounds; it is then hidden as a whole."""
+PATIENT = 6
+"""After this many rounds a finding covers everything that touches it, to end chains."""
+UNSETTLED = "unsettled"
 
 _SHORTEST_KEY = 16
+_RUN = re.compile(rf"[^\s{HIDDEN}]+")
+_DIGIT = re.compile("[0-9]")
+_SECRET = frozenset({API_KEY, PASSWORD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +84,16 @@ class Sanitizer:
         """
         if self.mode is not Mode.ON:
             return ""
+        from importlib.metadata import version
+
+        keyed = self.style is Style.PSEUDONYM
+        # These libraries decide what a valid number is.
+        libraries = ["python-stdnum", *(["phonenumbers"] if self.phones else [])]
         steps = {
             "rules": RULES_VERSION,
-            "libraries": _library_versions(self.phones),
+            "libraries": [f"{name} {version(name)}" for name in libraries],
             "style": self.style,
-            "key": self._key_digest(),
+            "key": hmac.digest(self.key, b"truespan sanitizer", "sha256").hex() if keyed else "",
             "profile": self.profile.steps(),
         }
         return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
@@ -72,9 +102,6 @@ class Sanitizer:
         """Return the findings in a clean text, ascending and without overlaps; none if off."""
         if self.mode is Mode.OFF or not text:
             return []
-        # Imported here: the rules take time to load, and most libraries have this off.
-        from truespan.sanitize.detection import find
-
         return find(text, self.profile, phones=self.phones)
 
     def apply(self, text: str) -> Sanitized:
@@ -88,30 +115,87 @@ class Sanitizer:
         counts = count_findings(findings)
         if self.mode is Mode.SHADOW:
             return Sanitized(text, (), counts)
-        from truespan.sanitize.findings import apply_edits
-
-        edits = tuple(Edit(found.start, found.end, self._marker(text, found)) for found in findings)
+        redact = self.style is Style.REDACT
+        edits = tuple(
+            Edit(
+                start, end, f"[{label}]" if redact else pseudonym(label, text[start:end], self.key)
+            )
+            for start, end, label, _ in findings
+        )
         return Sanitized(apply_edits(text, edits), edits, counts)
 
-    def _marker(self, text: str, found: Finding) -> str:
-        from truespan.sanitize.findings import pseudonym, redaction
 
-        if self.style is Style.REDACT:
-            return redaction(found.label)
-        return pseudonym(found.label, text[found.start : found.end], self.key)
+def find(text: str, profile: Profile, *, phones: bool) -> list[Finding]:
+    """Return the findings in `text`, ascending and without overlaps."""
 
-    def _key_digest(self) -> str:
-        if self.style is Style.REDACT:
-            return ""
-        return hmac.digest(self.key, b"truespan sanitizer", "sha256").hex()
+    def is_allowed(finding: Finding) -> bool:
+        return profile.allows(text[finding.start : finding.end])
+
+    view = fold(text)
+    if "[" in text:
+        view = hide_markers(text, view, profile.labels())
+    findings: list[Finding] = []
+    for turn in range(ROUNDS):
+        new = _resolve_overlaps(_scan(view, profile, phones), is_allowed)
+        if not new:
+            return sorted(finding for finding in findings if not is_allowed(finding))
+        new = new if turn < PATIENT else _widen(view, new)
+        findings += new
+        view = hide(view, new)
+    return [Finding(0, len(text), findings[-1].label, UNSETTLED)]
 
 
-def _library_versions(phones: bool) -> list[str]:
-    """Return the libraries that decide what a valid number is, with their versions."""
-    from importlib.metadata import version
+def _scan(view: str, profile: Profile, phones: bool) -> Iterator[Finding]:
+    # Imported here: the rules take time to load, and most libraries have this off.
+    from truespan.sanitize.contacts import scan_addresses, scan_emails, scan_phones
+    from truespan.sanitize.numbers import scan_ibans, scan_numbers
+    from truespan.sanitize.secrets import scan_api_keys, scan_passwords
 
-    names = ["python-stdnum", *(["phonenumbers"] if phones else [])]
-    return [f"{name} {version(name)}" for name in names]
+    scans: list[Callable[[str], Iterator[Finding]]] = [scan_emails, scan_api_keys, scan_passwords]
+    if _DIGIT.search(view):
+        scans += [scan_numbers, scan_ibans, scan_addresses]
+        if phones:
+            scans.append(partial(scan_phones, regions=profile.phone_regions))
+    for scan in scans:
+        yield from (finding for finding in scan(view) if finding.label not in profile.without)
+    for rule in profile.rules:
+        yield from rule.scan(view)
+
+
+def _resolve_overlaps(
+    candidates: Iterable[Finding], is_allowed: Callable[[Finding], bool]
+) -> list[Finding]:
+    """Choose findings that do not overlap.
+
+    Allowed values come first, so that nothing covers them. Then secrets: they are known from their
+    context, and a password can look like an address. Then longer before shorter findings, and
+    earlier before later ones.
+    """
+
+    def rank(finding: Finding) -> tuple[bool, bool, int, Finding]:
+        is_secret = finding.label in _SECRET
+        return not is_allowed(finding), not is_secret, finding.start - finding.end, finding
+
+    ranked = sorted(set(candidates), key=rank)
+    chosen: list[Finding] = []
+    covered = bytearray(max((finding.end for finding in ranked), default=0))
+    for finding in ranked:
+        if covered.find(1, finding.start, finding.end) < 0:
+            covered[finding.start : finding.end] = bytes([1]) * (finding.end - finding.start)
+            chosen.append(finding)
+    return sorted(chosen)
+
+
+def _widen(view: str, findings: Iterable[Finding]) -> list[Finding]:
+    """Extend findings to the next white space or hidden value on both sides."""
+    runs = [run.span() for run in _RUN.finditer(view)]
+    wide: list[Finding] = []
+    for finding in findings:
+        first = runs[bisect_right(runs, (finding.start, len(view))) - 1]
+        last = runs[bisect_right(runs, (finding.end - 1, len(view))) - 1]
+        if not wide or first[0] >= wide[-1].end:
+            wide.append(Finding(first[0], last[1], finding.label, finding.rule))
+    return wide
 
 
 def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, AuditCounts]:
@@ -122,76 +206,51 @@ def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Aud
     """
     if sanitizer.mode is Mode.OFF:
         return loaded, AuditCounts()
-    work = _DocumentSanitizer(sanitizer)
-    kept = replace(
-        loaded,
-        blocks=tuple(work.block(block) for block in loaded.blocks),
-        title=work.label(loaded.title),
-        properties=work.properties(loaded.properties),
-    )
-    # In shadow mode nothing changes, not even what cleaning would change.
-    return (kept if sanitizer.mode is Mode.ON else loaded), merge_counts(work.records)
+    records: list[AuditCounts] = []
 
+    @cache
+    def label(text: Any) -> Any:
+        if not text:
+            return text
+        done = sanitizer.apply(clean(text))
+        records.append(done.counts)
+        return done.text if done.edits else text
 
-class _DocumentSanitizer:
-    """Sanitises the parts of one document."""
+    def place(placed: PlacedFigure, offsets: dict[int, int]) -> PlacedFigure:
+        offset, figure = placed
+        new = replace(figure, alt=label(figure.alt), origin=label(figure.origin))
+        return PlacedFigure(offsets[offset], new)
 
-    def __init__(self, sanitizer: Sanitizer) -> None:
-        self._sanitizer = sanitizer
-        self._labels: dict[str, str] = {}
-        self.records: list[AuditCounts] = []
-
-    def block(self, block: Block) -> Block:
+    def sanitize_block(block: Block) -> Block:
         text = clean(block.text)
-        done = self._sanitizer.apply(text)
-        self.records.append(done.counts)
-        places = {offset: offset for offset in _offsets(block)}
+        done = sanitizer.apply(text)
+        records.append(done.counts)
+        old = sorted({placed.offset for placed in (*block.figures, *block.pages)})
         # Without findings a block stays as it is; it is cleaned later when it is assembled.
-        if done.edits:
-            offsets = _map_to_clean(block.text, text, list(places))
-            places = dict(zip(places, move_offsets(offsets, done.edits), strict=True))
+        new = move_offsets(_map_to_clean(block.text, text, old), done.edits) if done.edits else old
+        offsets = dict(zip(old, new, strict=True))
         return replace(
             block,
             text=done.text if done.edits else block.text,
-            chapter=self.label(block.chapter),
-            section=self.label(block.section),
-            figures=tuple(self._figure(placed, places) for placed in block.figures),
-            pages=tuple(PageStart(places[page.offset], page.page) for page in block.pages),
+            chapter=label(block.chapter),
+            section=label(block.section),
+            figures=tuple(place(placed, offsets) for placed in block.figures),
+            pages=tuple(PageStart(offsets[page.offset], page.page) for page in block.pages),
         )
 
-    def label(self, label: str | None) -> str | None:
-        """Sanitise a short text; its findings are counted the first time only."""
-        if not label:
-            return label
-        if label not in self._labels:
-            done = self._sanitizer.apply(clean(label))
-            self.records.append(done.counts)
-            self._labels[label] = done.text if done.edits else label
-        return self._labels[label]
-
-    def properties(self, properties: Properties) -> Properties:
-        return replace(
-            properties,
-            title=self.label(properties.title),
-            authors=tuple(self.label(author) or "" for author in properties.authors),
-            keywords=tuple(self.label(word) or "" for word in properties.keywords),
-            description=self.label(properties.description),
-            publisher=self.label(properties.publisher),
-            # Sources write any text where a date or a code belongs.
-            created=self.label(properties.created),
-            modified=self.label(properties.modified),
-            language=self.label(properties.language),
-        )
-
-    def _figure(self, placed: PlacedFigure, places: dict[int, int]) -> PlacedFigure:
-        figure = placed.figure
-        alt, origin = self.label(figure.alt) or "", self.label(figure.origin) or ""
-        return PlacedFigure(places[placed.offset], replace(figure, alt=alt, origin=origin))
-
-
-def _offsets(block: Block) -> list[int]:
-    figures = {placed.offset for placed in block.figures}
-    return sorted(figures.union(page.offset for page in block.pages))
+    # Every property: sources write any text where a date or a code belongs.
+    properties: dict[str, Any] = {
+        name: tuple(map(label, value)) if isinstance(value, tuple) else label(value)
+        for name, value in asdict(loaded.properties).items()
+    }
+    sanitized = replace(
+        loaded,
+        blocks=tuple(map(sanitize_block, loaded.blocks)),
+        title=label(loaded.title),
+        properties=Properties(**properties),
+    )
+    # In shadow mode nothing changes, not even what cleaning would change.
+    return (sanitized if sanitizer.mode is Mode.ON else loaded), merge_counts(records)
 
 
 def _map_to_clean(text: str, clean_text: str, offsets: Sequence[int]) -> Sequence[int]:

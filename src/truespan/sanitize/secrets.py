@@ -82,6 +82,20 @@ _OTHER_KEYS: _Keys = (
 )
 """The service, strings that its keys contain, and their pattern."""
 
+_WORDS = ("key", "token", "secret", "credential", "authorization", "bearer")
+_OF_A_KEY = re.compile(
+    r"(?:api|app|access|account|auth|client|encryption|hmac|license|master|secret|service|shared|"
+    r"signing|subscription|webhook)(?:[ _-]?secret)?[ _-]?$",
+    re.IGNORECASE,
+)
+_VALUE = r"([0-9A-Za-z_+/.~-]{16,512}={0,2})(?![0-9A-Za-z_+/~@(\[-])"
+_ASSIGNED = re.compile(
+    r"[0-9A-Za-z_]{0,16}[\"'`\])]{0,2}[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}[\"'`]?"
+    rf"(?:(?:bearer|basic|token) )?{_VALUE}",
+    re.IGNORECASE,
+)
+_BEARER_VALUE = re.compile(rf"[ \t]{{1,4}}{_VALUE}")
+
 
 def scan_api_keys(view: str) -> Iterator[Finding]:
     """Yield the API keys of a text, which may overlap."""
@@ -96,7 +110,12 @@ def scan_api_keys(view: str) -> Iterator[Finding]:
                 yield Finding(*found.span(), API_KEY, f"api_key.{rule}")
     if "PRIVATE KEY" in view:
         yield from _private_keys(view)
-    yield from _assignments(view)
+    for at, word in places(lowered(view), {"": _WORDS}):
+        if word == "key" and not _OF_A_KEY.search(before(view, at, 24)):
+            continue  # Many keys are not API keys.
+        found = (_BEARER_VALUE if word == "bearer" else _ASSIGNED).match(view, at + len(word))
+        if found and looks_random(found[1]):
+            yield Finding(*found.span(1), API_KEY, "api_key.assigned")
 
 
 def _has_random_part(key: str) -> bool:
@@ -133,66 +152,15 @@ def _private_keys(view: str) -> Iterator[Finding]:
             yield Finding(first + lines.start(), end.end(), API_KEY, "api_key.private_key")
 
 
-# Assignments
+# Passwords
 
-_WORDS = ("key", "token", "secret", "credential", "authorization", "bearer")
-_OF_A_KEY = re.compile(
-    r"(?:api|app|access|account|auth|client|encryption|hmac|license|master|secret|service|shared|"
-    r"signing|subscription|webhook)(?:[ _-]?secret)?[ _-]?$",
-    re.IGNORECASE,
+_WORDS_BEFORE = (
+    "password|passwd|passphrase|passcode|passwort|kennwort|pwd|mot de passe|contraseña|contrasena"
+    "|senha|wachtwoord|lösenord|passord|adgangskode|salasana|hasło|heslo|jelszó|parola|şifre|пароль"
+    "|κωδικός|密码|密碼|パスワード|비밀번호|pass="
 )
-_VALUE = r"([0-9A-Za-z_+/.~-]{16,512}={0,2})(?![0-9A-Za-z_+/~@(\[-])"
-_ASSIGNED = re.compile(
-    r"[0-9A-Za-z_]{0,16}[\"'`\])]{0,2}[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}[\"'`]?"
-    rf"(?:(?:bearer|basic|token) )?{_VALUE}",
-    re.IGNORECASE,
-)
-_BEARER_VALUE = re.compile(rf"[ \t]{{1,4}}{_VALUE}")
-
-
-def _assignments(view: str) -> Iterator[Finding]:
-    for at, word in places(lowered(view), {"": _WORDS}):
-        found = (_BEARER_VALUE if word == "bearer" else _ASSIGNED).match(view, at + len(word))
-        if found and looks_random(found[1]) and _is_of_a_key(view, word, at):
-            yield Finding(*found.span(1), API_KEY, "api_key.assigned")
-
-
-def _is_of_a_key(view: str, word: str, at: int) -> bool:
-    """Return whether a word refers to a secret; many keys are not API keys."""
-    return word != "key" or _OF_A_KEY.search(before(view, at, 24)) is not None
-
-
-_PASSWORDS_WORDS = (
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "passwort",
-    "kennwort",
-    "pwd",
-    "mot de passe",
-    "contraseña",
-    "contrasena",
-    "senha",
-    "wachtwoord",
-    "lösenord",
-    "passord",
-    "adgangskode",
-    "salasana",
-    "hasło",
-    "heslo",
-    "jelszó",
-    "parola",
-    "şifre",
-    "пароль",
-    "κωδικός",
-    "密码",
-    "密碼",
-    "パスワード",
-    "비밀번호",
-    "pass=",
-)
-_PASSWORDS_BY_PART = by_part(_PASSWORDS_WORDS, ("pass", "w"))
+_PASSWORD_WORDS = _WORDS_BEFORE.split("|")
+_PASSWORD_WORDS_BY_PART = by_part(_PASSWORD_WORDS, ("pass", "w"))
 _ASSIGNS = re.compile(
     r"(?:(?<==)|[0-9A-Za-z_]{0,16}[\"'`\])]{0,2}[ \t]{0,4}(?::=|=>|[:=]))[ \t]{0,4}"
 )
@@ -220,15 +188,19 @@ _WORDS_AFTER = (
     "changed expired reset forgotten invalid incorrect wrong varchar char bool int any unknown "
     "enter type input please expected who what how when you are was"
 )
-_NO_PASSWORDS = frozenset([*_PASSWORDS_WORDS, *_WORDS_AFTER.split()])
+_NO_PASSWORDS = frozenset([*_PASSWORD_WORDS, *_WORDS_AFTER.split()])
+_URL_USER = re.compile(rf"[^\s/@:?#{HIDDEN}]{{0,128}}:([^\s/@{HIDDEN}]{{1,256}})@")
 
 
 def scan_passwords(view: str) -> Iterator[Finding]:
     """Yield the passwords of a text, which may overlap."""
-    for at, word in places(lowered(view), _PASSWORDS_BY_PART):
+    for at, word in places(lowered(view), _PASSWORD_WORDS_BY_PART):
         if span := _value_after(view, at, at + len(word)):
             yield Finding(*span, PASSWORD, "password.assigned")
-    yield from _in_urls(view)
+    for at, _ in places(view, {"": ("://",)}):
+        found = _URL_USER.match(view, at + 3)
+        if found and not _CODE.fullmatch(found[1]):
+            yield Finding(*found.span(1), PASSWORD, "password.url")
 
 
 def _value_after(view: str, at: int, end: int) -> tuple[int, int] | None:
@@ -255,25 +227,10 @@ def _value(view: str, start: int, *, stated: bool = False) -> tuple[int, int] | 
         field = _NEXT_FIELD.search(bare[0])
         value = (bare[0][: field.start()] if field else bare[0]).rstrip(".,;:)]}")
         span = (start, start + len(value))
-        if len(value) < 3 or (stated and not _is_no_word(value)):
+        is_word = len(value) < 6 or not any(c.isdigit() or c in "!#$%&*@^_~+=" for c in value)
+        if len(value) < 3 or (stated and is_word):
             return None
     else:
         return None
     plain = value.strip().casefold()
     return None if plain in _NO_PASSWORDS or _CODE.fullmatch(value.strip()) else span
-
-
-def _is_no_word(value: str) -> bool:
-    return len(value) >= 6 and any(char.isdigit() or char in "!#$%&*@^_~+=" for char in value)
-
-
-# URLs
-
-_USER = re.compile(rf"[^\s/@:?#{HIDDEN}]{{0,128}}:([^\s/@{HIDDEN}]{{1,256}})@")
-
-
-def _in_urls(view: str) -> Iterator[Finding]:
-    for at, _ in places(view, {"": ("://",)}):
-        found = _USER.match(view, at + 3)
-        if found and not _CODE.fullmatch(found[1]):
-            yield Finding(*found.span(1), PASSWORD, "password.url")
