@@ -152,6 +152,10 @@ class NumberKind(NamedTuple):
     words: tuple[str, ...] = ()
     whole: bool = False
 
+    @property
+    def rule(self) -> str:
+        return self.name if self is _CARD else f"national_id.{self.name}"
+
 
 def _national(
     name: str, shapes: str, words: str = "", *, check: Check | None = None, whole: bool = False
@@ -287,11 +291,11 @@ def _read_numbers(view: str, start: int) -> Iterator[Finding]:
         kinds = _kinds_by_shape().get(shape)
         if kinds is None:
             return
-        kind = next((kind for kind in kinds if _is_valid(view, start, group.end(), kind)), None)
-        if kind is _CARD:
-            yield Finding(start, group.end(), CREDIT_CARD, kind.name)
-        elif kind:
-            yield Finding(start, group.end(), NATIONAL_ID, f"national_id.{kind.name}")
+        for kind in kinds:
+            if _is_valid(view, start, group.end(), kind):
+                label = CREDIT_CARD if kind is _CARD else NATIONAL_ID
+                yield Finding(start, group.end(), label, kind.rule)
+                break
         gap = view[group.end() : group.end() + 1]
         lines += gap == "\n"
         # A number may continue on the next line. Numbers on several lines are a column.

@@ -1,4 +1,8 @@
-"""One child process as the parent sees it: started, asked, watched by the clock, ended."""
+"""Parses documents in child processes: starts them, sends requests, enforces limits, ends them.
+
+The child is not trusted. The parent knows the most it may answer before it reads a byte, the answer
+must have the shape of a loaded source, and of an error only its kind and advice are used.
+"""
 
 from __future__ import annotations
 
@@ -9,43 +13,55 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import IO
 
 import msgspec
 
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
-from truespan.parsing.child.messages import (
+from truespan.parsing.child.process import (
+    ANSWER,
     BEGUN,
     GREETING,
-    Answer,
-    AnswerTooLong,
+    OUT_OF_TIME,
     Limits,
-    decode_loaded,
-    decode_refusal,
-    receive_answer,
-    send_order,
+    Refusal,
+    in_bytes,
+    peak_memory,
+    read_exactly,
+    send_request,
 )
-from truespan.parsing.child.process import OUT_OF_TIME, in_bytes, peak_memory
 from truespan.types.text import Loaded
 
-_FAREWELL_SECONDS = 2.0
+_SECONDS_TO_END = 2.0
+_LONGEST_REFUSAL = 4096
 _NOT_STARTED = "The process that reads documents cannot be started; check the installation."
 if sys.platform == "win32":
     _WINDOWS, _APART = True, subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
 else:
     _WINDOWS, _APART = False, 0
+_ABORTED = tuple(
+    -getattr(signal, name) for name in ("SIGABRT", "SIGTRAP", "SIGILL") if hasattr(signal, name)
+)
+"""How a library ends the process when it gets no memory; corrupted memory ends it otherwise."""
+
+_MEGABYTE = 1 << 20
+_MEMORY_PER_BYTE = 16
+_OUTPUT_PER_BYTE = 8
+_WALL_PER_CPU = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that was received; `last` when the child ends after it."""
+
+    loaded: bool
+    last: bool
+    content: bytes = field(repr=False)
 
 
 class ChildGone(Exception):
-    """The child had ended before it was asked, so that the question was never read."""
-
-
-_GIVEN_UP = tuple(
-    -getattr(signal, name) for name in ("SIGABRT", "SIGTRAP", "SIGILL") if hasattr(signal, name)
-)
-"""How a library ends the process when it is refused memory; corrupted memory ends it otherwise."""
+    """The child had ended before the request, so that the request was never read."""
 
 
 class ChildFailed(Exception):
@@ -61,8 +77,24 @@ class ChildLink:
 
     def __init__(self, module: str) -> None:
         self._inherited = peak_memory()
-        self._process = _spawn(module)
         self._greeted = False
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        try:
+            self._process = subprocess.Popen(
+                # -P keeps the current directory off the import path, where anybody may put modules.
+                [sys.executable, "-P", "-m", module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                # The import path and nothing else: keys have no business where documents are
+                # parsed. Windows starts no process without some of the environment.
+                env=None if _WINDOWS else {"PYTHONPATH": path},
+                # Apart from us, so that a Ctrl-C here is not one there.
+                start_new_session=not _WINDOWS,
+                creationflags=_APART,
+            )
+        except OSError:
+            raise ChildFailed(LoaderCrashed, _NOT_STARTED) from None
 
     @property
     def pid(self) -> int:
@@ -70,21 +102,43 @@ class ChildLink:
         return self._process.pid
 
     def ask(self, name: str, document: bytes, limits: Limits, *, images: bool) -> Answer:
-        """Return the child's answer. After an error the child is of no use any more.
+        """Return the child's answer. After an error the child cannot be used any more.
 
         Raises:
             ChildGone: it had ended already.
             ChildFailed: it ended without an answer, or was ended.
         """
-        with self._watched(limits.wall) as late:
-            self._send(name, document, limits, images)
-            try:
-                answer = receive_answer(self._answers(late), limits.output)
-            except AnswerTooLong:
-                raise ChildFailed(SourceTooLarge) from None
-            except EOFError:
-                raise self._failure(limits, late.is_set()) from None
-        if late.is_set():  # The clock struck between the answer and this line: it has been killed.
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert answers is not None
+        late = threading.Event()
+
+        def end_late() -> None:
+            late.set()
+            self._process.kill()
+
+        clock = threading.Timer(limits.wall, end_late)
+        clock.daemon = True
+        clock.start()
+        try:
+            with contextlib.suppress(OSError):
+                # A child that does not read all of it may still have an answer.
+                send_request(requests, name, document, limits, images=images)
+            if not self._greeted:
+                if answers.read(len(GREETING)) != GREETING:
+                    raise ChildFailed(LoaderCrashed, _NOT_STARTED)
+                self._greeted = True
+            if answers.read(len(BEGUN)) != BEGUN:
+                raise ChildFailed(SourceTooCostly) if late.is_set() else ChildGone
+            loaded, last, length = ANSWER.unpack(read_exactly(answers, ANSWER.size))
+            if length > (limits.output if loaded else _LONGEST_REFUSAL):
+                raise ChildFailed(SourceTooLarge)
+            answer = Answer(loaded, last, read_exactly(answers, length))
+        except EOFError:
+            raise self._failure(limits, late.is_set()) from None
+        finally:
+            clock.cancel()
+        if late.is_set():  # The time was over between the answer and this line: it was killed.
             raise ChildFailed(SourceTooCostly)
         return answer
 
@@ -92,7 +146,7 @@ class ChildLink:
         """Let the child end by itself, which it does at once if it is waiting."""
         self._close_pipes()
         try:
-            self._process.wait(_FAREWELL_SECONDS)
+            self._process.wait(_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -102,99 +156,32 @@ class ChildLink:
         self._process.wait()
         self._close_pipes()
 
-    def _send(self, name: str, document: bytes, limits: Limits, images: bool) -> None:
-        """Write the question. A child that does not read all of it may still have an answer."""
-        questions = self._process.stdin
-        assert questions is not None
-        with contextlib.suppress(OSError):
-            send_order(questions, name, document, limits, images=images)
-
-    def _answers(self, late: threading.Event) -> IO[bytes]:
-        """Return the stream of answers, once the child has started and begun with this one."""
-        answers = self._process.stdout
-        assert answers is not None
-        if not self._greeted:
-            if answers.read(len(GREETING)) != GREETING:
-                raise ChildFailed(LoaderCrashed, _NOT_STARTED)
-            self._greeted = True
-        if answers.read(len(BEGUN)) != BEGUN:
-            raise ChildFailed(SourceTooCostly) if late.is_set() else ChildGone
-        return answers
-
-    @contextlib.contextmanager
-    def _watched(self, seconds: float) -> Iterator[threading.Event]:
-        """Kill the child if the block takes longer; the event tells that it happened."""
-        late = threading.Event()
-
-        def strike() -> None:
-            late.set()
-            self._process.kill()
-
-        clock = threading.Timer(seconds, strike)
-        clock.daemon = True
-        clock.start()
-        try:
-            yield late
-        finally:
-            clock.cancel()
-
     def _failure(self, limits: Limits, late: bool) -> ChildFailed:
-        """Return what the end of the child means: beyond a limit, or a crash.
+        """Wait for a child that closed its pipe; return what its end means.
 
         A library that cannot get memory often ends the process. That it held much of what it may
-        have is then the only trace of the reason; where whoever started it held more than that,
-        not even this one, and only how it ended tells.
+        have is then the only sign of the reason. Where this process once held more than that, the
+        peak of the child is unknown, and only how it ended tells. The status is not taken from the
+        process object, which the clock may change at the same time.
         """
-        peak = self._wait()
-        status = self._process.returncode
-        untold = peak <= self._inherited and self._inherited * 2 > limits.memory
-        starved = status in _GIVEN_UP if untold else status < 0 and peak * 2 > limits.memory
-        costly = late or status in OUT_OF_TIME or starved
-        return ChildFailed(SourceTooCostly if costly else LoaderCrashed)
-
-    def _wait(self) -> int:
-        """Wait for the end of a child that closed its pipe; return the most memory it held."""
+        status, peak = None, 0
         if not _WINDOWS:
             with contextlib.suppress(ChildProcessError):
-                _, status, usage = os.wait4(self._process.pid, 0)
-                self._process.returncode = os.waitstatus_to_exitcode(status)
-                return in_bytes(usage.ru_maxrss)
-        self._process.wait()
-        return 0
+                _, code, usage = os.wait4(self._process.pid, 0)
+                status, peak = os.waitstatus_to_exitcode(code), in_bytes(usage.ru_maxrss)
+                self._process.returncode = status
+        if status is None:
+            status = self._process.wait()
+        unknown = peak <= self._inherited and self._inherited * 2 > limits.memory
+        starved = status in _ABORTED if unknown else status < 0 and peak * 2 > limits.memory
+        costly = late or status in OUT_OF_TIME or starved
+        return ChildFailed(SourceTooCostly if costly else LoaderCrashed)
 
     def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):  # What was not sent cannot be sent any more.
                     pipe.close()
-
-
-def _spawn(module: str) -> subprocess.Popen[bytes]:
-    """Start a child apart from us, so that a Ctrl-C here is not one there.
-
-    It gets the import path and nothing else of the environment: keys have no business where
-    documents are parsed. Windows starts no process without some of it.
-    """
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    try:
-        return subprocess.Popen(
-            # -P keeps the current directory off the import path, where anybody may put modules.
-            [sys.executable, "-P", "-m", module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=None if _WINDOWS else {"PYTHONPATH": path},
-            start_new_session=not _WINDOWS,
-            creationflags=_APART,
-        )
-    except OSError:
-        raise ChildFailed(LoaderCrashed, _NOT_STARTED) from None
-
-
-_MEGABYTE = 1 << 20
-_MEMORY_PER_BYTE = 16
-_OUTPUT_PER_BYTE = 8
-_WALL_PER_CPU = 3
 
 
 class ChildParser:
@@ -232,11 +219,29 @@ class ChildParser:
         Raises:
             SourceRefused: it cannot become a document, or reading it went beyond the limits.
         """
+        shown, size = PurePath(name).name, len(data)
+        cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
+        limits = Limits(
+            memory=self._memory_bytes + _MEMORY_PER_BYTE * size,
+            cpu=cpu,
+            wall=float(_WALL_PER_CPU * cpu),
+            output=self._output_bytes + _OUTPUT_PER_BYTE * size,
+        )
         with self._turns:
-            outcome = self._outcome(name, data, images)
-        if isinstance(outcome, SourceRefused):
-            raise outcome
-        return outcome
+            try:
+                answer = self._ask(name, data, limits, images)
+                if answer.loaded:
+                    return msgspec.msgpack.decode(answer.content, type=Loaded)
+                refusal = msgspec.msgpack.decode(answer.content, type=Refusal)
+                kinds = {k.__name__: k for k in (SourceRefused, *SourceRefused.__subclasses__())}
+                error = kinds.get(refusal.kind, LoaderCrashed)(shown, advice=refusal.advice)
+                if refusal.trace:
+                    error.add_note(refusal.trace)
+            except ChildFailed as failure:
+                error = failure.kind(shown, advice=failure.advice)
+            except msgspec.DecodeError:
+                error = LoaderCrashed(shown)
+        raise error
 
     @property
     def idle_pids(self) -> list[int]:
@@ -245,63 +250,34 @@ class ChildParser:
             return [child.pid for child in self._free]
 
     def close(self) -> None:
-        """End the children that nobody uses. A parser that is used again starts new ones."""
+        """End the children that are not in use. A parser that is used again starts new ones."""
         with self._lock:
             free, self._free = self._free, []
         for child in free:
             child.end()
 
-    def _outcome(self, name: str, data: bytes, images: bool) -> Loaded | SourceRefused:
-        shown = PurePath(name).name
-        try:
-            answer = self._ask(name, data, self._limits(len(data)), images)
-            if answer.loaded:
-                return decode_loaded(answer.content)
-            return decode_refusal(answer.content, shown)
-        except ChildFailed as failure:
-            return failure.kind(shown, advice=failure.advice)
-        except msgspec.DecodeError:
-            return LoaderCrashed(shown)
-
-    def _limits(self, size: int) -> Limits:
-        cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
-        return Limits(
-            memory=self._memory_bytes + _MEMORY_PER_BYTE * size,
-            cpu=cpu,
-            wall=float(_WALL_PER_CPU * cpu),
-            output=self._output_bytes + _OUTPUT_PER_BYTE * size,
-        )
-
     def _ask(self, name: str, data: bytes, limits: Limits, images: bool) -> Answer:
         """Ask a child; one that ended while it waited says nothing about the document."""
         while True:
-            child, warm = self._borrow()
+            with self._lock:
+                if self._owner != os.getpid():
+                    # After a fork the children are the other process's: answers would get mixed up.
+                    self._free, self._owner = [], os.getpid()
+                waiting = self._free.pop() if self._free else None
+            child = waiting or ChildLink(self._module)
             try:
                 answer = child.ask(name, data, limits, images=images)
             except BaseException as error:
-                # It may still answer, and that would be taken for the answer to the next question.
+                # It may still answer, and that would be taken for the answer to the next request.
                 child.kill()
                 if not isinstance(error, ChildGone):
                     raise
-                if not warm:
+                if not waiting:
                     raise ChildFailed(LoaderCrashed) from None
                 continue
-            self._give_back(child, answer)
+            if answer.last:
+                child.end()
+            else:
+                with self._lock:
+                    self._free.append(child)
             return answer
-
-    def _borrow(self) -> tuple[ChildLink, bool]:
-        """Return a child, and whether it has been waiting."""
-        with self._lock:
-            if self._owner != os.getpid():
-                # After a fork the children are the other process's: answers would get mixed up.
-                self._free, self._owner = [], os.getpid()
-            if self._free:
-                return self._free.pop(), True
-        return ChildLink(self._module), False
-
-    def _give_back(self, child: ChildLink, answer: Answer) -> None:
-        if answer.last:
-            child.end()
-            return
-        with self._lock:
-            self._free.append(child)
