@@ -13,7 +13,7 @@ import pytest
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable
 from truespan.files import jail
 from truespan.files.sources import FileSources
-from truespan.parsing.detect import is_known_ending
+from truespan.parsing import supported
 from truespan.types.source import DocumentOptions, FoundSources, Root, Source
 
 
@@ -27,7 +27,7 @@ def tree(folder: Path, *names: str) -> Path:
 
 
 def find(*paths: Path | str) -> FoundSources:
-    return FileSources(is_known_ending).find([str(path) for path in paths], DocumentOptions())
+    return FileSources(supported).find([str(path) for path in paths], DocumentOptions())
 
 
 def names(found: FoundSources, folder: Path) -> list[str]:
@@ -149,7 +149,7 @@ def test_names_that_are_no_text_and_names_with_line_ends_are_found_and_read(tmp_
 
     found = find(tmp_path)
 
-    sources = FileSources(is_known_ending)
+    sources = FileSources(supported)
     assert sorted(sources.read(source) for source in found) == sorted(strange)
     assert len({source.doc_id for source in found}) == len(strange)
     for source in found:
@@ -165,7 +165,7 @@ def test_folders_may_lie_deeper_than_python_can_call(tmp_path: Path) -> None:
         Path("deep.txt").write_text("Down here.")
         try:
             [source] = find(tmp_path)
-            content = FileSources(is_known_ending).read(source)
+            content = FileSources(supported).read(source)
         finally:
             # Whoever clears the folder of the tests away calls itself for each level.
             os.unlink("deep.txt")
@@ -197,7 +197,7 @@ def source_for(path: Path, *, origin: str = "") -> Source:
 
 @pytest.mark.parametrize("origin", ["", "m.jsonl"])
 def test_a_file_at_the_limit_is_read_and_one_above_it_is_not(tmp_path: Path, origin: str) -> None:
-    sources = FileSources(is_known_ending, max_bytes=10)
+    sources = FileSources(supported, max_bytes=10)
     path = Path(os.path.realpath(tmp_path)) / "a.txt"
 
     for content in (b"", b"x", b"x" * 10):
@@ -217,7 +217,7 @@ def test_a_huge_file_is_refused_without_reading_it(
     monkeypatch.setattr(os, "read", None)
 
     with pytest.raises(SourceTooLarge):
-        FileSources(is_known_ending).read(source_for(path))
+        FileSources(supported).read(source_for(path))
 
 
 def test_a_file_that_grows_while_it_is_read_is_still_held_to_the_limit(
@@ -235,7 +235,7 @@ def test_a_file_that_grows_while_it_is_read_is_still_held_to_the_limit(
     monkeypatch.setattr(os, "read", grow)
 
     with pytest.raises(SourceTooLarge):
-        FileSources(is_known_ending, max_bytes=1000).read(source_for(path))
+        FileSources(supported, max_bytes=1000).read(source_for(path))
 
 
 @pytest.mark.parametrize("origin", ["", "m.jsonl"])
@@ -246,7 +246,7 @@ def test_what_is_no_regular_file_is_refused_and_never_waited_for(
     os.mkfifo(root / "pipe.txt")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(root / "s.txt"))
-    sources = FileSources(is_known_ending)
+    sources = FileSources(supported)
 
     for path in (root / "pipe.txt", root / "s.txt", root, Path("/dev/zero")):
         with pytest.raises(SourceUnreadable):
@@ -258,7 +258,7 @@ def test_a_file_that_went_away_is_missing(tmp_path: Path, origin: str) -> None:
     gone = source_for(Path(os.path.realpath(tmp_path)) / "gone" / "a.txt", origin=origin)
 
     with pytest.raises(SourceMissing):
-        FileSources(is_known_ending).read(gone)
+        FileSources(supported).read(gone)
 
 
 @pytest.mark.parametrize("fallback", [False, True], ids=["by name", "compared"])
@@ -272,7 +272,7 @@ def test_a_manifests_file_is_read_through_no_link_anywhere_on_its_path(
     (root / "in/link.txt").symlink_to("real/a.txt")
     (root / "in/folder").symlink_to("real")
     (root / "top").symlink_to("in")
-    sources = FileSources(is_known_ending)
+    sources = FileSources(supported)
 
     assert sources.read(source_for(root / "in/real/a.txt", origin="m")) == b"This is in/real/a.txt."
     for path in ("in/link.txt", "in/folder/a.txt", "top/real/a.txt"):
@@ -296,7 +296,7 @@ def test_a_link_put_in_place_between_looking_and_opening_is_not_followed(
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", swapped)
         with pytest.raises(SourceUnreadable, match="link"):
-            FileSources(is_known_ending).read(source_for(root / "in/a.txt", origin="m"))
+            FileSources(supported).read(source_for(root / "in/a.txt", origin="m"))
 
     assert (root / "in/a.txt").read_bytes() == b"This is out/a.txt."
 
@@ -318,7 +318,7 @@ def test_what_is_no_regular_file_is_not_even_opened(
     monkeypatch.setattr(os, "open", noted)
 
     with pytest.raises(SourceUnreadable):
-        FileSources(is_known_ending).read(source_for(root / "pipe.txt", origin=origin))
+        FileSources(supported).read(source_for(root / "pipe.txt", origin=origin))
     assert "pipe.txt" not in opened
 
 
@@ -326,7 +326,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     root = tree(Path(os.path.realpath(tmp_path)), "in/a.txt")
     (root / "in/link.txt").symlink_to("a.txt")
     os.mkfifo(root / "in/pipe.txt")
-    sources = FileSources(is_known_ending, max_bytes=3)
+    sources = FileSources(supported, max_bytes=3)
     before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
 
     for name in ("in/a.txt", "in/link.txt", "in/pipe.txt", "in/gone.txt", "gone/a.txt"):
@@ -338,7 +338,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_told_from_what_is_not(tmp_path: Path) -> None:
-    sources = FileSources(is_known_ending)
+    sources = FileSources(supported)
     (tmp_path / "dangling").symlink_to("nowhere")
 
     assert sources.exists(str(tmp_path))

@@ -14,7 +14,7 @@ from tests.promises import proves
 from truespan.errors import ManifestInvalid, SourceMissing, SourceUnreadable
 from truespan.files.sources import FileSources
 from truespan.ingest.manifest import parse_manifest
-from truespan.parsing.detect import is_known_ending
+from truespan.parsing import supported
 from truespan.types.source import Entry, FoundSources, Root
 
 SECRET = b"This was never meant to be read."
@@ -28,7 +28,7 @@ class Folder:
         self.root = self.place / "library"
         self.outside = self.place / "outside"
         self.manifest = self.root / "library.jsonl"
-        self.sources = FileSources(is_known_ending)
+        self.sources = FileSources(supported)
         self.root.mkdir()
         self.outside.mkdir()
         (self.outside / "secret.txt").write_bytes(SECRET)
@@ -385,7 +385,7 @@ def test_a_manifest_that_is_a_link_speaks_for_the_folder_it_lies_in(tmp_path: Pa
 
 
 def test_a_manifest_in_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
-    sources = FileSources(is_known_ending)
+    sources = FileSources(supported)
 
     with pytest.raises(SourceMissing):
         sources.expand(str(tmp_path / "gone" / "m.jsonl"), [Entry(1, "a.txt")])

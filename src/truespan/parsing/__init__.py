@@ -1,70 +1,57 @@
-"""Loaders: from the bytes of a source to blocks, one file a format.
+"""Parsers: from the bytes of a source to blocks, one module or package for each format.
 
 Owns: which format a source has, how its bytes become text, its blocks and their chapters.
-Does not own: reading files, cleaning, offsets in canonical text, limits of time and memory.
-Must hold: nothing a person would read is lost; a place is told from what stands before it, so that
-no label speaks of what follows (`markdown` names its one exception); nothing is written, and
-nothing is fetched.
+Does not own: reading files, offsets in canonical text. Only `child` limits time and memory.
+Must hold: nothing a person would read is lost; the label of a place depends only on what precedes
+it, so that no label reveals what follows (a title of the whole document is the exception); nothing
+is written, and nothing is fetched.
 """
 
 from __future__ import annotations
 
 from pathlib import PurePath
 
-from truespan.errors import (
-    SourceEmpty,
-    SourceEncrypted,
-    SourceNotText,
-    SourceRefused,
-    SourceUnsupported,
-)
+from truespan.errors import SourceEmpty, SourceEncrypted, SourceNotText, SourceUnsupported
 from truespan.parsing.clean import clean
 from truespan.parsing.detect import (
     Format,
     decode,
     format_of,
     is_encrypted_office,
-    is_known_ending,
     promises_text,
+    supported,
 )
 from truespan.types.source import DocumentKind
 from truespan.types.text import Loaded
 
+__all__ = ["LOADER_VERSION", "load", "may_have_pictures", "supported", "usual_kind"]
+
 LOADER_VERSION = 2
-"""Raised whenever a source would give other blocks."""
-
-
-def supported(name: str) -> bool:
-    """Return whether files of this name are looked for in a folder."""
-    return is_known_ending(name)
+"""Increased whenever a source would give other blocks."""
 
 
 def load(name: str, data: bytes, *, images: bool = False) -> Loaded:
-    """Return what the source `name` with the content `data` holds.
+    """Parse the source `name` with the content `data`.
 
-    Pictures are always found and placed; their bytes are read only if `images` are wanted.
+    Pictures are always found and placed; their bytes are read only if `images` is true.
 
     Raises:
         SourceRefused: the source cannot become a document; its kind says why.
     """
     shown = PurePath(name).name
     found = format_of(name, data)
+    if found is None and is_encrypted_office(data):
+        raise SourceEncrypted(shown)
     if found is None:
-        raise _refusal(shown, data)
+        raise SourceNotText(shown) if promises_text(shown) else SourceUnsupported(shown)
     loaded = _load(found, shown, data, images)
     if not any(clean(block.text).strip() for block in loaded.blocks):
         raise SourceEmpty(shown)
     return loaded
 
 
-def _refusal(shown: str, data: bytes) -> SourceRefused:
-    if is_encrypted_office(data):
-        return SourceEncrypted(shown)
-    return SourceNotText(shown) if promises_text(shown) else SourceUnsupported(shown)
-
-
 def usual_kind(name: str, data: bytes) -> DocumentKind:
-    """Return what a source is when nobody says: an EPUB is read from front to back."""
+    """Return the kind of a source by default: an EPUB is a book, read from front to back."""
     is_book = format_of(name, data) is Format.EPUB
     return DocumentKind.BOOK if is_book else DocumentKind.DOCUMENT
 
@@ -75,7 +62,7 @@ def may_have_pictures(name: str, data: bytes) -> bool:
 
 
 def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
-    # Imported here, because most runs of the program load nothing.
+    # Imported here, because most runs of the program parse nothing.
     match found:
         case Format.DOCX:
             from truespan.parsing.docx import load_docx
@@ -96,8 +83,8 @@ def _load(found: Format, shown: str, data: bytes, images: bool) -> Loaded:
     text = decode(data)
     if text is None:
         raise SourceNotText(shown)
-    # These loaders see clean text, so that every line end is one to them. What they make of it is
-    # cleaned again when it is assembled: an entity can stand for an invisible character.
+    # These parsers get clean text, so that all line ends are the same. Their result is cleaned
+    # again when it is assembled: an entity can stand for an invisible character.
     if found is Format.MARKDOWN:
         from truespan.parsing.markdown import load_markdown
 

@@ -1,8 +1,8 @@
-"""ZIP archives from strangers: nothing about them is believed, and nothing is written.
+"""Untrusted ZIP archives: nothing they say is believed, and nothing is written.
 
 The directory is read by the standard library; members are unpacked here, under limits. A size that
-an archive declares is believed only where it is too large. A nested archive is a member like any
-other: its bytes are given out, and it is never opened.
+an archive declares counts only if it is too large. A nested archive is a member like any other: its
+bytes are returned, and it is never opened.
 """
 
 from __future__ import annotations
@@ -28,36 +28,26 @@ LARGEST_TOTAL = 512 << 20
 HIGHEST_RATIO = 200
 """How many bytes may come out for each byte that went in."""
 FREE_SIZE = 8 << 20
-"""What may come out of a member whatever its ratio: short texts that repeat themselves are honest.
-"""
+"""What may come out of a member whatever its ratio: short repetitive texts are harmless."""
 
 _RECORD = b"PK\x01\x02"
 _MOST_RECORDS = 20 * MOST_MEMBERS
-"""Marks of directory entries that may occur anywhere, as in an archive that is stored in this one.
-"""
+"""Marks of directory entries may occur anywhere, as in an archive stored in this one."""
 _LOCAL_MARK = b"PK\x03\x04"
 _LOCAL = struct.Struct("<4s2xH18xHH")
 _ENCRYPTED, _UTF_8 = 0x1, 0x800
 _DRIVE = re.compile("[A-Za-z]:")
 _ZIP_FAULTS = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    NotImplementedError,
-    ValueError,
-    IndexError,
-    OverflowError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    struct.error,
-)
+    zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, ValueError, IndexError,
+    OverflowError, EOFError, OSError, RuntimeError, struct.error,
+)  # fmt: skip
 
 
 class Archive:
     """The members of an archive, by their names as given.
 
     Raises:
-        SourceBroken: it is no archive, or its parts contradict each other.
+        SourceBroken: it is not an archive, or its parts contradict each other.
         SourceEncrypted: a member needs a password.
         SourceTooLarge: it has more members, or says it has more bytes, than a document may have.
         SourceUnsafe: names repeat or point outside, or members share bytes.
@@ -66,12 +56,23 @@ class Archive:
     def __init__(self, name: str, data: bytes) -> None:
         self._name, self._bytes = name, memoryview(data)
         self._left = LARGEST_TOTAL
-        entries, end = _directory(name, data)
+        # Counted first, because the standard library would build an object for each of millions.
+        if data.count(_RECORD) > _MOST_RECORDS:
+            raise SourceTooLarge(name)
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as opened:
+                entries, end = opened.infolist(), opened.start_dir
+        except _ZIP_FAULTS as error:
+            raise SourceBroken(name) from error
+        if len(entries) > MOST_MEMBERS:
+            raise SourceTooLarge(name)
+        if len({entry.orig_filename for entry in entries}) < len(entries):
+            raise SourceUnsafe(name)
         for entry in entries:
             _check_entry(name, entry)
         if sum(entry.file_size for entry in entries) > LARGEST_TOTAL:
             raise SourceTooLarge(name)
-        self._starts = _places(name, data, entries, end)
+        self._starts = _find_starts(name, data, entries, end)
         self._entries = {
             entry.orig_filename: entry for entry in entries if not entry.orig_filename.endswith("/")
         }
@@ -99,62 +100,36 @@ class Archive:
         entry = self._entries.get(member)
         if entry is None:
             return None
-        found = self._unpacked(entry)
-        if len(found) != entry.file_size or zlib.crc32(found) != entry.CRC:
-            raise SourceBroken(self._name)
-        if member not in self._counted:
-            self._counted.add(member)
-            self._left -= len(found)
-        return found
-
-    def _unpacked(self, entry: zipfile.ZipInfo) -> bytes:
         start = self._starts[entry.header_offset]
         packed = self._bytes[start : start + entry.compress_size]
-        room = LARGEST_MEMBER
-        if entry.orig_filename not in self._counted:
-            room = min(room, self._left)
+        counted = member in self._counted
+        room = LARGEST_MEMBER if counted else min(LARGEST_MEMBER, self._left)
         if entry.compress_type == zipfile.ZIP_STORED:
             if len(packed) > room:
                 raise SourceTooLarge(self._name)
-            return bytes(packed)
-        if entry.compress_type != zipfile.ZIP_DEFLATED:
+            content = bytes(packed)
+        elif entry.compress_type == zipfile.ZIP_DEFLATED:
+            # At most as much as there is room for, and as a harmless ratio gives.
+            fair = max(FREE_SIZE, HIGHEST_RATIO * len(packed))
+            limit = min(room, fair)
+            try:
+                content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit + 1)
+            except zlib.error as error:
+                raise SourceBroken(self._name) from error
+            if len(content) > limit:
+                raise (SourceUnsafe if limit == fair else SourceTooLarge)(self._name)
+        else:
             raise SourceUnsupported(self._name)
-        return self._inflated(packed, room)
-
-    def _inflated(self, packed: memoryview, room: int) -> bytes:
-        """Unpack at most as much as there is room for, and as an honest ratio gives."""
-        fair = max(FREE_SIZE, HIGHEST_RATIO * len(packed))
-        limit = min(room, fair)
-        stream = zlib.decompressobj(-zlib.MAX_WBITS)
-        try:
-            found = stream.decompress(packed, limit + 1)
-        except zlib.error as error:
-            raise SourceBroken(self._name) from error
-        if len(found) > limit:
-            raise (SourceUnsafe if limit == fair else SourceTooLarge)(self._name)
-        return found
-
-
-def _directory(name: str, data: bytes) -> tuple[list[zipfile.ZipInfo], int]:
-    """Return the entries of the directory, and where it begins."""
-    # Counted first, because the standard library would build an object for each of millions.
-    if data.count(_RECORD) > _MOST_RECORDS:
-        raise SourceTooLarge(name)
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as opened:
-            entries, end = opened.infolist(), opened.start_dir
-    except _ZIP_FAULTS as error:
-        raise SourceBroken(name) from error
-    if len(entries) > MOST_MEMBERS:
-        raise SourceTooLarge(name)
-    names = [entry.orig_filename for entry in entries]
-    if len(set(names)) < len(names):
-        raise SourceUnsafe(name)
-    return entries, end
+        if len(content) != entry.file_size or zlib.crc32(content) != entry.CRC:
+            raise SourceBroken(self._name)
+        if not counted:
+            self._counted.add(member)
+            self._left -= len(content)
+        return content
 
 
 def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
-    # The name as it stands in the archive: the other one is cut at a NUL, so it would look safe.
+    # The name as in the archive: the other one is cut at a NUL, so it would look safe.
     member = entry.orig_filename
     if "\0" in member or "\\" in member or member.startswith("/") or _DRIVE.match(member):
         raise SourceUnsafe(name)
@@ -166,33 +141,31 @@ def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
         raise SourceTooLarge(name)
 
 
-def _places(name: str, data: bytes, entries: Iterable[zipfile.ZipInfo], end: int) -> dict[int, int]:
-    """Return where the bytes of each member begin, by where its header does.
+def _find_starts(
+    name: str, data: bytes, entries: Iterable[zipfile.ZipInfo], end: int
+) -> dict[int, int]:
+    """Return where the bytes of each member begin, by the offset of its header.
 
-    Members that share bytes are how a small archive claims to hold petabytes.
+    The header must agree with the directory. Members that share bytes are how a small archive
+    claims to hold petabytes.
     """
-    places: dict[int, int] = {}
+    starts: dict[int, int] = {}
     free_from = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
-        if entry.header_offset < free_from:
+        header = entry.header_offset
+        if header < free_from:
             raise SourceUnsafe(name)
-        start = _start(name, data, entry)
-        free_from = start + entry.compress_size
+        if header + _LOCAL.size > len(data):
+            raise SourceBroken(name)
+        mark, flags, name_size, extra_size = _LOCAL.unpack_from(data, header)
+        start = header + _LOCAL.size
+        member = data[start : start + name_size].decode(
+            "utf-8" if flags & _UTF_8 else "cp437", "replace"
+        )
+        if mark != _LOCAL_MARK or member != entry.orig_filename:
+            raise SourceBroken(name)
+        starts[header] = start + name_size + extra_size
+        free_from = starts[header] + entry.compress_size
         if free_from > end:
             raise SourceBroken(name)
-        places[entry.header_offset] = start
-    return places
-
-
-def _start(name: str, data: bytes, entry: zipfile.ZipInfo) -> int:
-    """Return where a member's bytes begin, once its own header agrees with the directory."""
-    header = entry.header_offset
-    if header + _LOCAL.size > len(data):
-        raise SourceBroken(name)
-    mark, flags, name_size, extra_size = _LOCAL.unpack_from(data, header)
-    start = header + _LOCAL.size
-    raw = data[start : start + name_size]
-    encoding = "utf-8" if flags & _UTF_8 else "cp437"
-    if mark != _LOCAL_MARK or raw.decode(encoding, "replace") != entry.orig_filename:
-        raise SourceBroken(name)
-    return start + name_size + extra_size
+    return starts

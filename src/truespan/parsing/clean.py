@@ -1,4 +1,4 @@
-"""Cleaning: line ends, and the characters that nobody sees.
+"""Cleaning: line ends and invisible characters.
 
 What a reader cannot see must not decide what is found, and it must not carry messages: tag
 characters, variation selectors and zero-width characters have all been used to hide instructions
@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 
 CLEANING_VERSION = 1
-"""Raised whenever a text would come out differently."""
+"""Increased whenever the result for some text changes."""
 
 _MARKER = "[FIGURE:"
 _ESCAPED_MARKER = "[ FIGURE:"
-"""A marker that the author wrote stays readable, and is no marker any more."""
+"""A marker that the author wrote stays readable but is not a marker any more."""
 
 _INVISIBLE = (
     "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # controls; tab and the line ends are not among them
@@ -52,7 +52,7 @@ _JOINING = (
 _VIRAMA = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca\u1039\u17d2\ua9c0"
 _EMOJI = "\xa9\xae\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
 
-# Most text is of these alone, and to find that out is four times faster than to look for the rest.
+# Most text has only these, and checking that is four times faster than searching for the rest.
 _PLAIN = re.compile(
     "[\t\n -~\xa0-\xac\xae-\u034e\u0370-\u05ff\u1e00-\u200a\u2010-\u2027\u2030-\u205f\u2070-\u2fff"
     "\u3000-\u3163\u3190-\ud7ff\uff01-\uff9f\U0001f000-\U0001faff]*"
@@ -60,9 +60,9 @@ _PLAIN = re.compile(
 _PLAIN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
 _UNSEEN = re.compile(f"[{_INVISIBLE}]+")
-# What shapes the letters beside it is kept there and nowhere else: a joiner between two letters of
-# a joining script, after the sign that silences an Indian vowel (where it may end a word) and
-# between two emoji; a Mongolian selector or separator after a Mongolian letter.
+# Characters that shape the letters beside them are kept there and nowhere else: a joiner between
+# two letters of a joining script, after the sign that silences an Indian vowel (where it may end a
+# word) and between two emoji; a Mongolian selector or separator after a Mongolian letter.
 _OUT_OF_PLACE = re.compile(
     f"[{_SHAPING}]"
     f"(?!(?<=[{_JOINING}][\u200c\u200d])[{_JOINING}])"
@@ -75,19 +75,15 @@ _OUT_OF_PLACE = re.compile(
 def clean(text: str) -> str:
     """Return `text` with LF as its only line end and without invisible characters.
 
-    Cleaning what is clean changes nothing. A literal `[FIGURE:` comes out as `[ FIGURE:`, so that
-    a marker can only come from a loader.
+    Cleaning clean text changes nothing. A literal `[FIGURE:` becomes `[ FIGURE:`, so that a marker
+    can only come from a parser.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not _is_plain(text):
-        text = _LINE_ENDS.sub("\n", text)
-        text = _UNSEEN.sub("", text)
-        text = _OUT_OF_PLACE.sub("", text)
+    if text.isascii():
+        plain = not text.encode().translate(None, _PLAIN_ASCII)
+    else:
+        plain = _PLAIN.fullmatch(text) is not None
+    if not plain:
+        text = _OUT_OF_PLACE.sub("", _UNSEEN.sub("", _LINE_ENDS.sub("\n", text)))
     # Last, because taking out characters can bring the parts of a marker together.
     return text.replace(_MARKER, _ESCAPED_MARKER)
-
-
-def _is_plain(text: str) -> bool:
-    if text.isascii():
-        return not text.encode().translate(None, _PLAIN_ASCII)
-    return _PLAIN.fullmatch(text) is not None

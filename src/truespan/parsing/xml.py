@@ -1,13 +1,15 @@
-"""XML from strangers: without DTD, entities and network, and no deeper than the parser follows.
+"""Untrusted XML: without DTD, entities and network, and no deeper than the parser follows.
 
-`parse_xml` is strict. `parse_xhtml` is for pages in books: they bring harmless document types and
+`parse_xml` is strict. `parse_xhtml` is for pages in books: they have harmless document types and
 the named characters of HTML, and many are not well-formed.
 """
 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
+from html import escape
 from html.entities import html5
 
 import lxml.etree as etree
@@ -23,7 +25,7 @@ _PAGE_DOCTYPE = re.compile(
     rf"(?P<prolog>{_PROLOG})<!doctype(?:[^]\[\"'>]++|\"[^\"]*+\"|'[^']*+')*+(?P<end>.)?",
     re.DOTALL | re.IGNORECASE,
 )
-_DECLARATION = re.compile(r"\s*<\?xml\b.*?\?>", re.DOTALL)
+_DECLARATION = re.compile(r"\A\s*<\?xml\b.*?\?>", re.DOTALL)
 _DECLARED = (
     re.compile(rb"\s*<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_-]{1,40})[\"']"),
     re.compile(rb"<meta[^>]*?charset\s*=\s*[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE),
@@ -34,10 +36,10 @@ _CODECS = re.compile(
     "|koi8-[ru]|mac-(?:roman|cyrillic)|shift_jis|euc_(?:jp|kr)|iso2022_jp|gb2312|gbk|gb18030"
     "|big5(?:hkscs)?|tis-620"
 )
-"""The encodings that pages are written in. Python knows others, some slow and none for writing."""
+"""Allowed encodings. Python knows others, some slow and none for writing."""
 
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0e-\x1f\ufffe\uffff]")
-# Up to the end where none is marked: else each beginning would be followed to the end of the page.
+# Up to the end of the page if it is not closed: else each opening would be followed to the end.
 _LITERAL = r"<!\[CDATA\[(?P<text>.*?)(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)"
 _ENTITY = re.compile(rf"{_LITERAL}|&(?P<entity>[A-Za-z][A-Za-z0-9]{{1,31}};)", re.DOTALL)
 _CDATA = re.compile(_LITERAL, re.DOTALL)
@@ -51,45 +53,50 @@ def parse_xml(name: str, data: bytes) -> etree._Element:
 
     Raises:
         SourceBroken: it is not well-formed.
-        SourceTooLarge: a text or a value in it is longer than the parser takes.
+        SourceTooLarge: a text or a value in it is longer than the parser allows.
         SourceUnsafe: it has a document type, or nests deeper than any document.
     """
     wide = data.startswith(_WIDE)
-    document = _narrow(name, data) if wide else data
+    document = _to_utf8(name, data) if wide else data
     if _DOCTYPE.match(document):
         raise SourceUnsafe(name)
-    return _parsed(name, document, encoding="utf-8" if wide else None)
+    return _parse(name, document, encoding="utf-8" if wide else None)
 
 
 def parse_xhtml(name: str, data: bytes) -> etree._Element:
     """Return the root of a page; as HTML where it is not well-formed XML.
 
-    Read tags with `local`: their namespace depends on how the page could be read.
+    Read tags with `local`: their namespace depends on how the page was parsed.
 
     Raises:
-        SourceBroken: its bytes are no text, or there is no element in it.
-        SourceTooLarge: a text or a value in it is longer than the parser takes.
+        SourceBroken: its bytes are not text, or there is no element in it.
+        SourceTooLarge: a text or a value in it is longer than the parser allows.
         SourceUnsafe: its document type declares something, or it nests too deep.
     """
-    page = _without_doctype(name, _CONTROLS.sub("", _page_text(name, data)))
-    page = _ENTITY.sub(_character, _without_declaration(page))
+    page = _CONTROLS.sub("", _decode_page(name, data))
+    if found := _PAGE_DOCTYPE.match(page):
+        if found["end"] == "[":
+            raise SourceUnsafe(name)
+        page = found["prolog"] + page[found.end() :] if found["end"] == ">" else page
+    page = _ENTITY.sub(_replace_entity, _DECLARATION.sub("", page))
     encoded = page.replace("\f", " ").encode("utf-8", "replace")
     try:
-        return _parsed(name, encoded, encoding="utf-8")
+        return _parse(name, encoded, encoding="utf-8")
     except (SourceBroken, SourceUnsafe):
-        # Tags that nobody closed nest without end as XML; as HTML the next one closes them.
-        return _parsed_as_html(name, _CDATA.sub(_escaped, page))
+        # Tags that are never closed nest without end as XML; as HTML the next one closes them.
+        page = _CDATA.sub(lambda found: escape(found["text"] or "", quote=False), page)
+        return _parse_as_html(name, page)
 
 
 def local(element: etree._Element) -> str:
-    """Return the name of a tag without its namespace; of a comment or an instruction none: ''."""
+    """Return the name of a tag without its namespace; "" for a comment or an instruction."""
     tag = element.tag
     if not isinstance(tag, str):
         return ""
     return tag[tag.rfind("}") + 1 :] if tag[:1] == "{" else tag[tag.rfind(":") + 1 :]
 
 
-def _parsed(name: str, data: bytes, *, encoding: str | None = None) -> etree._Element:
+def _parse(name: str, data: bytes, *, encoding: str | None = None) -> etree._Element:
     parser = etree.XMLParser(
         encoding=encoding,
         resolve_entities=False,
@@ -105,7 +112,7 @@ def _parsed(name: str, data: bytes, *, encoding: str | None = None) -> etree._El
         root = etree.fromstring(data, parser)
     except (etree.LxmlError, ValueError) as error:
         raise _refusal(name, error) from error
-    # An encoding that hides the letters of the declaration hides it from the look above as well.
+    # An encoding that hides the letters of the declaration hides it from the check above as well.
     if root.getroottree().docinfo.doctype:
         raise SourceUnsafe(name)
     return root
@@ -117,8 +124,8 @@ def _refusal(name: str, error: Exception) -> SourceRefused:
     return (SourceUnsafe if "depth" in str(error) else SourceTooLarge)(name)
 
 
-def _narrow(name: str, data: bytes) -> bytes:
-    """Return UTF-16 as UTF-8, so that what is looked for in bytes is found."""
+def _to_utf8(name: str, data: bytes) -> bytes:
+    """Return UTF-16 as UTF-8, so that searches in bytes find what they look for."""
     big = data.startswith((codecs.BOM_UTF16_BE, b"\0<"))
     try:
         text = data.decode("utf-16-be" if big else "utf-16-le").removeprefix("\ufeff")
@@ -127,61 +134,32 @@ def _narrow(name: str, data: bytes) -> bytes:
         raise SourceBroken(name) from error
 
 
-def _page_text(name: str, data: bytes) -> str:
-    text = _declared_text(data) or decode(data)
+def _decode_page(name: str, data: bytes) -> str:
+    """Return the text of a page in the encoding that it names, if that fits, or by detection."""
+    if not data.startswith((codecs.BOM_UTF8, *_WIDE)):
+        matches = (pattern.search(data, 0, _DECLARATION_AREA) for pattern in _DECLARED)
+        if found := next(filter(None, matches), None):
+            with contextlib.suppress(LookupError, UnicodeError):
+                codec = codecs.lookup(found[1].decode("ascii")).name
+                if _CODECS.fullmatch(codec) and (text := data.decode(codec)):
+                    return text.removeprefix("\ufeff")
+    text = decode(data)
     if text is None and data.startswith(_WIDE):
-        return _narrow(name, data).decode("utf-8")
+        return _to_utf8(name, data).decode("utf-8")
     if text is None:
         raise SourceBroken(name)
     return text.removeprefix("\ufeff")
 
 
-def _declared_text(data: bytes) -> str | None:
-    """Return the text in the encoding that the page names; None if it names none that fits."""
-    if data.startswith((codecs.BOM_UTF8, *_WIDE)):
-        return None
-    for pattern in _DECLARED:
-        if found := pattern.search(data, 0, _DECLARATION_AREA):
-            try:
-                codec = codecs.lookup(found[1].decode("ascii")).name
-                return data.decode(codec) if _CODECS.fullmatch(codec) else None
-            except (LookupError, UnicodeError):
-                return None
-    return None
-
-
-def _without_declaration(page: str) -> str:
-    found = _DECLARATION.match(page)
-    return page[found.end() :] if found else page
-
-
-def _without_doctype(name: str, page: str) -> str:
-    found = _PAGE_DOCTYPE.match(page)
-    if not found:
-        return page
-    if found["end"] == "[":
-        raise SourceUnsafe(name)
-    return found["prolog"] + page[found.end() :] if found["end"] == ">" else page
-
-
-def _character(found: re.Match[str]) -> str:
-    """Write a named character as itself; a name that nobody knows is text."""
+def _replace_entity(found: re.Match[str]) -> str:
+    """Write a named character as itself; an unknown name is text."""
     entity = found["entity"]
     if entity is None or entity in _OF_XML:
         return found[0]
-    return _markup_free(html5.get(entity, f"&{entity}"))
+    return escape(html5.get(entity, f"&{entity}"), quote=False)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    text = found["text"]
-    return "" if text is None else _markup_free(text)
-
-
-def _markup_free(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _parsed_as_html(name: str, page: str) -> etree._Element:
+def _parse_as_html(name: str, page: str) -> etree._Element:
     parser = etree.HTMLParser(
         encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, collect_ids=False
     )
@@ -190,7 +168,7 @@ def _parsed_as_html(name: str, page: str) -> etree._Element:
     except (etree.LxmlError, ValueError) as error:
         raise _refusal(name, error) from error
     for entry in parser.error_log:
-        # The parser goes on after such a fault, but without the text that lies deeper.
+        # The parser continues after such a fault, but without the text that lies deeper.
         if entry.type == _RESOURCE_LIMIT:
             raise SourceUnsafe(name)
     if root is None:

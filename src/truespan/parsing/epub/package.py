@@ -445,7 +445,7 @@ class BookPlaces:
         elif not piece.level:
             self._in_title = False
         elif self._in_title:
-            self._places.lead(piece.level)
+            self._places.top_level = piece.level  # It is part of the title of the chapter.
         elif not self._in_section:
             heading, label = _letters(piece.text), _letters(self._places.chapter or "")
             # A heading that repeats the label of the chapter is no section.

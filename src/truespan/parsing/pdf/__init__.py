@@ -23,16 +23,15 @@ from truespan.errors import (
     SourceTooLarge,
 )
 from truespan.parsing.clean import clean
-from truespan.parsing.headings import Outline, is_contents, recognise, title_like
 from truespan.parsing.pdf.lines import Line, read_lines, sort_lines
 from truespan.parsing.pdf.paragraphs import (
-    Paragraph,
     Placed,
     join_paragraphs,
     place_lines,
     remove_running_heads,
 )
-from truespan.types.text import Block, BlockKind, Loaded, PageStart, Place, Properties
+from truespan.parsing.text import to_blocks
+from truespan.types.text import Block, BlockKind, Loaded, Place, Properties
 
 _MOST_PAGES = 20_000
 _MOST_ENTRIES = 5_000
@@ -151,7 +150,8 @@ def _to_blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Ite
     # The text before the first entry must not reveal whether an outline follows.
     first = min(structure.places, default=len(lines))
     before = [paragraph for paragraph in paragraphs if paragraph.first < first]
-    yield from _blocks_by_headings(before)
+    # The words decide, as in plain text: a large font does not prove a heading.
+    yield from to_blocks(before)
     place = Place(None, None)
     for paragraph in paragraphs[len(before) :]:
         place = structure.places.get(paragraph.first, place)
@@ -159,30 +159,6 @@ def _to_blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Ite
         if paragraph.first in structure.headings:
             kind = BlockKind.HEADING
         yield Block(kind, paragraph.text, *place, pages=paragraph.pages)
-
-
-def _blocks_by_headings(paragraphs: Sequence[Paragraph]) -> Iterator[Block]:
-    """Yield blocks without an outline, with the chapters that their headings name.
-
-    The words decide, as in plain text: a large font does not prove a heading.
-    """
-    outline = Outline()
-    index = 0
-    while index < len(paragraphs):
-        paragraph = paragraphs[index]
-        index += 1
-        text, pages = paragraph.text, paragraph.pages
-        heading = outline.enter(text, blank_lines=paragraph.blank_lines)
-        if heading and heading.bare and index < len(paragraphs):
-            title = paragraphs[index]
-            if title_like(title.text) and not recognise(title.text) and not is_contents(title.text):
-                outline.add_title(title.text)
-                shift = len(text) + 2
-                pages += tuple(PageStart(p.offset + shift, p.page) for p in title.pages)
-                text, index = f"{text}\n\n{title.text}", index + 1
-        kind = BlockKind.LIST if paragraph.bulleted else BlockKind.PARAGRAPH
-        kind = BlockKind.HEADING if heading else kind
-        yield Block(kind, text, outline.chapter, outline.section, pages=pages)
 
 
 _MOST_HEADING_LINES = 5

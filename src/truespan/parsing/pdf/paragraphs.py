@@ -16,7 +16,9 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from truespan.parsing.headings import parse_roman
 from truespan.parsing.pdf.lines import Line
+from truespan.parsing.text import Paragraph
 from truespan.types.text import PageStart
 
 _HYPHENS = "\u2010-"
@@ -67,7 +69,6 @@ _SAME_HEIGHT = 3.0
 _LONGEST = 120
 _NUMBER = re.compile(r"\d{1,5}")
 _ROMAN = re.compile(r"m{0,3}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
-_ROMAN_DIGITS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100, "d": 500, "m": 1000}
 _COUNTING = re.compile("(?:pages?|p|seite|página|pagina|стр)?(?:of|von|de|di|из)?")
 
 
@@ -156,10 +157,7 @@ def _read_variants(text: str, page: int) -> Iterator[tuple[str | None, int | Non
             yield None, int(number[0]) - page
     roman = text.strip("- ").lower()
     if _ROMAN.fullmatch(roman):
-        values = [_ROMAN_DIGITS[char] for char in roman]
-        following = [*values[1:], 0]
-        signed = (-a if a < b else a for a, b in zip(values, following, strict=True))
-        yield "#", sum(signed) - page
+        yield "#", (parse_roman(roman) or 0) - page
 
 
 def _is_certain(key: _Key, edges: Sequence[_EdgeLine], pages: int) -> bool:
@@ -210,17 +208,6 @@ class Placed(NamedTuple):
     pitch: float
 
 
-class Paragraph(NamedTuple):
-    """A paragraph, the pages that begin in it, and the number of its first line."""
-
-    text: str
-    pages: tuple[PageStart, ...]
-    first: int
-    blank_lines: int
-    """The height of the gap before it in lines; 3 at the top of a page or column."""
-    bulleted: bool
-
-
 def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
     """Return the lines of all pages with the margins of the runs that they belong to."""
     runs = [(page, run) for page, lines in enumerate(pages, 1) for run in _split_runs(lines)]
@@ -260,7 +247,7 @@ def join_paragraphs(
         if relation is LineRelation.NEW:
             text, pages = _join_text(lines[start:number], relations, page, hyphenated)
             bulleted = _BULLET.match(text) is not None
-            yield Paragraph(text, pages, start, _blank_lines(lines, start), bulleted)
+            yield Paragraph(text, _blank_lines(lines, start), pages, start, bulleted)
             start, page, relations = number, lines[number - 1].page, []
         relations.append(relation)
 
