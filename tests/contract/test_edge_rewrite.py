@@ -44,7 +44,7 @@ def live(collections: Collections) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     start: str | None = None
     while True:
-        page, start = collections.scan(COLLECTION, (tenant(SCOPE),), start, 256)
+        page, start = collections.shard(COLLECTION).scan((tenant(SCOPE),), start, 256)
         found.update({entry.chunk_id: entry.vector for entry in page})
         if start is None:
             return found
@@ -57,7 +57,7 @@ def filled(folder: Path) -> tuple[Collections, list[Point]]:
     points = made(POINTS)
     upsert(collections, points)
     delete(collections, points[:GONE])
-    collections.flush(COLLECTION)
+    collections.shard(COLLECTION).flush()
     return collections, points
 
 

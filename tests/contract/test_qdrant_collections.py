@@ -12,8 +12,7 @@ from tests.support.providers.loopback import Answer
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import HandClock
 from truespan.errors import IndexUnavailable
-from truespan.index.server.index import QdrantServerIndex
-from truespan.index.server.options import ServerOptions
+from truespan.index.server.index import QdrantServerIndex, ServerOptions
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from tests.support.certificates import make_certificate
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
-from truespan.index.server.index import QdrantServerIndex
-from truespan.index.server.options import ServerOptions
+from truespan.index.server.index import QdrantServerIndex, ServerOptions
 from truespan.system import SystemClock
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
@@ -37,7 +36,7 @@ def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
 
 
 def index_at(url: str, **choices: Any) -> QdrantServerIndex:
-    options = {"timeout_seconds": 5, "key": Secret(KEY), **choices}
+    options = {"timeout_seconds": 60, "key": Secret(KEY), **choices}
     return QdrantServerIndex(ServerOptions(url, **options), SystemClock())
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from truespan.index.calls import Collection, IndexCalls
+from truespan.index.calls import BYTES_PER_PAYLOAD, Collection, IndexCalls
 from truespan.index.filters import (
     Equals,
     Field,
@@ -30,7 +30,6 @@ _POINTS_PER_REQUEST = 128
 """The embedded index answers no other client during a request: about 15 ms for this many points."""
 _IDS_PER_REQUEST = 1000
 _POINTS_PER_PAGE = 256
-_BYTES_PER_PAYLOAD = 512
 
 
 class QdrantIndex(ABC):
@@ -53,7 +52,7 @@ class QdrantIndex(ABC):
         with self._calls() as calls:
             for start in range(0, len(points), _POINTS_PER_REQUEST):
                 # Each point is written twice: to the log of writes and to its place.
-                bytes_per_point = 2 * (4 * collection.size + _BYTES_PER_PAYLOAD)
+                bytes_per_point = 2 * (4 * collection.size + BYTES_PER_PAYLOAD)
                 room = self._reserve + (len(points) - start) * bytes_per_point
                 part = list(points[start : start + _POINTS_PER_REQUEST])
                 calls.upsert(collection, scope.tenant, part, room)

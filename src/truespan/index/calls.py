@@ -18,6 +18,8 @@ RawHit: TypeAlias = tuple[str, float, str]
 Where: TypeAlias = tuple[Condition, ...]
 """Conditions that a point must meet, all of them. They always include world and generation."""
 
+BYTES_PER_PAYLOAD = 512
+"""An estimate of the space that the payload of a point takes."""
 REBUILD = "'truespan doctor --apply' rebuilds the index from the store."
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -19,15 +18,17 @@ import msgspec
 from msgspec import Struct
 
 from truespan.errors import IndexRefused
-from truespan.types.chunk import Point, PointPlace, Vector
+from truespan.types.chunk import IndexedPoint, Point, PointPlace, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
 from truespan.types.trust import Hit
-from truespan.types.vectors import numbers_of
+from truespan.types.vectors import bytes_of, numbers_of
 
 if TYPE_CHECKING:
     from truespan.types.scope import Scope
 
+
+T = TypeVar("T")
 
 _EXACT = 2**53
 """Ranges are compared as float64, which has gaps beyond this."""
@@ -68,12 +69,14 @@ def text_hash_of(payload: dict[str, Any] | None) -> TextHash | None:
     return TextHash(found) if isinstance(found, str) else None
 
 
-def place_of(payload: dict[str, Any] | None) -> PointPlace | None:
-    """Return the place in a payload; None if a part of it is missing or of another type."""
+def indexed_point(record: Any, vector: list[float] | None) -> IndexedPoint:
+    """Return a record of Qdrant; a place with a missing part or of another type is left out."""
     try:
-        return msgspec.convert(payload or {}, PointPlace, strict=True)
+        place = msgspec.convert(record.payload or {}, PointPlace, strict=True)
     except msgspec.ValidationError:
-        return None
+        place = None
+    text_hash = text_hash_of(record.payload)
+    return IndexedPoint(ChunkId(str(record.id)), text_hash, Vector(bytes_of(vector or ())), place)
 
 
 class Equals(Struct, frozen=True, tag="equals", array_like=True):
@@ -148,42 +151,37 @@ def conditions(scope: Scope) -> tuple[Condition, ...]:
     return tuple(result)
 
 
-def names_tenant(where: Iterable[Condition]) -> bool:
-    """Return whether conditions are limited to one world and generation."""
-    return any(
-        isinstance(condition, Equals)
-        and condition.field is Field.TENANT
-        and isinstance(condition.value, str)
-        and condition.value != ""
-        for condition in where
-    )
-
-
 def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:
     """Return the filter, in the classes of `models`, that requires every condition.
 
     Raises:
         IndexRefused: the conditions are not limited to one world and generation.
     """
-    if not names_tenant(where):
+    if not any(
+        isinstance(condition, Equals)
+        and condition.field is Field.TENANT
+        and isinstance(condition.value, str)
+        and condition.value
+        for condition in where
+    ):
         raise IndexRefused("A request without world and generation is refused.")
-    return models.Filter(must=[_translate(condition, models) for condition in where])
-
-
-def _translate(condition: Condition, models: Any) -> Any:
     embedded = hasattr(models, "EdgeShard")
-    match condition:
-        case Equals(field, value):
-            return models.FieldCondition(key=field.value, match=models.MatchValue(value=value))
-        case AnyOf(field, values):
-            return models.FieldCondition(key=field.value, match=models.MatchAny(any=list(values)))
-        case AtMost(field, value):
-            bound = models.RangeFloat(lte=value) if embedded else models.Range(lte=value)
-            return models.FieldCondition(key=field.value, range=bound)
-        case HasId(ids) if embedded:
-            return models.HasIdCondition(set(ids))
-        case HasId(ids):
-            return models.HasIdCondition(has_id=list(ids))
+    must: list[Any] = []
+    for condition in where:
+        match condition:
+            case Equals(field, value):
+                matched = {"match": models.MatchValue(value=value)}
+            case AnyOf(field, values):
+                matched = {"match": models.MatchAny(any=list(values))}
+            case AtMost(field, value):
+                kind = models.RangeFloat if embedded else models.Range
+                matched = {"range": kind(lte=value)}
+            case HasId(ids):
+                chosen = models.HasIdCondition
+                must.append(chosen(set(ids)) if embedded else chosen(has_id=list(ids)))
+                continue
+        must.append(models.FieldCondition(key=field.value, **matched))
+    return models.Filter(must=must)
 
 
 def _check_values(values: Sequence[str | int]) -> None:
@@ -227,19 +225,15 @@ def _next_smaller(value: float) -> float:
     return struct.unpack("<f", struct.pack("<I", bits))[0]
 
 
-T = TypeVar("T")
-
-
 def hits_of(
     found: Sequence[tuple[str, float, str]], distance: str, floor: float | None
 ) -> list[Hit]:
     """Return ids, raw scores and hashes as hits; those below the floor are left out once more."""
     least = -math.inf if floor is None else float32(floor)
-    scored = [(id, similarity(raw, distance), text_hash) for id, raw, text_hash in found]
     return [
         Hit(ChunkId(id), score, TextHash(text_hash))
-        for id, score, text_hash in scored
-        if score >= least
+        for id, raw, text_hash in found
+        if (score := similarity(raw, distance)) >= least
     ]
 
 
@@ -261,6 +255,4 @@ def check_vector(vector: Vector, size: int) -> None:
 
 def slices(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
     """Give items in order, at most `size` at a time."""
-    rest = iter(items)
-    while part := tuple(islice(rest, size)):
-        yield part
+    return (tuple(items[start : start + size]) for start in range(0, len(items), size))

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from truespan.errors import InvalidConfiguration
-from truespan.index.server.index import QdrantServerIndex
-from truespan.index.server.options import ServerOptions, server_target
+from truespan.index.server.index import QdrantServerIndex, ServerOptions, server_target
 from truespan.protocols import Clock
 from truespan.settings import read_settings
 from truespan.settings.catalogue import Settings

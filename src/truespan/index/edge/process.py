@@ -241,7 +241,10 @@ class EdgeProcess:
             return self._activity.end()
         arguments = decode_arguments(call)
         with self._engine:
-            return getattr(self._collections, call.name)(*arguments)
+            if call.name in vars(Collections):
+                return getattr(self._collections, call.name)(*arguments)
+            collection, *others = arguments
+            return getattr(self._collections.shard(collection), call.name)(*others)
 
     def _log_error(self, error: TruespanError) -> None:
         self._errors += 1

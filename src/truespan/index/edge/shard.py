@@ -18,12 +18,19 @@ import qdrant_edge as edge
 
 from truespan.errors import IndexRefused, IndexUnavailable, TruespanError
 from truespan.files.disk import require_space, sync_folder
-from truespan.index.calls import REBUILD, Collection, RawHit, Where
+from truespan.index.calls import BYTES_PER_PAYLOAD, REBUILD, Collection, RawHit, Where
 from truespan.index.edge.messages import ShapeMismatch
-from truespan.index.filters import Equals, Field, HasId, build, payload_of, place_of, text_hash_of
-from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
-from truespan.types.ids import ChunkId
-from truespan.types.vectors import bytes_of, numbers_of
+from truespan.index.filters import (
+    Equals,
+    Field,
+    HasId,
+    build,
+    indexed_point,
+    payload_of,
+    text_hash_of,
+)
+from truespan.types.chunk import Holdings, IndexedPoint, Point
+from truespan.types.vectors import numbers_of
 
 _DISTANCES = {"cosine": edge.Distance.Cosine, "dot": edge.Distance.Dot}
 _EXACT = edge.SearchParams(exact=True)
@@ -71,36 +78,44 @@ def create_files(path: Path, collection: Collection) -> None:
         shard.close()
 
 
-def check_shape(path: Path, collection: Collection) -> None:
-    """Refuse files that were made for vectors of another size or distance.
+def _config(collection: Collection) -> edge.EdgeConfig:
+    distance = _DISTANCES[collection.distance]
+    return edge.EdgeConfig(vectors=edge.EdgeVectorParams(size=collection.size, distance=distance))
 
-    Raises:
-        IndexSchemaMismatch: they were.
-        IndexRefused: their settings cannot be read.
-    """
-    with edge_errors("read its own settings"):
-        settings = msgspec.json.decode((path / "edge_config.json").read_bytes())
-        vectors = settings["vectors"][""]
-        found = Collection(collection.name, vectors["size"], str(vectors["distance"]).lower())
-    if found != collection:
-        raise ShapeMismatch(str(collection), str(found))
+
+def _add_indexes(shard: edge.EdgeShard) -> None:
+    # Creating an existing index would build it again, so only the missing ones are created.
+    present = shard.info().payload_schema
+    for field, parameters in _INDEXES.items():
+        if field.value not in present:
+            shard.update(edge.UpdateOperation.create_field_index(field.value, parameters))
 
 
 class Shard:
-    """An open shard, and the collection it holds."""
+    """An open shard, and the calls of the index that concern its points."""
 
     def __init__(self, path: Path, collection: Collection) -> None:
+        """Open the files of a collection.
+
+        Raises:
+            IndexSchemaMismatch: they were made for vectors of another size or distance.
+            IndexRefused: they cannot be read.
+        """
         self.collection = collection
+        with edge_errors("read its own settings"):
+            settings = msgspec.json.decode((path / "edge_config.json").read_bytes())
+            vectors = settings["vectors"][""]
+            found = Collection(collection.name, vectors["size"], str(vectors["distance"]).lower())
+        if found != collection:
+            raise ShapeMismatch(str(collection), str(found))
         with edge_errors("open a collection"):
             self._edge = edge.EdgeShard.load(str(path), _config(collection))
 
-    def prepare(self) -> None:
-        """Add the payload indexes that are missing."""
+    def add_indexes(self) -> None:
         with edge_errors("make its payload indexes"):
             _add_indexes(self._edge)
 
     def upsert(self, tenant: str, points: Sequence[Point]) -> None:
-        """Write all points or none."""
         if not tenant:
             raise IndexRefused("A point without world and generation cannot be written.")
         with edge_errors("write points"):
@@ -111,23 +126,38 @@ class Shard:
             self._edge.update(edge.UpdateOperation.upsert_points(new))
 
     def delete(self, where: Where) -> None:
-        """Remove every point that meets the conditions."""
         with edge_errors("delete points"):
             self._edge.update(edge.UpdateOperation.delete_points_by_filter(build(where, edge)))
 
     def delete_stale(self, where: Where, stale: Sequence[tuple[str, str]]) -> None:
-        """Remove each point that still has the given hash; the engine compares and removes."""
+        # The engine itself compares and removes.
         for point, text_hash in stale:
             self.delete((*where, HasId((point,)), Equals(Field.TEXT_HASH, text_hash)))
 
     def search(
-        self, where: Where, vector: bytes, limit: int, threshold: float | None
+        self,
+        where: Where,
+        vector: bytes,
+        limit: int,
+        threshold: float | None,
+        ids: tuple[str, ...],
+        approximate: bool,
+    ) -> tuple[list[RawHit], list[RawHit]]:
+        """Compare with every point that meets the conditions; the result is always exact."""
+        del approximate
+        nearest = edge.Query.Nearest(self._numbers(vector))
+        found = self._search(where, nearest, limit, threshold)
+        if not ids:
+            return found, []
+        return found, self._search((*where, HasId(ids)), nearest, len(ids), threshold)
+
+    def _search(
+        self, where: Where, nearest: edge.Query, limit: int, threshold: float | None
     ) -> list[RawHit]:
-        """Compare with every point that meets the conditions; the result is exact."""
         with edge_errors("search"):
             query = edge.QueryRequest(
                 limit=limit,
-                query=edge.Query.Nearest(self._numbers(vector)),
+                query=nearest,
                 filter=build(where, edge),
                 score_threshold=threshold,
                 with_payload=_HASH_ONLY,
@@ -139,29 +169,40 @@ class Shard:
     def scan(
         self, where: Where, start: str | None, limit: int
     ) -> tuple[list[IndexedPoint], str | None]:
-        """Return one page of points with their vectors, bit for bit."""
         with edge_errors("read points"):
-            scroll = edge.ScrollRequest(
-                offset=start,
-                limit=limit,
-                filter=build(where, edge),
-                with_payload=True,
-                with_vector=True,
-            )
-            records, following = self._edge.scroll(scroll)
+            records, following = self._page(start, limit, build(where, edge))
+            return [indexed_point(record, record.vector) for record in records], following
+
+    def _page(
+        self, start: str | None, limit: int, chosen: edge.Filter | None
+    ) -> tuple[list[Any], str | None]:
+        scroll = edge.ScrollRequest(
+            offset=start, limit=limit, filter=chosen, with_payload=True, with_vector=True
+        )
+        records, following = self._edge.scroll(scroll)
+        return records, None if following is None else str(following)
+
+    def copy_page(self, target: Shard, start: str | None, limit: int) -> str | None:
+        """Copy one page of live points, bit for bit, to another shard; return the next start.
+
+        For rewrites only: no call of a client may go beyond its conditions.
+        """
+        with edge_errors("copy points"):
+            records, following = self._page(start, limit, None)
             points = [
-                IndexedPoint(
-                    ChunkId(str(record.id)),
-                    text_hash_of(record.payload),
-                    _vector(record.vector),
-                    place_of(record.payload),
-                )
+                edge.Point(record.id, record.vector, record.payload or {})
                 for record in records
+                if isinstance(record.vector, list)
             ]
-        return points, None if following is None else str(following)
+            if points:
+                target._edge.update(edge.UpdateOperation.upsert_points(points))
+        return following
+
+    def count(self, where: Where) -> int:
+        with edge_errors("count points"):
+            return self._edge.count(edge.CountRequest(exact=True, filter=build(where, edge)))
 
     def tenants(self, limit: int) -> Holdings:
-        """Return the point counts of all tenants."""
         with edge_errors("count points"):
             facet = edge.FacetRequest(Field.TENANT.value, limit=limit, exact=True)
             # Edge also lists tenants whose points are all deleted, with a count of zero.
@@ -174,32 +215,7 @@ class Shard:
         with edge_errors("describe itself"):
             return self._edge.info().points_count
 
-    def copy_page(self, target: Shard, start: str | None, limit: int) -> str | None:
-        """Copy one page of live points, bit for bit, to another shard; return the next start.
-
-        For rewrites only: no call of a client may go beyond its conditions.
-        """
-        with edge_errors("copy points"):
-            scroll = edge.ScrollRequest(
-                offset=start, limit=limit, with_payload=True, with_vector=True
-            )
-            records, following = self._edge.scroll(scroll)
-            points = [
-                edge.Point(record.id, record.vector, record.payload or {})
-                for record in records
-                if isinstance(record.vector, list)
-            ]
-            if points:
-                target._edge.update(edge.UpdateOperation.upsert_points(points))
-        return None if following is None else str(following)
-
-    def count(self, where: Where) -> int:
-        """Return how many points meet the conditions."""
-        with edge_errors("count points"):
-            return self._edge.count(edge.CountRequest(exact=True, filter=build(where, edge)))
-
     def flush(self) -> None:
-        """Return once everything written so far is on the disk."""
         with edge_errors("flush"):
             self._edge.flush()
 
@@ -214,23 +230,6 @@ class Shard:
             expected = 4 * self.collection.size
             raise IndexRefused(f"A vector has {len(vector)} bytes instead of {expected}.")
         return numbers_of(vector).tolist()
-
-
-def _config(collection: Collection) -> edge.EdgeConfig:
-    distance = _DISTANCES[collection.distance]
-    return edge.EdgeConfig(vectors=edge.EdgeVectorParams(size=collection.size, distance=distance))
-
-
-def _add_indexes(shard: edge.EdgeShard) -> None:
-    # Creating an existing index would build it again, so only the missing ones are created.
-    present = shard.info().payload_schema
-    for field, parameters in _INDEXES.items():
-        if field.value not in present:
-            shard.update(edge.UpdateOperation.create_field_index(field.value, parameters))
-
-
-def _vector(found: Any) -> Vector:
-    return Vector(bytes_of(found if isinstance(found, list) else []))
 
 
 DRAFT = ".new"
@@ -248,24 +247,9 @@ class Rewrite:
         self._fresh = path.with_suffix(_FRESH)
         _remove(self._fresh)
         create_files(self._fresh, collection)
-        self._shard = Shard(self._fresh, collection)
-        self._next: str | None = None
-        self.copied = False
-
-    def step(self, source: Shard) -> None:
-        """Copy the next page of points; `copied` is true after the last one."""
-        self._next = source.copy_page(self._shard, self._next, _POINTS_PER_STEP)
-        self.copied = self._next is None
-
-    def repeat(self, change: Callable[[Shard], None]) -> bool:
-        """Make a change of the old files in the new ones too; return False if that failed."""
-        try:
-            change(self._shard)
-        except EnginePanicked:
-            raise
-        except IndexRefused:
-            return False
-        return True
+        self.shard = Shard(self._fresh, collection)
+        self.next: str | None = None
+        """The id that starts the next page of points to copy."""
 
     def put_in_place(self, old: Shard) -> None:
         """Replace the old files with the new ones.
@@ -273,7 +257,7 @@ class Rewrite:
         If the process is killed between any two of these lines, `recover` ends with either all old
         files or all new ones: the new ones are named ready only once they are complete on the disk.
         """
-        self._shard.close()
+        self.shard.close()
         ready, removed = self._path.with_suffix(_READY), self._path.with_suffix(REMOVED)
         try:
             _remove(ready)
@@ -292,7 +276,7 @@ class Rewrite:
     def abandon(self) -> None:
         """Give up and remove the new files."""
         with suppress(IndexRefused):
-            self._shard.close()
+            self.shard.close()
         _remove(self._fresh)
 
 
@@ -312,11 +296,12 @@ def _remove(folder: Path) -> None:
 
 
 _NAME = re.compile(r"[0-9a-f]{16}")
-_BYTES_PER_PAYLOAD = 512
 
 
 class Collections:
-    """Implements `IndexCalls` for a folder. Opens shards on demand and keeps them open.
+    """The calls of the index that concern whole collections or change points.
+
+    `shard` gives the shard that answers the other calls. It is opened on demand and kept open.
 
     Not safe for threads: the process makes one call at a time.
     """
@@ -331,16 +316,13 @@ class Collections:
     def prepare(self, collection: Collection) -> bool:
         if not self._path(collection.name).is_dir():
             self._create(collection)
-        shard = self._shard(collection)
-        shard.prepare()
+        shard = self.shard(collection)
+        shard.add_indexes()
         return shard.points() == 0
 
     def upsert(self, collection: Collection, tenant: str, points: list[Point], room: int) -> None:
         require_space(self._folder, room)
         self._change(collection, lambda shard: shard.upsert(tenant, points))
-
-    def flush(self, collection: Collection) -> None:
-        self._shard(collection).flush()
 
     def delete(self, collection: Collection, where: Where) -> None:
         self._change(collection, lambda shard: shard.delete(where))
@@ -350,44 +332,17 @@ class Collections:
     ) -> None:
         self._change(collection, lambda shard: shard.delete_stale(where, stale))
 
-    def search(
-        self,
-        collection: Collection,
-        where: Where,
-        vector: bytes,
-        limit: int,
-        threshold: float | None,
-        ids: tuple[str, ...],
-        approximate: bool,
-    ) -> tuple[list[RawHit], list[RawHit]]:
-        del approximate
-        shard = self._shard(collection)
-        found = shard.search(where, vector, limit, threshold)
-        named = (*where, HasId(ids)) if ids else None
-        return found, shard.search(named, vector, len(ids), threshold) if named else []
-
-    def scan(
-        self, collection: Collection, where: Where, start: str | None, limit: int
-    ) -> tuple[list[IndexedPoint], str | None]:
-        return self._shard(collection).scan(where, start, limit)
-
-    def count(self, collection: Collection, where: Where) -> int:
-        return self._shard(collection).count(where)
-
-    def tenants(self, collection: Collection, limit: int) -> Holdings:
-        return self._shard(collection).tenants(limit)
-
     def collections(self) -> list[str]:
         return sorted(path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name))
 
     def discard(self, name: str) -> None:
-        shutil.rmtree(self._set_aside(name), ignore_errors=True)
+        _remove(self._set_aside(name))
 
     def reset(self, collection: Collection) -> None:
         removed = self._set_aside(collection.name)
         self._create(collection)
-        shutil.rmtree(removed, ignore_errors=True)
-        self._shard(collection)
+        _remove(removed)
+        self.shard(collection)
 
     def erase(self, collection: Collection, ticket: int, reserve: int) -> tuple[int, bool]:
         """Advance a rewrite by one step.
@@ -425,26 +380,29 @@ class Collections:
 
     def _change(self, collection: Collection, change: Callable[[Shard], None]) -> None:
         """Make a change, also in the new files of a running rewrite."""
-        change(self._shard(collection))
-        rewrite = self._rewrites.get(collection.name)
-        if rewrite is not None and not rewrite.repeat(change):
-            self._abandon(collection.name)
+        change(self.shard(collection))
+        if (rewrite := self._rewrites.get(collection.name)) is not None:
+            try:
+                change(rewrite.shard)
+            except EnginePanicked:
+                raise
+            except IndexRefused:
+                self._abandon(collection.name)
 
-    def _shard(self, collection: Collection) -> Shard:
+    def shard(self, collection: Collection) -> Shard:
         shard = self._open.get(collection.name)
         if shard is not None and shard.collection == collection:
             return shard
         path = self._path(collection.name)
         if not path.is_dir():
             raise IndexRefused("The index has no collection for this profile.", advice=REBUILD)
-        check_shape(path, collection)
         shard = self._open[collection.name] = Shard(path, collection)
         return shard
 
     def _create(self, collection: Collection) -> None:
         path = self._path(collection.name)
         draft = path.with_suffix(DRAFT)
-        shutil.rmtree(draft, ignore_errors=True)
+        _remove(draft)
         create_files(draft, collection)
         draft.rename(path)
         sync_folder(self._folder)
@@ -456,22 +414,22 @@ class Collections:
         self._abandon(name)
         if (shard := self._open.pop(name, None)) is not None:
             shard.close()
-        shutil.rmtree(removed, ignore_errors=True)
+        _remove(removed)
         if path.exists():
             # Moved before removal: a process that is killed leaves no half-removed collection.
             path.rename(removed)
         return removed
 
     def _rewrite(self, collection: Collection, reserve: int) -> None:
-        name, shard = collection.name, self._shard(collection)
+        name, shard = collection.name, self.shard(collection)
         if name not in self._rewrites:
-            size = shard.points() * (4 * collection.size + _BYTES_PER_PAYLOAD)
+            size = shard.points() * (4 * collection.size + BYTES_PER_PAYLOAD)
             require_space(self._folder, reserve + 2 * size)
             self._rewrites[name] = Rewrite(self._path(name), collection)
         rewrite = self._rewrites[name]
         try:
-            rewrite.step(shard)
-            if not rewrite.copied:
+            rewrite.next = shard.copy_page(rewrite.shard, rewrite.next, _POINTS_PER_STEP)
+            if rewrite.next is not None:
                 return
             del self._open[name]
             rewrite.put_in_place(shard)

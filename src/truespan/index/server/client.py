@@ -3,31 +3,44 @@
 The library brings its own HTTP client. It gets a transport that resolves the host for every
 connection and connects to the address it has checked, uses no proxy, and limits the time and size
 of a reply. Redirects are never followed.
+
+Failures become errors of ours, which never quote a reply, because it may quote the request. The
+library has one class for failed requests, one for unexpected statuses and one for "too many
+requests"; it passes errors of its JSON reader on and has assertions against empty replies.
 """
 
 from __future__ import annotations
 
+import math
 import socket
 import ssl
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
+import grpc
 import httpcore
 import httpx
 from qdrant_client import QdrantClient
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from truespan.errors import InvalidConfiguration
-from truespan.index.server.options import ServerOptions, server_target
+from truespan.errors import (
+    IndexKeyRefused,
+    IndexRefused,
+    IndexUnavailable,
+    InvalidConfiguration,
+    TruespanError,
+)
+from truespan.index.calls import REBUILD
+from truespan.index.server.index import ServerOptions, server_target
 from truespan.protocols import Clock
-from truespan.providers.outbound import AddressRefused, is_allowed
-from truespan.types.token import Secret
+from truespan.providers.outbound import AddressRefused, resolve
 
 _MOST_BYTES = 256 << 20
 _MOST_CONNECTIONS = 64
 _MOST_KEPT = 16
 _KEPT_SECONDS = 5.0
-_UNUSABLE = "The certificates of qdrant_ca_file cannot be used."
 
 
 class GuardedTransport(httpx.HTTPTransport):
@@ -66,23 +79,12 @@ class _GuardedBackend(httpcore.SyncBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         failure: Exception = AddressRefused()
-        for address in allowed_addresses(host, port):
+        for address in dict.fromkeys(str(found[4][0]) for found in resolve(host, port)):
             try:
                 return super().connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
-
-
-def allowed_addresses(host: str, port: int) -> list[str]:
-    """Return the addresses of a host at which an index may be.
-
-    Raises:
-        OSError: the host has no address at all.
-    """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = dict.fromkeys(str(address[0]) for *_, address in found)
-    return [address for address in addresses if is_allowed(address)]
 
 
 class _LimitedStream(httpx.SyncByteStream):
@@ -109,19 +111,33 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
     """Return a client that has sent nothing yet.
 
     Raises:
-        InvalidConfiguration: the address or the certificates cannot be used.
+        InvalidConfiguration: the address, the key or the certificates cannot be used.
     """
+    key = options.key.reveal()
+    if not (key.isascii() and key.isprintable()):
+        # The error that this leads to further down would quote the key.
+        raise InvalidConfiguration(
+            "The key of the index server contains characters that cannot be sent.",
+            advice="Check it for line breaks and spaces that were copied along.",
+        )
     target = server_target(options.url)
-    secure = target.scheme == "https"
-    certificates = _certificates(options.ca_file) if secure else None
-    tls = _context(certificates) if secure else None
+    certificates: bytes | None = None
+    tls: ssl.SSLContext | None = None
+    if target.scheme == "https":
+        try:
+            certificates = options.ca_file.read_bytes() if options.ca_file else None
+            tls = ssl.create_default_context(cadata=certificates.decode() if certificates else None)
+        except (OSError, ValueError):
+            raise InvalidConfiguration(
+                "The certificates of qdrant_ca_file cannot be used."
+            ) from None
     return QdrantClient(
         url=target.url,
         prefer_grpc=options.grpc,
         grpc_port=options.grpc_port,
         timeout=options.timeout_seconds,
         # Not as `api_key`: that warns about a server on the same machine without TLS.
-        headers=_headers(options.key),
+        headers={"api-key": key} if key else None,
         # The check would be another request, through a client and proxies of its own.
         check_compatibility=False,
         grpc_options={"grpc.enable_http_proxy": 0}
@@ -132,19 +148,6 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
     )
 
 
-def _headers(key: Secret) -> dict[str, str] | None:
-    if not key:
-        return None
-    value = key.reveal()
-    if not (value.isascii() and value.isprintable()):
-        # The error that this leads to further down would quote the key.
-        raise InvalidConfiguration(
-            "The key of the index server contains characters that cannot be sent.",
-            advice="Check it for line breaks and spaces that were copied along.",
-        )
-    return {"api-key": value}
-
-
 def check_channel(options: ServerOptions) -> None:
     """Check the address of a gRPC channel, which resolves the host by itself.
 
@@ -152,20 +155,128 @@ def check_channel(options: ServerOptions) -> None:
         AddressRefused: no index may be there.
         OSError: the host has no address.
     """
-    target = server_target(options.url)
-    if options.grpc and not allowed_addresses(target.host, options.grpc_port):
-        raise AddressRefused
+    if options.grpc:
+        resolve(server_target(options.url).host, options.grpc_port)
 
 
-def _certificates(path: Path | None) -> bytes | None:
+_LATER = "Try again in a moment."
+_WAITS = frozenset({408, 425, 429})
+"""Refusals that may be temporary, like every status from 500 on."""
+_KEY_CODES = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
+_FINAL_CODES = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }
+)
+
+
+class CollectionMissing(IndexRefused):
+    """The server has no such collection; not the same as an empty one."""
+
+    def __init__(self) -> None:
+        super().__init__("The index has no collection for this profile.", advice=REBUILD)
+
+
+@contextmanager
+def server_errors(doing: str) -> Iterator[None]:
+    """Turn any exception of a request to the server into an error of ours."""
     try:
-        return path.read_bytes() if path else None
-    except OSError:
-        raise InvalidConfiguration(_UNUSABLE) from None
+        yield
+    except TruespanError:
+        raise
+    except Exception as error:
+        raise _error_for(error, doing) from None
 
 
-def _context(certificates: bytes | None) -> ssl.SSLContext:
+def _error_for(error: Exception, doing: str) -> TruespanError:
+    match error:
+        case ResourceExhaustedResponse():
+            return _busy(error.retry_after_s)
+        case UnexpectedResponse():
+            return _status_error(error, doing)
+        case ResponseHandlingException():
+            return _error_for(error.source, doing)
+        case grpc.RpcError():
+            return _code_error(error, doing)
+        case QdrantException():
+            # The pause it asks for is not a number.
+            return _busy(None)
+        # From here on the request was not sent, not answered, or answered with nonsense.
+        case AddressRefused():
+            return InvalidConfiguration(
+                "The setting index_url resolves only to addresses that are refused.",
+                advice="Link-local, multicast, reserved and unspecified addresses are refused.",
+            )
+        case httpx.TimeoutException() | TimeoutError():
+            reason = "did not answer in time"
+        case httpx.ConnectError() if _is_untrusted(error):
+            return InvalidConfiguration(
+                "The certificate of the index server is not trusted.",
+                advice="Check index_url, or name its certificates in qdrant_ca_file.",
+            )
+        case httpx.ConnectError() | socket.gaierror():
+            reason = "cannot be reached"
+        case httpx.TransportError() | OSError():
+            reason = "closed the connection before its reply was complete"
+        case ValueError() | AssertionError() | LookupError() | httpx.HTTPError():
+            reason = "sent an invalid reply"
+        case _:
+            kind = type(error).__name__
+            return IndexRefused(f"The index server could not {doing} ({kind}).")
+    return IndexUnavailable(f"The index server {reason}.", advice=_LATER)
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    # The HTTP client wraps the TLS error; it is somewhere in the chain of causes.
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _status_error(error: UnexpectedResponse, doing: str) -> TruespanError:
+    status = error.status_code or 0
+    if status in (401, 403):
+        return IndexKeyRefused(f"status {status}")
+    if status == 404:
+        return CollectionMissing()
+    if status == 429:
+        return _busy(error.headers.get("Retry-After"))
+    if status >= 500 or status in _WAITS:
+        return IndexUnavailable(
+            f"The index server could not {doing} (status {status}).", advice=_LATER
+        )
+    if 300 <= status < 400:
+        return IndexRefused(
+            f"The index server redirects (status {status}); redirects are not followed.",
+            advice="Set index_url to the server's own URL.",
+        )
+    return IndexRefused(f"The index server refused to {doing} (status {status}).")
+
+
+def _code_error(error: grpc.RpcError, doing: str) -> TruespanError:
+    code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
+    if code in _KEY_CODES:
+        return IndexKeyRefused(code.name)
+    if code is grpc.StatusCode.NOT_FOUND:
+        return CollectionMissing()
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return _busy(None)
+    if code in _FINAL_CODES:
+        return IndexRefused(f"The index server refused to {doing} ({code.name}).")
+    return IndexUnavailable(f"The index server could not {doing} ({code.name}).", advice=_LATER)
+
+
+def _busy(pause: str | float | None) -> IndexUnavailable:
     try:
-        return ssl.create_default_context(cadata=certificates.decode() if certificates else None)
-    except (ssl.SSLError, ValueError):
-        raise InvalidConfiguration(_UNUSABLE) from None
+        seconds = math.nan if pause is None else float(pause)
+    except ValueError:
+        seconds = math.nan
+    return IndexUnavailable(
+        "The index server has too many requests.",
+        retry_after=seconds if 0 <= seconds < math.inf else None,
+        advice=_LATER,
+    )

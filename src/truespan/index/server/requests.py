@@ -6,22 +6,37 @@ The library takes seconds to import, so `index` imports this module at the first
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from qdrant_client import QdrantClient, models
 
 from truespan.errors import IndexRefused, IndexSchemaMismatch, IndexUnavailable
 from truespan.index.calls import Collection, RawHit, Where
-from truespan.index.filters import Equals, Field, HasId, build, payload_of, place_of, text_hash_of
-from truespan.index.server.client import check_channel, open_client
-from truespan.index.server.errors import CollectionMissing, server_errors
-from truespan.index.server.options import ServerOptions
+from truespan.index.filters import (
+    Equals,
+    Field,
+    HasId,
+    build,
+    indexed_point,
+    payload_of,
+    text_hash_of,
+)
+from truespan.index.server.client import (
+    CollectionMissing,
+    check_channel,
+    open_client,
+    server_errors,
+)
+from truespan.index.server.index import ServerOptions
 from truespan.protocols import Clock
 from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
-from truespan.types.ids import ChunkId
 from truespan.types.profile import float32
-from truespan.types.vectors import NO_VECTOR, bytes_of, numbers_of
+from truespan.types.vectors import numbers_of
 
+_PROFILE = re.compile(r"[0-9a-f]{16}")
+_DISTANCES = {"cosine": models.Distance.COSINE, "dot": models.Distance.DOT}
 _HASH_ONLY = models.PayloadSelectorInclude(include=[Field.TEXT_HASH.value])
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
 _APPROXIMATE = models.SearchParams(
@@ -29,53 +44,10 @@ _APPROXIMATE = models.SearchParams(
     hnsw_ef=256,
     quantization=models.QuantizationSearchParams(ignore=False, rescore=True, oversampling=3.0),
 )
-
-
-def nearest(
-    where: Where,
-    vector: bytes,
-    limit: int,
-    threshold: float | None,
-    *,
-    approximate: bool,
-) -> models.QueryRequest:
-    """Return a search for ids, scores and hashes, and nothing else."""
-    return models.QueryRequest(
-        query=models.NearestQuery(nearest=numbers_of(Vector(vector)).tolist()),
-        filter=build(where, models),
-        params=_APPROXIMATE if approximate else _EXACT,
-        limit=limit,
-        score_threshold=threshold,
-        with_payload=_HASH_ONLY,
-        with_vector=False,
-    )
-
-
-def raw_hit(found: models.ScoredPoint) -> RawHit:
-    """Return a point of a search result; a missing hash is an empty one."""
-    # JSON has the shortest digits of a float32; read as a double they are another number.
-    return str(found.id), float32(found.score), text_hash_of(found.payload) or ""
-
-
-def indexed(record: models.Record) -> IndexedPoint:
-    """Return a point as it was read, without the parts that are invalid."""
-    return IndexedPoint(
-        ChunkId(str(record.id)),
-        text_hash_of(record.payload),
-        _vector(record.vector),
-        place_of(record.payload),
-    )
-
-
-def _vector(found: object) -> Vector:
-    # The client library does not check vectors.
-    if not isinstance(found, list) or not all(type(number) in (int, float) for number in found):
-        return NO_VECTOR
-    return Vector(bytes_of(found))
-
-
-_DISTANCES = {"cosine": models.Distance.COSINE, "dot": models.Distance.DOT}
-_LINKS = 16
+_EAGER = models.OptimizersConfigDiff(deleted_threshold=0.0, vacuum_min_vector_number=100)
+_USUAL = models.OptimizersConfigDiff(deleted_threshold=0.2, vacuum_min_vector_number=1000)
+_LOOK_AGAIN_SECONDS = 0.5
+_REWRITE_SECONDS = 60.0
 
 
 def _keyword(*, is_tenant: bool = False, on_disk: bool | None = None) -> models.KeywordIndexParams:
@@ -87,18 +59,18 @@ def _keyword(*, is_tenant: bool = False, on_disk: bool | None = None) -> models.
     )
 
 
-def _whole(*, exactly: bool) -> models.IntegerIndexParams:
+def _integer(*, exactly: bool) -> models.IntegerIndexParams:
     return models.IntegerIndexParams(
         type=models.IntegerIndexType.INTEGER, lookup=exactly, range=not exactly, enable_hnsw=False
     )
 
 
-INDEXES: dict[Field, models.KeywordIndexParams | models.IntegerIndexParams] = {
+_INDEXES: dict[Field, models.KeywordIndexParams | models.IntegerIndexParams] = {
     Field.TENANT: _keyword(is_tenant=True),
-    Field.DOCUMENT: _whole(exactly=True),
-    Field.POS_START: _whole(exactly=False),
-    Field.POS_END: _whole(exactly=False),
-    Field.POS_REACH: _whole(exactly=False),
+    Field.DOCUMENT: _integer(exactly=True),
+    Field.POS_START: _integer(exactly=False),
+    Field.POS_END: _integer(exactly=False),
+    Field.POS_REACH: _integer(exactly=False),
     Field.CHAPTER: _keyword(),
     Field.SECTION: _keyword(),
     Field.KIND: _keyword(),
@@ -107,97 +79,17 @@ INDEXES: dict[Field, models.KeywordIndexParams | models.IntegerIndexParams] = {
 }
 """Every field that a filter may name: strict collections refuse filters on any other."""
 
-STRICT = models.StrictModeConfig(
+_STRICT = models.StrictModeConfig(
     enabled=True,
     unindexed_filtering_retrieve=False,
     unindexed_filtering_update=False,
     search_allow_exact=True,
 )
-
-NO_GRAPH = models.HnswConfigDiff(m=0, payload_m=0)
-GRAPH_PER_WORLD = models.HnswConfigDiff(m=0, payload_m=_LINKS)
-SMALL_NUMBERS = models.ScalarQuantization(
+_NO_GRAPH = models.HnswConfigDiff(m=0, payload_m=0)
+_GRAPH_PER_WORLD = models.HnswConfigDiff(m=0, payload_m=16)
+_SMALL_NUMBERS = models.ScalarQuantization(
     scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
 )
-
-
-def create(client: QdrantClient, name: str, collection: Collection, options: ServerOptions) -> None:
-    """Create an empty collection in strict mode."""
-    graph = bool(options.approximate)
-    client.create_collection(
-        name,
-        vectors_config=models.VectorParams(
-            size=collection.size, distance=_DISTANCES[collection.distance]
-        ),
-        shard_number=options.shards,
-        replication_factor=options.replicas,
-        write_consistency_factor=options.write_factor,
-        hnsw_config=GRAPH_PER_WORLD if graph else NO_GRAPH,
-        quantization_config=SMALL_NUMBERS if graph else None,
-        strict_mode_config=STRICT,
-    )
-
-
-def complete(client: QdrantClient, name: str, options: ServerOptions) -> None:
-    """Add what an existing collection lacks: payload indexes, strict mode, the operator's graph.
-
-    An existing graph stays even if our settings name no world for it: other programs may need it.
-    """
-    found = describe(client, name)
-    for field, parameters in INDEXES.items():
-        if field.value not in found.payload_schema:
-            client.create_payload_index(name, field.value, parameters, wait=True)
-    changes: dict[str, Any] = {}
-    if not _is_strict(found):
-        changes["strict_mode_config"] = STRICT
-    if options.approximate and not _has_graph(found):
-        changes |= {"hnsw_config": GRAPH_PER_WORLD, "quantization_config": SMALL_NUMBERS}
-    if changes:
-        client.update_collection(name, **changes)
-
-
-def describe(client: QdrantClient, name: str) -> models.CollectionInfo:
-    """Return the server's description of a collection.
-
-    Raises:
-        CollectionMissing: there is none.
-    """
-    if not client.collection_exists(name):
-        raise CollectionMissing
-    return client.get_collection(name)
-
-
-def check_shape(info: models.CollectionInfo, collection: Collection) -> None:
-    """Refuse a collection that was created for vectors of another size or distance.
-
-    Raises:
-        IndexSchemaMismatch: it was.
-    """
-    vectors = info.config.params.vectors
-    if not isinstance(vectors, models.VectorParams):
-        raise IndexSchemaMismatch(str(collection), "several names")
-    found = Collection(collection.name, vectors.size, vectors.distance.value.lower())
-    if found != collection:
-        raise IndexSchemaMismatch(str(collection), str(found))
-
-
-def _is_strict(found: models.CollectionInfo) -> bool:
-    chosen = found.config.strict_mode_config
-    return chosen is not None and all(
-        getattr(chosen, name) == value
-        for name, value in STRICT.model_dump(exclude_none=True).items()
-    )
-
-
-def _has_graph(found: models.CollectionInfo) -> bool:
-    return bool(found.config.hnsw_config.payload_m) and found.config.quantization_config is not None
-
-
-_PROFILE = re.compile(r"[0-9a-f]{16}")
-_EAGER = models.OptimizersConfigDiff(deleted_threshold=0.0, vacuum_min_vector_number=100)
-_USUAL = models.OptimizersConfigDiff(deleted_threshold=0.2, vacuum_min_vector_number=1000)
-_LOOK_AGAIN_SECONDS = 0.5
-_REWRITE_SECONDS = 60.0
 
 
 class Server:
@@ -214,31 +106,64 @@ class Server:
         self._client = client or open_client(options, clock)
         self._shapes: dict[str, models.CollectionInfo] = {}
         self._ordering = models.WriteOrdering(options.write_ordering)
-        self._consistency = (
-            models.ReadConsistencyType(options.read_consistency)
-            if options.read_consistency
-            else None
-        )
+        chosen = options.read_consistency
+        self._consistency = models.ReadConsistencyType(chosen) if chosen else None
 
     def prepare(self, collection: Collection) -> bool:
-        """Create what is missing of the collection; return whether it is empty."""
         name = self._name(collection.name)
         with server_errors("make a collection"):
             if not self._client.collection_exists(name):
                 self._create(name, collection)
-            self._shapes[name] = describe(self._client, name)
-            check_shape(self._shapes[name], collection)
-            complete(self._client, name, self._options)
+            found = self._shapes[name] = self._describe(name)
+            _check_shape(found, collection)
+            self._complete(name)
             return self._client.count(name, exact=True).count == 0
 
     def _create(self, name: str, collection: Collection) -> None:
+        """Create an empty collection in strict mode."""
+        graph = bool(self._options.approximate)
+        size, distance = collection.size, _DISTANCES[collection.distance]
         try:
             with server_errors("make a collection"):
-                create(self._client, name, collection, self._options)
+                self._client.create_collection(
+                    name,
+                    vectors_config=models.VectorParams(size=size, distance=distance),
+                    shard_number=self._options.shards,
+                    replication_factor=self._options.replicas,
+                    write_consistency_factor=self._options.write_factor,
+                    hnsw_config=_GRAPH_PER_WORLD if graph else _NO_GRAPH,
+                    quantization_config=_SMALL_NUMBERS if graph else None,
+                    strict_mode_config=_STRICT,
+                )
         except IndexRefused:
             # Another process may have created it a moment ago.
             if not self._client.collection_exists(name):
                 raise
+
+    def _complete(self, name: str) -> None:
+        """Add what a collection lacks: payload indexes, strict mode, the operator's graph.
+
+        An existing graph stays even if our settings name no world for it: other programs may need
+        it.
+        """
+        found = self._describe(name)
+        for field, parameters in _INDEXES.items():
+            if field.value not in found.payload_schema:
+                self._client.create_payload_index(name, field.value, parameters, wait=True)
+        changes: dict[str, Any] = {}
+        strict, wanted = found.config.strict_mode_config, _STRICT.model_dump(exclude_none=True)
+        if not strict or any(getattr(strict, key) != value for key, value in wanted.items()):
+            changes["strict_mode_config"] = _STRICT
+        graph = found.config.hnsw_config.payload_m and found.config.quantization_config is not None
+        if self._options.approximate and not graph:
+            changes |= {"hnsw_config": _GRAPH_PER_WORLD, "quantization_config": _SMALL_NUMBERS}
+        if changes:
+            self._client.update_collection(name, **changes)
+
+    def _describe(self, name: str) -> models.CollectionInfo:
+        if not self._client.collection_exists(name):
+            raise CollectionMissing
+        return self._client.get_collection(name)
 
     def upsert(self, collection: Collection, tenant: str, points: list[Point], room: int) -> None:
         """Write all points of one request; the space on the server's disk is not checked."""
@@ -253,32 +178,29 @@ class Server:
             )
             for point in points
         ]
-        name = self._checked(collection)
-        with server_errors("write points"):
+        with self._request(collection, "write points") as name:
             _require_done(
                 self._client.upsert(name, points=sent, wait=True, ordering=self._ordering)
             )
 
     def delete(self, collection: Collection, where: Where) -> None:
-        """Remove every point that meets the conditions."""
-        name, chosen = self._checked(collection), models.FilterSelector(filter=build(where, models))
-        with server_errors("delete points"):
+        chosen = models.FilterSelector(filter=build(where, models))
+        with self._request(collection, "delete points") as name:
             _require_done(self._client.delete(name, chosen, wait=True, ordering=self._ordering))
 
     def delete_stale(
         self, collection: Collection, where: Where, stale: list[tuple[str, str]]
     ) -> None:
-        """Remove each point that still has the given hash; the server compares and removes."""
-        name = self._checked(collection)
-        changes = [
-            models.DeleteOperation(
-                delete=models.FilterSelector(
-                    filter=build((*where, HasId((id,)), Equals(Field.TEXT_HASH, text_hash)), models)
-                )
-            )
+        # The server itself compares and removes.
+        filters = [
+            build((*where, HasId((id,)), Equals(Field.TEXT_HASH, text_hash)), models)
             for id, text_hash in stale
         ]
-        with server_errors("delete points"):
+        changes = [
+            models.DeleteOperation(delete=models.FilterSelector(filter=chosen))
+            for chosen in filters
+        ]
+        with self._request(collection, "delete points") as name:
             for done in self._client.batch_update_points(
                 name, update_operations=changes, wait=True, ordering=self._ordering
             ):
@@ -295,26 +217,41 @@ class Server:
         approximate: bool,
     ) -> tuple[list[RawHit], list[RawHit]]:
         """Return the nearest points, and the nearest among `ids`, in one request."""
-        name = self._checked(collection)
-        searches = [nearest(where, vector, limit, threshold, approximate=approximate)]
+
+        def nearest(where: Where, limit: int, approximate: bool) -> models.QueryRequest:
+            return models.QueryRequest(
+                query=models.NearestQuery(nearest=numbers_of(Vector(vector)).tolist()),
+                filter=build(where, models),
+                params=_APPROXIMATE if approximate else _EXACT,
+                limit=limit,
+                score_threshold=threshold,
+                with_payload=_HASH_ONLY,
+                with_vector=False,
+            )
+
+        searches = [nearest(where, limit, approximate)]
         if ids:
-            named = (*where, HasId(ids))
-            searches.append(nearest(named, vector, len(ids), threshold, approximate=False))
-        with server_errors("search"):
-            found = self._client.query_batch_points(
+            searches.append(nearest((*where, HasId(ids)), len(ids), approximate=False))
+        with self._request(collection, "search") as name:
+            answers = self._client.query_batch_points(
                 name, requests=searches, consistency=self._consistency
             )
-            if len(found) != len(searches):
+            if len(answers) != len(searches):
                 raise ValueError("as many answers as questions are expected")
-            hits = [[raw_hit(one) for one in answer.points] for answer in found]
-        return hits[0], hits[1] if ids else []
+            # JSON has the shortest digits of a float32; read as a double they are another number.
+            found, *named = (
+                [
+                    (str(hit.id), float32(hit.score), text_hash_of(hit.payload) or "")
+                    for hit in answer.points
+                ]
+                for answer in answers
+            )
+        return found, named[0] if named else []
 
     def scan(
         self, collection: Collection, where: Where, start: str | None, limit: int
     ) -> tuple[list[IndexedPoint], str | None]:
-        """Return one page of points with their vectors, and the start of the next page."""
-        name = self._checked(collection)
-        with server_errors("read points"):
+        with self._request(collection, "read points") as name:
             records, following = self._client.scroll(
                 name,
                 scroll_filter=build(where, models),
@@ -324,13 +261,11 @@ class Server:
                 with_vectors=True,
                 consistency=self._consistency,
             )
-            points = [indexed(record) for record in records]
+            points = [indexed_point(record, _vector(record.vector)) for record in records]
         return points, None if following is None else str(following)
 
     def tenants(self, collection: Collection, limit: int) -> Holdings:
-        """Return the point counts of all tenants."""
-        name = self._checked(collection)
-        with server_errors("count points"):
+        with self._request(collection, "count points") as name:
             found = self._client.facet(
                 name,
                 key=Field.TENANT.value,
@@ -342,9 +277,7 @@ class Server:
             return Holdings(counts, self._client.count(name, exact=True).count)
 
     def count(self, collection: Collection, where: Where) -> int:
-        """Return how many points meet the conditions."""
-        name = self._checked(collection)
-        with server_errors("count points"):
+        with self._request(collection, "count points") as name:
             return self._client.count(name, count_filter=build(where, models), exact=True).count
 
     def flush(self, collection: Collection) -> None:
@@ -354,7 +287,7 @@ class Server:
         """
         name = self._name(collection.name)
         with server_errors("describe itself"):
-            found = describe(self._client, name)
+            found = self._describe(name)
         if found.status is models.CollectionStatus.RED:
             raise IndexUnavailable(
                 "The index server failed to carry out a write and has not recovered.",
@@ -362,7 +295,6 @@ class Server:
             )
 
     def collections(self) -> list[str]:
-        """Return the profiles that this library has collections of."""
         prefix = self._options.prefix
         with server_errors("list its collections"):
             names = [found.name for found in self._client.get_collections().collections]
@@ -370,7 +302,6 @@ class Server:
         return sorted(profile for profile in own if _PROFILE.fullmatch(profile))
 
     def reset(self, collection: Collection) -> None:
-        """Remove the collection with the points of all worlds, and create it empty."""
         self.discard(collection.name)
         self.prepare(collection)
 
@@ -416,14 +347,16 @@ class Server:
         """Close all connections."""
         self._client.close()
 
-    def _checked(self, collection: Collection) -> str:
-        """Return the collection's name on the server, after a check of its shape."""
+    @contextmanager
+    def _request(self, collection: Collection, doing: str) -> Iterator[str]:
+        """Yield the collection's name on the server, after a check of its shape."""
         name = self._name(collection.name)
         if name not in self._shapes:
             with server_errors("describe itself"):
-                self._shapes[name] = describe(self._client, name)
-        check_shape(self._shapes[name], collection)
-        return name
+                self._shapes[name] = self._describe(name)
+        _check_shape(self._shapes[name], collection)
+        with server_errors(doing):
+            yield name
 
     def _name(self, profile: str) -> str:
         # The name becomes a part of URLs and paths, so it must be a digest.
@@ -432,9 +365,25 @@ class Server:
         return self._options.prefix + profile
 
 
+def _check_shape(info: models.CollectionInfo, collection: Collection) -> None:
+    """Refuse a collection that was created for vectors of another size or distance."""
+    vectors = info.config.params.vectors
+    if not isinstance(vectors, models.VectorParams):
+        raise IndexSchemaMismatch(str(collection), "several names")
+    found = Collection(collection.name, vectors.size, vectors.distance.value.lower())
+    if found != collection:
+        raise IndexSchemaMismatch(str(collection), str(found))
+
+
 def _require_done(result: models.UpdateResult) -> None:
     if result.status is not models.UpdateStatus.COMPLETED:
         raise IndexUnavailable(
             "The index server accepted a write and has not carried it out yet.",
             advice="Run the same command again.",
         )
+
+
+def _vector(found: Any) -> list[float] | None:
+    # The client library does not check vectors.
+    valid = isinstance(found, list) and all(type(number) in (int, float) for number in found)
+    return found if valid else None
