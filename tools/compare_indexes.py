@@ -23,7 +23,8 @@ from qdrant_client import QdrantClient
 from tests.support.worlds import HandClock
 
 from truespan.index.edge.client import EdgeIndex
-from truespan.index.server.index import QdrantServerIndex, ServerOptions
+from truespan.index.server import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import VectorIndex
 from truespan.types.chunk import ChunkKind, Point, Vector
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text

@@ -12,7 +12,8 @@ from tests.support.providers.loopback import Answer
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import HandClock
 from truespan.errors import IndexUnavailable
-from truespan.index.server.index import QdrantServerIndex, ServerOptions
+from truespan.index.server import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
 
 
 @pytest.fixture

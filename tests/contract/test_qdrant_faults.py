@@ -16,8 +16,9 @@ from tests.promises import proves
 from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
+from truespan.index.server import ServerOptions
 from truespan.index.server.client import CollectionMissing, server_errors
-from truespan.index.server.index import QdrantServerIndex, ServerOptions
+from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import Clock
 from truespan.system import SystemClock
 from truespan.types.ids import ChunkId, hash_text

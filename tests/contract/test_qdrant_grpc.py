@@ -12,7 +12,8 @@ from tests.promises import proves
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.qdrant_grpc_loopback import QdrantGrpcLoopback
 from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
-from truespan.index.server.index import QdrantServerIndex, ServerOptions
+from truespan.index.server import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
 from truespan.system import SystemClock
 from truespan.types.scope import Scope
 from truespan.types.token import Secret

@@ -21,7 +21,8 @@ from tests.contract.index_contract import (
 from tests.support.qdrant_grpc_loopback import QdrantGrpcLoopback
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import HandClock
-from truespan.index.server.index import QdrantServerIndex, ServerOptions
+from truespan.index.server import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
 from truespan.system import SystemClock
 from truespan.types.token import Secret
 from truespan.types.vectors import numbers_of

@@ -14,7 +14,8 @@ from tests.support.certificates import make_certificate
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
-from truespan.index.server.index import QdrantServerIndex, ServerOptions
+from truespan.index.server import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
 from truespan.system import SystemClock
 from truespan.types.scope import Scope
 from truespan.types.token import Secret

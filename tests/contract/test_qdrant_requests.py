@@ -20,7 +20,8 @@ from tests.promises import proves
 from tests.support.providers.loopback import Answer
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
-from truespan.index.server.index import QdrantServerIndex, ServerOptions
+from truespan.index.server import ServerOptions
+from truespan.index.server.index import QdrantServerIndex
 from truespan.system import SystemClock
 from truespan.types.chunk import Vector
 from truespan.types.scope import Scope

@@ -11,7 +11,8 @@ import pytest
 from tests.support.worlds import WordCounter, WordEmbedder
 from truespan.errors import InvalidConfiguration
 from truespan.index.edge.client import EdgeIndex
-from truespan.index.server.index import QdrantServerIndex, server_target
+from truespan.index.server import server_target
+from truespan.index.server.index import QdrantServerIndex
 from truespan.settings import read_settings
 from truespan.wiring import open_library
 from truespan.wiring.servers import server_options

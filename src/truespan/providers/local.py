@@ -195,9 +195,13 @@ class LocalEmbedder:
         self._loading = Lock()
         self._loaded: tuple[InferenceSession, ThreadPoolExecutor] | None = None
 
-    @cached_property
+    @property
     def profile(self) -> EmbeddingProfile:
         """Return the model's profile; nothing is loaded for it."""
+        return self._profile
+
+    @cached_property
+    def _profile(self) -> EmbeddingProfile:
         return EmbeddingProfile(
             provider="local",
             model=MODEL,

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from truespan.errors import InvalidConfiguration
-from truespan.index.server.index import QdrantServerIndex, ServerOptions, server_target
+from truespan.index.server import ServerOptions, server_target
+from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import Clock
 from truespan.settings import read_settings
 from truespan.settings.catalogue import Settings

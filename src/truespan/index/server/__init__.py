@@ -7,3 +7,59 @@ files and the memory of the server.
 Must hold: no request without world and generation touches a point; a search is exact unless the
 operator named its world, and always exact for a reader; no message contains the key.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from truespan.errors import InvalidConfiguration
+from truespan.providers.outbound import Target, read_target
+from truespan.types.ids import WorldId
+from truespan.types.token import Secret
+
+STANDARD_PORT = 6333
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """The settings of a Qdrant server.
+
+    Shards, replicas and the write factor apply when a collection is created.
+    """
+
+    url: str
+    key: Secret = field(default_factory=lambda: Secret(""))
+    ca_file: Path | None = None
+    """Certificates to trust in place of those of this machine."""
+    grpc: bool = False
+    grpc_port: int = 6334
+    timeout_seconds: int = 30
+    prefix: str = "truespan_"
+    """The start of the names of this library's collections; no two libraries share one."""
+    shards: int = 1
+    replicas: int = 1
+    write_factor: int = 1
+    """How many replicas must confirm a write."""
+    read_consistency: str = ""
+    """How many replicas must agree on a read; blank for any one of them."""
+    write_ordering: str = "medium"
+    approximate: frozenset[WorldId] = frozenset()
+    """Worlds that are searched approximately (graph, quantized vectors), except for readers."""
+
+
+def server_target(url: str) -> Target:
+    """Return the parts of the server's URL; the default port is Qdrant's.
+
+    Raises:
+        InvalidConfiguration: it is not a plain http or https URL, or it has a password.
+    """
+    try:
+        target = read_target(url)
+    except InvalidConfiguration:
+        raise InvalidConfiguration(
+            "The setting index_url must be http:// or https:// with a host.",
+            advice="No user, password, query or fragment is allowed; e.g. http://127.0.0.1:6333.",
+        ) from None
+    return target if urlsplit(url).port else target._replace(port=STANDARD_PORT)

@@ -33,7 +33,7 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.index.calls import REBUILD
-from truespan.index.server.index import ServerOptions, server_target
+from truespan.index.server import ServerOptions, server_target
 from truespan.protocols import Clock
 from truespan.providers.outbound import AddressRefused, resolve
 

@@ -1,4 +1,4 @@
-"""The vector index on a Qdrant server, and its options.
+"""The vector index on a Qdrant server.
 
 The client library is slow to import, so it is imported at the first call.
 """
@@ -7,21 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
 from truespan.index.base import QdrantIndex, collection_of
 from truespan.index.filters import check_vector
+from truespan.index.server import ServerOptions
 from truespan.protocols import Clock
-from truespan.providers.outbound import Target, read_target
-from truespan.types.ids import WorldId
 from truespan.types.maintenance import FileFate
 from truespan.types.scope import Scope
-from truespan.types.token import Secret
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -29,50 +24,6 @@ if TYPE_CHECKING:
     from truespan.index.server.requests import Server
 
 INSTALL = "pip install 'truespan[server]'"
-STANDARD_PORT = 6333
-
-
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """The settings of a Qdrant server.
-
-    Shards, replicas and the write factor apply when a collection is created.
-    """
-
-    url: str
-    key: Secret = field(default_factory=lambda: Secret(""))
-    ca_file: Path | None = None
-    """Certificates to trust in place of those of this machine."""
-    grpc: bool = False
-    grpc_port: int = 6334
-    timeout_seconds: int = 30
-    prefix: str = "truespan_"
-    """The start of the names of this library's collections; no two libraries share one."""
-    shards: int = 1
-    replicas: int = 1
-    write_factor: int = 1
-    """How many replicas must confirm a write."""
-    read_consistency: str = ""
-    """How many replicas must agree on a read; blank for any one of them."""
-    write_ordering: str = "medium"
-    approximate: frozenset[WorldId] = frozenset()
-    """Worlds that are searched approximately (graph, quantized vectors), except for readers."""
-
-
-def server_target(url: str) -> Target:
-    """Return the parts of the server's URL; the default port is Qdrant's.
-
-    Raises:
-        InvalidConfiguration: it is not a plain http or https URL, or it has a password.
-    """
-    try:
-        target = read_target(url)
-    except InvalidConfiguration:
-        raise InvalidConfiguration(
-            "The setting index_url must be http:// or https:// with a host.",
-            advice="No user, password, query or fragment is allowed; e.g. http://127.0.0.1:6333.",
-        ) from None
-    return target if urlsplit(url).port else target._replace(port=STANDARD_PORT)
 
 
 class QdrantServerIndex(QdrantIndex):

@@ -23,13 +23,13 @@ from truespan.index.filters import (
     payload_of,
     text_hash_of,
 )
+from truespan.index.server import ServerOptions
 from truespan.index.server.client import (
     CollectionMissing,
     check_channel,
     open_client,
     server_errors,
 )
-from truespan.index.server.index import ServerOptions
 from truespan.protocols import Clock
 from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
 from truespan.types.profile import float32
