@@ -14,7 +14,7 @@ import numpy as np
 import truespan
 from truespan.index.edge.client import EdgeIndex
 from truespan.library import Library
-from truespan.parsing.child.parser import ChildParser
+from truespan.parsing.child_parser import ChildParser
 from truespan.protocols import EmbeddingLimits
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile

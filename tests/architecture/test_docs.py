@@ -40,10 +40,9 @@ from truespan.ingest.manifest import MANIFEST_FIELDS
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DocumentOutcome, DryRun, PlannedDocument
 from truespan.maintenance.doctor.plan import Finding
-from truespan.parsing import archive, pdf
+from truespan.parsing import archive, child_parser, pdf
 from truespan.parsing import detect as sniff
-from truespan.parsing.child import parser as child_parser
-from truespan.parsing.child.parser import ChildParser
+from truespan.parsing.child_parser import ChildParser
 from truespan.retrieval.positions import ReadingPosition
 from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
 from truespan.settings import read_settings

@@ -119,7 +119,7 @@ PURE = (
     *(f"{part}/" for part in STAGES),
     *(f"{part}.py" for part in LIBRARY),
 )
-OUTSIDE = ("parsing/child/",)
+OUTSIDE = ("parsing/child_",)
 """Below the pure parts, what starts the restricted subprocess."""
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.promises import proves
 from tests.support.hostile import HOSTILE, Trap
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
-from truespan.parsing.child.parser import ChildParser
+from truespan.parsing.child_parser import ChildParser
 from truespan.types.text import Loaded
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")

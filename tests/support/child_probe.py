@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from truespan.errors import SourceBroken
-from truespan.parsing.child import process
+from truespan.parsing import child_process as process
 from truespan.types.text import Block, BlockKind, Loaded
 
 NATIVE = ctypes.CDLL(None) if sys.platform != "win32" else None

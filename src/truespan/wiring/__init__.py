@@ -24,7 +24,7 @@ from truespan.jobs.thread import JobThread
 from truespan.library import Library
 from truespan.observer import Observer
 from truespan.parsing import supported
-from truespan.parsing.child.parser import ChildParser
+from truespan.parsing.child_parser import ChildParser
 from truespan.protocols import (
     ChatModels,
     Clock,

@@ -18,8 +18,9 @@ from urllib.parse import quote
 from truespan.errors import SourceBroken, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.epub.package import BookPlaces, Entry, Item, Package, Paths, read_package
-from truespan.parsing.html import PageReader, read_page, to_block
-from truespan.parsing.html.inline import Member, Picture, Pictures, PlacedMark
+from truespan.parsing.html import Member, Pictures, read_page, to_block
+from truespan.parsing.html.elements import PageReader
+from truespan.parsing.html.inline import Picture, PlacedMark
 from truespan.parsing.html.structure import Piece
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 

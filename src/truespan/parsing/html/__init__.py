@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
+import binascii
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from html import escape
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 import lxml.etree as etree
 
 from truespan.errors import SourceBroken, SourceNotText, SourceRefused, SourceUnsafe
 from truespan.parsing.detect import decode
 from truespan.parsing.headings import HeadingPlaces, begins_with_title
-from truespan.parsing.html.elements import (
-    START_HANDLERS,
-    EndHandler,
-    PageState,
-    StartHandler,
-    is_always_block,
-    skip,
-    start_block,
-)
-from truespan.parsing.html.inline import (
-    BASIC,
-    MEANINGFUL,
-    Anchor,
-    Attributes,
-    Page,
-    Picture,
-    Pictures,
-    effective_tag,
-    is_block,
-    is_hidden,
-)
+from truespan.parsing.html.elements import PageReader
+from truespan.parsing.html.inline import BASIC, Attributes, Page, Picture
 from truespan.parsing.html.structure import Piece, select_main_text
 from truespan.parsing.xml import local, parse_xhtml
-from truespan.types.text import Block, Loaded, PageStart, PlacedFigure
+from truespan.types.text import (
+    Block,
+    Figure,
+    Image,
+    Loaded,
+    PageStart,
+    PictureCounts,
+    PlacedFigure,
+)
 
 
 def load_html(name: str, data: bytes, *, images: bool) -> Loaded:
@@ -73,102 +66,119 @@ def to_block(piece: Piece, chapter: str | None, section: str | None, pictures: P
     flow = piece.to_flow() if piece.depth else piece
     if not flow.marks:
         return Block(piece.kind, flow.text, chapter, section)
-    figures = [
-        PlacedFigure(offset, pictures.figure(mark))
-        for offset, mark in flow.marks
-        if isinstance(mark, Picture)
-    ]
-    pages = [
-        PageStart(offset, mark.number) for offset, mark in flow.marks if isinstance(mark, Page)
-    ]
+    figures: list[PlacedFigure] = []
+    pages: list[PageStart] = []
+    for offset, mark in flow.marks:
+        if isinstance(mark, Picture):
+            figures.append(PlacedFigure(offset, pictures.figure(mark)))
+        elif isinstance(mark, Page):
+            pages.append(PageStart(offset, mark.number))
     return Block(piece.kind, flow.text, chapter, section, tuple(figures), tuple(pages))
 
 
-_IN_DRAWINGS = frozenset({"svg", "image", "title"})
+LARGEST_IMAGE = 32 << 20
+_LONGEST_ORIGIN = 200
+_EXTENSIONS = {
+    "image/png": "png", "image/apng": "png", "image/jpeg": "jpg", "image/jpg": "jpg",
+    "image/pjpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/avif": "avif",
+    "image/svg+xml": "svg", "image/bmp": "bmp", "image/x-ms-bmp": "bmp", "image/tiff": "tif",
+    "image/x-icon": "ico", "image/vnd.microsoft.icon": "ico",
+}  # fmt: skip
+_DATA = re.compile(
+    r"\s*data:(?P<type>[\w.+/-]{0,80})(?P<options>[^,]{0,200}),", re.IGNORECASE | re.ASCII
+)
 
 
-class PageReader(PageState):
-    """Parser target that collects one page. `targets` are the element ids to mark in the text."""
+class Member(NamedTuple):
+    """A picture in an archive. `media_type` may be empty.
 
-    def __init__(self, targets: frozenset[str] = frozenset()) -> None:
-        super().__init__()
-        self._targets = targets
-        self._end_handlers: list[EndHandler | None] = []
+    `read` returns None if the archive has no such member.
+    """
 
-    # The names of these four methods are fixed by lxml.
-
-    def start(self, tag: str, attributes: Attributes) -> None:
-        """Start an element."""
-        if self.skipped:
-            self.skipped += 1
-            return
-        handler = START_HANDLERS.get(tag)
-        if handler is None and ":" in tag:
-            tag = tag[tag.rfind(":") + 1 :]
-            handler = START_HANDLERS.get(tag)
-        if self.drawings and tag not in _IN_DRAWINGS:
-            handler = None
-        elif attributes:
-            if self._targets:
-                self._mark_target(tag, attributes)
-            if not MEANINGFUL.isdisjoint(attributes):
-                handler = _apply_attributes(tag, attributes, handler)
-        self._end_handlers.append(handler(self, tag, attributes) if handler else None)
-
-    def data(self, text: str) -> None:
-        """Add text at the current position."""
-        if self.skipped:
-            if self.captured is not None:
-                self.captured.append(text)
-        elif not self.drawings:
-            self.inline.add(text)
-            region = self.region
-            if region.landmark and not region.navigation:
-                region.landmark.count(text, bool(self.links))
-
-    def end(self, _: str) -> None:
-        """End the innermost element."""
-        if self.skipped:
-            self.skipped -= 1
-            if self.skipped:
-                return
-        if handler := self._end_handlers.pop():
-            handler()
-
-    def close(self) -> list[Piece]:
-        """Return the pieces of the page.
-
-        Marks after the last text are on a last piece without text.
-        """
-        flow = self.inline.take()
-        if flow.text or flow.marks:
-            self.emit(flow, self.kind)
-        return self.pieces
-
-    def _mark_target(self, tag: str, attributes: Attributes) -> None:
-        for attribute in ("id", "xml:id", "name") if tag == "a" else ("id", "xml:id"):
-            if (id := attributes.get(attribute)) and id in self._targets:
-                if is_always_block(tag):
-                    self.flush()
-                self.inline.mark(Anchor(id))
-                return
+    name: str
+    media_type: str
+    read: Callable[[], bytes | None]
+    exists: bool
 
 
-def _apply_attributes(
-    tag: str, attributes: Attributes, handler: StartHandler | None
-) -> StartHandler | None:
-    """Return the handler of an element whose attributes may change its meaning."""
-    if tag in ("html", "body"):
-        return handler
-    role_tag = effective_tag(tag, attributes)
-    # A note that is shown on request is hidden in the page but belongs to its text.
-    if role_tag == "footnote":
-        return START_HANDLERS[role_tag]
-    if is_hidden(attributes):
-        return skip
-    if role_tag != tag and handler is not skip:
-        return START_HANDLERS[role_tag]
-    return start_block if handler is None and is_block(attributes) else handler
+@dataclass(slots=True)
+class Pictures:
+    """The pictures found so far. Bytes are read only if `wanted`, and once for each picture."""
+
+    wanted: bool
+    find: Callable[[str], Member | None] = lambda _: None
+    """Resolves an address to a member; None if it leads out of the archive."""
+    images: list[Image] = field(default_factory=list)
+    _indexes: dict[str, int | None] = field(default_factory=dict)
+    _total: int = 0
+    _sourced: int = 0
+    _mapped: int = 0
+    _missing: int = 0
+
+    def figure(self, picture: Picture) -> Figure:
+        """Count a picture and return it as a figure."""
+        self._total += 1
+        source = picture.source.strip()
+        if not source:
+            return Figure(picture.alt)
+        self._sourced += 1
+        if found := _DATA.match(source):
+            self._mapped += 1
+            image = self._add_image(source, lambda: _decode_data_url(found, source))
+            return Figure(picture.alt, f"data:{found['type'].lower()}", image)
+        member = self.find(source)
+        if member is None:
+            return Figure(picture.alt, source[:_LONGEST_ORIGIN])
+        self._mapped += 1
+        self._missing += not member.exists
+
+        def read_member() -> Image | None:
+            extension = _extension_of(member.media_type, member.name)
+            content = member.read() if extension else None
+            return Image(extension, content) if extension and content else None
+
+        image = self._add_image(member.name, read_member)
+        # An alternative text that is only the name of the file, with or without folders, is noise.
+        file_name = picture.alt.replace("\\", "/").lstrip("./").lower()
+        is_name = file_name and f"/{member.name.lower()}".endswith(f"/{file_name}")
+        return Figure("" if is_name else picture.alt, member.name[:_LONGEST_ORIGIN], image)
+
+    def counts(self) -> PictureCounts:
+        """Return the number of pictures found, with a source, resolved and missing."""
+        return PictureCounts(self._total, self._sourced, self._mapped, self._missing)
+
+    def _add_image(self, key: str, read: Callable[[], Image | None]) -> int | None:
+        if not self.wanted:
+            return None
+        if key not in self._indexes:
+            image = read()
+            self._indexes[key] = len(self.images) if image else None
+            if image:
+                self.images.append(image)
+        return self._indexes[key]
+
+
+def _extension_of(media_type: str, name: str = "") -> str | None:
+    """Return the file extension for a media type, or that of the name; None if not a picture."""
+    media_type = media_type.partition(";")[0].strip().lower()
+    if media_type in _EXTENSIONS:
+        return _EXTENSIONS[media_type]
+    ending = name.rpartition(".")[2].lower()
+    ending = {"jpeg": "jpg", "tiff": "tif"}.get(ending, ending)
+    return ending if ending in _EXTENSIONS.values() else None
+
+
+def _decode_data_url(found: re.Match[str], source: str) -> Image | None:
+    extension = _extension_of(found["type"])
+    if extension is None or "base64" not in found["options"].lower():
+        return None
+    if (len(source) - found.end()) * 3 // 4 > LARGEST_IMAGE:
+        return None
+    try:
+        content = binascii.a2b_base64(unquote_to_bytes(source[found.end() :]))
+    except ValueError:
+        return None
+    return Image(extension, content) if content else None
 
 
 _HEAD = 4096
@@ -177,17 +187,10 @@ _DECLARATION = re.compile(rb"\s*<\?xml\s[^>]{0,500}?encoding\s*=\s*[\"']([\w:.-]
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Browsers decode these names as larger character sets, and pages rely on it.
 _READ_AS = {
-    "ascii": "cp1252",
-    "iso8859-1": "cp1252",
-    "iso8859-9": "cp1254",
-    "iso8859-11": "cp874",
-    "tis-620": "cp874",
-    "shift_jis": "cp932",
-    "euc_kr": "cp949",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "big5": "big5hkscs",
-}
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
+    "tis-620": "cp874", "shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030",
+    "gbk": "gb18030", "big5": "big5hkscs",
+}  # fmt: skip
 _ENCODINGS = re.compile(
     r"cp(?:125[0-8]|437|85\d|866|874|932|949)|iso8859-\d+|koi8-[rtu]|mac-(?:roman|cyrillic)"
     r"|euc_jp|iso2022_(?:jp|kr)|gb18030|big5hkscs|johab"

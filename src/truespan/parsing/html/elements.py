@@ -1,23 +1,29 @@
-"""The state of the reader of a page, and the handler of each element.
+"""The reader of a page, and the handler of each element.
 
 A start handler is called where its element starts; it returns the handler to call where it ends.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from enum import Enum, auto
 from functools import partial
 
 from truespan.parsing.headings import LOWEST_LEVEL
 from truespan.parsing.html.inline import (
+    MEANINGFUL,
+    Anchor,
     Attributes,
     Flow,
     Inline,
+    LinkPurpose,
     Page,
     Picture,
     effective_tag,
+    find_purpose,
+    format_note_link,
+    holds_notes,
+    is_block,
+    is_hidden,
     is_layout,
     page_number,
     read_picture,
@@ -42,10 +48,18 @@ EndHandler = Callable[[], None]
 _HEADING, _PARAGRAPH = BlockKind.HEADING, BlockKind.PARAGRAPH
 
 
-class PageState:
-    """What the open elements of a page mean for the text in them."""
+_IN_DRAWINGS = frozenset({"svg", "image", "title"})
 
-    def __init__(self) -> None:
+
+class PageReader:
+    """Parser target that collects one page, with what the open elements mean for the text in them.
+
+    `targets` are the element ids to mark in the text.
+    """
+
+    def __init__(self, targets: frozenset[str] = frozenset()) -> None:
+        self._targets = targets
+        self._end_handlers: list[EndHandler | None] = []
         self.head = Head()
         self.pieces: list[Piece] = []
         self.out = self.pieces
@@ -65,6 +79,65 @@ class PageState:
         self.skipped = 0
         """How many elements are open whose content is ignored."""
         self.captured: list[str] | None = None
+
+    # The names of these four methods are fixed by lxml.
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        """Start an element."""
+        if self.skipped:
+            self.skipped += 1
+            return
+        handler = START_HANDLERS.get(tag)
+        if handler is None and ":" in tag:
+            tag = tag[tag.rfind(":") + 1 :]
+            handler = START_HANDLERS.get(tag)
+        if self.drawings and tag not in _IN_DRAWINGS:
+            handler = None
+        elif attributes:
+            if self._targets:
+                self._mark_target(tag, attributes)
+            if not MEANINGFUL.isdisjoint(attributes):
+                handler = _apply_attributes(tag, attributes, handler)
+        self._end_handlers.append(handler(self, tag, attributes) if handler else None)
+
+    def data(self, text: str) -> None:
+        """Add text at the current position."""
+        if self.skipped:
+            if self.captured is not None:
+                self.captured.append(text)
+        elif not self.drawings:
+            self.inline.add(text)
+            region = self.region
+            if region.landmark and not region.navigation:
+                region.landmark.count(text, bool(self.links))
+
+    def end(self, _: str) -> None:
+        """End the innermost element."""
+        if self.skipped:
+            self.skipped -= 1
+            if self.skipped:
+                return
+        if handler := self._end_handlers.pop():
+            handler()
+
+    def close(self) -> list[Piece]:
+        """Return the pieces of the page.
+
+        Marks after the last text are on a last piece without text.
+        """
+        flow = self.inline.take()
+        if flow.text or flow.marks:
+            self.emit(flow, self.kind)
+        return self.pieces
+
+    def _mark_target(self, tag: str, attributes: Attributes) -> None:
+        for attribute in ("id", "xml:id", "name") if tag == "a" else ("id", "xml:id"):
+            if (id := attributes.get(attribute)) and id in self._targets:
+                # An element that is a block, whatever its style.
+                if tag in START_HANDLERS and tag not in _WITHIN_LINES:
+                    self.flush()
+                self.inline.mark(Anchor(id))
+                return
 
     def flush(self) -> None:
         """End the current block, if any. Within code, end a line.
@@ -117,14 +190,17 @@ class PageState:
             return BlockKind.QUOTE
         return _HEADING if self.level else _PARAGRAPH
 
-    def count(self, counter: str) -> EndHandler:
-        """Count a block in the attribute `counter` until it ends."""
+    def enter(self, **values: object) -> EndHandler:
+        """Start a block; these attributes have other values until it ends."""
         self.flush()
-        setattr(self, counter, getattr(self, counter) + 1)
+        outer = {name: getattr(self, name) for name in values}
+        for name, value in values.items():
+            setattr(self, name, value)
 
         def end() -> None:
             self.flush()
-            setattr(self, counter, getattr(self, counter) - 1)
+            for name, value in outer.items():
+                setattr(self, name, value)
 
         return end
 
@@ -140,37 +216,10 @@ class PageState:
         return end
 
 
-_REFERENCES = frozenset({"noteref", "doc-noteref"})
-_REFERENCE_CLASSES = frozenset(
-    {"footnote-ref", "sdfootnoteanc", "sdendnoteanc", "sdfootnotesym", "sdendnotesym"}
-)
-_BACK_ROLES = frozenset({"backlink", "doc-backlink"})
-_NOTE_CLASSES = frozenset({"footnotes", "footnote"})
-_NOTE_ID = re.compile(r"sd(?:foot|end)note\d{1,6}")
-
-_SUPERSCRIPT_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_MARK = re.compile(
-    r"(?P<open>[\[(])?\s*(?P<mark>\d{1,4}|[*†‡§¶]{1,4}|[ivxlc]{1,8}|[^\W\d_]{1,3})\s*(?(open)[\])])",
-    re.IGNORECASE,
-)
-_BACK = re.compile("(?:[↩↑↵⤴][\ufe0e\ufe0f]?\\s*\\d{0,3}|\\^)[\ufe0e\ufe0f]?")
-_LONGEST_MARK, _LONGEST_BACK_LINK = 20, 40
-"""Longer links are text, whatever their attributes say."""
-
-
-class _Purpose(Enum):
-    """What a link is for, as far as its attributes tell."""
-
-    REFERENCE = auto()
-    BACK = auto()
-    WITHIN = auto()
-    """It leads to a place in the document, which may be a note."""
-
-
-def _start_link(page: PageState, _: str, attributes: Attributes) -> EndHandler:
+def _start_link(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
     """Count a link; at its end, rewrite its text if it is the number of a note."""
     page.links += 1
-    purpose = _find_purpose(attributes) if attributes and not page.code else None
+    purpose = find_purpose(attributes) if attributes and not page.code else None
     inline, start = page.inline, page.inline.position()
     superscript_total = page.superscript_total
     in_superscript = page.superscripts > 0
@@ -182,19 +231,19 @@ def _start_link(page: PageState, _: str, attributes: Attributes) -> EndHandler:
             return
         at_start = inline.is_blank_before(start)
         is_reference = (
-            purpose is _Purpose.REFERENCE
+            purpose is LinkPurpose.REFERENCE
             or in_superscript
             or page.superscript_total > superscript_total
             or (at_start and page.notes > 0)
         )
-        marker = _format_note_link(text, purpose, is_reference, at_start)
+        marker = format_note_link(text, purpose, is_reference, at_start)
         if marker is not None and not inline.is_bracketed(start):
             inline.replace_since(start, marker)
 
     return end
 
 
-def _start_superscript(page: PageState, *_: object) -> EndHandler:
+def _start_superscript(page: PageReader, *_: object) -> EndHandler:
     page.superscripts += 1
     page.superscript_total += 1
 
@@ -204,47 +253,7 @@ def _start_superscript(page: PageState, *_: object) -> EndHandler:
     return end
 
 
-def _holds_notes(attributes: Attributes) -> bool:
-    """Return whether an element holds notes, by the names that common programs write."""
-    if not _NOTE_CLASSES.isdisjoint(_split_words(attributes, "class")):
-        return True
-    return bool(_NOTE_ID.fullmatch(attributes.get("id", "")[:40]))
-
-
-def _find_purpose(attributes: Attributes) -> _Purpose | None:
-    roles = {*_split_words(attributes, "epub:type"), *_split_words(attributes, "role")}
-    if roles & _BACK_ROLES:
-        return _Purpose.BACK
-    classes = _split_words(attributes, "class")
-    if roles & _REFERENCES or not _REFERENCE_CLASSES.isdisjoint(classes):
-        return _Purpose.REFERENCE
-    address = attributes.get("href", "")[:1000]
-    return _Purpose.WITHIN if "#" in address and "://" not in address else None
-
-
-def _split_words(attributes: Attributes, name: str) -> list[str]:
-    return attributes[name][:200].lower().split() if name in attributes else []
-
-
-def _format_note_link(
-    text: str, purpose: _Purpose, is_reference: bool, at_start: bool
-) -> str | None:
-    """Return the text that replaces a link to or from a note; None to keep it as it is."""
-    bare = text.strip()
-    if len(bare) <= _LONGEST_MARK and _BACK.fullmatch(bare):
-        return ""
-    plain = bare.translate(_SUPERSCRIPT_DIGITS)
-    found = _MARK.fullmatch(plain) if len(plain) <= _LONGEST_MARK else None
-    if purpose is _Purpose.BACK and not (found and at_start):
-        return "" if len(bare) <= _LONGEST_BACK_LINK else None
-    if not found or not (is_reference or plain != bare or purpose is _Purpose.BACK):
-        return None
-    before = " " if text[0].isspace() else ""
-    after = " " if at_start or text[-1].isspace() else ""
-    return f"{before}[{found['mark']}]{after}"
-
-
-StartHandler = Callable[[PageState, str, Attributes], EndHandler | None]
+StartHandler = Callable[[PageReader, str, Attributes], EndHandler | None]
 
 _DEEPEST_TABLE = 8
 """The deepest nesting of tables; the cells of deeper ones become paragraphs."""
@@ -252,84 +261,64 @@ _ROLE_LEVEL = 2
 """The level of a heading by role without a level."""
 
 
-def skip(page: PageState, *_: object) -> None:
+def _skip(page: PageReader, *_: object) -> None:
     """Ignore an element and its content."""
     page.skipped = 1
 
 
-def is_always_block(tag: str) -> bool:
-    """Return whether an element is a block, whatever its style."""
-    return tag in START_HANDLERS and tag not in _WITHIN_LINES
-
-
-def _skip_replaced(page: PageState, *_: object) -> None:
+def _skip_replaced(page: PageReader, *_: object) -> None:
     """Ignore an element that takes up room in a line, but keep a space."""
     page.inline.add(" ")
     page.skipped = 1
 
 
-def start_block(page: PageState, *_: object) -> EndHandler:
+def _start_block(page: PageReader, *_: object) -> EndHandler:
     """Start a block."""
     page.flush()
     return page.flush
 
 
-def _start_quote(page: PageState, *_: object) -> EndHandler:
-    return page.count("quotes")
+def _start_footnote(page: PageReader, tag: str, attributes: Attributes) -> EndHandler:
+    return _start_notes(page, tag, attributes, inner=_start_item if tag == "li" else None)
 
 
-def _start_caption(page: PageState, *_: object) -> EndHandler:
-    return page.count("captions")
-
-
-def _start_footnote(page: PageState, tag: str, attributes: Attributes) -> EndHandler:
-    return _start_note(_start_item if tag == "li" else None, page, tag, attributes)
-
-
-def _start_note(
-    inner: StartHandler | None, page: PageState, tag: str, attributes: Attributes
+def _start_notes(
+    page: PageReader, tag: str, attributes: Attributes, inner: StartHandler | None
 ) -> EndHandler:
     """Start one or more notes in an element that has a handler of its own."""
-    end_note = page.count("notes")
+    end_notes = page.enter(notes=page.notes + 1)
     end_inner = inner(page, tag, attributes) if inner else None
 
     def end() -> None:
         if end_inner:
             end_inner()
-        end_note()
+        end_notes()
 
     return end
 
 
-def _with_notes(handler: StartHandler) -> StartHandler:
+def _may_hold_notes(handler: StartHandler) -> StartHandler:
     """Wrap a handler so that it first checks whether its element holds notes."""
 
-    def start(page: PageState, tag: str, attributes: Attributes) -> EndHandler | None:
-        if attributes and _holds_notes(attributes):
-            return _start_note(handler, page, tag, attributes)
+    def start(page: PageReader, tag: str, attributes: Attributes) -> EndHandler | None:
+        if attributes and holds_notes(attributes):
+            return _start_notes(page, tag, attributes, inner=handler)
         return handler(page, tag, attributes)
 
     return start
 
 
-def _start_heading(page: PageState, tag: str, attributes: Attributes) -> EndHandler:
+def _start_heading(page: PageReader, tag: str, attributes: Attributes) -> EndHandler:
     level = int(tag[1]) if tag in _HEADINGS else _ROLE_LEVEL
     aria_level = whole_number(attributes.get("aria-level"))
     if aria_level and aria_level > 0:
         level = min(aria_level, LOWEST_LEVEL)
-    page.flush()
-    outer, page.level = page.level, level
     if level == 1 and page.region.landmark:
         page.region.landmark.has_title = True
-
-    def end() -> None:
-        page.flush()
-        page.level = outer
-
-    return end
+    return page.enter(level=level)
 
 
-def _start_code(page: PageState, *_: object) -> EndHandler:
+def _start_code(page: PageReader, *_: object) -> EndHandler:
     page.flush()
     page.code += 1
 
@@ -343,30 +332,18 @@ def _start_code(page: PageState, *_: object) -> EndHandler:
     return end
 
 
-def _start_region(page: PageState, tag: str, attributes: Attributes) -> EndHandler | None:
+def _start_region(page: PageReader, tag: str, attributes: Attributes) -> EndHandler | None:
     """Start a region that may be navigation or boilerplate, or the main text."""
     page.flush()
-    outer, role_tag = page.region, effective_tag(tag, attributes)
+    role_tag = effective_tag(tag, attributes)
     if role_tag == "nav" and page.code:
-        return skip(page)
-    page.region = enter_region(outer, role_tag, page.articles)
-    page.articles = max(page.articles, page.region.article)
-
-    def end() -> None:
-        page.flush()
-        page.region = outer
-
-    return end
+        return _skip(page)
+    region = enter_region(page.region, role_tag, page.articles)
+    page.articles = max(page.articles, region.article)
+    return page.enter(region=region)
 
 
-def _start_dialog(page: PageState, _: str, attributes: Attributes) -> EndHandler | None:
-    return start_block(page) if "open" in attributes else skip(page)
-
-
-# Lists
-
-
-def _start_list(page: PageState, tag: str, attributes: Attributes) -> EndHandler:
+def _start_list(page: PageReader, tag: str, attributes: Attributes) -> EndHandler:
     page.flush()
     page.lists.append(
         PageList(
@@ -386,7 +363,7 @@ def _start_list(page: PageState, tag: str, attributes: Attributes) -> EndHandler
     return end
 
 
-def _start_item(page: PageState, _: str, attributes: Attributes) -> EndHandler:
+def _start_item(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
     end_list = None if page.lists else _start_list(page, "ul", attributes)
     page.flush()
     page.item = page.lists[-1].next_item(whole_number(attributes.get("value")))
@@ -400,19 +377,16 @@ def _start_item(page: PageState, _: str, attributes: Attributes) -> EndHandler:
     return end
 
 
-def _start_term(page: PageState, *_: object) -> EndHandler:
+def _start_term(page: PageReader, *_: object) -> EndHandler:
     page.flush()
     page.item = TERM if page.lists else None
     return page.flush
 
 
-# Tables
-
-
-def _start_table(page: PageState, _: str, attributes: Attributes) -> EndHandler:
+def _start_table(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
     page.flush()
     if len(page.tables) == _DEEPEST_TABLE:
-        return page.count("flat_tables")
+        return page.enter(flat_tables=page.flat_tables + 1)
     table = Table(layout=is_layout(attributes))
     page.tables.append(table)
     outer, page.out = page.out, table.outside
@@ -432,7 +406,7 @@ def _start_table(page: PageState, _: str, attributes: Attributes) -> EndHandler:
     return end
 
 
-def _start_row(page: PageState, *_: object) -> EndHandler:
+def _start_row(page: PageReader, *_: object) -> EndHandler:
     page.flush()
     if page.tables and not page.flat_tables:
         page.tables[-1].begin_row()
@@ -440,7 +414,7 @@ def _start_row(page: PageState, *_: object) -> EndHandler:
     return page.flush
 
 
-def _start_cell(page: PageState, *_: object) -> EndHandler:
+def _start_cell(page: PageReader, *_: object) -> EndHandler:
     page.flush()
     if not page.tables or page.flat_tables:
         return page.flush
@@ -454,31 +428,16 @@ def _start_cell(page: PageState, *_: object) -> EndHandler:
     return end
 
 
-# Within lines
-
-
-def _add_break(page: PageState, *_: object) -> None:
-    page.inline.break_line()
-
-
-def _add_space(page: PageState, *_: object) -> None:
-    page.inline.add(" ")
-
-
-def _start_quotation(page: PageState, *_: object) -> EndHandler:
+def _start_quotation(page: PageReader, *_: object) -> EndHandler:
     page.inline.add("“")
     return partial(page.inline.add, "”")
 
 
-def _start_ruby(page: PageState, *_: object) -> None:
-    page.has_parentheses = False
+def _set_parentheses(page: PageReader, tag: str, _: Attributes) -> None:
+    page.has_parentheses = tag == "rp"
 
 
-def _start_parenthesis(page: PageState, *_: object) -> None:
-    page.has_parentheses = True
-
-
-def _start_pronunciation(page: PageState, *_: object) -> EndHandler | None:
+def _start_pronunciation(page: PageReader, *_: object) -> EndHandler | None:
     """Put a pronunciation in parentheses unless the page has its own."""
     if page.has_parentheses:
         return None
@@ -486,23 +445,23 @@ def _start_pronunciation(page: PageState, *_: object) -> EndHandler | None:
     return partial(page.inline.add, ")")
 
 
-# Pictures, printed pages and metadata
-
-
-def _add_picture(page: PageState, tag: str, attributes: Attributes) -> None:
+def _add_picture(page: PageReader, tag: str, attributes: Attributes) -> None:
     if tag == "input" and attributes.get("type", "").strip().lower() != "image":
         page.inline.add(" ")
-    elif picture := read_picture(tag, attributes):
+        return
+    # Outside of drawings <image> is an old spelling of <img>.
+    tag = "img" if tag == "image" and not page.drawings else tag
+    if picture := read_picture(tag, attributes):
         page.inline.mark(picture)
 
 
-def _add_object(page: PageState, tag: str, attributes: Attributes) -> None:
+def _add_object(page: PageReader, tag: str, attributes: Attributes) -> None:
     if attributes.get("type", "").strip().lower().startswith("image/"):
         _add_picture(page, tag, attributes)
     page.skipped = 1
 
 
-def _start_drawing(page: PageState, *_: object) -> EndHandler:
+def _start_drawing(page: PageReader, *_: object) -> EndHandler:
     page.drawings += 1
 
     def end() -> None:
@@ -511,12 +470,7 @@ def _start_drawing(page: PageState, *_: object) -> EndHandler:
     return end
 
 
-def _add_drawing_image(page: PageState, _: str, attributes: Attributes) -> None:
-    # Outside of drawings <image> is an old spelling of <img>.
-    _add_picture(page, "image" if page.drawings else "img", attributes)
-
-
-def _start_page(page: PageState, _: str, attributes: Attributes) -> EndHandler:
+def _start_page(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
     label = attributes.get("title") or attributes.get("aria-label")
 
     def add_page(text: str) -> None:
@@ -526,7 +480,7 @@ def _start_page(page: PageState, _: str, attributes: Attributes) -> EndHandler:
     return page.capture(add_page)
 
 
-def _start_title(page: PageState, *_: object) -> EndHandler:
+def _start_title(page: PageReader, *_: object) -> EndHandler:
     def set_title(text: str) -> None:
         if not page.drawings and page.head.title is None:
             page.head.title = one_line(text)
@@ -534,14 +488,10 @@ def _start_title(page: PageState, *_: object) -> EndHandler:
     return page.capture(set_title)
 
 
-def _add_meta(page: PageState, _: str, attributes: Attributes) -> None:
-    page.head.add_meta(attributes)
-
-
-def _start_root(page: PageState, _: str, attributes: Attributes) -> EndHandler:
+def _start_root(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
     language = attributes.get("lang") or attributes.get("xml:lang")
     page.head.language = page.head.language or one_line(language)
-    return start_block(page)
+    return _start_block(page)
 
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
@@ -562,39 +512,56 @@ _WITHIN_LINES = frozenset((
 ))
 # fmt: on
 START_HANDLERS: dict[str, StartHandler] = {
-    **dict.fromkeys(_BLOCKS, start_block),
-    **dict.fromkeys(_SKIPPED, skip),
+    **dict.fromkeys(_BLOCKS, _start_block),
+    **dict.fromkeys(_SKIPPED, _skip),
     **dict.fromkeys(_REPLACED, _skip_replaced),
-    **dict.fromkeys(("mtd", "mtr"), _add_space),
+    **dict.fromkeys(("mtd", "mtr"), lambda page, *_: page.inline.add(" ")),
     **dict.fromkeys((*_HEADINGS, "heading"), _start_heading),
     **dict.fromkeys(("pre", "listing", "xmp", "plaintext", "textarea"), _start_code),
-    **dict.fromkeys(("caption", "figcaption"), _start_caption),
+    **dict.fromkeys(
+        ("caption", "figcaption"), lambda page, *_: page.enter(captions=page.captions + 1)
+    ),
     **dict.fromkeys(("main", "article", "section", "nav"), _start_region),
     **dict.fromkeys(("header", "footer", "aside", "noscript", "noframes"), _start_region),
     **dict.fromkeys(("ul", "ol", "dl", "menu", "dir"), _start_list),
     **dict.fromkeys(("td", "th"), _start_cell),
     **dict.fromkeys(("rt", "rtc"), _start_pronunciation),
-    **dict.fromkeys(("img", "input"), _add_picture),
+    **dict.fromkeys(("img", "image", "input"), _add_picture),
+    **dict.fromkeys(("ruby", "rp"), _set_parentheses),
     **dict.fromkeys(("html", "body"), _start_root),
-    "blockquote": _start_quote,
+    "blockquote": lambda page, *_: page.enter(quotes=page.quotes + 1),
     "footnote": _start_footnote,
     "pagebreak": _start_page,
-    "dialog": _start_dialog,
+    "dialog": lambda page, _, attributes: (_start_block if "open" in attributes else _skip)(page),
     "li": _start_item,
     "dt": _start_term,
     "table": _start_table,
     "tr": _start_row,
-    "br": _add_break,
+    "br": lambda page, *_: page.inline.break_line(),
     "a": _start_link,
     "sup": _start_superscript,
     "q": _start_quotation,
-    "ruby": _start_ruby,
-    "rp": _start_parenthesis,
     "object": _add_object,
     "svg": _start_drawing,
-    "image": _add_drawing_image,
     "title": _start_title,
-    "meta": _add_meta,
+    "meta": lambda page, _, attributes: page.head.add_meta(attributes),
 }
 for _tag in ("div", "section", "aside", "ol", "ul", "dl"):
-    START_HANDLERS[_tag] = _with_notes(START_HANDLERS[_tag])
+    START_HANDLERS[_tag] = _may_hold_notes(START_HANDLERS[_tag])
+
+
+def _apply_attributes(
+    tag: str, attributes: Attributes, handler: StartHandler | None
+) -> StartHandler | None:
+    """Return the handler of an element whose attributes may change its meaning."""
+    if tag in ("html", "body"):
+        return handler
+    role_tag = effective_tag(tag, attributes)
+    # A note that is shown on request is hidden in the page but belongs to its text.
+    if role_tag == "footnote":
+        return START_HANDLERS[role_tag]
+    if is_hidden(attributes):
+        return _skip
+    if role_tag != tag and handler is not _skip:
+        return START_HANDLERS[role_tag]
+    return _start_block if handler is None and is_block(attributes) else handler

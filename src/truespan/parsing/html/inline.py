@@ -1,15 +1,11 @@
-"""The text of a block while it is read, with white space as browsers show it, and its pictures."""
+"""The text of a block with white space as browsers show it, attributes of elements, and links."""
 
 from __future__ import annotations
 
-import binascii
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from enum import Enum, auto
 from typing import NamedTuple
-from urllib.parse import unquote_to_bytes
-
-from truespan.types.text import Figure, Image, PictureCounts
 
 
 class Picture(NamedTuple):
@@ -240,26 +236,22 @@ _BLOCK = re.compile(
 )
 _LONGEST_STYLE = 10_000
 _ROLE_TAGS = {
-    "main": "main",
-    "navigation": "nav",
-    "doc-toc": "nav",
-    "menu": "nav",
-    "menubar": "nav",
-    "heading": "heading",
-    "doc-pagebreak": "pagebreak",
-    "doc-footnote": "footnote",
-    "doc-endnote": "footnote",
-    "list": "ul",
-    "listitem": "li",
-}
+    "main": "main", "navigation": "nav", "doc-toc": "nav", "menu": "nav", "menubar": "nav",
+    "heading": "heading", "doc-pagebreak": "pagebreak", "doc-footnote": "footnote",
+    "doc-endnote": "footnote", "list": "ul", "listitem": "li",
+}  # fmt: skip
 _TYPE_TAGS = {
     "pagebreak": "pagebreak",
-    "footnote": "footnote",
-    "endnote": "footnote",
-    "rearnote": "footnote",
+    **dict.fromkeys(("footnote", "endnote", "rearnote"), "footnote"),
 }
 _KEEPS_ITS_TAG = frozenset({"ul", "ol", "li", "menu", "table"})
 _PAGE_LABEL = re.compile(r"\s*(?:(?:page|p|pg)\b\.?)?\s*(\d{1,6})\s*\.?\s*", re.IGNORECASE)
+_SOURCES = {
+    "img": ("src", "data-src"),
+    "input": ("src",),
+    "image": ("xlink:href", "href"),
+    "object": ("data",),
+}
 _ONE_PIXEL = re.compile(r"\s*[01](?:px)?\s*", re.IGNORECASE)
 
 
@@ -315,127 +307,68 @@ def read_picture(tag: str, attributes: Attributes) -> Picture | None:
     return Picture(" ".join(alt.split()), source)
 
 
-_SOURCES = {
-    "img": ("src", "data-src"),
-    "input": ("src",),
-    "image": ("xlink:href", "href"),
-    "object": ("data",),
-}
-
-
-LARGEST_IMAGE = 32 << 20
-_LONGEST_ORIGIN = 200
-_EXTENSIONS = {
-    "image/png": "png",
-    "image/apng": "png",
-    "image/jpeg": "jpg",
-    "image/jpg": "jpg",
-    "image/pjpeg": "jpg",
-    "image/gif": "gif",
-    "image/webp": "webp",
-    "image/avif": "avif",
-    "image/svg+xml": "svg",
-    "image/bmp": "bmp",
-    "image/x-ms-bmp": "bmp",
-    "image/tiff": "tif",
-    "image/x-icon": "ico",
-    "image/vnd.microsoft.icon": "ico",
-}
-_DATA = re.compile(
-    r"\s*data:(?P<type>[\w.+/-]{0,80})(?P<options>[^,]{0,200}),", re.IGNORECASE | re.ASCII
+_REFERENCES = frozenset({"noteref", "doc-noteref"})
+_REFERENCE_CLASSES = frozenset(
+    {"footnote-ref", "sdfootnoteanc", "sdendnoteanc", "sdfootnotesym", "sdendnotesym"}
 )
+_BACK_ROLES = frozenset({"backlink", "doc-backlink"})
+_NOTE_CLASSES = frozenset({"footnotes", "footnote"})
+_NOTE_ID = re.compile(r"sd(?:foot|end)note\d{1,6}")
+
+_SUPERSCRIPT_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+_MARK = re.compile(
+    r"(?P<open>[\[(])?\s*(?P<mark>\d{1,4}|[*†‡§¶]{1,4}|[ivxlc]{1,8}|[^\W\d_]{1,3})\s*(?(open)[\])])",
+    re.IGNORECASE,
+)
+_BACK = re.compile("(?:[↩↑↵⤴][\ufe0e\ufe0f]?\\s*\\d{0,3}|\\^)[\ufe0e\ufe0f]?")
+_LONGEST_MARK, _LONGEST_BACK_LINK = 20, 40
+"""Longer links are text, whatever their attributes say."""
 
 
-class Member(NamedTuple):
-    """A picture in an archive. `media_type` may be empty.
+class LinkPurpose(Enum):
+    """What a link is for, as far as its attributes tell."""
 
-    `read` returns None if the archive has no such member.
-    """
-
-    name: str
-    media_type: str
-    read: Callable[[], bytes | None]
-    exists: bool
+    REFERENCE = auto()
+    BACK = auto()
+    WITHIN = auto()
+    """It leads to a place in the document, which may be a note."""
 
 
-Finder = Callable[[str], Member | None]
-"""Resolves an address to a member; None if it leads out of the archive."""
+def find_purpose(attributes: Attributes) -> LinkPurpose | None:
+    """Return what a link is for; None if it has nothing to do with notes."""
+    roles = {*_split_words(attributes, "epub:type"), *_split_words(attributes, "role")}
+    if roles & _BACK_ROLES:
+        return LinkPurpose.BACK
+    if roles & _REFERENCES or not _REFERENCE_CLASSES.isdisjoint(_split_words(attributes, "class")):
+        return LinkPurpose.REFERENCE
+    address = attributes.get("href", "")[:1000]
+    return LinkPurpose.WITHIN if "#" in address and "://" not in address else None
 
 
-@dataclass(slots=True)
-class Pictures:
-    """The pictures found so far. Bytes are read only if `wanted`, and once for each picture."""
-
-    wanted: bool
-    find: Finder = lambda _: None
-    images: list[Image] = field(default_factory=list)
-    _indexes: dict[str, int | None] = field(default_factory=dict)
-    _total: int = 0
-    _sourced: int = 0
-    _mapped: int = 0
-    _missing: int = 0
-
-    def figure(self, picture: Picture) -> Figure:
-        """Count a picture and return it as a figure."""
-        self._total += 1
-        source = picture.source.strip()
-        if not source:
-            return Figure(picture.alt)
-        self._sourced += 1
-        if found := _DATA.match(source):
-            self._mapped += 1
-            image = self._add_image(source, lambda: _decode_data_url(found, source))
-            return Figure(picture.alt, f"data:{found['type'].lower()}", image)
-        member = self.find(source)
-        if member is None:
-            return Figure(picture.alt, source[:_LONGEST_ORIGIN])
-        self._mapped += 1
-        self._missing += not member.exists
-
-        def read_member() -> Image | None:
-            extension = extension_of(member.media_type, member.name)
-            content = member.read() if extension else None
-            return Image(extension, content) if extension and content else None
-
-        image = self._add_image(member.name, read_member)
-        # An alternative text that is only the name of the file, with or without folders, is noise.
-        file_name = picture.alt.replace("\\", "/").lstrip("./").lower()
-        is_name = file_name and f"/{member.name.lower()}".endswith(f"/{file_name}")
-        return Figure("" if is_name else picture.alt, member.name[:_LONGEST_ORIGIN], image)
-
-    def counts(self) -> PictureCounts:
-        """Return the number of pictures found, with a source, resolved and missing."""
-        return PictureCounts(self._total, self._sourced, self._mapped, self._missing)
-
-    def _add_image(self, key: str, read: Callable[[], Image | None]) -> int | None:
-        if not self.wanted:
-            return None
-        if key not in self._indexes:
-            image = read()
-            self._indexes[key] = len(self.images) if image else None
-            if image:
-                self.images.append(image)
-        return self._indexes[key]
+def holds_notes(attributes: Attributes) -> bool:
+    """Return whether an element holds notes, by the names that common programs write."""
+    if not _NOTE_CLASSES.isdisjoint(_split_words(attributes, "class")):
+        return True
+    return bool(_NOTE_ID.fullmatch(attributes.get("id", "")[:40]))
 
 
-def extension_of(media_type: str, name: str = "") -> str | None:
-    """Return the file extension for a media type, or that of the name; None if not a picture."""
-    media_type = media_type.partition(";")[0].strip().lower()
-    if media_type in _EXTENSIONS:
-        return _EXTENSIONS[media_type]
-    ending = name.rpartition(".")[2].lower()
-    ending = {"jpeg": "jpg", "tiff": "tif"}.get(ending, ending)
-    return ending if ending in _EXTENSIONS.values() else None
+def _split_words(attributes: Attributes, name: str) -> list[str]:
+    return attributes[name][:200].lower().split() if name in attributes else []
 
 
-def _decode_data_url(found: re.Match[str], source: str) -> Image | None:
-    extension = extension_of(found["type"])
-    if extension is None or "base64" not in found["options"].lower():
+def format_note_link(
+    text: str, purpose: LinkPurpose, is_reference: bool, at_start: bool
+) -> str | None:
+    """Return the text that replaces a link to or from a note; None to keep it as it is."""
+    bare = text.strip()
+    if len(bare) <= _LONGEST_MARK and _BACK.fullmatch(bare):
+        return ""
+    plain = bare.translate(_SUPERSCRIPT_DIGITS)
+    found = _MARK.fullmatch(plain) if len(plain) <= _LONGEST_MARK else None
+    if purpose is LinkPurpose.BACK and not (found and at_start):
+        return "" if len(bare) <= _LONGEST_BACK_LINK else None
+    if not found or not (is_reference or plain != bare or purpose is LinkPurpose.BACK):
         return None
-    if (len(source) - found.end()) * 3 // 4 > LARGEST_IMAGE:
-        return None
-    try:
-        content = binascii.a2b_base64(unquote_to_bytes(source[found.end() :]))
-    except ValueError:
-        return None
-    return Image(extension, content) if content else None
+    before = " " if text[0].isspace() else ""
+    after = " " if at_start or text[-1].isspace() else ""
+    return f"{before}[{found['mark']}]{after}"

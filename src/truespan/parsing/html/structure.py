@@ -6,7 +6,7 @@ declares as such, and a header, footer or aside of the page that consists of lin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from truespan.parsing.headings import LARGEST_ROMAN, format_roman
@@ -82,19 +82,6 @@ def whole_number(text: str | None) -> int | None:
     except ValueError:
         return None
     return number if number is not None and abs(number) < _LARGEST else None
-
-
-def _indent(flow: Flow, depth: int, item: Item | None) -> Flow:
-    """Put the marker of an item before its first line and align the other lines with it."""
-    margin = "  " * (min(depth, _DEEPEST) - 1)
-    first, rest = margin + (item.marker() if item else "  "), f"{margin}  "
-    marks: list[PlacedMark] = []
-    lines = start = 0
-    for offset, mark in flow.marks:
-        lines += flow.text.count("\n", start, offset)
-        start = offset
-        marks.append(PlacedMark(len(first) + offset + lines * len(rest), mark))
-    return Flow(first + flow.text.replace("\n", f"\n{rest}"), tuple(marks))
 
 
 _LONG_ENOUGH_TO_READ = 1000
@@ -173,8 +160,17 @@ class Piece:
 
     def to_flow(self) -> Flow:
         """Return the text with the marker and indentation of its list."""
-        flow = Flow(self.text, self.marks)
-        return _indent(flow, self.depth, self.item) if self.depth and self.text else flow
+        if not self.depth or not self.text:
+            return Flow(self.text, self.marks)
+        margin = "  " * (min(self.depth, _DEEPEST) - 1)
+        first, rest = margin + (self.item.marker() if self.item else "  "), f"{margin}  "
+        marks: list[PlacedMark] = []
+        lines = start = 0
+        for offset, mark in self.marks:
+            lines += self.text.count("\n", start, offset)
+            start = offset
+            marks.append(PlacedMark(len(first) + offset + lines * len(rest), mark))
+        return Flow(first + self.text.replace("\n", f"\n{rest}"), tuple(marks))
 
 
 _LONGEST_CELL = 2000
@@ -218,11 +214,9 @@ class Table:
             self._rows.append([pieces])
         return bool(pieces)
 
-    def contents(self) -> Iterator[Piece]:
-        """Yield the pieces of all cells in order."""
-        for row in self._rows:
-            for cell in row:
-                yield from cell
+    def contents(self) -> list[Piece]:
+        """Return the pieces of all cells in order."""
+        return [piece for row in self._rows for cell in row for piece in cell]
 
     @property
     def is_layout(self) -> bool:
@@ -278,24 +272,13 @@ def _format_plain_row(row: Sequence[Sequence[Piece]]) -> str | None:
 
 _AUTHORS = ("author", "dc.creator", "dcterms.creator", "citation_author", "article:author")
 _CREATED = (
-    "article:published_time",
-    "dcterms.created",
-    "dcterms.issued",
-    "dc.date.issued",
-    "dc.date",
-    "dcterms.date",
-    "citation_publication_date",
-    "datepublished",
-    "date",
-)
+    "article:published_time", "dcterms.created", "dcterms.issued", "dc.date.issued", "dc.date",
+    "dcterms.date", "citation_publication_date", "datepublished", "date",
+)  # fmt: skip
 _MODIFIED = (
-    "article:modified_time",
-    "og:updated_time",
-    "dcterms.modified",
-    "dc.date.modified",
-    "datemodified",
-    "last-modified",
-)
+    "article:modified_time", "og:updated_time", "dcterms.modified", "dc.date.modified",
+    "datemodified", "last-modified",
+)  # fmt: skip
 _KEYWORDS = ("keywords", "dc.subject", "dcterms.subject", "article:tag", "citation_keywords")
 _DESCRIPTION = ("description", "og:description", "dc.description", "dcterms.description")
 _PUBLISHER = ("dc.publisher", "dcterms.publisher", "citation_publisher", "og:site_name")

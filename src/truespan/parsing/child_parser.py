@@ -19,7 +19,7 @@ from pathlib import PurePath
 import msgspec
 
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
-from truespan.parsing.child.process import (
+from truespan.parsing.child_process import (
     ANSWER,
     BEGUN,
     GREETING,
@@ -201,7 +201,7 @@ class ChildParser:
         cpu_seconds_per_mb: float = 2.0,
         output_bytes: int = 64 << 20,
         children: int = 2,
-        module: str = "truespan.parsing.child.process",
+        module: str = "truespan.parsing.child_process",
     ) -> None:
         self._memory_bytes = memory_bytes
         self._cpu_seconds = cpu_seconds
