@@ -8,7 +8,7 @@ footers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -105,22 +105,29 @@ _BLOCKS = frozenset({*_PARAGRAPHS, TBL, _ALT_CHUNK})
 _CONTENTS = "table of contents"
 
 
-def _find_blocks(
-    container: etree._Element, in_contents: bool = False
+def _find(
+    container: etree._Element, wanted: Container[str], in_contents: bool = False
 ) -> Iterator[tuple[etree._Element, bool]]:
-    """Yield the paragraphs and tables in a container, through any wrapper elements.
+    """Yield the wanted elements in a container, through any wrapper elements.
 
     Each comes with whether a content control around it is a table of contents.
     """
     for child in container:
         tag = child.tag
-        if tag in _BLOCKS:
+        if tag in wanted:
             yield child, in_contents
         elif tag == ALTERNATIVES:
             for option in select_alternative(child):
-                yield from _find_blocks(option, in_contents)
-        elif tag not in DROPPED and tag not in PROPERTIES:
-            yield from _find_blocks(child, in_contents or (tag == SDT and _is_contents(child)))
+                yield from _find(option, wanted, in_contents)
+        elif tag not in DROPPED and tag not in PROPERTIES and tag not in _BLOCKS:
+            yield from _find(child, wanted, in_contents or (tag == SDT and _is_contents(child)))
+
+
+def _is_contents(control: etree._Element) -> bool:
+    for properties in control.iterchildren(f"{W}sdtPr"):
+        for gallery in properties.iter(f"{W}docPartGallery"):
+            return gallery.get(VAL, "").strip().lower() == _CONTENTS
+    return False
 
 
 def _read_table(
@@ -128,63 +135,37 @@ def _read_table(
 ) -> Passage:
     """Return a table as lines; the text of a merged cell appears once, where the cell begins.
 
-    A nested table goes on one line. Pictures of a row without text move to the next row.
+    A nested table goes on one line. Pictures of a row without text move to the next row. Rows that
+    were deleted or are hidden are left out.
     """
     lines: list[Passage] = []
     pending: tuple[PlacedFigure, ...] = ()
-    for row in _find_in_table(table, TR):
-        if _is_row_removed(row):
+    for row, _ in _find(table, (TR,)):
+        properties = first_child(row, f"{W}trPr")
+        if properties is not None and (
+            first_child(properties, f"{W}del") is not None or flag(properties, f"{W}hidden")
+        ):
             continue
-        cells = [_read_cell(cell, read) for cell in _find_in_table(row, TC)]
+        cells: list[Passage] = []
+        for cell, _ in _find(row, (TC,)):
+            passages = (
+                read(block) if block.tag in _PARAGRAPHS else _read_table(block, read, nested=True)
+                for block, _ in _find(cell, _BLOCKS)
+                if block.tag != _ALT_CHUNK
+            )
+            filled = [passage for passage in passages if not passage.blank]
+            cells.append(join(filled, " ").on_one_line())
         while cells and cells[-1].blank:
             cells.pop()
         if not any(cell.text for cell in cells):
             pending += join(cells, "").figures
             continue
-        line = join(cells, ", " if nested else " | ")
-        lines.append(
-            Passage(line.text, tuple(PlacedFigure(0, p.figure) for p in pending) + line.figures)
-        )
+        text, figures = join(cells, ", " if nested else " | ")
+        before = tuple(PlacedFigure(0, placed.figure) for placed in pending)
+        lines.append(Passage(text, before + figures))
         pending = ()
     text, figures = join(lines, "; " if nested else "\n")
     return Passage(text, figures + tuple(PlacedFigure(len(text), p.figure) for p in pending))
-
-
-def _read_cell(cell: etree._Element, read: Callable[[etree._Element], Passage]) -> Passage:
-    passages = (
-        read(element) if element.tag in _PARAGRAPHS else _read_table(element, read, nested=True)
-        for element, _ in _find_blocks(cell)
-        if element.tag != _ALT_CHUNK
-    )
-    return join([passage for passage in passages if not passage.blank], " ").on_one_line()
-
-
-def _find_in_table(container: etree._Element, wanted: str) -> Iterator[etree._Element]:
-    """Yield the rows of a table or the cells of a row, through any wrapper elements."""
-    for child in container:
-        tag = child.tag
-        if tag == wanted:
-            yield child
-        elif tag == ALTERNATIVES:
-            for option in select_alternative(child):
-                yield from _find_in_table(option, wanted)
-        elif tag not in DROPPED and tag not in PROPERTIES and tag not in _BLOCKS:
-            yield from _find_in_table(child, wanted)
-
-
-def _is_row_removed(row: etree._Element) -> bool:
-    """Return whether a row was deleted or is hidden."""
-    properties = first_child(row, f"{W}trPr")
-    if properties is None:
-        return False
-    return first_child(properties, f"{W}del") is not None or bool(flag(properties, f"{W}hidden"))
-
-
-def _is_contents(control: etree._Element) -> bool:
-    for properties in control.iterchildren(f"{W}sdtPr"):
-        for gallery in properties.iter(f"{W}docPartGallery"):
-            return gallery.get(f"{W}val", "").strip().lower() == _CONTENTS
-    return False
 
 
 _STYLE_ID, _LIST, _OUTLINE = f"{W}pStyle", f"{W}numPr", f"{W}outlineLvl"
@@ -231,7 +212,7 @@ class Body:
         """Add the blocks of a container: the body, a text box, a note or a frame."""
         outer, self._unfinished = self._unfinished, None
         inline = Inline(part, self.package, self.styles, self.pictures)
-        for element, in_contents in _find_blocks(container):
+        for element, in_contents in _find(container, _BLOCKS):
             if element.tag in _PARAGRAPHS:
                 self._add_paragraph(element, inline, headings and not in_contents)
             elif element.tag == TBL:
@@ -275,8 +256,14 @@ class Body:
         if headings and not self._in_note and passage.text and format.level is not None:
             passage = passage.on_one_line()
             passage = passage.indent(f"{marker} ", "") if marker else passage
-            self._enter_heading(format.level, passage.text)
             kind = BlockKind.HEADING
+            if format.level == TITLE_LEVEL and self._chapter is None:
+                self.title = self._chapter = passage.text
+            elif format.level <= self._top_level:
+                self._chapter, self._section = passage.text, None
+                self._top_level = format.level
+            else:
+                self._section = passage.text
         elif marker is not None:
             margin = _INDENT * format.list_level
             rest = margin + _INDENT
@@ -287,14 +274,6 @@ class Body:
             passage = passage.strip()
         self._add_block(kind, passage)
 
-    def _enter_heading(self, level: int, text: str) -> None:
-        if level == TITLE_LEVEL and self._chapter is None:
-            self.title = self._chapter = text
-        elif level <= self._top_level:
-            self._chapter, self._section, self._top_level = text, None, level
-        else:
-            self._section = text
-
     def _add_block(self, kind: BlockKind, passage: Passage) -> None:
         if not passage.blank:
             kind = BlockKind.FOOTNOTE if self._in_note else kind
@@ -302,12 +281,12 @@ class Body:
             self.blocks.append(Block(kind, text, self._chapter, self._section, figures))
 
     def _add_table(self, table: etree._Element, inline: Inline) -> None:
-        rows = list(_find_in_table(table, TR))
-        cells = list(_find_in_table(rows[0], TC)) if len(rows) == 1 else []
+        rows = list(_find(table, (TR,)))
+        cells = list(_find(rows[0][0], (TC,))) if len(rows) == 1 else []
         if len(cells) == 1:
             # A table with one cell is a frame. Its headings are ignored, because whether another
             # row follows must not decide the chapter of the text before it.
-            self.read(cells[0], inline.part, headings=False)
+            self.read(cells[0][0], inline.part, headings=False)
             return
         attachments = Line()
 

@@ -120,39 +120,21 @@ _PRIVATE = 0xF000
 _LARGEST = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
-_GREEK = dict(
-    zip(
-        range(0x41, 0x5B),
-        "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ",
-        strict=True,
-    )
-) | dict(zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True))
+_GREEK = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))
+_GREEK |= dict(zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True))
 _MATHS = {
     **dict(zip((0x22, 0x24, 0x27, 0x2A, 0x2D, 0x40, 0x5C, 0x5E, 0x7E), "∀∃∋∗−≅∴⊥∼", strict=True)),
     **dict(zip(range(0xA1, 0xBD), "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…", strict=True)),
     **dict(zip(range(0xC0, 0xE6), "ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑", strict=True)),
-    0xF1: "〉",
-    0xF2: "∫",
+    **dict(zip((0xF1, 0xF2), "〉∫", strict=True)),
 }
 _SYMBOL = {code: chr(code) for code in range(0x20, 0x7F)} | _GREEK | _MATHS
 _WINGDINGS = {
-    0x20: " ",
-    0x22: "✂",
-    0x28: "☎",
-    0x2A: "✉",
-    0x4A: "☺",
-    0x4C: "☹",
-    0x58: "✠",
-    0x9F: "•",
+    **dict(zip((0x20, 0x22, 0x28, 0x2A, 0x4A, 0x4C, 0x58, 0x9F), " ✂☎✉☺☹✠•", strict=True)),
     **dict(zip(range(0x45, 0x49), "☜☞☝☟", strict=True)),
     **dict(zip(range(0x6C, 0x7A), "●❍■□◻❑❒⬧⧫◆❖⬥⌧⍓", strict=True)),
     **dict(zip(range(0x80, 0x96), "⓪①②③④⑤⑥⑦⑧⑨⑩⓿❶❷❸❹❺❻❼❽❾❿", strict=True)),
-    0xA7: "▪",
-    0xA8: "◻",
-    0xAB: "★",
-    0xD8: "➢",
-    0xE8: "➔",
-    0xF0: "⇨",
+    **dict(zip((0xA7, 0xA8, 0xAB, 0xD8, 0xE8, 0xF0), "▪◻★➢➔⇨", strict=True)),
     **dict(zip(range(0xDF, 0xE3), "←→↑↓", strict=True)),
     **dict(zip(range(0xFB, 0xFF), "✗✓☒☑", strict=True)),
 }
@@ -339,32 +321,14 @@ class Inline:
                 text = _BROKEN_LINE.sub(" ", text)
             line.parts.append(text)
 
-    def _skip(self, element: etree._Element, line: Line) -> None:
-        """Ignore an element and its content."""
-
     def _add(self, text: str, line: Line) -> None:
         if not self.fields.muted:
             line.parts.append(text)
-
-    def _add_special_character(self, element: etree._Element, line: Line) -> None:
-        self._add(_SPECIAL_CHARACTERS[element.tag], line)
-
-    def _add_symbol(self, element: etree._Element, line: Line) -> None:
-        self._add(read_symbol(element.get(f"{W}font", ""), element.get(f"{W}char", "")), line)
 
     def _add_denominator(self, element: etree._Element, line: Line) -> None:
         """Write a slash before a denominator: one half is not 12."""
         self._add("/", line)
         self._read_children(element, line)
-
-    def _add_word_art(self, element: etree._Element, line: Line) -> None:
-        self._add(element.get("string", ""), line)
-
-    def _change_field(self, element: etree._Element, _line: Line) -> None:
-        self.fields.change(element.get(f"{W}fldCharType"))
-
-    def _add_instruction(self, element: etree._Element, _line: Line) -> None:
-        self.fields.add_instruction(element.text or "")
 
     def _add_note(self, element: etree._Element, line: Line) -> None:
         kind = element.tag.removeprefix(W).removesuffix("Reference")
@@ -373,9 +337,6 @@ class Inline:
     def _read_alternatives(self, element: etree._Element, line: Line) -> None:
         for option in select_alternative(element):
             self._read_children(option, line)
-
-    def _add_box(self, element: etree._Element, line: Line) -> None:
-        line.boxes.append(Box(element, self.part))
 
     def _add_diagram(self, element: etree._Element, line: Line) -> None:
         """Add the text of a diagram, which is in a part of its own."""
@@ -423,25 +384,28 @@ class Inline:
 
 
 _HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
-    **dict.fromkeys((*DROPPED, *PROPERTIES, f"{W}rt"), Inline._skip),
+    **dict.fromkeys((*DROPPED, *PROPERTIES, f"{W}rt"), lambda *_: None),
     R_RUN: Inline._read_run,
     **dict.fromkeys((T, f"{M}t", f"{A}t"), Inline._add_text),
-    **dict.fromkeys(_SPECIAL_CHARACTERS, Inline._add_special_character),
-    f"{W}sym": Inline._add_symbol,
+    **dict.fromkeys(
+        _SPECIAL_CHARACTERS, lambda inline, e, line: inline._add(_SPECIAL_CHARACTERS[e.tag], line)
+    ),
+    f"{W}sym": lambda inline, e, line: inline._add(
+        read_symbol(e.get(f"{W}font", ""), e.get(f"{W}char", "")), line
+    ),
     f"{M}den": Inline._add_denominator,
-    f"{W}fldChar": Inline._change_field,
-    f"{W}instrText": Inline._add_instruction,
-    f"{W}footnoteReference": Inline._add_note,
-    f"{W}endnoteReference": Inline._add_note,
+    f"{W}fldChar": lambda inline, e, _: inline.fields.change(e.get(f"{W}fldCharType")),
+    f"{W}instrText": lambda inline, e, _: inline.fields.add_instruction(e.text or ""),
+    **dict.fromkeys((f"{W}footnoteReference", f"{W}endnoteReference"), Inline._add_note),
     ALTERNATIVES: Inline._read_alternatives,
-    TEXT_BOX: Inline._add_box,
-    f"{A}txBody": Inline._add_box,
+    **dict.fromkeys(
+        (TEXT_BOX, f"{A}txBody"), lambda inline, e, line: line.boxes.append(Box(e, inline.part))
+    ),
     f"{DIAGRAM}relIds": Inline._add_diagram,
-    f"{WP}inline": Inline._read_frame,
-    f"{WP}anchor": Inline._read_frame,
+    **dict.fromkeys((f"{WP}inline", f"{WP}anchor"), Inline._read_frame),
     f"{PIC}pic": Inline._read_picture,
     f"{A}blip": Inline._add_blip,
     f"{V}imagedata": Inline._add_vml_image,
-    f"{V}textpath": Inline._add_word_art,
+    f"{V}textpath": lambda inline, e, line: inline._add(e.get("string", ""), line),
 }
 """The handler of each element. The children of any other element are read."""

@@ -32,9 +32,8 @@ SVG = "{http://schemas.microsoft.com/office/drawing/2016/SVG/main}"
 VAL = f"{W}val"
 P, PPR, R_RUN, RPR, T = f"{W}p", f"{W}pPr", f"{W}r", f"{W}rPr", f"{W}t"
 TBL, TR, TC = f"{W}tbl", f"{W}tr", f"{W}tc"
-SDT, SDT_PROPERTIES = f"{W}sdt", f"{W}sdtPr"
-TEXT_BOX, ALTERNATIVES = f"{W}txbxContent", f"{MC}AlternateContent"
-VANISH = f"{W}vanish"
+SDT, VANISH, TEXT_BOX = f"{W}sdt", f"{W}vanish", f"{W}txbxContent"
+ALTERNATIVES = f"{MC}AlternateContent"
 
 DROPPED = frozenset({f"{W}{tag}" for tag in ("del", "moveFrom", "delText", "delInstrText")})
 """Text that a tracked change has deleted or moved away."""
@@ -57,17 +56,6 @@ _COMPLEX = (
     f"{M}oMath",
     ALTERNATIVES,
 )
-
-
-def _find_complex_paragraphs(root: etree._Element) -> frozenset[etree._Element]:
-    """Return the paragraphs that hold more than text in a style.
-
-    Most hold nothing else and can be read several times faster. The search costs little, because
-    the parser skips names that do not occur in a document.
-    """
-    return frozenset(
-        paragraph for element in root.iter(*_COMPLEX) for paragraph in element.iterancestors(P)
-    )
 
 
 def first_child(element: etree._Element, tag: str) -> etree._Element | None:
@@ -107,13 +95,8 @@ def select_alternative(alternatives: etree._Element) -> Iterator[etree._Element]
 
 
 _READABLE = (
-    f"{W}t",
-    f"{A}blip",
-    f"{A}t",
-    f"{M}t",
-    f"{V}imagedata",
-    f"{DIAGRAM}relIds",
-    *(f"{W}{tag}" for tag in ("tab", "br", "cr", "sym", "fldChar", "noBreakHyphen")),
+    *(f"{A}blip", f"{A}t", f"{M}t", f"{V}imagedata", f"{DIAGRAM}relIds"),
+    *(f"{W}{tag}" for tag in ("t", "tab", "br", "cr", "sym", "fldChar", "noBreakHyphen")),
     *(f"{W}{tag}" for tag in ("footnoteReference", "endnoteReference")),
 )
 
@@ -145,7 +128,7 @@ class Part:
     may_hide: bool = False
     """Whether it may contain hidden text."""
     complex_paragraphs: frozenset[etree._Element] = frozenset()
-    """The paragraphs that hold more than text in a style."""
+    """The paragraphs that hold more than text in a style; the others are read much faster."""
 
     def find_related(self, kind: str) -> str | None:
         """Return the member that the first relation of this kind names, or None."""
@@ -189,7 +172,11 @@ class Package:
         self._read.add(found)
         root = parse_xml(self.name, _to_transitional(content))
         may_hide = next(root.iter(VANISH), None) is not None
-        return Part(found, root, self._relations(found), may_hide, _find_complex_paragraphs(root))
+        # The search costs little, because the parser skips names that are not in a document.
+        complex_paragraphs = frozenset(
+            paragraph for element in root.iter(*_COMPLEX) for paragraph in element.iterancestors(P)
+        )
+        return Part(found, root, self._relations(found), may_hide, complex_paragraphs)
 
     def read_new_part(self, member: str) -> Part | None:
         """Read a part unless it was read before, so that none contains itself or appears twice.
@@ -213,15 +200,13 @@ class Package:
             external = element.get("TargetMode") == "External"
             target = element.get("Target", "")
             kind = element.get("Type", "").rpartition("/")[2]
-            place = target if external else self._resolve_target(folder, target)
-            relations.setdefault(element.get("Id", ""), Relation(kind, place, external))
+            if not external:
+                place = self.archive.find(_resolve(folder, target))
+                # Percent signs are escapes by the specification, but some programs write names
+                # literally.
+                target = place or _resolve(folder, unquote(target))
+            relations.setdefault(element.get("Id", ""), Relation(kind, target, external))
         return relations
-
-    def _resolve_target(self, folder: str, target: str) -> str:
-        """Return the member that a relative or absolute reference points to."""
-        place = self.archive.find(_resolve(folder, target))
-        # Percent signs are escapes by the specification, but some programs write names literally.
-        return place or _resolve(folder, unquote(target))
 
 
 def _resolve(folder: str, target: str) -> str:
@@ -279,18 +264,11 @@ def _split(text: str, separators: str) -> tuple[str, ...]:
 
 
 _EXTENSION = re.compile("[a-z0-9]{1,5}")
-_SIGNATURES = (
-    (b"\x89PNG", "png"),
-    (b"\xff\xd8\xff", "jpeg"),
-    (b"GIF8", "gif"),
-    (b"BM", "bmp"),
-    (b"II*\0", "tiff"),
-    (b"MM\0*", "tiff"),
-    (b"\xd7\xcd\xc6\x9a", "wmf"),
-    (b"\x01\0\0\0", "emf"),
-    (b"<svg", "svg"),
-    (b"<?xml", "svg"),
-)
+_SIGNATURES = {
+    b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"BM": "bmp", b"II*\0": "tiff",
+    b"MM\0*": "tiff", b"\xd7\xcd\xc6\x9a": "wmf", b"\x01\0\0\0": "emf", b"<svg": "svg",
+    b"<?xml": "svg",
+}  # fmt: skip
 
 
 def alt_text(properties: etree._Element) -> str:
@@ -361,7 +339,7 @@ class Pictures:
             return None
         _, dot, extension = member.rpartition("/")[2].lower().rpartition(".")
         if not dot or not _EXTENSION.fullmatch(extension):
-            known = (known for start, known in _SIGNATURES if content.startswith(start))
+            known = (known for mark, known in _SIGNATURES.items() if content.startswith(mark))
             extension = next(known, "bin")
         self.images.append(Image(extension, content))
         return len(self.images) - 1

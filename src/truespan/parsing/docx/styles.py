@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import lxml.etree as etree
@@ -86,9 +85,19 @@ class Styles:
         """Combine a style with those it is based on; the most specific value wins."""
         level, kind, hidden = None, BlockKind.PARAGRAPH, None
         has_level, list_id, list_level = False, None, None
-        for id, element in self._base_chain(style_id):
-            name = (child_value(element, f"{W}name") or "").strip() if element is not None else ""
-            properties = first_child(element, PPR) if element is not None else None
+        next_id: str | None = style_id
+        seen: set[str] = set()
+        while next_id and next_id not in seen and len(seen) < _LONGEST_CHAIN:
+            id, next_id, name, properties = next_id, None, "", None
+            seen.add(id)
+            element = self._elements.get(id)
+            if element is not None:
+                next_id = child_value(element, f"{W}basedOn")
+                name = (child_value(element, f"{W}name") or "").strip()
+                properties = first_child(element, PPR)
+                run_properties = first_child(element, RPR)
+                if hidden is None and run_properties is not None:
+                    hidden = flag(run_properties, VANISH)
             if not has_level:
                 level, has_level = _read_level(id, name, properties)
             if properties is not None:
@@ -97,18 +106,7 @@ class Styles:
                 list_level = found_level if list_level is None else list_level
             if kind is BlockKind.PARAGRAPH:
                 kind = _KINDS.get(name.lower()) or _KINDS.get(id.lower(), kind)
-            run_properties = first_child(element, RPR) if element is not None else None
-            if hidden is None and run_properties is not None:
-                hidden = flag(run_properties, VANISH)
         return Style(level, kind, bool(hidden), list_id, list_level)
-
-    def _base_chain(self, style_id: str | None) -> Iterator[tuple[str, etree._Element | None]]:
-        seen: set[str] = set()
-        while style_id and style_id not in seen and len(seen) < _LONGEST_CHAIN:
-            seen.add(style_id)
-            element = self._elements.get(style_id)
-            yield style_id, element
-            style_id = None if element is None else child_value(element, f"{W}basedOn")
 
 
 def read_outline_level(properties: etree._Element) -> tuple[int | None, bool]:
@@ -167,20 +165,15 @@ class _Level:
 
 
 @dataclass(slots=True)
-class _List:
-    """A list with its counters, which several list ids may share."""
-
-    levels: dict[int, _Level]
-    counts: list[int | None] = field(default_factory=lambda: [None] * _LEVELS)
-
-
-@dataclass(slots=True)
 class _Instance:
-    """One use of a list, which may restart it or format some levels differently."""
+    """One use of a list, which may restart it or format some levels differently.
 
-    shared: _List
+    Several uses may share the counters.
+    """
+
+    counts: list[int | None]
     levels: dict[int, _Level]
-    restarts: dict[int, int]
+    restarts: dict[int, int] = field(default_factory=dict)
 
 
 class Lists:
@@ -190,12 +183,12 @@ class Lists:
         self._instances: dict[int, _Instance] = {}
         if root is None:
             return
-        lists: dict[str, _List] = {}
+        lists: dict[str, _Instance] = {}
         links: dict[str, str] = {}
         owners: dict[str, str] = {}
         for element in root.iterchildren(f"{W}abstractNum"):
             key = element.get(f"{W}abstractNumId", "")
-            lists[key] = _List(_read_levels(element))
+            lists[key] = _Instance([None] * _LEVELS, _read_levels(element))
             links[key] = child_value(element, f"{W}numStyleLink") or ""
             owners[child_value(element, f"{W}styleLink") or ""] = key
         for element in root.iterchildren(f"{W}num"):
@@ -205,7 +198,7 @@ class Lists:
             number = parse_count(element.get(f"{W}numId"))
             if not shared or not number or number in self._instances:
                 continue
-            instance = self._instances[number] = _Instance(shared, dict(shared.levels), {})
+            instance = self._instances[number] = _Instance(shared.counts, dict(shared.levels))
             for override in element.iterchildren(f"{W}lvlOverride"):
                 instance.levels.update(_read_levels(override))
                 start = parse_count(child_value(override, f"{W}startOverride"))
@@ -225,7 +218,7 @@ class Lists:
         instance = self._instances.get(list_id or 0)
         if instance is None or not 0 <= index < _LEVELS:
             return None
-        counts = instance.shared.counts
+        counts = instance.counts
         for deeper in range(index + 1, _LEVELS):
             restart = instance.levels.get(deeper, _Level()).restart
             if restart is None or index < restart:
