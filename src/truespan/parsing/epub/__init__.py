@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from truespan.errors import SourceBroken, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.epub.package import BookPlaces, Entry, Item, Package, Paths, read_package
+from truespan.parsing.epub.package import BookFiles, BookPlaces, Entry, Item, read_package
 from truespan.parsing.html import Member, Pictures, read_page, to_block
 from truespan.parsing.html.elements import PageReader
 from truespan.parsing.html.inline import Picture, PlacedMark
@@ -33,9 +33,7 @@ def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
         SourceEncrypted: its pages are encrypted.
         SourceRefused: it is too large or unsafe.
     """
-    archive = Archive(name, data)
-    paths = Paths(archive)
-    book = _Book(name, archive, paths, read_package(name, archive, paths), images)
+    book = _Book(BookFiles(name, Archive(name, data)), images)
     blocks = tuple(book.read_blocks())
     if not book.readable:
         raise SourceBroken(name)
@@ -53,15 +51,13 @@ def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
 class _Book:
     """Reads a book page by page, so that only one page is in memory as a tree."""
 
-    def __init__(
-        self, name: str, archive: Archive, paths: Paths, package: Package, images: bool
-    ) -> None:
-        self.package, self.pictures = package, Pictures(wanted=images)
+    def __init__(self, files: BookFiles, images: bool) -> None:
+        self.package, self.pictures = read_package(files), Pictures(wanted=images)
         self.readable = 0
         """The number of pages that could be read."""
-        self._name, self._archive, self._paths = name, archive, paths
+        self._files = files
         self._entries: dict[str, list[Entry]] = defaultdict(list)
-        for entry in package.entries:
+        for entry in self.package.entries:
             self._entries[entry.member].append(entry)
         self._missing = self._unreadable = 0
         self._cover_done = False
@@ -111,13 +107,13 @@ class _Book:
 
     def _read_pieces(self, item: Item | None, entries: list[Entry]) -> list[Piece]:
         """Read a page; one bad page does not spoil the book."""
-        if item is None or item.member is None or not self._archive.has(item.member):
+        if item is None or item.member is None or not self._files.archive.has(item.member):
             self._missing += 1
             return []
         base = item.member
 
         def find(address: str) -> Member | None:
-            member = self._paths.find_member(base, address)
+            member = self._files.find_member(base, address)
             return self._find_member(member) if member else None
 
         self.pictures.find = find
@@ -130,8 +126,8 @@ class _Book:
             return []
         reader = PageReader(frozenset(entry.fragment for entry in entries if entry.fragment))
         try:
-            content = self._archive.read(base) or b""
-            read_page(self._name, content, reader, xhtml=item.media_type != "text/html")
+            content = self._files.archive.read(base) or b""
+            read_page(self._files.name, content, reader, xhtml=item.media_type != "text/html")
         except SourceUnsafe:
             raise
         except SourceRefused:
@@ -149,14 +145,14 @@ class _Book:
     def _find_member(self, name: str) -> Member:
         def read() -> bytes | None:
             try:
-                return self._archive.read(name)
+                return self._files.archive.read(name)
             except SourceUnsafe:
                 raise
             except SourceRefused:
                 return None
 
         media_type = self.package.media_types.get(name, "")
-        return Member(name, media_type, read, self._archive.has(name))
+        return Member(name, media_type, read, self._files.archive.has(name))
 
 
 def _picture_piece(source: str) -> Piece:

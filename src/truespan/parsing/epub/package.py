@@ -25,18 +25,14 @@ _ENCRYPTION = "META-INF/encryption.xml"
 _FONT_OBFUSCATION = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _NCX = "application/x-dtbncx+xml"
 _PAGES = frozenset(
-    {
-        "application/xhtml+xml",
-        "application/xml",
-        "application/x-dtbook+xml",
-        "text/html",
-        "text/x-oeb1-document",
-        "text/xml",
-    }
+    {"application/xhtml+xml", "application/xml", "application/x-dtbook+xml"}
+    | {"text/html", "text/x-oeb1-document", "text/xml"}
 )
 _PAGE_ENDING = re.compile(r"\.(?:x?html?|xml)$", re.IGNORECASE)
 _MARKUP = re.compile("<[^<>]*>")
 _MOST_FALLBACKS = 8
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_TYPE = "{http://www.idpf.org/2007/ops}type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,183 +74,12 @@ class Package:
     properties: Properties
 
 
-def read_package(name: str, archive: Archive, paths: Paths) -> Package:
-    """Read the package of a book.
+class BookFiles:
+    """The files of a book. It resolves the addresses in them to members of the archive."""
 
-    Raises:
-        SourceBroken: there is no package, or it cannot be parsed.
-        SourceEncrypted: the pages are encrypted.
-    """
-    base = _find_package(name, archive, paths)
-    root = _parse_member(name, archive, base)
-    if root is None:
-        raise SourceBroken(name)
-    listed = [
-        Item(
-            id=id,
-            member=paths.find_member(base, element.get("href", "")),
-            media_type=element.get("media-type", "").partition(";")[0].strip().lower(),
-            properties=frozenset(element.get("properties", "").split()),
-            fallback=element.get("fallback", ""),
-        )
-        for element in root.iter()
-        if tag_name(element) == "item" and (id := element.get("id"))
-    ]
-    # Reversed, so that the first of several items with the same id wins.
-    items = {item.id: item for item in reversed(listed)}
-    # Each page once, in reading order; auxiliary pages stay in place.
-    refs = (element for element in root.iter() if tag_name(element) == "itemref")
-    ids = dict.fromkeys(element.get("idref", "") for element in refs)
-    spine = tuple(_find_readable(items.get(id), items) for id in ids)
-    _refuse_encrypted(name, archive, paths, spine)
-    navigation = next((item.member for item in items.values() if "nav" in item.properties), None)
-    return Package(
-        media_types={item.member: item.media_type for item in items.values() if item.member},
-        spine=spine,
-        entries=tuple(_read_contents(name, archive, paths, root, items, navigation)),
-        navigation=navigation,
-        cover=_find_cover(root, items),
-        properties=_read_properties(root),
-    )
-
-
-def _find_package(name: str, archive: Archive, paths: Paths) -> str:
-    """Return the member of the package document; without a container, the first that exists."""
-    container = archive.find(_CONTAINER)
-    root = _parse_member(name, archive, container) if container else None
-    for element in root.iter() if root is not None else ():
-        if tag_name(element) == "rootfile" and (path := element.get("full-path")):
-            member = paths.find_member("", path)
-            if member and archive.has(member):
-                return member
-    packages = sorted(member for member in archive.names if member.lower().endswith(".opf"))
-    if not packages:
-        raise SourceBroken(name)
-    return packages[0]
-
-
-def _parse_member(name: str, archive: Archive, member: str | None) -> etree._Element | None:
-    """Return the root of a member; None if it is missing or broken.
-
-    These files have document types as pages have, so they are parsed as leniently.
-    """
-    content = archive.read(member) if member else None
-    if content is None:
-        return None
-    try:
-        return parse_xhtml(name, content)
-    except SourceUnsafe:
-        raise
-    except SourceRefused:
-        return None
-
-
-def _find_readable(item: Item | None, items: dict[str, Item]) -> Item | None:
-    """Return the item, or its first fallback that is a page or a picture."""
-    found = item
-    for _ in range(_MOST_FALLBACKS):
-        if found is None or found.is_page or found.is_image:
-            return found or item
-        found = items.get(found.fallback)
-    return item
-
-
-def _refuse_encrypted(
-    name: str, archive: Archive, paths: Paths, spine: tuple[Item | None, ...]
-) -> None:
-    """Raise if pages are encrypted. Obfuscated fonts are allowed: they hide no text."""
-    root = _parse_member(name, archive, archive.find(_ENCRYPTION))
-    if root is None:
-        return
-    pages = {item.member for item in spine if item}
-    algorithm = ""
-    for element in root.iter():
-        tag = tag_name(element)
-        if tag == "encrypteddata":
-            algorithm = ""
-        elif tag == "encryptionmethod":
-            algorithm = algorithm or element.get("Algorithm") or element.get("algorithm") or "?"
-        elif tag == "cipherreference" and algorithm not in _FONT_OBFUSCATION:
-            uri = element.get("URI") or element.get("uri") or ""
-            if paths.find_member("", uri) in pages:
-                raise SourceEncrypted(name, advice="Its pages are encrypted by the seller.")
-
-
-def _read_contents(
-    name: str,
-    archive: Archive,
-    paths: Paths,
-    root: etree._Element,
-    items: dict[str, Item],
-    navigation: str | None,
-) -> list[Entry]:
-    """Read the table of contents: the navigation document of EPUB 3, else the NCX of EPUB 2."""
-    tree = _parse_member(name, archive, navigation)
-    if tree is not None and (entries := _navigation_entries(tree, navigation or "", paths)):
-        return entries
-    ncx = next((item.member for item in items.values() if item.media_type == _NCX), None)
-    for element in root.iter():
-        if tag_name(element) == "spine" and (item := items.get(element.get("toc", ""))):
-            ncx = item.member
-            break
-    tree = _parse_member(name, archive, ncx)
-    for element in tree.iter() if tree is not None and ncx else ():
-        if tag_name(element) == "navmap":
-            return _place_entries(_ncx_lines(element), ncx or "", paths)
-    return []
-
-
-def _find_cover(root: etree._Element, items: dict[str, Item]) -> Item | None:
-    for item in items.values():
-        if "cover-image" in item.properties:
-            return item
-    for element in root.iter():
-        if tag_name(element) == "meta" and element.get("name") == "cover":
-            item = items.get(element.get("content", ""))
-            return item if item and item.is_image else None
-    return None
-
-
-def _read_properties(root: etree._Element) -> Properties:
-    fields: dict[str, list[str]] = {}
-    for element in root.iter():
-        name = tag_name(element)
-        if name == "manifest":
-            break
-        value = one_line(_MARKUP.sub(" ", element.text)) if element.text else None
-        if not value:
-            continue
-        if name == "meta":
-            name = element.get("property", "").lower()
-        elif name == "date":
-            events = (str(v) for k, v in element.attrib.items() if str(k).endswith("event"))
-            name = "dcterms:modified" if next(events, "") == "modification" else name
-        fields.setdefault(name, []).append(value)
-
-    def first(name: str) -> str | None:
-        return fields[name][0] if name in fields else None
-
-    return Properties(
-        title=first("title"),
-        authors=tuple(dict.fromkeys(fields.get("creator", ()))),
-        language=first("language"),
-        created=first("date"),
-        modified=first("dcterms:modified"),
-        keywords=tuple(dict.fromkeys(fields.get("subject", ()))),
-        description=first("description"),
-        publisher=first("publisher"),
-    )
-
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
-
-
-class Paths:
-    """Resolves addresses in a book to members of its archive."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-        self._folded = {_fold(name): name for name in sorted(archive.names, reverse=True)}
+    def __init__(self, name: str, archive: Archive) -> None:
+        self.name, self.archive = name, archive
+        self._folded = {_fold(member): member for member in sorted(archive.names, reverse=True)}
 
     def find_member(self, base: str, href: str) -> str | None:
         """Return the member that `href` in the member `base` leads to; None if it leads elsewhere.
@@ -272,9 +97,24 @@ class Paths:
         # The sign that begins a query may also be part of a name that was never encoded.
         literal = _resolve(base, href.strip())
         for name in (written, decoded, literal):
-            if found := self._archive.find(name) or self._folded.get(_fold(name)):
+            if found := self.archive.find(name) or self._folded.get(_fold(name)):
                 return found
         return decoded
+
+    def parse(self, member: str | None) -> etree._Element | None:
+        """Return the root of a member; None if it is missing or broken.
+
+        These files have document types as pages have, so they are parsed as leniently.
+        """
+        content = self.archive.read(member) if member else None
+        if content is None:
+            return None
+        try:
+            return parse_xhtml(self.name, content)
+        except SourceUnsafe:
+            raise
+        except SourceRefused:
+            return None
 
 
 def _fold(name: str) -> str:
@@ -293,7 +133,125 @@ def _resolve(base: str, path: str) -> str:
     return "/".join(parts)
 
 
-_TYPE = "{http://www.idpf.org/2007/ops}type"
+def _tag(element: etree._Element) -> str:
+    """Return the name of a tag in lower case, as it is in pages parsed as HTML."""
+    return local(element).lower()
+
+
+def _find_all(root: etree._Element | None, tag: str) -> Iterator[etree._Element]:
+    if root is not None:
+        yield from (element for element in root.iter() if _tag(element) == tag)
+
+
+def read_package(files: BookFiles) -> Package:
+    """Read the package of a book.
+
+    Raises:
+        SourceBroken: there is no package, or it cannot be parsed.
+        SourceEncrypted: the pages are encrypted.
+    """
+    base = _find_package(files)
+    root = files.parse(base)
+    if root is None:
+        raise SourceBroken(files.name)
+    listed = [
+        Item(
+            id=id,
+            member=files.find_member(base, element.get("href", "")),
+            media_type=element.get("media-type", "").partition(";")[0].strip().lower(),
+            properties=frozenset(element.get("properties", "").split()),
+            fallback=element.get("fallback", ""),
+        )
+        for element in _find_all(root, "item")
+        if (id := element.get("id"))
+    ]
+    # Reversed, so that the first of several items with the same id wins.
+    items = {item.id: item for item in reversed(listed)}
+    # Each page once, in reading order; auxiliary pages stay in place.
+    ids = dict.fromkeys(element.get("idref", "") for element in _find_all(root, "itemref"))
+    spine = tuple(_find_readable(items.get(id), items) for id in ids)
+    _refuse_encrypted(files, {item.member for item in spine if item})
+    navigation = next((item.member for item in items.values() if "nav" in item.properties), None)
+    cover = next((item for item in items.values() if "cover-image" in item.properties), None)
+    if cover is None:
+        covers = (meta for meta in _find_all(root, "meta") if meta.get("name") == "cover")
+        named = items.get(next((meta.get("content", "") for meta in covers), ""))
+        cover = named if named and named.is_image else None
+    return Package(
+        media_types={item.member: item.media_type for item in items.values() if item.member},
+        spine=spine,
+        entries=tuple(_read_contents(files, root, items, navigation)),
+        navigation=navigation,
+        cover=cover,
+        properties=_read_properties(root),
+    )
+
+
+def _find_package(files: BookFiles) -> str:
+    """Return the member of the package document; without a container, the first that exists."""
+    for element in _find_all(files.parse(files.archive.find(_CONTAINER)), "rootfile"):
+        if path := element.get("full-path"):
+            member = files.find_member("", path)
+            if member and files.archive.has(member):
+                return member
+    packages = sorted(name for name in files.archive.names if name.lower().endswith(".opf"))
+    if not packages:
+        raise SourceBroken(files.name)
+    return packages[0]
+
+
+def _find_readable(item: Item | None, items: dict[str, Item]) -> Item | None:
+    """Return the item, or its first fallback that is a page or a picture."""
+    found = item
+    for _ in range(_MOST_FALLBACKS):
+        if found is None or found.is_page or found.is_image:
+            return found or item
+        found = items.get(found.fallback)
+    return item
+
+
+def _refuse_encrypted(files: BookFiles, pages: set[str | None]) -> None:
+    """Raise if pages are encrypted. Obfuscated fonts are allowed: they hide no text."""
+    root = files.parse(files.archive.find(_ENCRYPTION))
+    algorithm = ""
+    for element in root.iter() if root is not None else ():
+        tag = _tag(element)
+        if tag == "encrypteddata":
+            algorithm = ""
+        elif tag == "encryptionmethod":
+            algorithm = algorithm or element.get("Algorithm") or element.get("algorithm") or "?"
+        elif tag == "cipherreference" and algorithm not in _FONT_OBFUSCATION:
+            uri = element.get("URI") or element.get("uri") or ""
+            if files.find_member("", uri) in pages:
+                raise SourceEncrypted(files.name, advice="Its pages are encrypted by the seller.")
+
+
+def _read_properties(root: etree._Element) -> Properties:
+    fields: dict[str, list[str]] = {}
+    for element in root.iter():
+        name = _tag(element)
+        if name == "manifest":
+            break
+        value = one_line(_MARKUP.sub(" ", element.text)) if element.text else None
+        if not value:
+            continue
+        if name == "meta":
+            name = element.get("property", "").lower()
+        elif name == "date":
+            events = (str(v) for k, v in element.attrib.items() if str(k).endswith("event"))
+            name = "dcterms:modified" if next(events, "") == "modification" else name
+        fields.setdefault(name, []).append(value)
+    first = {name: values[0] for name, values in fields.items()}
+    return Properties(
+        title=first.get("title"),
+        authors=tuple(dict.fromkeys(fields.get("creator", ()))),
+        language=first.get("language"),
+        created=first.get("date"),
+        modified=first.get("dcterms:modified"),
+        keywords=tuple(dict.fromkeys(fields.get("subject", ()))),
+        description=first.get("description"),
+        publisher=first.get("publisher"),
+    )
 
 
 class Entry(NamedTuple):
@@ -311,26 +269,29 @@ class _Line(NamedTuple):
     href: str
 
 
-def _navigation_entries(root: etree._Element, member: str, paths: Paths) -> list[Entry]:
-    """Return the entries of a navigation document."""
-    untyped: etree._Element | None = None
-    for element in root.iter():
-        if tag_name(element) != "nav":
-            continue
-        types = element.get(_TYPE) or element.get("epub:type") or ""
-        if "toc" in types.split():
-            return _place_entries(_nav_lines(element), member, paths)
-        if not types and untyped is None:
-            untyped = element
-    return _place_entries(_nav_lines(untyped), member, paths) if untyped is not None else []
+def _read_contents(
+    files: BookFiles, root: etree._Element, items: dict[str, Item], navigation: str | None
+) -> list[Entry]:
+    """Read the table of contents: the navigation document of EPUB 3, else the NCX of EPUB 2."""
+    navs = [
+        (element.get(_TYPE) or element.get("epub:type") or "", element)
+        for element in _find_all(files.parse(navigation), "nav")
+    ]
+    tables = [nav for types, nav in navs if "toc" in types.split()]
+    untyped = [nav for types, nav in navs if not types]
+    for nav in [*tables, *untyped][:1]:
+        if entries := _place_entries(_nav_lines(nav), navigation or "", files):
+            return entries
+    ncx = next((item.member for item in items.values() if item.media_type == _NCX), None)
+    spines = (items.get(element.get("toc", "")) for element in _find_all(root, "spine"))
+    if item := next(filter(None, spines), None):
+        ncx = item.member
+    for element in _find_all(files.parse(ncx), "navmap"):
+        return _place_entries(_ncx_lines(element), ncx or "", files)
+    return []
 
 
-def tag_name(element: etree._Element) -> str:
-    """Return the name of a tag in lower case, as it is in pages parsed as HTML."""
-    return local(element).lower()
-
-
-def _place_entries(lines: Iterator[_Line], base: str, paths: Paths) -> list[Entry]:
+def _place_entries(lines: Iterator[_Line], base: str, files: BookFiles) -> list[Entry]:
     """Resolve the position of each line. A line without one begins where the next line does."""
     entries: list[Entry] = []
     pending: list[_Line] = []
@@ -338,7 +299,7 @@ def _place_entries(lines: Iterator[_Line], base: str, paths: Paths) -> list[Entr
         pending = [above for above in pending if above.depth < line.depth]
         if not line.href:
             pending.append(line)
-        elif member := paths.find_member(base, line.href):
+        elif member := files.find_member(base, line.href):
             fragment = unquote(line.href.strip().partition("#")[2])
             for depth, label, _ in (*pending, line):
                 if label:
@@ -350,7 +311,7 @@ def _place_entries(lines: Iterator[_Line], base: str, paths: Paths) -> list[Entr
 def _nav_lines(nav: etree._Element) -> Iterator[_Line]:
     depth, expected = 0, False
     for event, element in etree.iterwalk(nav, events=("start", "end")):
-        name = tag_name(element)
+        name = _tag(element)
         if name == "ol":
             depth += 1 if event == "start" else -1
         elif name == "li":
@@ -372,7 +333,7 @@ class _Point:
 def _ncx_lines(nav_map: etree._Element) -> Iterator[_Line]:
     points: list[_Point] = []
     for event, element in etree.iterwalk(nav_map, events=("start", "end")):
-        name = tag_name(element)
+        name = _tag(element)
         if name == "navpoint":
             if points and not points[-1].done:
                 points[-1].done = True
@@ -429,18 +390,11 @@ class BookPlaces:
                 self._places.begin_section(entry.label)
             else:
                 self._places.begin_chapter(entry.label, piece.level)
-        if not here and not self._due:
-            self._enter_unlisted(piece)
-        elif piece.text and not piece.level:
-            self._in_title = False
-        self._due = later
-        return Place(self._places.chapter, self._places.section)
-
-    def _enter_unlisted(self, piece: Piece) -> None:
-        """Process a piece that no entry points to."""
         if not piece.text:
-            return
-        if not self._has_entry:
+            pass
+        elif here or self._due:
+            self._in_title = self._in_title and bool(piece.level)
+        elif not self._has_entry:
             self._places.enter(piece.level, piece.text)
         elif not piece.level:
             self._in_title = False
@@ -451,6 +405,8 @@ class BookPlaces:
             # A heading that repeats the label of the chapter is no section.
             if heading and heading not in label and not (label and label in heading):
                 self._places.begin_section(piece.text)
+        self._due = later
+        return Place(self._places.chapter, self._places.section)
 
 
 def _letters(text: str) -> str:
