@@ -9,7 +9,7 @@ import ctypes
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import pypdfium2 as pdfium
@@ -131,16 +131,15 @@ def _read_entry(mark: pdfium.PdfBookmark) -> Entry:
     page = destination.get_index() if destination else None
     if destination is None or page is None:
         return Entry(title, mark.level, None, None)
-    height: float | None = None
     match destination.get_view():
-        case raw.PDFDEST_VIEW_XYZ, [_, top, *_]:
-            height = top
-        case ((raw.PDFDEST_VIEW_FITH | raw.PDFDEST_VIEW_FITBH), [top, *_]):
-            height = top
-        case raw.PDFDEST_VIEW_FITR, [_, _, _, top]:
-            height = top
-    # A height of 0 means "unchanged".
-    return Entry(title, mark.level, page + 1, height or None)
+        case (
+            (raw.PDFDEST_VIEW_XYZ, [_, height, *_])
+            | ((raw.PDFDEST_VIEW_FITH | raw.PDFDEST_VIEW_FITBH), [height, *_])
+            | (raw.PDFDEST_VIEW_FITR, [_, _, _, height])
+        ):
+            # A height of 0 means "unchanged".
+            return Entry(title, mark.level, page + 1, height or None)
+    return Entry(title, mark.level, page + 1, None)
 
 
 def _to_blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Iterator[Block]:
@@ -232,11 +231,9 @@ class _OutlineMatcher:
         self._lines = lines
         self._plain = [_normalize(line.line.text) for line in lines]
         self._pages: list[_Page] = []
-        for number, line in enumerate(lines):
-            if self._pages and self._pages[-1].number == line.page:
-                self._pages[-1] = self._pages[-1]._replace(end=number + 1)
-            else:
-                self._pages.append(_Page(line.page, number, number + 1))
+        for page, group in groupby(range(len(lines)), key=lambda number: lines[number].page):
+            numbers = list(group)
+            self._pages.append(_Page(page, numbers[0], numbers[-1] + 1))
 
     def find(self, entries: Sequence[Entry]) -> list[_Mark | None]:
         """Return the mark of each entry; None for an entry after the last line.
@@ -260,12 +257,10 @@ class _OutlineMatcher:
         title, height = _normalize(entry.title), entry.height
         lines = range(page.first, page.end)
         headings = [mark for line in lines if (mark := self._match_heading(line, title))]
-        if headings and height is None:
-            return headings[0]
-        if headings and height is not None:
-            return min(headings, key=lambda mark: abs(self._lines[mark.first].line.middle - height))
         if height is None:
-            return _Mark(page.first, page.first)
+            return headings[0] if headings else _Mark(page.first, page.first)
+        if headings:
+            return min(headings, key=lambda mark: abs(self._lines[mark.first].line.middle - height))
         for number in lines:
             if self._lines[number].line.middle < height:
                 return _Mark(number, number)

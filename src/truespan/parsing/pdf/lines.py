@@ -204,8 +204,15 @@ _MOST_COLUMNS = 8
 
 def sort_lines(pieces: Sequence[Line]) -> list[Line]:
     """Join the pieces of a page into lines in reading order."""
+    # The order in the file goes up and down the page, or many lines are followed by their neighbour
+    # across the gutter.
+    jumps = sum(after.bottom > before.top for before, after in pairwise(pieces))
     gutter = _find_gutter(pieces)
-    if _jumps(pieces) or (gutter is not None and _crosses(pieces, gutter)):
+    across = gutter is not None and sum(
+        before.right <= gutter <= after.left and after.is_beside(before)
+        for before, after in pairwise(pieces)
+    )
+    if jumps > max(_FEW_JUMPS, _JUMPS_SHARE * len(pieces)) or across >= _ROWS_ACROSS:
         return list(_sort_by_position(pieces))
     lines = _join_rows(pieces)
     if len(lines) < 3:
@@ -230,21 +237,6 @@ def _join_rows(pieces: Sequence[Line]) -> list[Line]:
         else:
             rows.append(piece)
     return rows
-
-
-def _jumps(pieces: Sequence[Line]) -> bool:
-    """Return whether the order of the lines in the file goes up and down the page."""
-    jumps = sum(after.bottom > before.top for before, after in pairwise(pieces))
-    return jumps > max(_FEW_JUMPS, _JUMPS_SHARE * len(pieces))
-
-
-def _crosses(pieces: Sequence[Line], gutter: float) -> bool:
-    """Return whether many lines are followed by their neighbour across the gutter."""
-    across = sum(
-        before.right <= gutter <= after.left and after.is_beside(before)
-        for before, after in pairwise(pieces)
-    )
-    return across >= _ROWS_ACROSS
 
 
 def _sort_by_position(pieces: Sequence[Line], depth: int = 0) -> Iterator[Line]:

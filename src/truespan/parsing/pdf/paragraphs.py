@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from enum import Enum
 from itertools import pairwise
 from statistics import median
@@ -32,35 +32,31 @@ _UNSPACED = re.compile(
 )
 
 
-def _find_hyphenated_words(lines: Iterable[str]) -> frozenset[str]:
-    """Return the words that have a hyphen in the middle of a line."""
-    return frozenset(word.casefold() for line in lines for word in _WITH_HYPHEN.findall(line))
-
-
 def join_lines(before: str, after: str, hyphenated: frozenset[str]) -> tuple[str, str]:
     """Return the text before a line break, without a hyphen that only the break needs, and the
-    separator that replaces the break."""
+    separator that replaces the break.
+
+    `hyphenated` are the words that have a hyphen in the middle of a line.
+    """
     if not before:
         return before, ""
     broken = _BROKEN.search(before, max(0, len(before) - 100))
     following = _FIRST_PART.match(after)
-    if broken and following:
-        is_broken_word = _is_broken_word(broken["before"], following[0], hyphenated)
-        return (before[:-1] if is_broken_word else before), ""
-    unspaced = _UNSPACED.match(before[-1]) and _UNSPACED.match(after)
-    return before, "" if unspaced else " "
-
-
-def _is_broken_word(before: str, after: str, hyphenated: frozenset[str]) -> bool:
-    """Return whether the hyphen between two parts is there only because the line ended."""
-    last = re.split(rf"[{_HYPHENS}]", before)[-1]
-    if last != before or len(before) < 2 or not (before[-1].isalpha() and after[0].isalpha()):
-        return False
-    capitals = before.isupper() and after.isupper()
-    if after[0].isupper() and not capitals:
-        return False
-    whole = f"{before}-{after}".casefold()
-    return before.casefold() not in _KEEPS_HYPHEN and whole not in hyphenated
+    if not broken or not following:
+        unspaced = _UNSPACED.match(before[-1]) and _UNSPACED.match(after)
+        return before, "" if unspaced else " "
+    first, second = broken["before"], following[0]
+    capitals = first.isupper() and second.isupper()
+    is_broken_word = (
+        len(first) >= 2
+        and not re.search(rf"[{_HYPHENS}]", first)
+        and first[-1].isalpha()
+        and second[0].isalpha()
+        and (capitals or not second[0].isupper())
+        and first.casefold() not in _KEEPS_HYPHEN
+        and f"{first}-{second}".casefold() not in hyphenated
+    )
+    return (before[:-1] if is_broken_word else before), ""
 
 
 _NUMBERED_PAGES, _PLAIN_PAGES = 3, 4
@@ -107,8 +103,13 @@ def _find_running_heads(pages: Sequence[list[Line]]) -> set[tuple[int, int]]:
     """Return the page and index of each line to remove."""
     groups: defaultdict[_Key, list[_EdgeLine]] = defaultdict(list)
     for page, lines in enumerate(pages):
-        for highest, index in _find_edges(lines):
+        if len(lines) < 2:
+            continue
+        order = sorted(range(len(lines)), key=lambda index: -lines[index].middle)
+        for highest, index, next_to in ((True, order[0], order[1]), (False, order[-1], order[-2])):
             line = lines[index]
+            if len(line.text) > _LONGEST or line.is_beside(lines[next_to]):
+                continue
             edge = _EdgeLine(page, index, line.bottom, _letters_only(line.text))
             for words, offset in _read_variants(line.text, page):
                 groups[_Key(highest, words, offset)].append(edge)
@@ -135,16 +136,6 @@ def _find_running_heads(pages: Sequence[list[Line]]) -> set[tuple[int, int]]:
                 (edge.page, edge.line_index) for edge in (group if elsewhere else group[1:])
             }
     return removed
-
-
-def _find_edges(lines: Sequence[Line]) -> Iterator[tuple[bool, int]]:
-    """Yield the index of the highest and of the lowest line, if nothing is beside it."""
-    if len(lines) < 2:
-        return
-    order = sorted(range(len(lines)), key=lambda index: -lines[index].middle)
-    for highest, index, neighbour in ((True, order[0], order[1]), (False, order[-1], order[-2])):
-        if len(lines[index].text) <= _LONGEST and not lines[index].is_beside(lines[neighbour]):
-            yield highest, index
 
 
 def _read_variants(text: str, page: int) -> Iterator[tuple[str | None, int | None]]:
@@ -184,6 +175,7 @@ _SLACK = 0.4
 _SHORT_RUN = 3
 _NORMAL_PITCH = 1.15
 _TOP = 3
+"""Blank lines at the top of a page or column, and the most that are counted."""
 _ENDS = re.compile(r"[.!?:…。！？][\"'”’»)\]]*$")
 _BROKEN_WORD = re.compile(r"[^\W\d_][\u2010-]$")
 _BULLET = re.compile(r"[•◦▪‣●○■□◆➢⁃∙](?:\s|$)")
@@ -235,7 +227,9 @@ def join_paragraphs(
 
     Lines with the numbers in `starts` always begin a paragraph, those in `continued` never do.
     """
-    hyphenated = _find_hyphenated_words(line.line.text for line in lines)
+    hyphenated = frozenset(
+        word.casefold() for line in lines for word in _WITH_HYPHEN.findall(line.line.text)
+    )
     relations = [LineRelation.NEW]
     start, page = 0, 0
     for number in range(1, len(lines) + 1):
@@ -246,8 +240,11 @@ def join_paragraphs(
             relation = _relate(lines[start], lines[number - 1], lines[number])
         if relation is LineRelation.NEW:
             text, pages = _join_text(lines[start:number], relations, page, hyphenated)
-            bulleted = _BULLET.match(text) is not None
-            yield Paragraph(text, _blank_lines(lines, start), pages, start, bulleted)
+            here, blank_lines = lines[start], _TOP
+            if start and lines[start - 1].run == here.run and here.pitch > 0:
+                drop = (lines[start - 1].line.bottom - here.line.bottom) / here.pitch
+                blank_lines = max(0, min(round(drop) - 1, _TOP))
+            yield Paragraph(text, blank_lines, pages, start, _BULLET.match(text) is not None)
             start, page, relations = number, lines[number - 1].page, []
         relations.append(relation)
 
@@ -276,15 +273,6 @@ def _join_text(
         parts.append(text)
         length += len(text)
     return "".join(parts), tuple(pages)
-
-
-def _blank_lines(lines: Sequence[Placed], number: int) -> int:
-    here = lines[number]
-    before = lines[number - 1] if number else None
-    if before is None or before.run != here.run or here.pitch <= 0:
-        return _TOP
-    drop = (before.line.bottom - here.line.bottom) / here.pitch
-    return max(0, min(round(drop) - 1, _TOP))
 
 
 def _relate(first: Placed, before: Placed, here: Placed) -> LineRelation:
