@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from truespan.errors import ChunkNotFound, DocumentNotFound, ImageNotFound, WorldNotFound
-from truespan.jobs.uploads import remove_uploads
+from truespan.jobs.world_jobs import remove_uploads
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.pages import pages_in_force
 from truespan.retrieval.snapshot import with_stable_snapshot

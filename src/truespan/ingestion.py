@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import PurePath
@@ -32,8 +32,7 @@ from truespan.ingest.request import (
     share_to_json,
     split_sources,
 )
-from truespan.jobs.uploads import discard_cancelled, discard_uploads
-from truespan.jobs.world_jobs import INGEST, Jobs
+from truespan.jobs.world_jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.observer import RequestTrace
 from truespan.retrieval.bm25 import keep_counting
 from truespan.types.document import Document
@@ -88,15 +87,15 @@ class IngestJobs:
             ProfileMismatch: the model of a generation with an alias is not configured.
         """
         others: list[OtherGeneration] = []
-        for kept in self._components.store.kept_generations(scope):
-            profile = kept.generation.profile
-            if kept.generation.number == scope.generation.number:
+        for record in self._components.store.kept_generations(scope):
+            profile = record.generation.profile
+            if record.generation.number == scope.generation.number:
                 continue
             embedder = self._components.embedder_for(profile)
             if embedder.profile.id == profile.id:
-                own = replace(scope, generation=kept.generation)
-                others.append(OtherGeneration(own, embedder, kept.named))
-            elif kept.named:
+                own = replace(scope, generation=record.generation)
+                others.append(OtherGeneration(own, embedder, record.named))
+            elif record.named:
                 raise ProfileMismatch(str(profile), str(embedder.profile))
         return others
 
@@ -146,7 +145,7 @@ class IngestJobs:
         found = find_sources(self.deps, self.scope, request)
         store, own = self._components.store, self._components.processes.own()
         job = store.begin_job(self.scope, INGEST, request.to_json(), own)
-        return self._run(job.id, request, found, on_progress, on_prune)
+        return self._run(job, request, found, on_progress, on_prune)
 
     def resume(
         self,
@@ -156,14 +155,13 @@ class IngestJobs:
         on_prune: OnPrune | None = None,
     ) -> IngestReport:
         """Resume a job that did not complete."""
-        stored = Jobs(self._components, self.scope).require_resumable(job).request
-        request = IngestRequest.from_json(stored)
+        stored = Jobs(self._components, self.scope).require_resumable(job)
+        request = IngestRequest.from_json(stored.request)
         found = find_sources(self.deps, self.scope, request)
-        if not self._components.store.continue_job(
-            self.scope, job, self._components.processes.own()
-        ):
+        own = self._components.processes.own()
+        if not self._components.store.continue_job(self.scope, job, own):
             raise JobNotResumable(job, JobState.RUNNING)
-        return self._run(job, request, found, on_progress, on_prune)
+        return self._run(stored, request, found, on_progress, on_prune)
 
     def queue(self, request: IngestRequest) -> Job:
         """Store a request as a background job, if its sources are found."""
@@ -175,20 +173,14 @@ class IngestJobs:
         )
 
     def work(
-        self,
-        job: Job,
-        log: JobLog,
-        trace: RequestTrace,
-        checks: dict[int, ProviderCheck] | None = None,
+        self, job: Job, log: JobLog, trace: RequestTrace, checks: dict[int, ProviderCheck]
     ) -> WorkOutcome:
         """Do a background job, a share of one, or what follows after all shares are done.
 
         If there are workers, a job of many sources is split into shares.
         """
         self._other_generations(self.scope)
-        scope, deps = self.scope, replace(self.deps, trace=trace)
-        if checks is not None:
-            deps = replace(deps, checks=checks)
+        scope, deps = self.scope, replace(self.deps, trace=trace, checks=checks)
         if job.parent is not None:
             sources = share_from_json(job.request)
             if not self._claim(job, sources, log):
@@ -205,11 +197,9 @@ class IngestJobs:
         if len(shares) > 1:
             # Raises if the request would be refused.
             find_removed(deps, scope, request, found)
-            components, own = self._components, self._components.processes.own()
+            own, owner = self._components.processes.own(), self._components.job_owner
             stored = [share_to_json(sources) for sources in shares]
-            components.store.spread_job(
-                scope, job.id, own, owner=components.job_owner, shares=stored
-            )
+            self._components.store.spread_job(scope, job.id, own, owner=owner, shares=stored)
             log.leave_open()
             return WorkOutcome.SPREAD
         if shares and not self._claim(job, found.sources, log):
@@ -229,32 +219,25 @@ class IngestJobs:
 
     def _run(
         self,
-        job: str,
+        job: Job,
         request: IngestRequest,
         found: FoundSources,
         on_progress: OnProgress | None,
         on_prune: OnPrune | None,
     ) -> IngestReport:
-        components, scope = self._components, self.scope
-        with components.observer.request(Request.INGEST) as trace, self._release_uploads(job):
-            log = JobLog(components.store, scope, job, components.clock, on_progress, trace=trace)
-            with log.record_end():
-                deps = replace(self.deps, trace=trace)
-                report = run_request(deps, scope, request, found, log, on_prune)
+        components, scope, store = self._components, self.scope, self._components.store
+        with components.observer.request(Request.INGEST) as trace:
+            deps = replace(self.deps, trace=trace)
+            log = JobLog(store, scope, job.id, components.clock, on_progress, trace=trace)
+            try:
+                with log.record_end():
+                    report = run_request(deps, scope, request, found, log, on_prune)
+            except Cancelled:
+                discard_cancelled(components, scope, job)
+                raise
+            discard_uploads(components, scope, job)
         self._count_words()
-        return replace(report, job=job)
-
-    @contextmanager
-    def _release_uploads(self, job: str) -> Iterator[None]:
-        """Remove the uploads of a job when it is done or cancelled; otherwise it can be resumed."""
-        try:
-            yield
-        except Cancelled:
-            if (ended := self._components.store.job(self.scope, job)) is not None:
-                discard_cancelled(self._components, self.scope, ended)
-            raise
-        if (ended := self._components.store.job(self.scope, job)) is not None:
-            discard_uploads(self._components, self.scope, ended)
+        return replace(report, job=job.id)
 
     def _count_words(self) -> None:
         """Count words for keyword search; if that is impossible now, the next search does it."""

@@ -19,8 +19,8 @@ from truespan.jobs.world_jobs import (
     REPAIR,
     Jobs,
     doctor_request,
+    submit_job,
     submit_maintenance,
-    urgency_of,
 )
 from truespan.observer import Observer, RequestTrace, joined
 from truespan.retrieval.retrieve import Retriever
@@ -30,7 +30,7 @@ from truespan.types.answer import Answer, AnswerEvent, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.document import WorldStatus
 from truespan.types.ids import ChunkId
-from truespan.types.job import Job, JobOrder
+from truespan.types.job import Job
 from truespan.types.request import (
     DEFAULT_FLOOR,
     DEFAULT_TOP_K,
@@ -499,8 +499,7 @@ class World:
         return IngestJobs(self.access.components, scope)
 
     def _submit(self, job: Job) -> Job:
-        order = JobOrder(self.access.record().id, job.id, urgency_of(job.kind))
-        self.access.components.queue.submit(order)
+        submit_job(self.access.components, self.access.record().id, job)
         return job
 
     def _access_for(self, domain: str | None, *, update_alias: bool) -> WorldAccess:

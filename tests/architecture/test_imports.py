@@ -18,7 +18,7 @@ TECHNOLOGY = (
     *("system", "observability"),
 )
 LIBRARY = (
-    "components", "world_access", "jobs/uploads", "jobs/world_jobs", "documents", "ingestion",
+    "components", "world_access", "jobs/world_jobs", "documents", "ingestion",
     "world_evaluation", "answering", "doctor", "generations", "reader", "world", "jobs/worker",
     "access_tokens", "idempotency", "library",
 )  # fmt: skip

@@ -30,9 +30,21 @@ from truespan.types.job import JobOrder, Outcome, QueueStatus, Urgency
 from truespan.types.token import Secret
 
 QUEUE = "jobs"
+QUEUE_ID = "queue"
 TASK = "truespan.job"
 CONNECTIONS = 4
+LONGEST_PAUSE = 600
+LATER_SECONDS = 5
+"""How long an order waits while another job has one of its documents."""
+LONGEST_REQUESTED = 3600
+"""However long a provider asks to wait, a job is tried again after an hour."""
+TICK_SECONDS = 300.0
+"""How often a worker looks for recorded jobs that are missing from the queue."""
+_WATCH_SECONDS = 0.1
+_PAUSE_SECONDS = 1.0
+_DRAINED_SECONDS = 5.0
 
+_log = logging.getLogger("truespan.jobs")
 # Without a handler, Python would print procrastinate's errors to standard error.
 logging.getLogger("procrastinate").addHandler(logging.NullHandler())
 
@@ -45,107 +57,6 @@ _ORDERED = """
     SELECT count(*) AS orders FROM procrastinate_jobs
     WHERE status = 'todo' AND queueing_lock = %(job)s
 """
-
-
-@dataclass(frozen=True, slots=True)
-class QueueLimits:
-    """Limits of the queue, of attempts at a job, and of a worker's silence."""
-
-    waiting: int = 10_000
-    tries: int = 8
-    stalled_seconds: float = 60.0
-    timeout_seconds: float = 30.0
-
-
-class TaskQueue:
-    """The side of the queue that submits jobs. A submitted job is called an order."""
-
-    def __init__(self, url: Secret, limits: QueueLimits | None = None) -> None:
-        self._url = url
-        self.limits = limits or QueueLimits()
-        self._opened: App | None = None
-        self._lock = threading.Lock()
-
-    def require_room(self) -> None:
-        """Raise Overloaded while the queue is full.
-
-        Simultaneous callers may all be accepted, so the limit is approximate.
-        """
-        most = self.limits.waiting
-        if self.ask(_WAITING, most=most)["waiting"] >= most:
-            raise Overloaded("The job queue is full.", retry_after=30.0)
-
-    def submit(self, order: JobOrder, *, delay: int = 0) -> None:
-        """Submit a job, to start after `delay` seconds; nothing if it is queued already."""
-        with mapped(), self._app() as app:
-            try:
-                app.configure_task(
-                    TASK,
-                    queue=QUEUE,
-                    lock=order.job,
-                    queueing_lock=order.job,
-                    priority=int(order.urgency),
-                    schedule_in={"seconds": delay} if delay else None,
-                ).defer(world=order.world, job=order.job)
-            except AlreadyEnqueued:
-                return
-
-    def is_ordered(self, job: str) -> bool:
-        """Return whether another order for a job is queued."""
-        return self.ask(_ORDERED, job=job)["orders"] > 0
-
-    def pool(self, most: int) -> dict[str, Any]:
-        """Return the arguments of a connection pool for the queue."""
-        return {
-            "conninfo": as_role(self._url, QUEUE_ROLE, QUEUE_SCHEMA),
-            "kwargs": {"application_name": "truespan-queue"},
-            "min_size": 0,
-            "max_size": most,
-            "timeout": self.limits.timeout_seconds,
-        }
-
-    def close(self) -> None:
-        """Close every connection; queued orders stay."""
-        with self._lock:
-            app, self._opened = self._opened, None
-        if app is not None:
-            app.close()
-
-    def require_tables(self) -> None:
-        """Raise an error if the tables are missing or of another version."""
-        with self._app():
-            return
-
-    @contextmanager
-    def _app(self) -> Iterator[App]:
-        """Give the procrastinate app; the first use checks its tables."""
-        with self._lock:
-            if self._opened is None:
-                with connect(self._url, "store_url") as connection:
-                    require_migrations(connection)
-                app = App(connector=SyncPsycopgConnector(**self.pool(CONNECTIONS)))
-                app.open()
-                self._opened = app
-            opened = self._opened
-        yield opened
-
-    def ask(self, query: str, **bindings: Any) -> dict[str, Any]:
-        """Return the one row of a query on the queue."""
-        with mapped(), self._app() as app:
-            found = app.connector.get_sync_connector()
-            return found.execute_query_one(query=query, **bindings)  # type: ignore[arg-type]
-
-
-@contextmanager
-def mapped() -> Iterator[None]:
-    """Map errors of the queue to ours, as the store does."""
-    try:
-        yield
-    except ConnectorException as error:
-        with map_errors():
-            raise error.__cause__ or error from None
-
-
 _STATUS = """
     WITH living AS (
       SELECT id FROM procrastinate_workers
@@ -161,35 +72,6 @@ _STATUS = """
       coalesce(array_agg(DISTINCT job) FILTER (WHERE job IS NOT NULL), '{}') AS ordered
     FROM orders
 """
-
-
-def read_status(orders: TaskQueue) -> QueueStatus:
-    """Return the status of the queue.
-
-    Raises:
-        StoreBusy, StoreOutdated, InvalidConfiguration: the queue cannot be read.
-    """
-    found = orders.ask(_STATUS, seconds=orders.limits.stalled_seconds)
-    return QueueStatus(
-        waiting=found["waiting"],
-        most_waiting=orders.limits.waiting,
-        orphaned=found["orphaned"],
-        workers=found["workers"],
-        ordered=frozenset(found["ordered"]),
-    )
-
-
-LONGEST_PAUSE = 600
-LATER_SECONDS = 5
-"""How long an order waits while another job has one of its documents."""
-LONGEST_ASKED = 3600
-"""However long a provider asks to wait, a job is tried again after an hour."""
-TICK_SECONDS = 300.0
-"""How often a worker looks for recorded jobs that are missing from the queue."""
-_WATCH_SECONDS = 0.1
-_PAUSE_SECONDS = 1.0
-_DRAINED_SECONDS = 5.0
-
 _REQUEUE_ORPHANS = """
     WITH gone AS (
       SELECT j.id, j.queueing_lock FROM procrastinate_jobs j
@@ -224,7 +106,130 @@ _DUE = """
 """
 """Counts orders that could start now: not scheduled for later, and not running as a duplicate."""
 
-_log = logging.getLogger("truespan.jobs")
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """Limits of the queue, of attempts at a job, and of a worker's silence."""
+
+    waiting: int = 10_000
+    tries: int = 8
+    stalled_seconds: float = 60.0
+    timeout_seconds: float = 30.0
+
+
+class ProcrastinateQueue:
+    """Runs jobs on any free worker; in this process only during `serve`.
+
+    A submitted job is called an order.
+    """
+
+    queue_id = QUEUE_ID
+    """The owner of queued jobs: the queue, since it outlives every process."""
+
+    def __init__(self, url: Secret, limits: QueueLimits | None = None) -> None:
+        self._url = url
+        self.limits = limits or QueueLimits()
+        self._worker: JobWorker | None = None
+        self._opened: App | None = None
+        self._lock = threading.Lock()
+
+    def work_with(self, worker: JobWorker) -> None:
+        """Set the worker that runs jobs in this process."""
+        self._worker = worker
+
+    def require_room(self) -> None:
+        """Raise Overloaded while the queue is full.
+
+        Simultaneous callers may all be accepted, so the limit is approximate.
+        """
+        most = self.limits.waiting
+        if self._query(_WAITING, most=most)["waiting"] >= most:
+            raise Overloaded("The job queue is full.", retry_after=30.0)
+
+    def submit(self, order: JobOrder, *, delay: int = 0) -> None:
+        """Submit a job, to start after `delay` seconds; nothing if it is queued already."""
+        with _map_queue_errors(), suppress(AlreadyEnqueued):
+            self._app().configure_task(
+                TASK,
+                queue=QUEUE,
+                lock=order.job,
+                queueing_lock=order.job,
+                priority=int(order.urgency),
+                schedule_in={"seconds": delay} if delay else None,
+            ).defer(world=order.world, job=order.job)
+
+    def is_ordered(self, job: str) -> bool:
+        """Return whether another order for a job is queued."""
+        return self._query(_ORDERED, job=job)["orders"] > 0
+
+    def status(self) -> QueueStatus:
+        """Return the number of queued jobs and live workers.
+
+        Raises:
+            StoreBusy, StoreOutdated, InvalidConfiguration: the queue cannot be read.
+        """
+        found = self._query(_STATUS, seconds=self.limits.stalled_seconds)
+        ordered = frozenset(found.pop("ordered"))
+        return QueueStatus(**found, most_waiting=self.limits.waiting, ordered=ordered)
+
+    def serve(
+        self,
+        *,
+        concurrency: int,
+        once: bool,
+        stopping: Callable[[], bool],
+        on_tick: Callable[[], None],
+    ) -> int:
+        """Run jobs in this process until `stopping`; return how many."""
+        if self._worker is None:
+            raise AssertionError("work_with was not called")
+        # Raises if the tables are missing or of another version.
+        self._app()
+        return QueueWorker(self, self._worker, stopping, on_tick).run(concurrency, once=once)
+
+    def close(self) -> None:
+        """Close every connection; queued orders stay."""
+        with self._lock:
+            app, self._opened = self._opened, None
+        if app is not None:
+            app.close()
+
+    def pool(self, most: int) -> dict[str, Any]:
+        """Return the arguments of a connection pool for the queue."""
+        return {
+            "conninfo": as_role(self._url, QUEUE_ROLE, QUEUE_SCHEMA),
+            "kwargs": {"application_name": "truespan-queue"},
+            "min_size": 0,
+            "max_size": most,
+            "timeout": self.limits.timeout_seconds,
+        }
+
+    def _app(self) -> App:
+        """Return the procrastinate app; the first use checks its tables."""
+        with self._lock:
+            if self._opened is None:
+                with connect(self._url, "store_url") as connection:
+                    require_migrations(connection)
+                app = App(connector=SyncPsycopgConnector(**self.pool(CONNECTIONS)))
+                app.open()
+                self._opened = app
+            return self._opened
+
+    def _query(self, query: str, **bindings: Any) -> dict[str, Any]:
+        """Return the one row of a query on the queue."""
+        with _map_queue_errors():
+            connector = self._app().connector.get_sync_connector()
+            return connector.execute_query_one(query=query, **bindings)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _map_queue_errors() -> Iterator[None]:
+    """Map errors of the queue to ours, as the store does."""
+    try:
+        yield
+    except ConnectorException as error:
+        with map_errors():
+            raise error.__cause__ or error from None
 
 
 class TryLater(Exception):
@@ -246,8 +251,8 @@ class BackOff(BaseRetryStrategy):
         if not isinstance(exception, TryLater):
             return None
         own = min(2**job.attempts, LONGEST_PAUSE)
-        asked = min(ceil(exception.seconds), LONGEST_ASKED)
-        return RetryDecision(retry_in={"seconds": max(own, asked)})
+        requested = min(ceil(exception.seconds), LONGEST_REQUESTED)
+        return RetryDecision(retry_in={"seconds": max(own, requested)})
 
 
 class StoppableWorker(Worker):
@@ -266,12 +271,12 @@ class QueueWorker:
 
     def __init__(
         self,
-        orders: TaskQueue,
+        queue: ProcrastinateQueue,
         worker: JobWorker,
         stopping: Callable[[], bool],
         on_tick: Callable[[], None],
     ) -> None:
-        self._orders = orders
+        self._queue = queue
         self._worker = worker
         self._stopping = stopping
         self._on_tick = on_tick
@@ -294,24 +299,22 @@ class QueueWorker:
                 if once:
                     return
             except (ConnectorException, OSError, ExceptionGroup) as error:
-                self._raise_unless_outage(error, once)
-            await self._pause()
-
-    def _raise_unless_outage(self, error: Exception, once: bool) -> None:
-        """Raise an error that will not pass; log the start of an outage."""
-        if is_foreign_key_violation(error.__cause__):
-            # Another worker took this one for dead: it only has to register again.
-            return
-        if once:
-            raise StoreBusy("The job queue cannot be reached.") from error
-        if isinstance(error, ConnectorException) and not _is_outage(error):
-            raise error
-        if not self._is_unreachable:
-            _log.warning("The job queue cannot be reached; retrying.")
-        self._is_unreachable = True
+                # If another worker took this one for dead, it only has to register again.
+                if not is_foreign_key_violation(error.__cause__):
+                    if once:
+                        raise StoreBusy("The job queue cannot be reached.") from error
+                    if isinstance(error, ConnectorException) and not _is_outage(error):
+                        raise
+                    if not self._is_unreachable:
+                        _log.warning("The job queue cannot be reached; retrying.")
+                    self._is_unreachable = True
+            waited = 0.0
+            while waited < _PAUSE_SECONDS and not self._stopping():
+                await asyncio.sleep(_WATCH_SECONDS)
+                waited += _WATCH_SECONDS
 
     async def _work(self, concurrency: int, once: bool) -> None:
-        connector = PsycopgConnector(**self._orders.pool(concurrency + 4))
+        connector = PsycopgConnector(**self._queue.pool(concurrency + 4))
         app = App(connector=connector)
         app.task(name=TASK, queue=QUEUE, retry=BackOff(), pass_context=True)(self._run_order)
         async with app.open_async():
@@ -320,14 +323,17 @@ class QueueWorker:
             await self._tick()
             await self._serve(app, connector, concurrency, once)
             # The last jobs may have submitted orders after the worker stopped fetching.
-            while once and not self._stopping() and await self._is_due(connector):
+            while once and not self._stopping():
+                row = await connector.execute_query_one_async(query=_DUE, queue=QUEUE)
+                if not row["due"]:
+                    break
                 await self._serve(app, connector, concurrency, once)
 
     async def _serve(
         self, app: App, connector: PsycopgConnector, concurrency: int, once: bool
     ) -> None:
         """Register a worker, and run orders until it ends."""
-        seconds = self._orders.limits.stalled_seconds
+        seconds = self._queue.limits.stalled_seconds
         worker = StoppableWorker(
             app,
             queues=[QUEUE],
@@ -375,26 +381,16 @@ class QueueWorker:
         requeue what it is running itself.
         """
         while True:
-            await asyncio.sleep(self._orders.limits.stalled_seconds / 4)
+            await asyncio.sleep(self._queue.limits.stalled_seconds / 4)
             with suppress(ConnectorException):
-                if not await self._heartbeat(worker, connector):
-                    _log.warning("Another worker took this one for dead; it registers again.")
-                    worker.stop()
-                    self._draining.set()
-                    return
+                if (key := worker.worker_id) is not None:
+                    known = await connector.execute_query_all_async(query=_HEARTBEAT, worker=key)
+                    if not known and worker.worker_id is not None:
+                        _log.warning("Another worker took this one for dead; it registers again.")
+                        worker.stop()
+                        self._draining.set()
+                        return
                 await self._requeue_orphans(connector)
-
-    async def _heartbeat(self, worker: StoppableWorker, connector: PsycopgConnector) -> bool:
-        """Send a heartbeat; False if this worker is no longer registered."""
-        key = worker.worker_id
-        if key is None:
-            return True
-        known = await connector.execute_query_all_async(query=_HEARTBEAT, worker=key)
-        return bool(known) or worker.worker_id is None
-
-    async def _is_due(self, connector: PsycopgConnector) -> bool:
-        row = await connector.execute_query_one_async(query=_DUE, queue=QUEUE)
-        return row["due"] > 0
 
     async def _tick(self) -> None:
         """Submit recorded jobs that are missing from the queue, and maintenance that is due."""
@@ -405,26 +401,21 @@ class QueueWorker:
 
     async def _requeue_orphans(self, connector: PsycopgConnector) -> None:
         """Requeue the orders of workers that are gone."""
-        seconds = self._orders.limits.stalled_seconds
+        seconds = self._queue.limits.stalled_seconds
         rows = await connector.execute_query_all_async(query=_REQUEUE_ORPHANS, seconds=seconds)
         if rows:
             _log.warning("Workers died; jobs requeued: %d.", len(rows))
 
-    async def _pause(self) -> None:
-        waited = 0.0
-        while waited < _PAUSE_SECONDS and not self._stopping():
-            await asyncio.sleep(_WATCH_SECONDS)
-            waited += _WATCH_SECONDS
-
     def _run_order(self, context: JobContext, *, world: str, job: str) -> None:
         """Run a job on its own thread, then requeue, delay or drop its order."""
-        found = context.job
-        order = JobOrder(WorldId(world), job, _urgency(found.priority))
+        known = context.job.priority in set(Urgency)
+        urgency = Urgency(context.job.priority) if known else Urgency.INGEST
+        order = JobOrder(WorldId(world), job, urgency)
         if self._is_ending():
             self._put_back(order)
             return
         pauses = [0.0]
-        last = found.attempts + 1 >= self._orders.limits.tries
+        last = context.job.attempts + 1 >= self._queue.limits.tries
         outcome = self._outcome(order, last=last, later=pauses.append)
         with self._lock:
             self._runs += 1
@@ -433,8 +424,8 @@ class QueueWorker:
         if outcome is Outcome.STOPPED:
             self._put_back(order)
         elif outcome is Outcome.LATER:
-            self._orders.submit(order, delay=LATER_SECONDS)
-        elif not self._orders.is_ordered(job):
+            self._queue.submit(order, delay=LATER_SECONDS)
+        elif not self._queue.is_ordered(job):
             raise TryLater(max(pauses))
 
     def _is_ending(self) -> bool:
@@ -446,7 +437,7 @@ class QueueWorker:
         This waits until this process fetches no more orders: it would get this one again.
         """
         self._draining.wait(_DRAINED_SECONDS)
-        self._orders.submit(order)
+        self._queue.submit(order)
 
     def _outcome(self, order: JobOrder, *, last: bool, later: Callable[[float], None]) -> Outcome:
         try:
@@ -464,67 +455,9 @@ class QueueWorker:
 def _is_outage(error: ConnectorException) -> bool:
     """Return whether the server failed, and not the statement."""
     try:
-        with mapped():
+        with _map_queue_errors():
             raise error
     except StoreBusy:
         return True
     except Exception:
         return False
-
-
-def _urgency(priority: int) -> Urgency:
-    return Urgency(priority) if priority in set(Urgency) else Urgency.INGEST
-
-
-__all__ = ["ProcrastinateQueue", "QueueLimits"]
-
-QUEUE_ID = "queue"
-
-
-class ProcrastinateQueue:
-    """Runs jobs on any free worker; in this process only during `serve`."""
-
-    def __init__(self, url: Secret, limits: QueueLimits | None = None) -> None:
-        self._orders = TaskQueue(url, limits)
-        self._worker: JobWorker | None = None
-
-    @property
-    def queue_id(self) -> str:
-        """Return the owner of queued jobs: the queue, since it outlives every process."""
-        return QUEUE_ID
-
-    def work_with(self, worker: JobWorker) -> None:
-        """Set the worker that runs jobs in this process."""
-        self._worker = worker
-
-    def require_room(self) -> None:
-        """Raise Overloaded while the queue is full."""
-        self._orders.require_room()
-
-    def submit(self, order: JobOrder) -> None:
-        """Submit a job; nothing if it is queued already."""
-        self._orders.submit(order)
-
-    def status(self) -> QueueStatus:
-        """Return the number of queued jobs and live workers."""
-        return read_status(self._orders)
-
-    def serve(
-        self,
-        *,
-        concurrency: int,
-        once: bool,
-        stopping: Callable[[], bool],
-        on_tick: Callable[[], None],
-    ) -> int:
-        """Run jobs in this process until `stopping`; return how many."""
-
-        if self._worker is None:
-            raise AssertionError("work_with was not called")
-        self._orders.require_tables()
-        serving = QueueWorker(self._orders, self._worker, stopping, on_tick)
-        return serving.run(concurrency, once=once)
-
-    def close(self) -> None:
-        """Close every connection; queued orders stay."""
-        self._orders.close()

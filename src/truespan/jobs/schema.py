@@ -45,7 +45,15 @@ def prepare_queue(connection: Connection, application: str) -> None:
         if applied:
             connection.execute(script)
         connection.execute("INSERT INTO truespan_queue.queue_steps (name) VALUES (%s)", (name,))
-    _grant(connection, application)
+    for statement in (
+        "GRANT USAGE ON SCHEMA truespan_queue TO truespan_queue",
+        """GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA truespan_queue
+           TO truespan_queue""",
+        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA truespan_queue TO truespan_queue",
+        "REVOKE INSERT, UPDATE, DELETE ON truespan_queue.queue_steps FROM truespan_queue",
+    ):
+        connection.execute(statement)
+    add_member(connection, QUEUE_ROLE, application)
 
 
 def require_migrations(connection: Connection) -> None:
@@ -77,24 +85,10 @@ def _applied(connection: Connection) -> set[str]:
 
 def _migrations() -> dict[str, LiteralString]:
     """Return procrastinate's migrations by name, in order."""
-    folder = files("procrastinate.sql").joinpath("migrations")
-    scripts = sorted(
-        (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
-        key=lambda entry: entry.name,
-    )
+    entries = files("procrastinate.sql").joinpath("migrations").iterdir()
     # They are files of an installed package, so they are as safe as literals.
     return {
-        script.name: cast("LiteralString", script.read_text(encoding="utf-8")) for script in scripts
+        entry.name: cast("LiteralString", entry.read_text(encoding="utf-8"))
+        for entry in sorted(entries, key=lambda entry: entry.name)
+        if entry.name.endswith(".sql")
     }
-
-
-def _grant(connection: Connection, application: str) -> None:
-    for statement in (
-        "GRANT USAGE ON SCHEMA truespan_queue TO truespan_queue",
-        """GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA truespan_queue
-           TO truespan_queue""",
-        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA truespan_queue TO truespan_queue",
-        "REVOKE INSERT, UPDATE, DELETE ON truespan_queue.queue_steps FROM truespan_queue",
-    ):
-        connection.execute(statement)
-    add_member(connection, QUEUE_ROLE, application)

@@ -25,6 +25,9 @@ class JobThread:
     Jobs that are left at `close` are recorded as interrupted, so that the next process finds them.
     """
 
+    queue_id = None
+    """Queued jobs belong to this process."""
+
     def __init__(self, *, closing_seconds: float = CLOSING_SECONDS) -> None:
         self._worker: JobWorker | None = None
         self._queue: queue.Queue[JobOrder | None] = queue.Queue()
@@ -33,11 +36,6 @@ class JobThread:
         self._stopping = threading.Event()
         self._current: JobOrder | None = None
         self._closing_seconds = closing_seconds
-
-    @property
-    def queue_id(self) -> None:
-        """Queued jobs belong to this process."""
-        return
 
     def work_with(self, worker: JobWorker) -> None:
         """Set the worker that runs the jobs."""
@@ -69,7 +67,11 @@ class JobThread:
         """Queue a job."""
         with self._lock:
             if not self._stopping.is_set():
-                self._start()
+                if self._thread is None:
+                    self._thread = threading.Thread(
+                        target=self._work, name="truespan-jobs", daemon=True
+                    )
+                    self._thread.start()
                 self._queue.put(order)
                 return
         self._leave(order)
@@ -80,59 +82,42 @@ class JobThread:
 
     def close(self) -> None:
         """Stop the running job before its next step, within some seconds, and leave the rest."""
+        left: list[JobOrder | None] = []
         with self._lock:
             self._stopping.set()
             thread, self._thread = self._thread, None
-            left = self._take_all()
+            with suppress(queue.Empty):
+                while True:
+                    left.append(self._queue.get_nowait())
+                    self._queue.task_done()
             self._queue.put(None)
         if thread is not None:
             thread.join(self._closing_seconds)
-        running = self._current
-        for order in [*left, *([running] if running is not None else [])]:
-            self._leave(order)
-
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="truespan-jobs", daemon=True)
-            self._thread.start()
-
-    def _take_all(self) -> list[JobOrder]:
-        left: list[JobOrder] = []
-        with suppress(queue.Empty):
-            while True:
-                order = self._queue.get_nowait()
-                self._queue.task_done()
-                if order is not None:
-                    left.append(order)
-        return left
+        for order in (*left, self._current):
+            if order is not None:
+                self._leave(order)
 
     def _work(self) -> None:
         while (order := self._queue.get()) is not None:
             self._current = order
             try:
-                self._run(order)
+                if self._stopping.is_set() or self._worker is None:
+                    self._leave(order)
+                else:
+                    self._worker.run(order, self._stopping.is_set)
+            # One failing job must not stop the others; its record says how it ended.
+            except Exception as error:
+                _log.error("The job %s failed with %s.", order.job, type(error).__name__)
             finally:
                 self._current = None
                 self._queue.task_done()
 
-    def _run(self, order: JobOrder) -> None:
-        if self._stopping.is_set() or self._worker is None:
-            self._leave(order)
+    def _leave(self, order: JobOrder) -> None:
+        if self._worker is None:
             return
         try:
-            self._worker.run(order, self._stopping.is_set)
-        # One failing job must not stop the others; its record says how it ended.
+            self._worker.leave(order)
         except Exception as error:
-            _log.error("The job %s failed with %s.", order.job, type(error).__name__)
-
-    def _leave(self, order: JobOrder) -> None:
-        if self._worker is not None:
-            try:
-                self._worker.leave(order)
-            except Exception as error:
-                # The process ends, and the job shows as interrupted because its process is gone.
-                _log.error(
-                    "The job %s could not be marked as interrupted: %s.",
-                    order.job,
-                    type(error).__name__,
-                )
+            # The process ends, and the job shows as interrupted because its process is gone.
+            message = "The job %s could not be marked as interrupted: %s."
+            _log.error(message, order.job, type(error).__name__)

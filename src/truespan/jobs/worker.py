@@ -14,21 +14,17 @@ from truespan.generations import run_reindex_job
 from truespan.ingest.deps import ProviderCheck
 from truespan.ingest.job_log import JobLog
 from truespan.ingestion import IngestJobs, WorkOutcome
-from truespan.jobs.uploads import (
-    discard_all_cancelled,
-    discard_cancelled,
-    discard_uploads,
-    sweep_uploads,
-    sweep_worlds,
-)
 from truespan.jobs.world_jobs import (
     DOCTOR,
     REINDEX,
     REPAIR,
     Jobs,
+    discard_cancelled,
+    discard_uploads,
     settle_job,
+    submit_job,
     submit_shares,
-    urgency_of,
+    sweep_uploads,
 )
 from truespan.maintenance.doctor.apply import plan_lines, result_lines, summary_line
 from truespan.observer import RequestTrace
@@ -69,34 +65,34 @@ class LibraryWorker:
         `last` says that the queue tries no more. `later` is called with the seconds that a
         provider asked to wait.
         """
-        world, components = self._world(order), self._components
-        scope = _scope_or_none(world)
-        job = components.store.job(scope, order.job) if scope else None
+        world, scope, job = self._find(order)
         if scope is None or job is None:
             return Outcome.OVER
         with self._claim_in_process(job.id) as is_claimed:
             if not is_claimed:
                 return Outcome.AGAIN
-            started = self._start(scope, job)
-            outcome = (
-                self._run_started(world, scope, job, stopping, last, later)
-                if started
-                else Outcome.OVER
-            )
+            outcome = Outcome.OVER
+            if self._start(scope, job):
+                outcome = self._run_started(world, scope, job, stopping, last, later)
             if job.parent is not None or job.shares:
-                settle_job(components, scope, job.parent or job.id)
+                settle_job(self._components, scope, job.parent or job.id)
             return outcome
 
     def leave(self, order: JobOrder) -> None:
         """Record that a job of this process is interrupted, which does not count as a crash."""
-        scope = _scope_or_none(self._world(order))
-        components = self._components
-        if scope is not None and components.store.job(scope, order.job) is not None:
-            components.store.interrupt_job(scope, order.job, components.processes.own())
+        _, scope, job = self._find(order)
+        if scope is not None and job is not None:
+            own = self._components.processes.own()
+            self._components.store.interrupt_job(scope, job.id, own)
 
-    def _world(self, order: JobOrder) -> World:
-        access = WorldAccess(self._components, OWNER, self._start_repair, order.world)
-        return World(access)
+    def _find(self, order: JobOrder) -> tuple[World, Scope | None, Job | None]:
+        """Return the world, the scope and the record of a job; None for what is gone."""
+        world = World(WorldAccess(self._components, OWNER, self._start_repair, order.world))
+        try:
+            scope = world.access.scope()
+        except WorldNotFound:
+            scope = None
+        return world, scope, self._components.store.job(scope, order.job) if scope else None
 
     def _start(self, scope: Scope, job: Job) -> bool:
         """Make this process the job's owner; False if the job is over or not ready, or taken."""
@@ -174,9 +170,7 @@ class LibraryWorker:
         """
         store, owner = self._components.store, self._components.job_owner
         record = store.job(scope, job.id)
-        if record is None:
-            return Outcome.OVER
-        requeued = store.requeue_job(
+        requeued = record is not None and store.requeue_job(
             scope, job.id, owner, seen=JobState.QUEUED, crashes=record.crashes
         )
         return outcome if requeued else Outcome.OVER
@@ -218,12 +212,9 @@ def resume_waiting(components: Components, scopes: list[Scope]) -> list[Job]:
         for scope, job in background:
             if not job.state.is_over:
                 submit_shares(components, scope, job.id)
-                components.queue.submit(JobOrder(scope.world, job.id, urgency_of(job.kind)))
+                submit_job(components, scope.world, job)
     with suppress(TruespanError):
-        sweep_worlds(components)
-        for scope in scopes:
-            discard_all_cancelled(components, scope)
-            sweep_uploads(components, scope)
+        sweep_uploads(components, scopes)
     return resumed
 
 
@@ -239,7 +230,7 @@ def _resume(components: Components, scope: Scope, seen: Job) -> Job | None:
     owner = components.job_owner
     if not components.store.requeue_job(scope, job.id, owner, seen=job.state, crashes=job.crashes):
         return None
-    components.queue.submit(JobOrder(scope.world, job.id, urgency_of(job.kind)))
+    submit_job(components, scope.world, job)
     return jobs.get(job.id)
 
 
@@ -250,12 +241,9 @@ def _take_over(components: Components, scope: Scope, job: Job) -> bool:
     """
     if components.queue.queue_id is None:
         return False
+    owner, most_crashes = components.job_owner, components.most_crashes
     components.store.take_over_job(
-        scope,
-        job.id,
-        job.process,
-        owner=components.job_owner,
-        most_crashes=components.most_crashes,
+        scope, job.id, job.process, owner=owner, most_crashes=most_crashes
     )
     record = components.store.job(scope, job.id)
     if record is not None and record.state is JobState.CANCELLED:
@@ -264,34 +252,26 @@ def _take_over(components: Components, scope: Scope, job: Job) -> bool:
 
 
 def _run_kind(
-    world: World,
-    job: Job,
-    log: JobLog,
-    trace: RequestTrace,
-    checks: dict[int, ProviderCheck],
+    world: World, job: Job, log: JobLog, trace: RequestTrace, checks: dict[int, ProviderCheck]
 ) -> WorkOutcome:
     if job.kind == REINDEX:
         run_reindex_job(world.access, job, log, trace)
     elif job.kind == REPAIR:
-        _run_repair(world, log, trace)
+        log.enter(Phase.EMBEDDING)
+        report = repair_world(world.access, log.progress, trace)
+        log.line(
+            "info",
+            f"{report.deleted_points} points deleted, {report.restored_texts} texts restored, "
+            f"{len(report.quarantined)} quarantined, {report.reembedded} points written.",
+        )
+        for where, code in report.erasures_waiting.items():
+            log.line("warning", f"not erased yet: {where} ({code})")
     elif job.kind == DOCTOR:
         _run_doctor(world, job, log)
     else:
         jobs = IngestJobs(world.access.components, world.access.writable_scope())
         return jobs.work(job, log, trace, checks)
     return WorkOutcome.DONE
-
-
-def _run_repair(world: World, log: JobLog, trace: RequestTrace) -> None:
-    log.enter(Phase.EMBEDDING)
-    report = repair_world(world.access, log.progress, trace)
-    log.line(
-        "info",
-        f"{report.deleted_points} points deleted, {report.restored_texts} texts restored, "
-        f"{len(report.quarantined)} quarantined, {report.reembedded} points written.",
-    )
-    for where, code in report.erasures_waiting.items():
-        log.line("warning", f"not erased yet: {where} ({code})")
 
 
 def _run_doctor(world: World, job: Job, log: JobLog) -> None:
@@ -310,10 +290,3 @@ def _run_doctor(world: World, job: Job, log: JobLog) -> None:
     # All lines at the end, so that a job that is started again writes none twice.
     for level, line in (*lines, summary_line(left)):
         log.line(level, line)
-
-
-def _scope_or_none(world: World) -> Scope | None:
-    try:
-        return world.access.scope()
-    except WorldNotFound:
-        return None

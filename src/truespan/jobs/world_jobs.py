@@ -1,4 +1,9 @@
-"""The jobs of a world: list, inspect, cancel; queue maintenance; follow jobs that have shares."""
+"""The jobs of a world: list, inspect, cancel; jobs with shares; maintenance; uploads of jobs.
+
+A job about the caller's own files can be resumed and keeps what it did. A cancelled job about
+uploads cannot, because its files are deleted with it. So the revisions that it staged, which no
+request has seen, are deleted too.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,24 @@ import builtins
 import json
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from truespan.components import Components
-from truespan.errors import JobNotFound, JobNotResumable, NotAllowed, TruespanError
-from truespan.jobs.uploads import discard_cancelled, upload_batch
+from truespan.errors import (
+    JobNotFound,
+    JobNotResumable,
+    NotAllowed,
+    SourceMissing,
+    TruespanError,
+)
 from truespan.maintenance.repair import apply_observed_repairs
+from truespan.types.document import RevisionRef
+from truespan.types.ids import WorldId
 from truespan.types.job import Job, JobDocument, JobLine, JobOrder, JobState, Urgency
+from truespan.types.maintenance import NO_FILES, RemovedFiles
 from truespan.types.scope import OWNER, Scope, Verb
+from truespan.types.source import DocumentOptions
 from truespan.types.telemetry import Request
 
 INGEST = "ingest"
@@ -30,6 +45,7 @@ REPAIR_RETRY_SECONDS = 3600.0
 
 _URGENCIES = {REINDEX: Urgency.REINDEX, REPAIR: Urgency.MAINTENANCE, DOCTOR: Urgency.MAINTENANCE}
 _ACTIVE = (JobState.QUEUED, JobState.RUNNING)
+_FINISHED = (JobState.DONE, JobState.CANCELLED)
 
 _log = logging.getLogger("truespan.jobs")
 
@@ -114,10 +130,8 @@ class Jobs:
         if found.state in (JobState.DONE, *_ACTIVE):
             raise JobNotResumable(job, found.state)
         batch, uploads = upload_batch(found), self.components.uploads
-        if batch is not None:
-            is_kept = uploads is not None and uploads.exists(self._scope_of(job).world, batch)
-            if not is_kept:
-                raise JobNotResumable(job, f"{found.state} and without its uploads")
+        if batch and not (uploads and uploads.exists(self._scope_of(job).world, batch)):
+            raise JobNotResumable(job, f"{found.state} and without its uploads")
         self.record_interruption(found)
         return self.get(job)
 
@@ -137,9 +151,10 @@ class Jobs:
         return job
 
 
-def urgency_of(kind: str) -> Urgency:
-    """Return the urgency of a kind of job: ingestion goes first, maintenance last."""
-    return _URGENCIES.get(kind, Urgency.INGEST)
+def submit_job(components: Components, world: WorldId, job: Job) -> None:
+    """Submit a recorded job to the queue: ingestion goes first, maintenance last."""
+    urgency = _URGENCIES.get(job.kind, Urgency.INGEST)
+    components.queue.submit(JobOrder(world, job.id, urgency))
 
 
 def open_orders(components: Components, scope: Scope, job: Job) -> list[str]:
@@ -189,7 +204,7 @@ def submit_maintenance(
     components.queue.require_room()
     job = components.store.queue_job_once(scope, kind, request, components.job_owner, since=since)
     if job.state is JobState.QUEUED:
-        components.queue.submit(JobOrder(scope.world, job.id, urgency_of(kind)))
+        submit_job(components, scope.world, job)
     return job
 
 
@@ -237,3 +252,94 @@ def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> N
         except TruespanError as error:
             # A world that was deleted meanwhile must not keep others from maintenance.
             _log.warning("Maintenance of a world was not queued: %s.", error.code)
+
+
+def upload_batch(job: Job) -> str | None:
+    """Return the batch of uploads that a job ingests; None for any other job."""
+    return json.loads(job.request).get("uploads")
+
+
+def discard_uploads(components: Components, scope: Scope, job: Job) -> None:
+    """Delete the uploads of a job that is done."""
+    batch = upload_batch(job)
+    if batch is not None and components.uploads is not None:
+        components.uploads.discard(scope.world, batch)
+
+
+def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
+    """Delete the uploads of a cancelled job, and the revisions that it staged.
+
+    What cannot be written now stays, including the uploads; the next start tries again.
+    """
+    batch, uploads, store = upload_batch(job), components.uploads, components.store
+    if batch is None or uploads is None:
+        return
+
+    def doc_ids(batch: str | None) -> set[str]:
+        if batch is None:
+            return set()
+        try:
+            return {source.doc_id for source in uploads.find(scope.world, batch, DocumentOptions())}
+        except SourceMissing:
+            return set()
+
+    with suppress(TruespanError):
+        discarded = doc_ids(batch)
+        for other in store.jobs(scope):
+            if other.id != job.id and other.state not in _FINISHED:
+                discarded -= doc_ids(upload_batch(other))
+        staged = [
+            RevisionRef(document.number, document.staged)
+            for document in (store.documents(scope, named=discarded) if discarded else ())
+            if document.staged is not None
+        ]
+        if staged:
+            store.discard_staged(scope, staged)
+            # The rows are hidden already. If the index fails, the next write deletes the points.
+            with suppress(TruespanError):
+                components.remover().clear(scope, {ref.document for ref in staged})
+        uploads.discard(scope.world, batch)
+
+
+def remove_uploads(components: Components, scope: Scope, doc_id: str) -> RemovedFiles:
+    """Delete a document's uploads of jobs that stopped.
+
+    A queued or running job keeps its upload, which replaces the document.
+    """
+    if components.uploads is None:
+        return NO_FILES
+    return components.uploads.remove(
+        scope.world,
+        doc_id,
+        lambda batch: any(
+            upload_batch(job) == batch
+            for job in components.store.jobs(scope)
+            if job.state in _ACTIVE and components.processes.is_alive(job.process)
+        ),
+    )
+
+
+def sweep_uploads(components: Components, scopes: Iterable[Scope]) -> None:
+    """Delete the uploads that no job needs: a process was killed, or a job or world is gone."""
+    uploads, store = components.uploads, components.store
+    if uploads is None:
+        return
+    # List folders before worlds: the world of each existing folder was created earlier.
+    folders = uploads.worlds()
+    known = {world.id for world in store.worlds(OWNER)}
+    for world in folders:
+        if world not in known:
+            uploads.remove_all(world)
+    for scope in scopes:
+        for job in store.jobs(scope):
+            batch = upload_batch(job) if job.state is JobState.CANCELLED else None
+            if batch is not None and uploads.exists(scope.world, batch):
+                discard_cancelled(components, scope, job)
+        uploads.sweep(
+            scope.world,
+            lambda batch, scope=scope: any(
+                upload_batch(job) == batch
+                for job in store.jobs(scope)
+                if job.state not in _FINISHED
+            ),
+        )
