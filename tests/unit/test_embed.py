@@ -45,7 +45,9 @@ def embed(
 ) -> dict[TextHash, Vector]:
     found: dict[TextHash, Vector] = {}
     own = limits or EmbeddingLimits()
-    for batch in embed_texts(embedder, hashed(texts), own, clock or HandClock()):
+    for batch in embed_texts(
+        embedder, hashed(texts), own, clock or HandClock(), counter=WordCounter()
+    ):
         found |= batch.vectors
     return found
 
@@ -268,7 +270,9 @@ def test_a_text_is_embedded_in_parts_unless_somebody_says_otherwise() -> None:
     long = " ".join(f"This is sentence{number} of it." for number in range(20))
     embedder = Small(words=30)
 
-    [batch] = embed_texts(embedder, hashed([long]), EmbeddingLimits(), HandClock())
+    [batch] = embed_texts(
+        embedder, hashed([long]), EmbeddingLimits(), HandClock(), counter=WordCounter()
+    )
 
     assert batch.notes == {hash_text(long): Remark.MEAN_OF_PARTS}
     assert len(embedder.documents) > 1
@@ -334,7 +338,16 @@ def test_who_keeps_the_canary_pays_for_it_once() -> None:
 
     for number in range(3):
         texts = hashed([f"word{number}", f"other{number}"])
-        list(embed_texts(embedder, texts, EmbeddingLimits(), HandClock(), canary=kept))
+        list(
+            embed_texts(
+                embedder,
+                texts,
+                EmbeddingLimits(),
+                HandClock(),
+                counter=WordCounter(),
+                canary=kept,
+            )
+        )
 
     assert embedder.documents.count(CANARY) == 1 + 3
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 import pytest
 
 from tests.promises import proves
 from tests.support.worlds import WordCounter, similarity, vector_of
 from truespan.errors import ProviderUnavailable, TextTooLong
-from truespan.ingest.embed import LEAST_PART, EstimatedTokens, OnTokenLimit, Remark, TooLong, mean
+from truespan.ingest.embed import LEAST_PART, OnTokenLimit, Remark, embed_too_long, mean
 from truespan.types.chunk import Vector
 
 LONG = " ".join(f"This is sentence{number} of the story." for number in range(30))
@@ -29,8 +30,13 @@ class Reader:
         return vector_of(text)
 
 
-def too_long(policy: OnTokenLimit, limit: int = 400) -> TooLong:
-    return TooLong(policy, WordCounter(), limit, 64)
+def too_long(
+    policy: OnTokenLimit, embed: Callable[[str], Vector], limit: int = 400
+) -> tuple[Vector | None, Remark]:
+    """Embed the long text with a model that reads less of it."""
+    return embed_too_long(
+        LONG, embed, policy=policy, counter=WordCounter(), limit=limit, dimensions=64
+    )
 
 
 @proves("embedding.no-silent-truncation")
@@ -38,7 +44,7 @@ def too_long(policy: OnTokenLimit, limit: int = 400) -> TooLong:
 def test_the_mean_is_over_all_parts_each_of_whole_sentences(words: int) -> None:
     reader = Reader(words)
 
-    vector, remark = too_long(OnTokenLimit.MEAN).embed(LONG, reader)
+    vector, remark = too_long(OnTokenLimit.MEAN, reader)
 
     assert remark is Remark.MEAN_OF_PARTS
     assert " ".join(reader.read) == LONG
@@ -61,7 +67,7 @@ def test_the_mean_weighs_parts_by_their_tokens_and_has_length_one() -> None:
 def test_the_beginning_alone_is_embedded_where_that_was_chosen() -> None:
     reader = Reader(50)
 
-    vector, remark = too_long(OnTokenLimit.TRUNCATE).embed(LONG, reader)
+    vector, remark = too_long(OnTokenLimit.TRUNCATE, reader)
 
     assert remark is Remark.TRUNCATED
     assert len(reader.read) == 1
@@ -72,14 +78,14 @@ def test_the_beginning_alone_is_embedded_where_that_was_chosen() -> None:
 def test_nothing_is_asked_for_a_text_that_is_skipped() -> None:
     reader = Reader(50)
 
-    assert too_long(OnTokenLimit.SKIP).embed(LONG, reader) == (None, Remark.TOO_LONG)
+    assert too_long(OnTokenLimit.SKIP, reader) == (None, Remark.TOO_LONG)
     assert reader.read == []
 
 
 def test_a_text_over_the_known_limit_is_first_cut_to_that() -> None:
     reader = Reader(400)
 
-    too_long(OnTokenLimit.MEAN, limit=70).embed(LONG, reader)
+    too_long(OnTokenLimit.MEAN, reader, limit=70)
 
     assert [len(part.split()) for part in reader.read] == [66, 66, 48]
 
@@ -94,7 +100,7 @@ def test_a_model_that_calls_everything_too_long_is_not_asked_for_ever_nor_believ
         asked.append(text)
         raise TextTooLong("too long")
 
-    assert too_long(policy).embed(LONG, never) == (None, Remark.BAD_VECTOR)
+    assert too_long(policy, never) == (None, Remark.BAD_VECTOR)
     assert 1 < len(asked) < 10
     assert min(len(text.split()) for text in asked) >= LEAST_PART // 2
 
@@ -105,7 +111,7 @@ def test_a_part_without_a_sound_vector_costs_the_text_its_own() -> None:
             raise TextTooLong("too long")
         return Vector(bytes(256)) if "sentence29" in text else vector_of(text)
 
-    assert too_long(OnTokenLimit.MEAN).embed(LONG, broken) == (None, Remark.BAD_VECTOR)
+    assert too_long(OnTokenLimit.MEAN, broken) == (None, Remark.BAD_VECTOR)
 
 
 def test_parts_that_cancel_out_give_no_vector() -> None:
@@ -115,7 +121,7 @@ def test_parts_that_cancel_out_give_no_vector() -> None:
         sign = 1.0 if "sentence0 " in text else -1.0
         return Vector(array("f", [sign] + [0.0] * 63).tobytes())
 
-    assert too_long(OnTokenLimit.MEAN).embed(LONG, turning) == (None, Remark.BAD_VECTOR)
+    assert too_long(OnTokenLimit.MEAN, turning) == (None, Remark.BAD_VECTOR)
 
 
 def test_another_failure_is_not_taken_for_length() -> None:
@@ -123,14 +129,4 @@ def test_another_failure_is_not_taken_for_length() -> None:
         raise ProviderUnavailable("down")
 
     with pytest.raises(ProviderUnavailable):
-        too_long(OnTokenLimit.MEAN).embed(LONG, down)
-
-
-@pytest.mark.parametrize("text", ["", "a", "word " * 50, "x" * 401, LONG])
-def test_the_estimate_counts_a_part_as_it_counts_the_whole(text: str) -> None:
-    counter = EstimatedTokens()
-
-    measured = counter.measure(text)
-
-    assert measured.total == counter.count(text)
-    assert measured.count(0, len(text)) == counter.count(text)
+        too_long(OnTokenLimit.MEAN, down)

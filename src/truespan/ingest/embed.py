@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from hashlib import sha256
 from threading import Lock
 from types import MappingProxyType
@@ -25,7 +26,6 @@ from truespan.errors import (
     InvalidConfiguration,
     ModelDrifted,
     ProviderBadReply,
-    ProviderRefused,
     ProviderUnavailable,
     TextTooLong,
 )
@@ -33,7 +33,6 @@ from truespan.ingest.sentences import split_text
 from truespan.protocols import Clock, Embedder, EmbeddingLimits, RateLimitStore, TokenCounter
 from truespan.types.chunk import Vector
 from truespan.types.ids import TextHash
-from truespan.types.text import TokenMap
 
 LEAST_NORM = 1e-6
 
@@ -87,7 +86,7 @@ def batches(texts: Sequence[Item], limits: EmbeddingLimits) -> Iterator[list[Ite
     used = 0
     room = room_for_texts(limits)
     for item in texts:
-        tokens = estimate_tokens(item[1])
+        tokens = -(-len(item[1]) // CHARACTERS_PER_TOKEN)
         if batch and (len(batch) >= room or used + tokens > limits.tokens):
             yield batch
             batch, used = [], 0
@@ -100,11 +99,6 @@ def batches(texts: Sequence[Item], limits: EmbeddingLimits) -> Iterator[list[Ite
 def room_for_texts(limits: EmbeddingLimits) -> int:
     """Return how many texts fit in a request beside the canaries."""
     return limits.items - (most_canaries(limits.items) if limits.joint else 0)
-
-
-def estimate_tokens(text: str) -> int:
-    """Return roughly how many tokens a text has."""
-    return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 T = TypeVar("T")
@@ -223,7 +217,7 @@ class Canary:
         for place in places:
             sent.insert(place, CANARY)
         vectors = send(sent)
-        check_count(vectors, sent)
+        _check_count(vectors, sent)
         # A place counts the canaries before it, so the last one is taken out first.
         found = [vectors.pop(place) for place in reversed(places)]
         own = self._vector
@@ -242,15 +236,17 @@ class Canary:
         return vectors
 
 
-def check_count(vectors: Sequence[Vector], sent: Sequence[str]) -> None:
-    """Refuse a reply that does not hold one vector for each text.
+def _send(embedder: Embedder, texts: list[str], clock: Clock, spread: int = 0) -> list[Vector]:
+    """Return one vector for each text; a reply with fewer or more is refused."""
+    vectors = call_with_retries(lambda: embedder.embed_documents(texts), clock, spread=spread)
+    _check_count(vectors, texts)
+    return vectors
 
-    Raises:
-        ProviderBadReply: there are fewer or more.
-    """
-    if len(vectors) != len(sent):
+
+def _check_count(vectors: Sequence[Vector], texts: Sequence[str]) -> None:
+    if len(vectors) != len(texts):
         raise ProviderBadReply(
-            f"The embedding provider returned {len(vectors)} vectors for {len(sent)} texts."
+            f"The embedding provider returned {len(vectors)} vectors for {len(texts)} texts."
         )
 
 
@@ -308,79 +304,63 @@ class Remark(StrEnum):
     """The provider returned no sound vector."""
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedTokens:
-    """Counts tokens by estimate, where no tokenizer is available."""
+def embed_too_long(
+    text: str,
+    embed: Callable[[str], Vector],
+    *,
+    policy: OnTokenLimit,
+    counter: TokenCounter,
+    limit: int,
+    dimensions: int,
+) -> tuple[Vector | None, Remark]:
+    """Return a vector for a text that the provider refused as too long, or None, and a remark.
 
-    name: str = "estimate-1"
-
-    def measure(self, text: str) -> TokenMap:
-        """Return the token map of a text."""
-        starts = range(0, len(text), CHARACTERS_PER_TOKEN)
-        return TokenMap(text, starts, range(len(starts) + 1), self.count)
-
-    def count(self, text: str) -> int:
-        """Return roughly how many tokens a text has."""
-        return estimate_tokens(text)
-
-
-@dataclass(frozen=True, slots=True)
-class TooLong:
-    """Embeds texts above the model's input `limit`, as the operator chose."""
-
-    policy: OnTokenLimit
-    counter: TokenCounter
-    limit: int
-    dimensions: int
-
-    def embed(self, text: str, alone: Callable[[str], Vector]) -> tuple[Vector | None, Remark]:
-        """Return a vector for a text that the provider refused as too long, or None, and a remark.
-
-        `alone` embeds one text. The parts become smaller until the provider accepts them.
-        """
-        if self.policy is OnTokenLimit.SKIP:
-            return None, Remark.TOO_LONG
-        counted = self.counter.count(text)
-        limit = self.limit if counted > self.limit else counted // 2
-        while limit >= LEAST_PART:
-            pieces = split_text(text, self.counter, limit)
-            if self.policy is OnTokenLimit.TRUNCATE:
-                pieces = pieces[:1]
-            try:
-                return self._combine(pieces, [alone(piece) for piece in pieces])
-            except TextTooLong:
-                limit //= 2
-        # A provider that finds even the smallest part too long is wrong about length. Skipping the
-        # text permanently because of that would lose it, so this counts as a bad reply.
-        return None, Remark.BAD_VECTOR
-
-    def _combine(self, pieces: list[str], vectors: list[Vector]) -> tuple[Vector | None, Remark]:
-        if not all(is_sound(vector, self.dimensions) for vector in vectors):
-            return None, Remark.BAD_VECTOR
-        if self.policy is OnTokenLimit.TRUNCATE:
+    `limit` is the model's input limit. The parts become smaller until the provider accepts them.
+    """
+    if policy is OnTokenLimit.SKIP:
+        return None, Remark.TOO_LONG
+    counted = counter.count(text)
+    if counted <= limit:
+        limit = counted // 2
+    while limit >= LEAST_PART:
+        parts = split_text(text, counter, limit)
+        if policy is OnTokenLimit.TRUNCATE:
+            parts = parts[:1]
+        try:
+            vectors = [embed(part) for part in parts]
+        except TextTooLong:
+            limit //= 2
+            continue
+        if not all(is_sound(vector, dimensions) for vector in vectors):
+            break
+        if policy is OnTokenLimit.TRUNCATE:
             return vectors[0], Remark.TRUNCATED
-        weights = [max(self.counter.count(piece), 1) for piece in pieces]
-        whole = mean(vectors, weights)
-        if not is_sound(whole, self.dimensions):
-            return None, Remark.BAD_VECTOR
+        whole = mean(vectors, [max(counter.count(part), 1) for part in parts])
+        if not is_sound(whole, dimensions):
+            break
         return whole, Remark.MEAN_OF_PARTS
+    # A provider that finds even the smallest part too long is wrong about length. Skipping the
+    # text permanently because of that would lose it, so this counts as a bad reply.
+    return None, Remark.BAD_VECTOR
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedBatch:
-    """Vectors that passed every check, and the texts without one.
+    """Vectors that passed every check.
 
-    `notes` says why texts were rejected, and what to report about some that were not.
+    `notes` says why other texts were rejected, and what to report about some that were not.
     """
 
     vectors: dict[TextHash, Vector] = field(default_factory=dict)
-    rejected: tuple[TextHash, ...] = ()
     notes: dict[TextHash, Remark] = field(default_factory=dict)
 
+    @property
+    def rejected(self) -> tuple[TextHash, ...]:
+        """Return the texts without a vector."""
+        return tuple(text_hash for text_hash in self.notes if text_hash not in self.vectors)
+
     def __or__(self, other: EmbeddedBatch) -> EmbeddedBatch:
-        return EmbeddedBatch(
-            self.vectors | other.vectors, self.rejected + other.rejected, self.notes | other.notes
-        )
+        return EmbeddedBatch(self.vectors | other.vectors, self.notes | other.notes)
 
 
 def embed_texts(
@@ -389,7 +369,7 @@ def embed_texts(
     limits: EmbeddingLimits,
     clock: Clock,
     *,
-    counter: TokenCounter | None = None,
+    counter: TokenCounter,
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN,
     canary: Canary | None = None,
 ) -> Iterator[EmbeddedBatch]:
@@ -407,12 +387,10 @@ def embed_texts(
         return
     limits = embedder.limits.within(limits)
     canary = (canary or Canary()) if limits.joint else None
-    work = _BatchEmbedder(
-        embedder, limits, clock, canary, counter or EstimatedTokens(), on_token_limit
-    )
+    work = _BatchEmbedder(embedder, limits, clock, canary, counter, on_token_limit)
     todo = batches(list(texts.items()), limits)
     if canary is not None and len(texts) > 1 and limits.items > 1:
-        canary.learn(embedder, work.send)
+        canary.learn(embedder, lambda sent: _send(embedder, sent, clock))
     if limits.in_flight == 1:
         yield from map(work.embed, todo)
         return
@@ -441,64 +419,43 @@ class _BatchEmbedder:
     counter: TokenCounter
     on_token_limit: OnTokenLimit
 
-    def send(self, texts: list[str], spread: int = 0) -> list[Vector]:
-        return call_with_retries(
-            lambda: self.embedder.embed_documents(texts), self.clock, spread=spread
-        )
-
     def embed(self, batch: list[Item]) -> EmbeddedBatch:
         """Embed a batch; one that is too large for the provider is split in halves.
 
         Providers do not always say which text is too long, so it is found in the same way.
         """
-        try:
-            vectors = self._send_in_order(batch)
-        except (BatchTooLarge, TextTooLong) as refusal:
-            if len(batch) == 1:
-                return self._embed_too_long(batch[0], refusal)
-            middle = len(batch) // 2
-            return self.embed(batch[:middle]) | self.embed(batch[middle:])
-        dimensions = self.embedder.profile.dimensions
-        sound: dict[TextHash, Vector] = {}
-        rejected: list[TextHash] = []
-        for (text_hash, _), vector in zip(batch, vectors, strict=True):
-            if is_sound(vector, dimensions):
-                sound[text_hash] = vector
-            else:
-                rejected.append(text_hash)
-        return EmbeddedBatch(sound, tuple(rejected), dict.fromkeys(rejected, Remark.BAD_VECTOR))
-
-    def _send_in_order(self, batch: list[Item]) -> list[Vector]:
-        texts = [text for _, text in batch]
+        texts, profile = [text for _, text in batch], self.embedder.profile
         spread = int(batch[0][0][:4], 16)
-        if self.canary is not None and len(batch) > 1:
-            return self.canary.embed_in_order(
-                texts, self.limits.items, lambda sent: self.send(sent, spread)
+        send = partial(_send, self.embedder, clock=self.clock, spread=spread)
+        try:
+            if self.canary is not None and len(batch) > 1:
+                vectors = self.canary.embed_in_order(texts, self.limits.items, send)
+            else:
+                vectors = send(texts)
+        except (BatchTooLarge, TextTooLong) as refusal:
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                return self.embed(batch[:middle]) | self.embed(batch[middle:])
+            if not isinstance(refusal, TextTooLong):
+                # The request was too large with one text only: that is not about tokens.
+                raise
+            vector, remark = embed_too_long(
+                texts[0],
+                lambda text: _send(self.embedder, [text], self.clock)[0],
+                policy=self.on_token_limit,
+                counter=self.counter,
+                limit=profile.input_limit,
+                dimensions=profile.dimensions,
             )
-        vectors = self.send(texts, spread)
-        check_count(vectors, texts)
-        return vectors
-
-    def _embed_too_long(self, item: Item, refusal: ProviderRefused) -> EmbeddedBatch:
-        """Apply the operator's choice to a single text that was refused."""
-        if not isinstance(refusal, TextTooLong):
-            # The request was too large with one text only: that is not about tokens.
-            raise refusal
-
-        def embed_alone(text: str) -> Vector:
-            vectors = self.send([text])
-            check_count(vectors, [text])
-            return vectors[0]
-
-        text_hash, text = item
-        profile = self.embedder.profile
-        too_long = TooLong(
-            self.on_token_limit, self.counter, profile.input_limit, profile.dimensions
-        )
-        vector, remark = too_long.embed(text, embed_alone)
-        if vector is None:
-            return EmbeddedBatch({}, (text_hash,), {text_hash: remark})
-        return EmbeddedBatch({text_hash: vector}, (), {text_hash: remark})
+            text_hash = batch[0][0]
+            return EmbeddedBatch({} if vector is None else {text_hash: vector}, {text_hash: remark})
+        found = EmbeddedBatch()
+        for (text_hash, _), vector in zip(batch, vectors, strict=True):
+            if is_sound(vector, profile.dimensions):
+                found.vectors[text_hash] = vector
+            else:
+                found.notes[text_hash] = Remark.BAD_VECTOR
+        return found
 
 
 PROBES: Mapping[str, str] = MappingProxyType(
@@ -531,12 +488,9 @@ def check_drift(
     """
     stored = dict(earlier or {})
     for name, text in PROBES.items():
-        vectors = call_with_retries(
-            lambda text=text: embedder.embed_documents([text]), clock, spread=0
-        )
-        check_count(vectors, [text])
-        if not is_sound(vectors[0], embedder.profile.dimensions):
+        [vector] = _send(embedder, [text], clock)
+        if not is_sound(vector, embedder.profile.dimensions):
             raise ProviderBadReply("The embedding provider did not return one sound vector.")
-        if cosine(stored.setdefault(name, vectors[0]), vectors[0]) < LEAST_SIMILARITY:
+        if cosine(stored.setdefault(name, vector), vector) < LEAST_SIMILARITY:
             raise ModelDrifted(str(embedder.profile))
     return stored

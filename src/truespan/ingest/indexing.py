@@ -8,8 +8,9 @@ embedded becomes active. Wherever a run stops, the next run continues from what 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,8 @@ from truespan.ingest.figures import find_parent, parent_ref
 from truespan.ingest.job_log import REMARKS, Failure, Progress, RunLog
 from truespan.protocols import TokenCounter, VectorIndex
 from truespan.types.chunk import NewChunk, PendingChunk, Vector
-from truespan.types.document import RevisionRef, StoredText, assets_token
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.document import Document, RevisionRef, StoredText, assets_token
+from truespan.types.ids import TextHash
 from truespan.types.job import Phase
 from truespan.types.profile import ChunkingProfile
 from truespan.types.scope import Scope
@@ -70,9 +71,7 @@ class Indexer:
         self._check = deps.checks.setdefault(scope.generation.number, ProviderCheck())
         self.counts = IndexCounts()
 
-    def index_revisions(
-        self, refs: Sequence[RevisionRef], on_chunks: OnChunks | None = None
-    ) -> IndexOutcome:
+    def index_revisions(self, refs: Sequence[RevisionRef], on_chunks: OnChunks) -> IndexOutcome:
         """Embed the pending chunks of revisions, and activate those staged and complete.
 
         If the index process dies, points it had not flushed may be lost. None of them was marked
@@ -80,7 +79,7 @@ class Indexer:
         """
         for attempt in range(1, INDEX_ATTEMPTS + 1):
             try:
-                return self._index(refs, on_chunks or _ignore)
+                return self._index(refs, on_chunks)
             except IndexUnavailable:
                 if attempt == INDEX_ATTEMPTS:
                     raise
@@ -88,27 +87,32 @@ class Indexer:
         raise AssertionError("the loop returns or raises")
 
     def _index(self, refs: Sequence[RevisionRef], on_chunks: OnChunks) -> IndexOutcome:
-        store, outcome = self._deps.store, IndexOutcome()
-        self._chunk_missing(refs)
-        written = self._embed(refs, on_chunks, outcome)
+        deps, scope, store = self._deps, self._scope, self._deps.store
+        outcome, written = self._embed(refs, on_chunks)
         self._fill_others(refs, outcome)
-        with self._deps.trace.stage(Stage.FLIPPED):
-            outcome.activated = store.activate(self._scope, refs)
+        with deps.trace.stage(Stage.FLIPPED):
+            outcome.activated = store.activate(scope, refs)
         if len(outcome.activated) < len(refs):
             # An alias may have moved to another generation in between.
             self._fill_others(refs, outcome)
-            outcome.activated += store.activate(self._scope, refs)
-        self._publish_images(outcome.activated)
-        self._delete_orphans(refs, written)
-        clear_retired(self._deps, self._scope)
+            outcome.activated += store.activate(scope, refs)
+        if outcome.activated:
+            active = {ref.document: ref.revision for ref in outcome.activated}
+            for document in store.documents(scope.narrow(documents=active)):
+                # A run that staged a newer revision publishes the images of that one.
+                if document.staged is None and document.active == active.get(document.number):
+                    publish_images(deps, scope, document)
+        # Another process may have replaced and purged revisions meanwhile.
+        purged = {ref for ref in refs if not store.chunk_ids(scope, ref)}
+        orphans = [chunk.chunk_id for chunk in written if _ref(chunk) in purged]
+        if orphans:
+            deps.index.delete(scope, orphans)
+        clear_retired(deps, scope)
         return outcome
 
     def fill(self, refs: Sequence[RevisionRef], on_chunks: OnChunks | None = None) -> IndexOutcome:
         """Chunk and embed revisions in this generation; none becomes active."""
-        outcome = IndexOutcome()
-        self._chunk_missing(refs)
-        self._embed(refs, on_chunks or _ignore, outcome)
-        return outcome
+        return self._embed(refs, on_chunks or (lambda _chunks, _ref: None))[0]
 
     def rechunk(self, ref: RevisionRef) -> bool:
         """Store the chunks of a revision in this generation; False if the revision is gone.
@@ -123,12 +127,6 @@ class Indexer:
         chunking, limit = scope.generation.chunking, scope.profile.input_limit
         chunks = rechunk(stored, chunking, self._deps.counter, limit)
         return store.write_chunks(scope, ref, chunks)
-
-    def _chunk_missing(self, refs: Sequence[RevisionRef]) -> None:
-        """Chunk revisions that were staged in another generation."""
-        among = self._scope.narrow(documents=(ref.document for ref in refs))
-        for ref in set(refs).intersection(self._deps.store.missing_chunks(among)):
-            self.rechunk(ref)
 
     def _fill_others(self, refs: Sequence[RevisionRef], outcome: IndexOutcome) -> None:
         """Index revisions in the other generations before they become active in this one.
@@ -147,21 +145,25 @@ class Indexer:
                 outcome.remarks |= found.remarks
 
     def _embed(
-        self, refs: Sequence[RevisionRef], on_chunks: OnChunks, outcome: IndexOutcome
-    ) -> list[PendingChunk]:
+        self, refs: Sequence[RevisionRef], on_chunks: OnChunks
+    ) -> tuple[IndexOutcome, list[PendingChunk]]:
         """Write points for all pending chunks, flush them, and mark them as embedded."""
         store, index, trace = self._deps.store, self._deps.index, self._deps.trace
-        prepare_index(store, index, self._scope)
+        outcome = IndexOutcome()
         written: list[PendingChunk] = []
+        # Revisions that were staged in another generation have no chunks in this one.
+        among = self._scope.narrow(documents=(ref.document for ref in refs))
+        for ref in set(refs).intersection(store.missing_chunks(among)):
+            self.rechunk(ref)
+        prepare_index(store, index, self._scope)
         pending = self._pending(refs)
         while chunks := list(islice(pending, SLICE_CHUNKS)):
             with trace.stage(Stage.VECTORS):
                 vectors = self._vectors(chunks, outcome, on_chunks)
             ready = [chunk for chunk in chunks if chunk.text_hash in vectors]
             with trace.stage(Stage.INDEX):
-                index.upsert(
-                    self._scope, [chunk.point(vectors[chunk.text_hash]) for chunk in ready]
-                )
+                points = [chunk.point(vectors[chunk.text_hash]) for chunk in ready]
+                index.upsert(self._scope, points)
             for chunk in ready:
                 # Free the memory: until the flush only the identity is needed.
                 chunk.text, chunk.vector = "", None
@@ -171,14 +173,13 @@ class Indexer:
                 index.flush(self._scope)
                 store.mark_embedded(self._scope, written)
         self.counts.written += len(written)
-        return written
+        return outcome, written
 
     def _pending(self, refs: Sequence[RevisionRef]) -> Iterator[PendingChunk]:
+        pending = partial(self._deps.store.pending, self._scope, limit=SLICE_CHUNKS)
         for ref in refs:
             after = -1
-            while page := self._deps.store.pending(
-                self._scope, ref, after=after, limit=SLICE_CHUNKS
-            ):
+            while page := pending(ref, after=after):
                 yield from page
                 after = page[-1].index
 
@@ -189,10 +190,10 @@ class Indexer:
         deps, trace = self._deps, self._deps.trace
         known = {chunk.text_hash: chunk.vector for chunk in chunks if chunk.vector is not None}
         missing = {chunk.text_hash: chunk.text for chunk in chunks if chunk.text_hash not in known}
-        last = RevisionRef(chunks[-1].document, chunks[-1].revision)
-        self.counts.reused += len(chunks) - len(missing)
-        trace.count(CounterName.VECTORS, len(chunks) - len(missing), VectorOrigin.REUSED)
-        on_chunks(len(chunks) - len(missing), last)
+        last, reused = _ref(chunks[-1]), len(chunks) - len(missing)
+        self.counts.reused += reused
+        trace.count(CounterName.VECTORS, reused, VectorOrigin.REUSED)
+        on_chunks(reused, last)
         if missing:
             self._require_model()
         batches = embed_texts(
@@ -209,8 +210,18 @@ class Indexer:
             known.update(batch.vectors)
             self.counts.embedded += len(batch.vectors)
             trace.count(CounterName.VECTORS, len(batch.vectors), VectorOrigin.EMBEDDED)
-            if skipped := _add_remarks(outcome, chunks, batch.rejected, batch.notes):
-                deps.store.skip_chunks(self._scope, skipped)
+            if batch.notes:
+                skipped = []
+                for chunk in chunks:
+                    if (note := batch.notes.get(chunk.text_hash)) is None:
+                        continue
+                    if note is Remark.TOO_LONG:
+                        skipped.append(chunk.chunk_id)
+                    rejected = note is Remark.BAD_VECTOR
+                    notes = outcome.rejected if rejected else outcome.remarks
+                    notes.setdefault(_ref(chunk), note)
+                if skipped:
+                    deps.store.skip_chunks(self._scope, skipped)
             on_chunks(len(batch.vectors) + len(batch.rejected), last)
         return known
 
@@ -231,38 +242,16 @@ class Indexer:
             self._deps.store.keep_probes(self._scope, probes)
         self._check.probed = True
 
-    def _publish_images(self, activated: Sequence[RevisionRef]) -> None:
-        """Publish the images of revisions that are now active."""
-        if not activated:
-            return
-        revisions = {ref.document: ref.revision for ref in activated}
-        for document in self._deps.store.documents(self._scope.narrow(documents=revisions)):
-            # A run that staged a newer revision publishes the images of that one.
-            if document.staged is None and document.active == revisions.get(document.number):
-                publish_images(
-                    self._deps, self._scope, document.doc_id, document.source_hash, document.recipe
-                )
 
-    def _delete_orphans(self, refs: Sequence[RevisionRef], written: Sequence[PendingChunk]) -> None:
-        """Delete the points of revisions that another process replaced and purged meanwhile."""
-        store, scope = self._deps.store, self._scope
-        purged = {ref for ref in refs if not store.chunk_ids(scope, ref)}
-        orphans = [
-            chunk.chunk_id
-            for chunk in written
-            if RevisionRef(chunk.document, chunk.revision) in purged
-        ]
-        if orphans:
-            self._deps.index.delete(scope, orphans)
-
-
-def publish_images(
-    deps: IngestDeps, scope: Scope, doc_id: str, source_hash: str, recipe: str
-) -> None:
+def publish_images(deps: IngestDeps, scope: Scope, document: Document) -> None:
     """Publish the images of an active revision; if it has none, remove the earlier ones."""
-    token = assets_token(source_hash, recipe)
-    if not deps.assets.publish(scope.world, doc_id, token):
-        deps.assets.remove(scope.world, doc_id)
+    token = assets_token(document.source_hash, document.recipe)
+    if not deps.assets.publish(scope.world, document.doc_id, token):
+        deps.assets.remove(scope.world, document.doc_id)
+
+
+def _ref(chunk: PendingChunk) -> RevisionRef:
+    return RevisionRef(chunk.document, chunk.revision)
 
 
 def clear_retired(deps: IngestDeps, scope: Scope) -> None:
@@ -327,32 +316,6 @@ def rechunk(
     return (*chunks, *figures)
 
 
-def _add_remarks(
-    outcome: IndexOutcome,
-    chunks: Sequence[PendingChunk],
-    rejected: Sequence[TextHash],
-    notes: Mapping[TextHash, Remark],
-) -> list[ChunkId]:
-    """Assign the remarks on texts to their documents; return the chunks to skip."""
-    if not rejected and not notes:
-        return []
-    refused, skipped = set(rejected), []
-    for chunk in chunks:
-        ref = RevisionRef(chunk.document, chunk.revision)
-        note = notes.get(chunk.text_hash)
-        if note is Remark.TOO_LONG:
-            skipped.append(chunk.chunk_id)
-        if chunk.text_hash in refused and note is not Remark.TOO_LONG:
-            outcome.rejected.setdefault(ref, note or Remark.BAD_VECTOR)
-        elif note is not None:
-            outcome.remarks.setdefault(ref, note)
-    return skipped
-
-
-def _ignore(_chunks: int, _ref: RevisionRef) -> None:
-    return
-
-
 def embed_pending(
     deps: IngestDeps, scope: Scope, on_progress: Callable[[Progress], None] | None = None
 ) -> int:
@@ -399,8 +362,7 @@ class _Build:
     """The state of building one generation."""
 
     def __init__(self, deps: IngestDeps, scope: Scope, log: RunLog) -> None:
-        self._deps = deps
-        self._store = deps.store
+        self._store, self._index = deps.store, deps.index
         self._scope = scope
         self._indexer = Indexer(deps, scope)
         self._log = log
@@ -427,7 +389,16 @@ class _Build:
         return self.report
 
     def _fill(self, refs: Sequence[RevisionRef], missing: set[RevisionRef]) -> None:
-        chunked = [ref for ref in refs if ref not in missing or self._rechunk(ref)]
+        chunked: list[RevisionRef] = []
+        for ref in refs:
+            try:
+                if ref not in missing or self._indexer.rechunk(ref):
+                    chunked.append(ref)
+                else:
+                    # It was replaced or deleted meanwhile.
+                    self._done.add(ref)
+            except StoreDamaged as error:
+                self._fail(ref, error.code, str(error))
         if len(chunked) < len(refs):
             self._require_generation()
         outcome = self._indexer.fill(chunked, self._show)
@@ -441,23 +412,12 @@ class _Build:
             self._fail(ref, "provider_bad_reply", "A part of it could not be embedded.")
         self._show(0, refs[-1])
 
-    def _rechunk(self, ref: RevisionRef) -> bool:
-        try:
-            found = self._indexer.rechunk(ref)
-        except StoreDamaged as error:
-            self._fail(ref, error.code, str(error))
-            return False
-        if not found:
-            # It was replaced or deleted meanwhile.
-            self._done.add(ref)
-        return found
-
     def _require_generation(self) -> None:
-        number, index = self._scope.generation.number, self._deps.index
-        kept = self._store.kept_generations(self._scope)
-        if all(record.generation.number != number for record in kept):
-            index.drop(self._scope)
-            index.flush(self._scope)
+        number = self._scope.generation.number
+        records = self._store.kept_generations(self._scope)
+        if all(record.generation.number != number for record in records):
+            self._index.drop(self._scope)
+            self._index.flush(self._scope)
             raise GenerationNotFound(number)
 
     def _fail(self, ref: RevisionRef, code: str, message: str) -> None:

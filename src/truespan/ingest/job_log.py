@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from truespan.errors import Cancelled, Interrupted, TruespanError
@@ -188,7 +188,6 @@ class JobLog(RunLog):
         self._start = self._recorded = clock.monotonic()
 
     def enter(self, phase: Phase) -> None:
-        """Record that a phase begins; raises as `progress` does."""
         self._check_running(record=phase is not self._phase, phase=phase)
 
     def progress(self, progress: Progress) -> None:
@@ -204,14 +203,12 @@ class JobLog(RunLog):
         self._check_running(record=due, phase=self._phase)
 
     def document(self, document: JobDocument) -> None:
-        """Record the outcome of a source."""
         super().document(document)
         self._news.documents[document.doc_id] = document
         self._unchanged += document.state is DocumentState.UNCHANGED
         self._failed += document.state is DocumentState.FAILED
 
     def line(self, level: str, line: str) -> None:
-        """Write a line to Python's log and to the job."""
         super().line(level, line)
         self._news.lines.append(JobLine(self._clock.now(), level, _single_line(line)))
 
@@ -245,23 +242,18 @@ class JobLog(RunLog):
     def _write(self, state: JobState, error: str | None) -> bool:
         """Write the job's record; True if the job was cancelled meanwhile."""
         news, self._news = self._news, JobNews()
-        latest, self._recorded = self._latest, self._clock.monotonic()
+        self._recorded = self._clock.monotonic()
+        seconds = round(self._recorded - self._start, 3)
         return self._store.record_job(
             self._scope,
             self._job,
             state=state,
             phase=self._phase,
             counts=JobCounts(
-                documents=latest.documents,
-                documents_total=latest.documents_total,
+                **asdict(self._latest),
                 unchanged=self._unchanged,
                 failed=self._failed,
-                chunks=latest.chunks,
-                embedded=latest.embedded,
-                reused=latest.reused,
-                fraction=latest.fraction,
-                seconds=round(self._recorded - self._start, 3),
-                current=latest.current,
+                seconds=seconds,
             ),
             news=news,
             error=error,

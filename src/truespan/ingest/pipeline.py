@@ -8,14 +8,15 @@ what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from truespan.errors import AssetsTaken, SourceRefused, TruespanError
 from truespan.ingest.deps import IngestDeps
 from truespan.ingest.draft import DEFAULT_VERSION, make_draft
-from truespan.ingest.indexing import Indexer, IndexOutcome, clear_retired, publish_images
+from truespan.ingest.embed import Remark
+from truespan.ingest.indexing import Indexer, clear_retired, publish_images
 from truespan.ingest.job_log import REMARKS, Failure, IngestReport, Progress, RunLog
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
@@ -77,7 +78,11 @@ class DraftMaker:
             declared = replace(declared, kind=usual_kind(source.name, content))
         source = replace(source, declared=declared)
         source_hash = sha256(content).hexdigest()
-        recipe = self._recipe(declared, may_have_pictures(source.name, content))
+        pictures = may_have_pictures(source.name, content)
+        recipe = self._recipes.get((declared, pictures))
+        if recipe is None:
+            recipe = deps.preparation.recipe(declared, deps.counter, pictures=pictures)
+            self._recipes[declared, pictures] = recipe
         unchanged = known is not None and (known.source_hash, known.recipe) == (source_hash, recipe)
         if known is not None and unchanged and not known.quarantined:
             return source, None
@@ -96,14 +101,6 @@ class DraftMaker:
             trace=deps.trace,
         )
         return source, draft
-
-    def _recipe(self, declared: DocumentOptions, pictures: bool) -> str:
-        key = declared, pictures
-        if key not in self._recipes:
-            self._recipes[key] = self._deps.preparation.recipe(
-                declared, self._deps.counter, pictures=pictures
-            )
-        return self._recipes[key]
 
 
 @dataclass(slots=True)
@@ -166,7 +163,13 @@ class _Run:
         if draft is None and known is not None:
             self._add_unchanged(group, source, known)
         elif draft is not None:
-            self._store_images(draft)
+            if draft.images:
+                # Before its rows are staged, so that no image can be lost.
+                token, world = assets_token(draft.source_hash, draft.recipe), self._scope.world
+                try:
+                    self._deps.assets.stage_images(world, draft.doc_id, token, draft.images)
+                except AssetsTaken as error:
+                    raise AssetsTaken(draft.name, advice=error.advice) from None
             group.drafts.append(replace(draft, images=()))
             group.chunks += len(draft.chunks)
             group.size += source.size
@@ -179,41 +182,8 @@ class _Run:
                 self._log.line("info", f"{draft.doc_id} SANITIZE_AUDIT {found}")
             self._show(source.name)
 
-    def _store_images(self, draft: Draft) -> None:
-        """Write a revision's images before its rows are staged, so that none can be lost."""
-        if not draft.images:
-            return
-        token = assets_token(draft.source_hash, draft.recipe)
-        try:
-            self._deps.assets.stage_images(self._scope.world, draft.doc_id, token, draft.images)
-        except AssetsTaken as error:
-            raise AssetsTaken(draft.name, advice=error.advice) from None
-
     def _add_unchanged(self, group: _Group, source: Source, known: Document) -> None:
         """Update the labels of a document whose text is unchanged; resume it if incomplete."""
-        self._relabel(source, known)
-        revision = known.staged or known.active
-        complete = known.embedded + known.skipped == known.chunks
-        member = JobDocument(known.doc_id, known.name, DocumentState.UNCHANGED, chunks=known.chunks)
-        if revision is None or (known.staged is None and complete):
-            if known.doc_id in self._with_images:
-                # An earlier run may have ended just before it published or removed images.
-                publish_images(
-                    self._deps, self._scope, known.doc_id, known.source_hash, known.recipe
-                )
-            self.report.unchanged += 1
-            self._log.document(member)
-            self._finish_source(source)
-            return
-        ref = RevisionRef(known.number, revision)
-        group.refs.append(ref)
-        group.members[ref] = replace(member, state=DocumentState.READ)
-        group.chunks += known.chunks
-        group.size += source.size
-        self.report.resumed += 1
-
-    def _relabel(self, source: Source, known: Document) -> None:
-        """Store the labels of an unchanged text if they have changed."""
         declared = source.declared
         labels = {
             "version": declared.version or DEFAULT_VERSION,
@@ -227,10 +197,36 @@ class _Run:
             self._deps.store.relabel(
                 self._scope, known.number, language=declared.language, **labels
             )
+        revision = known.staged or known.active
+        complete = known.embedded + known.skipped == known.chunks
+        member = JobDocument(known.doc_id, known.name, DocumentState.UNCHANGED, chunks=known.chunks)
+        if revision is None or (known.staged is None and complete):
+            if known.doc_id in self._with_images:
+                # An earlier run may have ended just before it published or removed images.
+                publish_images(self._deps, self._scope, known)
+            self.report.unchanged += 1
+            self._log.document(member)
+            self._finish_source(source)
+            return
+        ref = RevisionRef(known.number, revision)
+        group.refs.append(ref)
+        group.members[ref] = replace(member, state=DocumentState.READ)
+        group.chunks += known.chunks
+        group.size += source.size
+        self.report.resumed += 1
 
     def _index(self, group: _Group) -> None:
         """Stage the drafts of a group, then embed and activate all its revisions."""
-        self._stage(group)
+        if group.drafts:
+            with self._deps.trace.stage(Stage.STAGED):
+                staged = self._deps.store.stage(self._scope, group.drafts)
+            for ref, draft in zip(staged, group.drafts, strict=True):
+                count = len(draft.chunks)
+                group.members[ref] = JobDocument(
+                    draft.doc_id, draft.name, DocumentState.READ, chunks=count
+                )
+            group.refs += staged
+            group.drafts = []
         if not group.refs:
             return
         self._log.enter(Phase.EMBEDDING)
@@ -247,37 +243,21 @@ class _Run:
         outcome = self._indexer.index_revisions(group.refs, on_chunks)
         self.report.embedded += counts.embedded - embedded
         self.report.reused += counts.reused - reused
-        self._report_outcome(group, outcome)
-        self._documents += len(group.members)
-        self._size_done += group.size
-        self._group_done = 0.0
-        self._show("")
-
-    def _stage(self, group: _Group) -> None:
-        if not group.drafts:
-            return
-        with self._deps.trace.stage(Stage.STAGED):
-            staged = self._deps.store.stage(self._scope, group.drafts)
-        for ref, draft in zip(staged, group.drafts, strict=True):
-            group.members[ref] = JobDocument(
-                draft.doc_id, draft.name, DocumentState.READ, chunks=len(draft.chunks)
-            )
-            group.refs.append(ref)
-        group.drafts = []
-
-    def _report_outcome(self, group: _Group, outcome: IndexOutcome) -> None:
         for ref in outcome.activated:
             if ref in group.members:
                 member = replace(group.members[ref], state=DocumentState.EMBEDDED)
                 self.report.ingested.append(member.name)
                 self._log.document(member)
-        for ref in sorted(outcome.remarks, key=_order):
-            code, message = REMARKS[outcome.remarks[ref]]
+        for ref, remark in _in_order(outcome.remarks):
+            code, message = REMARKS[remark]
             self._warn(f"{group.name(ref)}: {message}", code)
-        for ref in sorted(outcome.rejected, key=_order):
-            member = group.members.get(ref)
-            doc_id = member.doc_id if member else ""
-            self._fail(doc_id, group.name(ref), *REMARKS[outcome.rejected[ref]])
+        for ref, remark in _in_order(outcome.rejected):
+            doc_id = group.members[ref].doc_id if ref in group.members else ""
+            self._fail(doc_id, group.name(ref), *REMARKS[remark])
+        self._documents += len(group.members)
+        self._size_done += group.size
+        self._group_done = 0.0
+        self._show("")
 
     def _derive_metadata(self) -> None:
         """Derive metadata of documents that have none; a failure affects nothing else."""
@@ -287,18 +267,19 @@ class _Run:
             self._log.enter(Phase.METADATA)
         for start in range(0, len(refs), METADATA_BATCH):
             with self._deps.trace.stage(Stage.METADATA):
-                batch = [self._derive(ref) for ref in refs[start : start + METADATA_BATCH]]
+                batch: list[Derived] = []
+                for ref in refs[start : start + METADATA_BATCH]:
+                    try:
+                        source = store.derivable(self._scope, ref)
+                        batch.append(Derived(ref, self._deps.derive(source) if source else None))
+                    # Whatever fails while a document is described, the document itself stays.
+                    except Exception as error:
+                        known = isinstance(error, TruespanError)
+                        code = error.code if known else type(error).__name__
+                        message = f"The metadata of document {ref.document} could not be derived."
+                        self._warn(message, code)
+                        batch.append(Derived(ref, None, code))
                 store.keep_derived(self._scope, batch)
-
-    def _derive(self, ref: RevisionRef) -> Derived:
-        try:
-            source = self._deps.store.derivable(self._scope, ref)
-            return Derived(ref, self._deps.derive(source) if source is not None else None)
-        # Whatever fails while a document is described, the document itself stays.
-        except Exception as error:
-            code = error.code if isinstance(error, TruespanError) else type(error).__name__
-            self._warn(f"The metadata of document {ref.document} could not be derived.", code)
-            return Derived(ref, None, code)
 
     def _finish_source(self, source: Source) -> None:
         """Count a source that needs no further work."""
@@ -329,5 +310,5 @@ class _Run:
         )
 
 
-def _order(ref: RevisionRef) -> tuple[int, int]:
-    return ref.document, ref.revision
+def _in_order(remarks: Mapping[RevisionRef, Remark]) -> list[tuple[RevisionRef, Remark]]:
+    return sorted(remarks.items(), key=lambda item: (item[0].document, item[0].revision))

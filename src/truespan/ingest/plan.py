@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePath
 
@@ -60,23 +60,24 @@ def estimate(
     `limits` are the embedder's own, reduced by the operator's. `price` is the configured price of
     a million tokens. The few requests that check the provider are not counted.
     """
-    by_items = -(-items // max(room_for_texts(limits), 1))
-    by_tokens = -(-tokens // limits.tokens)
-    known = price_of(profile) if price is None else price
-    cost = None if known is None else tokens / _MILLION * known
-    return Estimate(max(by_items, by_tokens) if items else 0, tokens, cost)
+    return _estimate(tokens, items, limits, price_of(profile) if price is None else price)
 
 
 def compare_prices(tokens: int, items: int) -> dict[str, Estimate]:
     """Return the estimate of the same work for every model in the table, at the default limits."""
     limits = EmbeddingLimits()
-    by_requests = -(-items // max(room_for_texts(limits), 1)) if items else 0
-    requests = max(by_requests, -(-tokens // limits.tokens))
     return {
-        f"{provider}/{model}": Estimate(requests, tokens, tokens / _MILLION * price)
+        f"{provider}/{model}": _estimate(tokens, items, limits, price)
         for provider, models in PRICES.items()
         for model, price in models.items()
     }
+
+
+def _estimate(tokens: int, items: int, limits: EmbeddingLimits, price: float | None) -> Estimate:
+    by_items = -(-items // max(room_for_texts(limits), 1))
+    by_tokens = -(-tokens // limits.tokens)
+    cost = None if price is None else tokens / _MILLION * price
+    return Estimate(max(by_items, by_tokens) if items else 0, tokens, cost)
 
 
 def documents_to_remove(
@@ -101,19 +102,15 @@ def documents_to_remove(
     manifest_paths = {to_utf8(source.path) for source in found if source.origin}
     removed: dict[int, Document] = {}
     for root in found.roots:
-        below = [
-            document
-            for document in _documents_below(root, documents)
-            if document.doc_id not in found_ids and document.path not in found_paths
-        ]
-        gone = [
-            document
-            for document in below
-            if (root.origin and document.origin == root.origin)
-            or (not document.origin and document.path in manifest_paths)
-            or not exists(document.path)
-        ]
-        removed |= {document.number: document for document in gone}
+        for document in _documents_below(root, documents):
+            if document.doc_id in found_ids or document.path in found_paths:
+                continue
+            if (
+                (root.origin and document.origin == root.origin)
+                or (not document.origin and document.path in manifest_paths)
+                or not exists(document.path)
+            ):
+                removed[document.number] = document
     if not allow_empty:
         for root in found.roots:
             if root.found == 0 and any(_documents_below(root, removed.values())):
@@ -224,67 +221,52 @@ def plan_run(
     `documents` are those of the world. `estimate` receives the number of texts to embed and of
     their tokens. A source that is refused is a row like any other.
     """
-    counter = _TextCounter(have_vectors)
-    known = {document.doc_id: document for document in documents}
-    rows = tuple(
-        _plan_source(source, known.get(source.doc_id), make_draft, counter) for source in found
-    )
+    by_id = {document.doc_id: document for document in documents}
+    rows: list[PlannedDocument] = []
+    counted: set[TextHash] = set()
+    texts = tokens = 0
+    for source in found:
+        known = by_id.get(source.doc_id)
+        row = PlannedDocument(source.name, source.doc_id, DocumentOutcome.FAILED)
+        try:
+            _, draft = make_draft(source, known)
+        except SourceRefused as error:
+            rows.append(replace(row, code=error.code, message=str(error)))
+            continue
+        if draft is None:
+            pending = 0 if known is None else known.chunks - known.embedded - known.skipped
+            staged = known is not None and known.staged is not None
+            fate = DocumentOutcome.RESUMED if pending or staged else DocumentOutcome.UNCHANGED
+            rows.append(replace(row, fate=fate, to_embed=pending))
+            texts += pending
+            continue
+        # Each text is counted once.
+        new = {
+            chunk.text_hash: chunk.tokens
+            for chunk in draft.chunks
+            if chunk.text_hash not in counted
+        }
+        counted.update(new)
+        for text_hash in have_vectors(list(new)):
+            new.pop(text_hash, None)
+        texts += len(new)
+        tokens += sum(new.values())
+        rows.append(
+            PlannedDocument(
+                draft.name,
+                draft.doc_id,
+                DocumentOutcome.NEW if known is None else DocumentOutcome.CHANGED,
+                chunks=len(draft.chunks),
+                tokens=sum(chunk.tokens for chunk in draft.chunks),
+                to_embed=len(new),
+            )
+        )
     return DryRun(
-        rows=rows,
-        to_embed=counter.texts,
-        tokens_to_embed=counter.tokens,
-        estimate=estimate(counter.texts, counter.tokens),
+        rows=tuple(rows),
+        to_embed=texts,
+        tokens_to_embed=tokens,
+        estimate=estimate(texts, tokens),
         removed=tuple(removed),
         passed_over=found.passed_over,
         unmatched=found.unmatched,
     )
-
-
-@dataclass(slots=True)
-class _TextCounter:
-    """Counts texts to embed, each of them once."""
-
-    have_vectors: HaveVectors
-    counted: set[TextHash] = field(default_factory=set)
-    texts: int = 0
-    tokens: int = 0
-
-    def add(self, draft: Draft) -> int:
-        """Count the texts of a draft that are new; return how many."""
-        new = {
-            chunk.text_hash: chunk.tokens
-            for chunk in draft.chunks
-            if chunk.text_hash not in self.counted
-        }
-        self.counted.update(new)
-        for text_hash in self.have_vectors(list(new)):
-            new.pop(text_hash, None)
-        self.texts += len(new)
-        self.tokens += sum(new.values())
-        return len(new)
-
-
-def _plan_source(
-    source: Source, known: Document | None, make_draft: MakeDraft, counter: _TextCounter
-) -> PlannedDocument:
-    try:
-        _, draft = make_draft(source, known)
-    except SourceRefused as error:
-        outcome, message = DocumentOutcome.FAILED, str(error)
-        return PlannedDocument(
-            source.name, source.doc_id, outcome, code=error.code, message=message
-        )
-    if draft is not None:
-        return PlannedDocument(
-            name=draft.name,
-            doc_id=draft.doc_id,
-            fate=DocumentOutcome.NEW if known is None else DocumentOutcome.CHANGED,
-            chunks=len(draft.chunks),
-            tokens=sum(chunk.tokens for chunk in draft.chunks),
-            to_embed=counter.add(draft),
-        )
-    pending = 0 if known is None else known.chunks - known.embedded - known.skipped
-    staged = known is not None and known.staged is not None
-    outcome = DocumentOutcome.RESUMED if pending or staged else DocumentOutcome.UNCHANGED
-    counter.texts += pending
-    return PlannedDocument(source.name, source.doc_id, outcome, to_embed=pending)
