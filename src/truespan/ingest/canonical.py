@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -11,7 +11,6 @@ from truespan.parsing.clean import clean
 from truespan.types.text import Block, BlockKind, CanonicalText, FigureSpot, PageStart, Place
 
 _BETWEEN = "\n\n"
-_NOWHERE = Place(None, None)
 
 Marker = Callable[[int], str]
 """Returns the placeholder of a figure; figures are numbered from 1 in reading order."""
@@ -24,10 +23,57 @@ def assemble(blocks: Sequence[Block], marker: Marker | None = None) -> Canonical
     code needs them. Blocks without text are dropped, with their place. With a `marker`, figures get
     a placeholder in the text; without one, only their offsets are recorded.
     """
-    builder = _Builder()
+    parts: list[str] = []
+    starts: list[int] = []
+    places: list[Place] = []
+    block_starts: list[int] = []
+    captions: list[int] = []
+    pages: list[PageStart] = []
+    figures: list[FigureSpot] = []
+    offset, current = 0, Place(None, None)
     for block in blocks:
-        builder.add(block, _clean_block(block, marker, len(builder.figures)))
-    return builder.build()
+        cleaned = _clean_block(block, marker, len(figures))
+        text = cleaned.text
+        for own, (_, page) in zip(cleaned.pages, block.pages, strict=True):
+            if pages and pages[-1].page == page:
+                continue
+            if pages and pages[-1].offset == offset + own:
+                # The page before has no text.
+                pages.pop()
+            pages.append(PageStart(offset + own, page))
+        follows = offset + (len(text) + len(_BETWEEN) if text else 0)
+        for own, placed in zip(cleaned.figures, block.figures, strict=True):
+            figures.append(FigureSpot(offset + own, follows, placed.figure))
+        if not text:
+            continue
+        place = Place(_clean_label(block.chapter), _clean_label(block.section))
+        if place != current:
+            starts.append(offset)
+            places.append(place)
+            current = place
+        if block.kind is BlockKind.CAPTION:
+            captions.append(offset)
+        block_starts.append(offset)
+        if block.kind is BlockKind.TABLE:
+            # No sentence crosses rows.
+            block_starts.extend(offset + at + 1 for at, char in enumerate(text) if char == "\n")
+        parts.append(text)
+        offset = follows
+    text = _BETWEEN.join(parts)
+    end = len(text)
+    return CanonicalText(
+        text,
+        tuple(starts),
+        tuple(places),
+        tuple(block_starts),
+        pages=tuple(start for start in pages if start.offset < end),
+        # A figure after the last block moves to the end of the text.
+        figures=tuple(
+            spot if spot.follows <= end else FigureSpot(min(spot.offset, end), end, spot.figure)
+            for spot in figures
+        ),
+        captions=tuple(captions),
+    )
 
 
 @dataclass(slots=True)
@@ -39,69 +85,6 @@ class _CleanBlock:
     pages: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Builder:
-    """The canonical text so far."""
-
-    parts: list[str] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
-    block_starts: list[int] = field(default_factory=list)
-    captions: list[int] = field(default_factory=list)
-    pages: list[PageStart] = field(default_factory=list)
-    figures: list[FigureSpot] = field(default_factory=list)
-    offset: int = 0
-    place: Place = _NOWHERE
-
-    def add(self, block: Block, cleaned: _CleanBlock) -> None:
-        for offset, start in zip(cleaned.pages, block.pages, strict=True):
-            self._turn_page(self.offset + offset, start.page)
-        follows = self.offset + (len(cleaned.text) + len(_BETWEEN) if cleaned.text else 0)
-        for offset, placed in zip(cleaned.figures, block.figures, strict=True):
-            self.figures.append(FigureSpot(self.offset + offset, follows, placed.figure))
-        if cleaned.text:
-            self._add_text(block, cleaned.text)
-
-    def _add_text(self, block: Block, text: str) -> None:
-        here = Place(_label(block.chapter), _label(block.section))
-        if here != self.place:
-            self.starts.append(self.offset)
-            self.places.append(here)
-            self.place = here
-        if block.kind is BlockKind.CAPTION:
-            self.captions.append(self.offset)
-        self.block_starts.extend(_units(block.kind, text, self.offset))
-        self.parts.append(text)
-        self.offset += len(text) + len(_BETWEEN)
-
-    def _turn_page(self, offset: int, page: int) -> None:
-        if self.pages and self.pages[-1].page == page:
-            return
-        if self.pages and self.pages[-1].offset == offset:
-            # The page before has no text.
-            self.pages.pop()
-        self.pages.append(PageStart(offset, page))
-
-    def build(self) -> CanonicalText:
-        text = _BETWEEN.join(self.parts)
-        return CanonicalText(
-            text,
-            tuple(self.starts),
-            tuple(self.places),
-            tuple(self.block_starts),
-            pages=tuple(start for start in self.pages if start.offset < len(text)),
-            figures=tuple(_move_inside(spot, len(text)) for spot in self.figures),
-            captions=tuple(self.captions),
-        )
-
-
-def _move_inside(spot: FigureSpot, length: int) -> FigureSpot:
-    """Move a figure after the last block to the end of the text."""
-    if spot.follows <= length:
-        return spot
-    return FigureSpot(min(spot.offset, length), length, spot.figure)
-
-
 def _clean_block(block: Block, marker: Marker | None, before: int) -> _CleanBlock:
     """Clean a block's text and adjust the offsets in it; `before` counts the earlier figures."""
     cleaned = clean(block.text)
@@ -111,39 +94,19 @@ def _clean_block(block: Block, marker: Marker | None, before: int) -> _CleanBloc
     if not block.figures and not block.pages:
         return _CleanBlock(text)
     lead = cleaned.find(text) if text else 0
-    moved = _move_offsets(block, cleaned)
+    # The text between two offsets is cleaned separately. At its edges the result can differ from
+    # the clean whole by a character that has a meaning only together with its neighbour.
+    moved = {0: 0}
+    for start, end in pairwise(sorted({0, *(at for at, _ in (*block.figures, *block.pages))})):
+        between = block.text[start:end]
+        moved[end] = moved[start] + len(between if cleaned == block.text else clean(between))
 
     def clip(offset: int) -> int:
         return min(max(moved[offset] - lead, 0), len(text))
 
-    result = _CleanBlock(
-        text,
-        [clip(placed.offset) for placed in block.figures],
-        [clip(start.offset) for start in block.pages],
-    )
+    figures = [clip(placed.offset) for placed in block.figures]
+    result = _CleanBlock(text, figures, [clip(start.offset) for start in block.pages])
     return _insert_markers(result, marker, before) if marker else result
-
-
-def _move_offsets(block: Block, cleaned: str) -> dict[int, int]:
-    """Return the offset in the clean text of each offset in a block's text.
-
-    The text between two offsets is cleaned separately. At its edges the result can differ from the
-    clean whole by a character that has a meaning only together with its neighbour.
-    """
-    offsets = sorted(
-        {
-            0,
-            *(placed.offset for placed in block.figures),
-            *(start.offset for start in block.pages),
-        }
-    )
-    if cleaned == block.text:
-        return {offset: offset for offset in offsets}
-    moved, at = {offsets[0]: 0}, 0
-    for start, end in pairwise(offsets):
-        at += len(clean(block.text[start:end]))
-        moved[end] = at
-    return moved
 
 
 def _insert_markers(block: _CleanBlock, marker: Marker, before: int) -> _CleanBlock:
@@ -166,14 +129,5 @@ def _insert_markers(block: _CleanBlock, marker: Marker, before: int) -> _CleanBl
     return _CleanBlock("".join((*pieces, text[at:])), figures, pages)
 
 
-def _label(label: str | None) -> str | None:
+def _clean_label(label: str | None) -> str | None:
     return " ".join(clean(label).split()) or None if label else None
-
-
-def _units(kind: BlockKind, text: str, offset: int) -> Iterator[int]:
-    """Yield the start of a block; of a table, of each row, because no sentence crosses rows."""
-    yield offset
-    if kind is BlockKind.TABLE:
-        for place, char in enumerate(text):
-            if char == "\n":
-                yield offset + place + 1

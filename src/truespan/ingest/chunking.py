@@ -56,12 +56,19 @@ def chunk_spans(
     """
     if not sentences:
         return []
-    strategies = {
-        Strategy.WINDOW: _window_spans,
-        Strategy.SENTENCES: _sentence_spans,
-        Strategy.TOKENS: _token_spans,
-    }
-    return strategies[profile.strategy](canonical, sentences, tokens, profile, input_limit)
+    text = canonical.text
+    if profile.strategy is Strategy.WINDOW:
+        return _window_spans(text, sentences, tokens, profile, input_limit)
+    if profile.strategy is Strategy.TOKENS:
+        return _token_spans(text, sentences, tokens, profile, input_limit)
+    chunker = _SentenceChunker(text, sentences, tokens, profile, input_limit)
+    spans: list[Span] = []
+    first = 0
+    for _, group in groupby(sentences, lambda sentence: canonical.place_at(sentence.start).chapter):
+        stop = first + sum(1 for _ in group)
+        spans.extend(chunker.chapter(first, stop))
+        first = stop
+    return spans
 
 
 def widest(count: Callable[[int], int], width: int, limit: int) -> int:
@@ -84,25 +91,20 @@ def widest(count: Callable[[int], int], width: int, limit: int) -> int:
 
 
 def _window_spans(
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
-    tokens: TokenMap,
-    profile: ChunkingProfile,
-    input_limit: int,
+    text: str, sentences: Sequence[Sentence], tokens: TokenMap, profile: ChunkingProfile, limit: int
 ) -> list[Span]:
     """Return windows of `size` characters, each beginning `overlap` before the end of the last.
 
     A chunk depends on its whole window and on the text continuing after it, so its reach is the
     first sentence that ends after the window.
     """
-    text, size = canonical.text, profile.size
-    separate = profile.overlap_mode is OverlapMode.SEPARATE
+    size, separate = profile.size, profile.overlap_mode is OverlapMode.SEPARATE
     shared, beside = (0, profile.overlap) if separate else (profile.overlap, 0)
     ends = np.fromiter(map(_END, sentences), np.int64, len(sentences))
     stop = int(ends[-1])
     quick = quick_windows(text, stop, size, shared)
-    if quick is None or not _all_fit(*quick, tokens, input_limit):
-        found = list(windows(text, 0, stop, size, shared, tokens, input_limit))
+    if quick is None or not _all_fit(*quick, tokens, limit):
+        found = list(windows(text, 0, stop, size, shared, tokens, limit))
         quick = [start for start, _ in found], [end for _, end in found]
     starts, stops = quick
     # White space at the very end goes with the last chunk as far as that has room.
@@ -214,31 +216,13 @@ def _break(text: str, start: int, stop: int) -> int:
     return end
 
 
-def _sentence_spans(
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
-    tokens: TokenMap,
-    profile: ChunkingProfile,
-    input_limit: int,
-) -> list[Span]:
-    """Return spans of `size` sentences that share `overlap`, or of as many as `pack` holds.
-
-    A sentence that no chunk can hold is split where a window would be; each part is a span.
-    """
-    chunker = _SentenceChunker(canonical.text, sentences, tokens, profile, input_limit)
-    chapters = groupby(sentences, lambda sentence: canonical.place_at(sentence.start).chapter)
-    lengths = [sum(1 for _ in group) for _, group in chapters]
-    spans: list[Span] = []
-    first = 0
-    for length in lengths:
-        spans.extend(chunker.chapter(first, first + length))
-        first += length
-    return spans
-
-
 @dataclass(slots=True)
 class _SentenceChunker:
-    """Chunks the chapters of one text. Ranges of sentence indexes are half-open."""
+    """Makes spans of `size` sentences that share `overlap`, or of as many as `pack` holds.
+
+    A sentence that no chunk can hold is split where a window would be; each part is a span. Ranges
+    of sentence indexes are half-open.
+    """
 
     text: str
     sentences: Sequence[Sentence]
@@ -264,14 +248,18 @@ class _SentenceChunker:
                 yield from self._parts(first, start)
                 start = covered = start + 1
                 continue
-            yield self._span(first, start, end)
+            # A span with `size` sentences depends on nothing after it. Any other depends on the
+            # sentence `end`: it did not fit, or begins the next chapter, or does not exist.
+            full = self.profile.pack is None and end - start == self.profile.size
+            yield Span(
+                self.sentences[start].start,
+                self.sentences[end - 1].end,
+                self._context(first, start),
+                end - 1 if full else end,
+            )
             covered = end
-            start = self._next_start(start, end)
-
-    def _next_start(self, start: int, end: int) -> int:
-        if self.profile.overlap_mode is OverlapMode.SEPARATE:
-            return end
-        return max(start + 1, end - self.profile.overlap)
+            separate = self.profile.overlap_mode is OverlapMode.SEPARATE
+            start = end if separate else max(start + 1, end - self.profile.overlap)
 
     def _fill(self, first: int, stop: int) -> int:
         """Return the end of the longest run from `first` that fits; `first` if none does.
@@ -296,17 +284,6 @@ class _SentenceChunker:
             return False
         return self.tokens.count(start, stop) <= self.limit
 
-    def _span(self, chapter: int, first: int, end: int) -> Span:
-        """Make a span of whole sentences.
-
-        A span with `size` sentences depends on nothing after it. Any other depends on the sentence
-        `end`: it did not fit, or begins the next chapter, or does not exist.
-        """
-        full = self.profile.pack is None and end - first == self.profile.size
-        start = self.sentences[first].start
-        context = self._context(chapter, first)
-        return Span(start, self.sentences[end - 1].end, context, end - 1 if full else end)
-
     def _context(self, chapter: int, first: int) -> int:
         """Return where the separate overlap before a span begins."""
         if self.profile.overlap_mode is not OverlapMode.SEPARATE:
@@ -326,46 +303,33 @@ class _SentenceChunker:
 
 
 def _token_spans(
-    canonical: CanonicalText,
-    sentences: Sequence[Sentence],
-    tokens: TokenMap,
-    profile: ChunkingProfile,
-    input_limit: int,
+    text: str, sentences: Sequence[Sentence], tokens: TokenMap, profile: ChunkingProfile, limit: int
 ) -> list[Span]:
     """Return spans of at most `size` tokens, each sharing at most `overlap` with the one before."""
     ends = [sentence.end for sentence in sentences]
-    size = min(profile.size, input_limit)
-    chunker = _TokenChunker(
-        canonical.text, ends[-1], tokens, size, profile.overlap * size // profile.size
-    )
+    size = min(profile.size, limit)
+    chunker = _TokenChunker(text, ends[-1], tokens, size, profile.overlap * size // profile.size)
     separate = profile.overlap_mode is OverlapMode.SEPARATE
     spans: list[Span] = []
     begin, end, seen = 0, 0, 0
     while end < chunker.stop:
         overlap = chunker.overlap_start(begin, end) if spans else 0
         start = end if separate else overlap
-        found = chunker.fill(start)
+        found, decided_by = chunker.fill(start)
         # A chunk begins where the one before ends, so it depends on all that decided that end.
-        seen = max(seen, found.seen)
-        if found.end <= end:
+        seen = max(seen, decided_by)
+        if found <= end:
             # The next word does not fit beside the overlap.
-            start, found = end, chunker.fill(end)
-            seen = max(seen, found.seen)
+            start = end
+            found, decided_by = chunker.fill(end)
+            seen = max(seen, decided_by)
         context = overlap if separate else start
-        spans.append(Span(start, found.end, context, bisect_left(ends, seen)))
-        begin, end = start, found.end
-    if chunker.stop < len(canonical.text):
+        spans.append(Span(start, found, context, bisect_left(ends, seen)))
+        begin, end = start, found
+    if chunker.stop < len(text):
         # White space at the very end belongs to the last chunk, whose end then depends on it.
-        spans[-1] = spans[-1]._replace(end=len(canonical.text), reach=len(sentences))
+        spans[-1] = spans[-1]._replace(end=len(text), reach=len(sentences))
     return spans
-
-
-@dataclass(frozen=True, slots=True)
-class _ChunkEnd:
-    """Where a chunk ends, and up to where that depends on the text."""
-
-    end: int
-    seen: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,33 +342,28 @@ class _TokenChunker:
     size: int
     overlap: int
 
-    def fill(self, start: int) -> _ChunkEnd:
-        """Return the end of the chunk that begins at `start`."""
-        horizon = self._horizon(start)
+    def fill(self, start: int) -> tuple[int, int]:
+        """Return the end of the chunk that begins at `start`, and how much text that depends on."""
+        # An offset up to which there are too many tokens, or an offset past the text. It grows in
+        # steps, so that the chunk depends on little more than its own text.
+        width = 2 * self.size
+        while start + width < self.stop and self.tokens.count(start, start + width) <= self.size:
+            width += width // 4 + 1
+        horizon = start + width
         bound = min(horizon, self.stop)
         if self.tokens.count(start, bound) <= self.size:
             # The rest fits, and more text would have fitted too.
-            return _ChunkEnd(self.stop, self.stop + 1)
+            return self.stop, self.stop + 1
         words = self._words(start, bound)
         fitting = bisect_right(words, self.size, key=lambda end: self.tokens.count(start, end))
         first = _WORD.search(self.text, start, bound)
         word_start = first.start() if first else start
         if fitting and words[fitting - 1] > word_start:
-            return _ChunkEnd(words[fitting - 1], horizon)
+            return words[fitting - 1], horizon
         width = widest(
             lambda wide: self.tokens.count(start, start + wide), bound - start, self.size
         )
-        return _ChunkEnd(max(start + width, word_start + 1), horizon)
-
-    def _horizon(self, start: int) -> int:
-        """Return an offset up to which there are too many tokens, or an offset past the text.
-
-        It grows in steps, so that the chunk depends on little more than its own text.
-        """
-        width = 2 * self.size
-        while start + width < self.stop and self.tokens.count(start, start + width) <= self.size:
-            width += width // 4 + 1
-        return start + width
+        return max(start + width, word_start + 1), horizon
 
     def overlap_start(self, start: int, end: int) -> int:
         """Return where the overlap at the end of the chunk from `start` to `end` begins."""

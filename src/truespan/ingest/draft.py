@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from truespan.errors import InvalidSettings, SourceEmpty
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit
-from truespan.ingest.figures import describe_figures, figure_chunks, summarize_figures
+from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.ingest.language import detect_language, detector_name, normal_language
 from truespan.ingest.sentences import segmenter_name, split_sentences
 from truespan.observer import NULL_OBSERVER, RequestTrace
@@ -75,11 +74,7 @@ class Preparation:
         return self.chunking_named(declared.chunking)
 
     def chunking_named(self, name: str) -> ChunkingProfile:
-        """Return the chunking profile of this name.
-
-        Raises:
-            InvalidSettings: there is none.
-        """
+        """Return the chunking profile of this name; raises InvalidSettings if there is none."""
         try:
             return self.chunkings[name]
         except KeyError:
@@ -120,14 +115,6 @@ DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 
 
-class _Language(NamedTuple):
-    """A language code; `declared` by the caller or the source, `stated` by the source."""
-
-    code: str
-    declared: bool
-    stated: bool
-
-
 def make_draft(
     source: Source,
     loaded: Loaded,
@@ -147,18 +134,32 @@ def make_draft(
     Raises:
         SourceEmpty: the source has no text.
     """
-    declared, flags = source.declared, preparation.figures
+    declared, flags, sanitizer = source.declared, preparation.figures, preparation.sanitizer
+    audit: tuple[AuditEntry, ...] = ()
+
+    def show_figure(number: int) -> str:
+        return marker(figure_id_of(source.doc_id, number))
+
     with trace.stage(Stage.TEXT):
-        loaded, audit = _sanitize(loaded, preparation.sanitizer)
-        canonical = assemble(
-            loaded.blocks,
-            (lambda number: marker(figure_id_of(source.doc_id, number)))
-            if flags.placeholders
-            else None,
-        )
+        if sanitizer.mode is not Mode.OFF:
+            # Imported here: the rules take time to load, and the sanitizer is off by default.
+            from truespan.sanitize.sanitizer import sanitize_document
+
+            loaded, counts = sanitize_document(loaded, sanitizer)
+            redacted = sanitizer.mode is Mode.ON
+            audit = tuple(
+                AuditEntry(entry.label, entry.rule, entry.count, redacted)
+                for entry in counts.entries
+            )
+        canonical = assemble(loaded.blocks, show_figure if flags.placeholders else None)
     with trace.stage(Stage.SENTENCES):
-        language = _find_language(declared, loaded, canonical)
-        sentences = split_sentences(canonical, language.code)
+        # The region of a stated code such as 'en-GB' is dropped: a filter for 'en' includes it.
+        stated = normal_language(loaded.properties.language or "")
+        is_stated = stated.isascii() and stated.isalpha() and len(stated) in (2, 3)
+        language = declared.language or (
+            stated if is_stated else detect_language(canonical.text) or DEFAULT_LANGUAGE
+        )
+        sentences = split_sentences(canonical, language)
         if not sentences:
             raise SourceEmpty(source.name)
         tokens = counter.measure(canonical.text)
@@ -184,9 +185,9 @@ def make_draft(
         path=source.path.encode("utf-8", "replace").decode(),
         kind=declared.kind or DocumentKind.DOCUMENT,
         title=declared.title or loaded.title or source.name,
-        language=language.code,
-        language_declared=language.declared,
-        language_stated=language.stated,
+        language=language,
+        language_declared=bool(declared.language) or is_stated,
+        language_stated=is_stated and not declared.language,
         version=declared.version or DEFAULT_VERSION,
         declared_title=declared.title,
         stated_title=loaded.properties.title,
@@ -208,35 +209,6 @@ def make_draft(
     )
 
 
-def _sanitize(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[AuditEntry, ...]]:
-    """Return a source without personal data, and how often each rule matched."""
-    if sanitizer.mode is Mode.OFF:
-        return loaded, ()
-    # Imported here: the rules take time to load, and the sanitizer is off by default.
-    from truespan.sanitize.sanitizer import sanitize_document
-
-    kept, counts = sanitize_document(loaded, sanitizer)
-    redacted = sanitizer.mode is Mode.ON
-    return kept, tuple(
-        AuditEntry(entry.label, entry.rule, entry.count, redacted) for entry in counts.entries
-    )
-
-
-def _find_language(
-    declared: DocumentOptions, loaded: Loaded, canonical: CanonicalText
-) -> _Language:
-    """Return the language that the caller declares, or the source states, or that is detected.
-
-    The region of a stated code such as 'en-GB' is dropped: a filter for 'en' includes it.
-    """
-    if declared.language:
-        return _Language(declared.language, True, False)
-    code = normal_language(loaded.properties.language or "")
-    if code.isascii() and code.isalpha() and len(code) in (2, 3):
-        return _Language(code, True, True)
-    return _Language(detect_language(canonical.text) or DEFAULT_LANGUAGE, False, False)
-
-
 def _notes(
     loaded: Loaded, flags: FigureFlags, figures: Sequence[FigureRecord], described: int
 ) -> Iterator[str]:
@@ -253,14 +225,14 @@ def _notes(
         f"images_written={written} image_emit_skip_reason={reason}"
     )
     if flags.any:
-        yield summarize_figures(figures, placeholders=flags.placeholders, chunks=described)
-    if flags.debug:
-        yield from _image_lines(loaded, figures)
-
-
-def _image_lines(loaded: Loaded, figures: Sequence[FigureRecord]) -> Iterator[str]:
+        shown = len(figures) if flags.placeholders else 0
+        parents = sum(record.parent is not None for record in figures) if described else 0
+        yield (
+            f"DOCX_FIGURE_CHUNKING_SUMMARY placeholders={shown} figure_chunks={described} "
+            f"parent_links={parents}"
+        )
     placed = [spot.figure for block in loaded.blocks for spot in block.figures]
-    for number, figure in enumerate(placed, 1):
+    for number, figure in enumerate(placed if flags.debug else (), 1):
         size = len(loaded.images[figure.image].data) if figure.image is not None else 0
         reference = figures[number - 1].image_ref if figures else None
         yield (
@@ -272,17 +244,7 @@ def _image_lines(loaded: Loaded, figures: Sequence[FigureRecord]) -> Iterator[st
 def measure_sentences(
     canonical: CanonicalText, sentences: Sequence[Sentence], tokens: TokenMap
 ) -> tuple[MeasuredSentence, ...]:
-    """Return each sentence with the digest and token count that later reads are checked against."""
-    text = canonical.text
-    counts = _count_tokens(sentences, tokens)
-    return tuple(
-        MeasuredSentence(sentence, sha256(text[sentence[1] : sentence[2]].encode()).digest(), count)
-        for sentence, count in zip(sentences, counts, strict=True)
-    )
-
-
-def _count_tokens(sentences: Sequence[Sentence], tokens: TokenMap) -> list[int]:
-    """Return the number of tokens of each sentence.
+    """Return each sentence with the digest and token count that later reads are checked against.
 
     Nearly all sentences have white space on both sides, where counts add up: their counts are
     differences of the map's totals. Sentences that touch a neighbour are counted individually.
@@ -293,7 +255,11 @@ def _count_tokens(sentences: Sequence[Sentence], tokens: TokenMap) -> list[int]:
     touching = np.flatnonzero(starts[1:] == ends[:-1])
     for place in {*touching.tolist(), *(touching + 1).tolist()}:
         counts[place] = tokens.count(int(starts[place]), int(ends[place]))
-    return counts.tolist()
+    text = canonical.text
+    return tuple(
+        MeasuredSentence(sentence, sha256(text[sentence[1] : sentence[2]].encode()).digest(), count)
+        for sentence, count in zip(sentences, counts.tolist(), strict=True)
+    )
 
 
 def text_chunks(
