@@ -573,6 +573,7 @@ class IndexSchemaMismatch(OperatorError):
         super().__init__(
             f"The index holds vectors of {found}; the world's profile needs {expected}."
         )
+        self.expected, self.found = expected, found
 
 
 class IndexKeyRefused(OperatorError):

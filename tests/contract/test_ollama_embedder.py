@@ -35,7 +35,7 @@ from tests.support.worlds import HandClock, WordCounter, similarity, vector_of
 from truespan.errors import InvalidConfiguration, ProviderBadReply, ProviderUnavailable, TextTooLong
 from truespan.protocols import Embedder
 from truespan.providers.embedder import PROBE, prefixes_for
-from truespan.providers.ollama import OllamaEmbedder, same_model, spellings, to_pull
+from truespan.providers.ollama import OllamaEmbedder, full_name, to_pull
 from truespan.settings import read_settings
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
@@ -245,11 +245,10 @@ def test_all_spellings_of_a_name_are_one_profile(server: Ollama, spelling: str) 
     ],
 )
 def test_names_are_compared_as_ollama_does(one: str, other: str, same: bool) -> None:
-    assert same_model(one, other) is same
+    assert (full_name(one) == full_name(other)) is same
 
 
 def test_a_name_without_an_alias_is_taken_as_it_is() -> None:
-    assert spellings("my/model:2") == ["my/model:2"]
     assert to_pull("my/model:2") == "my/model:2"
 
 

@@ -33,7 +33,7 @@ _POINTS_PER_PAGE = 256
 
 
 class QdrantIndex(ABC):
-    """Turns scopes into calls, in requests of limited size. Threads may share one object."""
+    """Implements `VectorIndex` by calls, in requests of limited size. Threads may share one."""
 
     _reserve = 0
     _stale_per_request = _IDS_PER_REQUEST
@@ -44,38 +44,38 @@ class QdrantIndex(ABC):
     def _calls(self) -> AbstractContextManager[IndexCalls]:
         """Return the other side, connected if need be."""
 
+    @abstractmethod
+    def approximate(self, scope: Scope) -> bool: ...
+
     def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         """Write points in slices; the first slice is written only if there is room for all."""
         collection = collection_of(scope.profile)
         for point in points:
             self._check_new(point.vector, collection.size)
+        # Each point is written twice: to the log of writes and to its place.
+        bytes_per_point = 2 * (4 * collection.size + BYTES_PER_PAYLOAD)
+        left = len(points)
         with self._calls() as calls:
-            for start in range(0, len(points), _POINTS_PER_REQUEST):
-                # Each point is written twice: to the log of writes and to its place.
-                bytes_per_point = 2 * (4 * collection.size + BYTES_PER_PAYLOAD)
-                room = self._reserve + (len(points) - start) * bytes_per_point
-                part = list(points[start : start + _POINTS_PER_REQUEST])
-                calls.upsert(collection, scope.tenant, part, room)
+            for part in slices(points, _POINTS_PER_REQUEST):
+                room = self._reserve + left * bytes_per_point
+                calls.upsert(collection, scope.tenant, list(part), room)
+                left -= len(part)
 
     def flush(self, scope: Scope) -> None:
-        """Return once everything written so far is durable, as far as the index can tell."""
         with self._calls() as calls:
             calls.flush(collection_of(scope.profile))
 
     def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
-        """Remove points by id, if they belong to the scope's world and generation."""
         with self._calls() as calls:
             for part in slices(ids, _IDS_PER_REQUEST):
                 calls.delete(collection_of(scope.profile), (tenant(scope), HasId(part)))
 
     def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
-        """Remove each point unless it was embedded again, with another hash, in the meantime."""
         with self._calls() as calls:
             for part in slices(stale, self._stale_per_request):
                 calls.delete_stale(collection_of(scope.profile), (tenant(scope),), list(part))
 
     def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
-        """Return the best hits; conditions and floor are part of the request."""
         return self.search_with(scope, vector, limit=limit, floor=floor, ids=())[0]
 
     def search_with(
@@ -87,7 +87,6 @@ class QdrantIndex(ABC):
         floor: float | None,
         ids: Sequence[ChunkId],
     ) -> tuple[list[Hit], list[Hit]]:
-        """Return the best hits, and the hits among `ids`, in one request."""
         collection = collection_of(scope.profile)
         distance = collection.distance
         check_vector(vector, collection.size)
@@ -105,28 +104,22 @@ class QdrantIndex(ABC):
             )
         return hits_of(found, distance, floor), hits_of(named, distance, floor)
 
-    @abstractmethod
-    def approximate(self, scope: Scope) -> bool:
-        """Return whether searches of this scope may miss points."""
-
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
         """Yield every point of the world and generation, page by page.
 
         Vectors of length one come back bit for bit; the index scales others to that length.
         """
+        collection, where = collection_of(scope.profile), (tenant(scope),)
         start: str | None = None
         while True:
             with self._calls() as calls:
-                page, start = calls.scan(
-                    collection_of(scope.profile), (tenant(scope),), start, _POINTS_PER_PAGE
-                )
+                page, start = calls.scan(collection, where, start, _POINTS_PER_PAGE)
             if page:
                 yield page
             if start is None:
                 return
 
     def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]:
-        """Return points by id, if they belong to the scope's world and generation."""
         found: list[IndexedPoint] = []
         with self._calls() as calls:
             for part in slices(ids, _POINTS_PER_PAGE):
@@ -135,12 +128,10 @@ class QdrantIndex(ABC):
         return found
 
     def count(self, scope: Scope) -> int:
-        """Return how many points the world and generation have."""
         with self._calls() as calls:
             return calls.count(collection_of(scope.profile), (tenant(scope),))
 
     def drop(self, scope: Scope) -> None:
-        """Remove every point of the world and generation."""
         self.drop_tenant(scope, scope.tenant)
 
     def drop_tenant(self, scope: Scope, tenant: str) -> None:
@@ -149,17 +140,14 @@ class QdrantIndex(ABC):
             calls.delete(collection_of(scope.profile), (Equals(Field.TENANT, tenant),))
 
     def tenants(self, scope: Scope, *, limit: int) -> Holdings:
-        """Return which tenants have points in the profile's collection, and how many."""
         with self._calls() as calls:
             return calls.tenants(collection_of(scope.profile), limit)
 
     def collections(self) -> list[str]:
-        """Return the profiles that this library has collections of, also damaged ones."""
         with self._calls() as calls:
             return calls.collections()
 
     def discard(self, profile: str) -> None:
-        """Remove a profile's collection."""
         with self._calls() as calls:
             calls.discard(profile)
 

@@ -40,28 +40,27 @@ class IndexCalls(Protocol):
     So the other side keeps nothing about a caller between two calls.
     """
 
-    def prepare(self, collection: Collection) -> bool:
-        """Create what is missing of the collection; return whether it has no points."""
-        ...
+    # Create what is missing of the collection; return whether it has no points.
+    def prepare(self, collection: Collection) -> bool: ...
 
-    def upsert(self, collection: Collection, tenant: str, points: list[Point], room: int) -> None:
-        """Write all points or none; the embedded index requires `room` free bytes on its disk."""
-        ...
+    # Write all points or none; the embedded index requires `room` free bytes on its disk.
+    def upsert(
+        self, collection: Collection, tenant: str, points: list[Point], room: int
+    ) -> None: ...
 
-    def flush(self, collection: Collection) -> None:
-        """Return once everything written so far is durable."""
-        ...
+    # Return once everything written so far is durable.
+    def flush(self, collection: Collection) -> None: ...
 
-    def delete(self, collection: Collection, where: Where) -> None:
-        """Remove every point that meets the conditions."""
-        ...
+    # Remove every point that meets the conditions.
+    def delete(self, collection: Collection, where: Where) -> None: ...
 
+    # Remove each point, given by id and text hash, that still has this hash.
     def delete_stale(
         self, collection: Collection, where: Where, stale: list[tuple[str, str]]
-    ) -> None:
-        """Remove each point, given by id and text hash, that still has this hash."""
-        ...
+    ) -> None: ...
 
+    # Return the nearest points, and the nearest among `ids`, under the same conditions.
+    # `threshold` is on Qdrant's own scale. The embedded index is always exact.
     def search(
         self,
         collection: Collection,
@@ -71,43 +70,29 @@ class IndexCalls(Protocol):
         threshold: float | None,
         ids: tuple[str, ...],
         approximate: bool,
-    ) -> tuple[list[RawHit], list[RawHit]]:
-        """Return the nearest points, and the nearest among `ids`, under the same conditions.
+    ) -> tuple[list[RawHit], list[RawHit]]: ...
 
-        `threshold` is on Qdrant's own scale. The embedded index is always exact.
-        """
-        ...
-
+    # Return one page of points with their vectors, and the id that starts the next page.
     def scan(
         self, collection: Collection, where: Where, start: str | None, limit: int
-    ) -> tuple[list[IndexedPoint], str | None]:
-        """Return one page of points with their vectors, and the id that starts the next page."""
-        ...
+    ) -> tuple[list[IndexedPoint], str | None]: ...
 
-    def count(self, collection: Collection, where: Where) -> int:
-        """Return how many points meet the conditions."""
-        ...
+    # Return how many points meet the conditions.
+    def count(self, collection: Collection, where: Where) -> int: ...
 
-    def tenants(self, collection: Collection, limit: int) -> Holdings:
-        """Return the point counts of all tenants; the only call that no tenant limits."""
-        ...
+    # Return the point counts of all tenants; the only call that no tenant limits.
+    def tenants(self, collection: Collection, limit: int) -> Holdings: ...
 
-    def collections(self) -> list[str]:
-        """Return the names of all collections, also of damaged ones."""
-        ...
+    # Return the names of all collections, also of damaged ones.
+    def collections(self) -> list[str]: ...
 
-    def discard(self, name: str) -> None:
-        """Remove a collection, whatever state it is in."""
-        ...
+    # Remove a collection, whatever state it is in.
+    def discard(self, name: str) -> None: ...
 
-    def reset(self, collection: Collection) -> None:
-        """Remove the collection with the points of every world, and create it empty."""
-        ...
+    # Remove the collection with the points of every world, and create it empty.
+    def reset(self, collection: Collection) -> None: ...
 
-    def erase(self, collection: Collection, ticket: int, reserve: int) -> tuple[int, bool]:
-        """Advance the rewrite of a collection from its live points; return ticket and completion.
-
-        The first call has ticket 0, each further one the ticket that the call before returned.
-        `reserve` bytes must stay free.
-        """
-        ...
+    # Advance the rewrite of a collection from its live points; return ticket and completion. The
+    # first call has ticket 0, each further one the ticket that the call before returned. `reserve`
+    # bytes must stay free.
+    def erase(self, collection: Collection, ticket: int, reserve: int) -> tuple[int, bool]: ...

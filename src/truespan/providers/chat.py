@@ -26,16 +26,7 @@ from truespan.errors import (
 )
 from truespan.ingest.embed import call_with_retries
 from truespan.protocols import Clock
-from truespan.providers.http import (
-    PASSING,
-    Reply,
-    StreamClient,
-    StreamedReply,
-    names_no_model,
-    sendable,
-    size_refusal,
-    words_of,
-)
+from truespan.providers.http import PASSING, JsonClient, Reply, StreamedReply, sendable
 from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message
 
@@ -55,6 +46,9 @@ _BODY_BYTES = 32 << 20
 _LEAST_CHARACTERS = 1 << 16
 _CHARACTERS_PER_TOKEN = 32
 """More than a token ever stands for, except for runs of blanks."""
+_COMPLETE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
+_TRUNCATED = frozenset({"length", "max_tokens", "model_length"})
+_FILTERED = frozenset({"content_filter", "safety", "refusal"})
 _WITHHELD = re.compile(
     r"content[_ ](?:filter|policy|management)|safety|responsible ?ai|moderation", re.IGNORECASE
 )
@@ -110,7 +104,7 @@ class HttpChat(ABC):
     ) -> None:
         self.name = f"{self.provider}/{model}"
         self._dialect = dialect or ChatDialect()
-        self._client = StreamClient(
+        self._client = JsonClient(
             address,
             label=self.label,
             clock=clock,
@@ -199,8 +193,8 @@ class HttpChat(ABC):
 
     def _known_failure(self, reply: Reply) -> ServiceError | ModelUnavailable | None:
         """Return the error for a complaint whose text says more than its status."""
-        words = words_of(reply)
-        if reply.status in (400, 404, 500) and names_no_model(reply):
+        words = reply.words
+        if reply.status in (400, 404, 500) and reply.names_no_model:
             return ModelUnavailable(
                 f"{reply.server} has no model {self._model!r}.", advice=self._missing_advice()
             )
@@ -208,7 +202,7 @@ class HttpChat(ABC):
             return ModelUnavailable(
                 f"The model cannot chat ({reply.server}).", advice="Choose another model."
             )
-        refusal = size_refusal(reply)
+        refusal = reply.size_refusal()
         if isinstance(refusal, TextTooLong):
             return TextTooLong(
                 f"The question with its context is too long for the model ({reply.server}).",
@@ -221,12 +215,21 @@ class HttpChat(ABC):
     def _bad_reply(self, problem: str, advice: str | None = None) -> ProviderBadReply:
         return ProviderBadReply(f"{self._client.server} {problem}.", advice=advice)
 
-    def _truncated(self) -> ProviderBadReply:
-        """Return the error for a reply that reached the limit of tokens."""
-        return self._bad_reply(
-            "reached the limit of tokens before the end of its reply",
-            "Raise chat_max_tokens, or choose a model with shorter answers.",
-        )
+    def _incomplete(self) -> ProviderBadReply:
+        """Return the error for a reply that stopped before its end."""
+        return self._bad_reply("broke off before the end of its reply", "The reply is incomplete.")
+
+    def _check_end(self, reason: str) -> None:
+        """Refuse a reply that ended for another reason than that it is complete."""
+        if reason in _FILTERED:
+            raise self._filtered()
+        if reason in _TRUNCATED:
+            raise self._bad_reply(
+                "reached the limit of tokens before the end of its reply",
+                "Raise chat_max_tokens, or choose a model with shorter answers.",
+            )
+        if reason not in _COMPLETE:
+            raise self._bad_reply("ended its reply for an unexpected reason")
 
     def _filtered(self) -> ProviderRefused:
         """Return the error for a reply that a content filter blocked."""

@@ -18,7 +18,7 @@ from typing import ClassVar, NoReturn
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock, EmbeddingLimits
-from truespan.providers.http import JsonClient, Reply, names_no_model, sendable, size_refusal
+from truespan.providers.http import JsonClient, Kind, Reply, sendable
 from truespan.providers.outbound import Bounds
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance, EmbeddingProfile
@@ -216,10 +216,15 @@ class HttpEmbedder(BaseEmbedder):
             advice=self.missing_advice,
         )
 
+    def _read(self, reply: Reply, kind: type[Kind]) -> Kind:
+        if not reply.succeeded:
+            self._refuse(reply)
+        return reply.read(kind)
+
     def _refuse(self, reply: Reply) -> NoReturn:
         """Raise the error for a failed reply; its text is examined but never quoted."""
-        if (refusal := size_refusal(reply)) is not None:
+        if (refusal := reply.size_refusal()) is not None:
             raise refusal
-        if reply.status in (400, 404) and names_no_model(reply):
+        if reply.status in (400, 404) and reply.names_no_model:
             raise self._missing_model()
         raise reply.failure()

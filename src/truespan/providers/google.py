@@ -10,7 +10,6 @@ may be too long are counted first, by the model's own count.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from truespan.providers.embedder import (
     LearntModel,
     ModelPrefixes,
 )
-from truespan.providers.http import Reply, read_pause, sendable, size_refusal, words_of
+from truespan.providers.http import Reply, read_pause, sendable
 from truespan.providers.keys import KeyRing, denies
 from truespan.types.chunk import Vector
 from truespan.types.token import Secret
@@ -104,39 +103,40 @@ class GoogleEmbedder(HttpEmbedder):
         if self._dimensions is not None:
             common["outputDimensionality"] = self._dimensions
         payload = {"requests": [{**common, "content": {"parts": [{"text": t}]}} for t in texts]}
-        found = self._post("batchEmbedContents", payload).read(_Embedded).embeddings
+        reply = self._send(f"{self._path}:batchEmbedContents", payload)
+        found = reply.read(_Embedded).embeddings
         self._require_count(len(found), len(texts))
         return [unit_vector(entry.values if entry else None) for entry in found]
 
     def _count(self, text: str) -> int:
         payload = {"contents": [{"parts": [{"text": text}]}]}
-        return self._post("countTokens", payload).read(_Counted).total_tokens
+        return self._send(f"{self._path}:countTokens", payload).read(_Counted).total_tokens
 
-    def _post(self, verb: str, payload: Any) -> Reply:
-        path = f"{self._path}:{verb}"
-        return self._send(lambda headers: self._client.post(path, payload, headers=headers))
+    def _send(self, path: str, payload: Any = None) -> Reply:
+        """Return the successful reply to a POST, or to a GET if there is no payload."""
 
-    def _send(self, request: Callable[[dict[str, str]], Reply]) -> Reply:
-        def with_key(key: Secret | None) -> Reply:
+        def send(key: Secret | None) -> Reply:
             headers = {} if key is None else {"x-goog-api-key": key.reveal()}
-            reply = request(headers)
+            if payload is None:
+                reply = self._client.get(path, headers=headers)
+            else:
+                reply = self._client.post(path, payload, headers=headers)
             if reply.retry_after is not None or reply.succeeded:
                 return reply
             # Google writes the pause into the body, without fractions: one second is added.
-            delay = _DELAY.search(words_of(reply))
+            delay = _DELAY.search(reply.words)
             pause = read_pause(str(int(delay[1]) + 1), self._clock.now()) if delay else None
             return replace(reply, retry_after=pause)
 
-        reply = self._keys.send(self._model, with_key, denied=_denied)
-        if reply.status == 404 and size_refusal(reply) is None:
+        reply = self._keys.send(self._model, send, denied=_denied)
+        if reply.status == 404 and reply.size_refusal() is None:
             raise self._missing_model()
         if not reply.succeeded:
             self._refuse(reply)
         return reply
 
     def _learn(self) -> LearntModel:
-        reply = self._send(lambda headers: self._client.get(self._path, headers=headers))
-        model = reply.read(_Model)
+        model = self._send(self._path).read(_Model)
         if "embedContent" not in (model.supported_generation_methods or ["embedContent"]):
             raise self._missing_model()
         if model.input_token_limit < 1:
@@ -157,4 +157,4 @@ class GoogleEmbedder(HttpEmbedder):
 
 def _denied(reply: Reply) -> bool:
     """Return whether a reply denies the key; Google calls an invalid key a bad request."""
-    return denies(reply) or (reply.status == 400 and "API_KEY_INVALID" in words_of(reply))
+    return denies(reply) or (reply.status == 400 and "API_KEY_INVALID" in reply.words)

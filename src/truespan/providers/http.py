@@ -13,7 +13,7 @@ import re
 import ssl
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -69,41 +69,6 @@ _TEXT_TOO_LONG = re.compile(
 _NO_SUCH_MODEL = re.compile(
     r"model_not_found|\bmodels?\b.{0,200}\b(?:not found|does not exist|not exist)", re.IGNORECASE
 )
-
-
-def words_of(reply: Reply) -> str:
-    """Return all texts in the JSON body of a reply, whatever its structure."""
-    try:
-        return " ".join(_texts(msgspec.json.decode(reply.body[: 1 << 20])))[:_LONGEST_COMPLAINT]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ""
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for part in inner for text in _texts(part)]
-
-
-def size_refusal(reply: Reply) -> ProviderRefused | None:
-    """Return the error for a reply that says that the request or a text in it is too large."""
-    words = words_of(reply)
-    if reply.status == 413 or _BATCH_TOO_LARGE.search(words):
-        return BatchTooLarge(f"A request is too large for {reply.server} (status {reply.status}).")
-    if _TEXT_TOO_LONG.search(words):
-        return TextTooLong(
-            f"A text is too long for the model ({reply.server}).",
-            advice="Nothing was cut off; shorten the query, or choose smaller chunks.",
-        )
-    return None
-
-
-def names_no_model(reply: Reply) -> bool:
-    """Return whether a reply says that there is no such model."""
-    return _NO_SUCH_MODEL.search(words_of(reply)) is not None
-
-
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses of failures that may be temporary."""
 LONGEST_PAUSE = 300.0
@@ -125,6 +90,41 @@ class Reply:
         """Return whether the status is a success."""
         return 200 <= self.status < 300
 
+    @property
+    def words(self) -> str:
+        """Return all texts in a JSON body, whatever its structure; nothing if it is not JSON."""
+
+        def texts(value: Any) -> list[str]:
+            if isinstance(value, str):
+                return [value]
+            if isinstance(value, dict):
+                value = list(value.values())
+            return [text for part in value for text in texts(part)] if type(value) is list else []
+
+        try:
+            return " ".join(texts(msgspec.json.decode(self.body[: 1 << 20])))[:_LONGEST_COMPLAINT]
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return ""
+
+    @property
+    def names_no_model(self) -> bool:
+        """Return whether the reply says that there is no such model."""
+        return _NO_SUCH_MODEL.search(self.words) is not None
+
+    def size_refusal(self) -> ProviderRefused | None:
+        """Return the error for a reply that says that the request or a text in it is too large."""
+        words = self.words
+        if self.status == 413 or _BATCH_TOO_LARGE.search(words):
+            return BatchTooLarge(
+                f"A request is too large for {self.server} (status {self.status})."
+            )
+        if _TEXT_TOO_LONG.search(words):
+            return TextTooLong(
+                f"A text is too long for the model ({self.server}).",
+                advice="Nothing was cut off; shorten the query, or choose smaller chunks.",
+            )
+        return None
+
     def read(self, kind: type[Kind]) -> Kind:
         """Return the content of a reply that succeeded.
 
@@ -137,17 +137,10 @@ class Reply:
             raise self.failure()
         if self.content_type and "json" not in self.content_type.lower():
             raise ProviderBadReply(f"{self.server} sent a reply that is not JSON.")
-        try:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return msgspec.json.decode(self.body, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return self._read_loosely(kind)
-
-    def _read_loosely(self, kind: type[Kind]) -> Kind:
-        """Return the content of a reply that is JSON except for NaN and infinity.
-
-        Some servers write them as numbers. Only their vector is lost, not the whole reply.
-        """
         try:
+            # Some servers write NaN and infinity as numbers. Only their vector is lost.
             return msgspec.convert(json.loads(self.body), kind)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise ProviderBadReply(f"{self.server} sent invalid or unexpected JSON.") from None
@@ -175,8 +168,23 @@ class Reply:
         return ProviderRefused(f"{self.server} refused the request (status {self.status}).")
 
 
+@dataclass(frozen=True, slots=True)
+class StreamedReply(Reply):
+    """A reply whose body is in `body` if it failed, and otherwise arrives as `lines`.
+
+    After the first piece of an answer `connection.begun` must be set: waits are shorter then.
+    """
+
+    lines: Iterator[bytes] = field(repr=False)
+    connection: Connection = field(repr=False)
+    close: Callable[[], None] = field(repr=False)
+
+
 class JsonClient:
-    """Sends requests to one provider and reuses connections. Threads may share it."""
+    """Sends requests to one provider. Threads may share it.
+
+    Connections are reused, except those of streamed replies.
+    """
 
     def __init__(
         self,
@@ -215,6 +223,42 @@ class JsonClient:
             ProviderBadReply: the reply is too large, or it is not HTTP.
         """
         return self._request("POST", path, msgspec.json.encode(payload), headers)
+
+    def stream(
+        self, path: str, payload: Any, *, headers: Mapping[str, str], deadline: float
+    ) -> StreamedReply:
+        """Send a POST of `payload` as JSON; return its reply, of a success only the head.
+
+        The whole reply must arrive by `deadline`. The caller closes the reply, which ends the
+        request even if the reply is not complete. Raises as `post` does, and `Interrupted` if the
+        request was cancelled.
+        """
+        body = msgspec.json.encode(payload)
+        sent = headers_for(body, headers)
+        connection = Connection(self.target, self.bounds, self._clock)
+        connection.deadline = deadline
+        token = current_cancel_token()
+        with ExitStack() as stack:
+            stack.callback(connection.close)
+            token.add_callback(connection.hang_up)
+            stack.callback(token.remove_callback, connection.hang_up)
+            try:
+                response = connection.ask("POST", self.target.path + path, body, sent)
+                stack.enter_context(response)
+                reply = self._read_reply(response, head_only=200 <= response.status < 300)
+            except (OSError, HTTPException) as error:
+                # A cancelled request is no failure of the provider.
+                token.check()
+                raise self._failure(error) from None
+            close = stack.pop_all().close
+        if not reply.succeeded:
+            close()
+        return StreamedReply(
+            **asdict(reply),
+            lines=self._read_lines(connection, response, token),
+            connection=connection,
+            close=close,
+        )
 
     def _request(
         self, method: str, path: str, body: bytes | None, extra: Mapping[str, str] | None
@@ -270,6 +314,41 @@ class JsonClient:
             content_type=response.headers.get("Content-Type", ""),
             retry_after=read_pause(response.headers.get("Retry-After", ""), self._clock.now()),
         )
+
+    def _read_lines(
+        self, connection: Connection, response: HTTPResponse, token: CancelToken
+    ) -> Iterator[bytes]:
+        """Yield each line without its line break, also an unterminated last one."""
+        too_long = ProviderBadReply(f"{self.server} sent a reply that is too long.")
+        room = self.bounds.body_bytes
+        # Counted here, because not every version of `http.client` counts what is read like this.
+        left = room + 1 if response.length is None else response.length
+        pending = bytearray()
+        while left:
+            try:
+                piece = response.read1(min(left, _PIECE))
+            except (OSError, HTTPException) as error:
+                token.check()
+                if connection.begun and not isinstance(error, TimeoutError):
+                    # The caller notices that the end of the answer is missing.
+                    return
+                raise self._failure(error) from None
+            if not piece:
+                # A cancelled request looks like the end of the reply.
+                token.check()
+                break
+            left -= len(piece)
+            room -= len(piece)
+            *lines, rest = piece.split(b"\n")
+            if lines:
+                lines[0] = bytes(pending) + lines[0]
+                pending.clear()
+            pending += rest
+            if room < 0 or len(pending) > self.bounds.line_bytes:
+                raise too_long
+            yield from (line.removesuffix(b"\r") for line in lines)
+        if pending:
+            yield bytes(pending).removesuffix(b"\r")
 
     def _failure(self, error: OSError | HTTPException) -> ServiceError:
         """Return the error for a failed connection.
@@ -341,108 +420,3 @@ def headers_for(body: bytes | None, extra: Mapping[str, str] | None) -> dict[str
             raise InvalidConfiguration(f"The value of the header {name} cannot be sent.")
         headers[name] = value
     return headers
-
-
-@dataclass(frozen=True, slots=True)
-class StreamedReply(Reply):
-    """A reply whose body is in `body` if it failed, and otherwise arrives as `lines`.
-
-    After the first piece of an answer `connection.begun` must be set: waits are shorter then.
-    """
-
-    lines: Iterator[bytes] = field(repr=False)
-    connection: Connection = field(repr=False)
-    close: Callable[[], None] = field(repr=False)
-
-
-class StreamClient(JsonClient):
-    """Sends requests for streamed replies to one provider. Threads may share it."""
-
-    def stream(
-        self, path: str, payload: Any, *, headers: Mapping[str, str], deadline: float
-    ) -> StreamedReply:
-        """Send a POST of `payload` as JSON; return its reply, of a success only the head.
-
-        The whole reply must arrive by `deadline`. The caller closes the reply, which ends the
-        request even if the reply is not complete.
-
-        Raises:
-            ProviderUnavailable: the provider was not reached, or did not answer in time.
-            ProviderRefused: its address is refused or its certificate is not trusted.
-            ProviderBadReply: the reply is too large, or it is not HTTP.
-            Interrupted: the request was cancelled.
-        """
-        body = msgspec.json.encode(payload)
-        sent = headers_for(body, headers)
-        connection = Connection(self.target, self.bounds, self._clock)
-        connection.deadline = deadline
-        token = current_cancel_token()
-        with ExitStack() as stack:
-            stack.callback(connection.close)
-            token.add_callback(connection.hang_up)
-            stack.callback(token.remove_callback, connection.hang_up)
-            try:
-                response = connection.ask("POST", self.target.path + path, body, sent)
-                stack.enter_context(response)
-                reply = self._read_reply(response, head_only=200 <= response.status < 300)
-            except (OSError, HTTPException) as error:
-                # A cancelled request is no failure of the provider.
-                token.check()
-                raise self._failure(error) from None
-            close = stack.pop_all().close
-        if not reply.succeeded:
-            close()
-        return StreamedReply(
-            **asdict(reply),
-            lines=self._read_lines(connection, response, token),
-            connection=connection,
-            close=close,
-        )
-
-    def _read_lines(
-        self, connection: Connection, response: HTTPResponse, token: CancelToken
-    ) -> Iterator[bytes]:
-        """Yield each line without its line break, also an unterminated last one.
-
-        Raises:
-            ProviderUnavailable: nothing more arrived in time.
-            ProviderBadReply: a line or the whole reply is too long, or it is incomplete.
-            Interrupted: the request was cancelled.
-        """
-        too_long = ProviderBadReply(f"{self.server} sent a reply that is too long.")
-        room = self.bounds.body_bytes
-        # Counted here, because not every version of `http.client` counts what is read like this.
-        left = room + 1 if response.length is None else response.length
-        pending = bytearray()
-        while left:
-            try:
-                piece = response.read1(min(left, _PIECE))
-            except (OSError, HTTPException) as error:
-                token.check()
-                if connection.begun and not isinstance(error, TimeoutError):
-                    # A reply that stops after its first piece must not be used.
-                    raise incomplete_error(self.server) from None
-                raise self._failure(error) from None
-            if not piece:
-                # A cancelled request looks like the end of the reply.
-                token.check()
-                break
-            left -= len(piece)
-            room -= len(piece)
-            *lines, rest = piece.split(b"\n")
-            if lines:
-                lines[0] = bytes(pending) + lines[0]
-                pending.clear()
-            pending += rest
-            if room < 0 or len(pending) > self.bounds.line_bytes:
-                raise too_long
-            yield from (line.removesuffix(b"\r") for line in lines)
-        if pending:
-            yield bytes(pending).removesuffix(b"\r")
-
-
-def incomplete_error(server: str) -> ProviderBadReply:
-    """Return the error for a reply that stopped before its end."""
-    return ProviderBadReply(
-        f"{server} broke off before the end of its reply.", advice="The reply is incomplete."
-    )

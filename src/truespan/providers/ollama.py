@@ -25,14 +25,7 @@ from truespan.providers.embedder import (
     LearntModel,
     prefixes_for,
 )
-from truespan.providers.http import (
-    Reply,
-    StreamedReply,
-    incomplete_error,
-    names_no_model,
-    size_refusal,
-    words_of,
-)
+from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message
 from truespan.types.chunk import Vector
@@ -56,23 +49,13 @@ Ollama's own library has no English bge, but it pulls GGUF files from the model 
 _LIBRARY = re.compile(r"^(registry\.ollama\.ai/)?(library/)?", re.IGNORECASE)
 
 
-def spellings(model: str) -> list[str]:
-    """Return the names under which a model may be installed, the given name first."""
-    alias = ALIASES.get(model.lower())
-    return [model] if alias is None else [model, alias]
-
-
 def to_pull(model: str) -> str:
     """Return the name that `ollama pull` finds."""
     return ALIASES.get(model.lower(), model)
 
 
-def same_model(name: str, other: str) -> bool:
-    """Return whether two names are the same to Ollama, which adds a tag and ignores case."""
-    return _full(name) == _full(other)
-
-
-def _full(name: str) -> str:
+def full_name(name: str) -> str:
+    """Return the name of a model as Ollama completes it: with a tag, and without regard to case."""
     name = _LIBRARY.sub("", name).lower()
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
@@ -166,20 +149,17 @@ class OllamaEmbedder(HttpEmbedder):
         payload: dict[str, Any] = {"model": name, "input": texts, "truncate": False}
         if self._dimensions is not None:
             payload["dimensions"] = self._dimensions
-        reply = self._client.post("/api/embed", payload)
-        if not reply.succeeded:
-            self._refuse(reply)
-        found = reply.read(_Embedded).embeddings
+        found = self._read(self._client.post("/api/embed", payload), _Embedded).embeddings
         self._require_count(len(found), 1 if isinstance(texts, str) else len(texts))
         return [unit_vector(numbers) for numbers in found]
 
     def _refuse(self, reply: Reply) -> NoReturn:
         """Raise the error for a failed reply; its text is examined but never quoted."""
-        if names_no_model(reply):
+        if reply.names_no_model:
             raise self._missing_model()
-        if (refusal := size_refusal(reply)) is not None:
+        if (refusal := reply.size_refusal()) is not None:
             raise refusal
-        complaint = words_of(reply)
+        complaint = reply.words
         if _NOT_FINITE.search(complaint):
             raise _NotFinite
         if _NO_EMBEDDINGS.search(complaint):
@@ -211,18 +191,15 @@ class OllamaEmbedder(HttpEmbedder):
 
     def _installed(self) -> _Installed:
         models = self._client.get("/api/tags").read(_Tags).models
-        for name in spellings(self._model):
+        for name in (self._model, to_pull(self._model)):
             for model in models:
-                if same_model(model.name, name) and model.digest:
+                if full_name(model.name) == full_name(name) and model.digest:
                     return model
         raise self._missing_model()
 
     def _learn(self) -> LearntModel:
         found = self._installed()
-        reply = self._client.post("/api/show", {"model": found.name})
-        if not reply.succeeded:
-            self._refuse(reply)
-        shown = reply.read(_Shown)
+        shown = self._read(self._client.post("/api/show", {"model": found.name}), _Shown)
         try:
             [vector] = self._vectors(found.name, PROBE)
         except _NotFinite:
@@ -292,11 +269,7 @@ class OllamaChat(HttpChat):
         return f"Get it with 'ollama pull {to_pull(self._model)}'."
 
     def _read(self, reply: StreamedReply) -> Iterator[str]:
-        """Yield the text of each line, up to the line that is marked as the last.
-
-        Raises:
-            ProviderBadReply: there is no such line, or it says that the reply was truncated.
-        """
+        """Yield the text of each line, up to the line that is marked as the last."""
         if reply.content_type and "json" not in reply.content_type.lower():
             raise self._bad_reply("sent a reply that is not JSON")
         for text in filter(bytes.strip, reply.lines):
@@ -307,9 +280,5 @@ class OllamaChat(HttpChat):
             yield line.message.content if line.message else ""
             if line.done:
                 # Older releases give no reason.
-                if line.done_reason == "length":
-                    raise self._truncated()
-                if line.done_reason not in (None, "", "stop"):
-                    raise self._bad_reply("ended its reply for an unexpected reason")
-                return
-        raise incomplete_error(reply.server)
+                return self._check_end(line.done_reason or "stop")
+        raise self._incomplete()

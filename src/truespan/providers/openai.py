@@ -26,7 +26,7 @@ from truespan.providers.embedder import (
     LearntModel,
     prefixes_for,
 )
-from truespan.providers.http import Reply, StreamedReply, incomplete_error, size_refusal, words_of
+from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.keys import KeyRing
 from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message
@@ -106,17 +106,12 @@ class OpenAiEmbedder(HttpEmbedder):
 
     def _request(self, texts: list[str]) -> tuple[list[Vector], str]:
         """Return the vectors, and the name under which the server reports the model."""
-        payload: dict[str, Any] = {
-            "model": self._model,
-            "input": texts,
-            "encoding_format": "float",
-        }
+        payload: dict[str, Any] = {"model": self._model, "input": texts}
+        payload["encoding_format"] = "float"
         if self._dimensions is not None:
             payload["dimensions"] = self._dimensions
         reply = self._keys.send(self._model, lambda key: self._post(payload, key))
-        if not reply.succeeded:
-            self._refuse(reply)
-        content = reply.read(_Embedded)
+        content = self._read(reply, _Embedded)
         self._require_count(len(content.data), len(texts))
         by_index = {entry.index: entry.embedding for entry in content.data}
         if by_index.keys() != set(range(len(texts))):
@@ -128,7 +123,7 @@ class OpenAiEmbedder(HttpEmbedder):
     def _post(self, payload: dict[str, Any], key: Secret | None) -> Reply:
         headers = {} if key is None else {"Authorization": f"Bearer {key.reveal()}"}
         reply = self._client.post("/embeddings", payload, headers=headers)
-        if reply.status == 429 and (refusal := size_refusal(reply)) is not None:
+        if reply.status == 429 and (refusal := reply.size_refusal()) is not None:
             # More than a minute's quota in one request: neither a pause nor another key helps.
             raise refusal
         return reply
@@ -149,9 +144,6 @@ class OpenAiEmbedder(HttpEmbedder):
 
 _END = b"[DONE]"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_COMPLETE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
-_TRUNCATED = frozenset({"length", "max_tokens", "model_length"})
-_FILTERED = frozenset({"content_filter", "safety", "refusal"})
 _NO_TEMPERATURE = re.compile(
     r"\btemperature\b.{0,80}\bsupport|unsupported.{0,80}\btemperature\b", re.IGNORECASE | re.DOTALL
 )
@@ -224,7 +216,7 @@ class OpenAiChat(HttpChat):
             headers["Authorization"] = f"Bearer {key.reveal()}"
         path = "/chat/completions"
         reply = self._client.stream(path, payload, headers=headers, deadline=deadline)
-        if reply.status == 429 and size_refusal(reply) is not None:
+        if reply.status == 429 and reply.size_refusal() is not None:
             # More than a minute's quota in one request: neither a pause nor another key helps.
             self._refuse(reply)
         return reply
@@ -233,13 +225,7 @@ class OpenAiChat(HttpChat):
         return "Set chat_model to one that it serves for chat."
 
     def _read(self, reply: StreamedReply) -> Iterator[str]:
-        """Yield the text of each event, up to the end mark.
-
-        Raises:
-            ProviderBadReply: there is no end mark, or no finish reason before it; or the reply was
-                truncated, or ended for an unexpected reason.
-            ProviderRefused: a filter ended it.
-        """
+        """Yield the text of each event, up to the end mark, which must follow a finish reason."""
         if reply.content_type and "event-stream" not in reply.content_type.lower():
             raise self._bad_reply("sent a reply that is not an event stream")
         ended = False
@@ -254,25 +240,21 @@ class OpenAiChat(HttpChat):
             for choice in event.choices or ():
                 if choice.index != 0:
                     continue
-                delta, reason = choice.delta or _Delta(), choice.finish_reason
+                delta = choice.delta or _Delta()
                 if delta.refusal:
                     raise self._filtered()
                 yield delta.content or ""
-                if reason in _FILTERED:
-                    raise self._filtered()
-                if reason in _TRUNCATED:
-                    raise self._truncated()
-                if reason and reason not in _COMPLETE:
-                    raise self._bad_reply("ended its reply for an unexpected reason")
-                ended = ended or bool(reason)
-        raise incomplete_error(reply.server)
+                if choice.finish_reason:
+                    self._check_end(choice.finish_reason)
+                    ended = True
+        raise self._incomplete()
 
 
 def _accepted_parameters(parameters: _Parameters, reply: StreamedReply) -> _Parameters:
     """Return the parameters that a complaint asks for; unchanged if it names none."""
     if reply.status not in (400, 422):
         return parameters
-    words = words_of(reply)
+    words = reply.words
     if "max_completion_tokens" in words and parameters.limit == "max_tokens":
         return parameters._replace(limit="max_completion_tokens")
     if parameters.temperature and _NO_TEMPERATURE.search(words):

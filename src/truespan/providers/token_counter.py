@@ -77,7 +77,17 @@ class WordPieceCounter:
         starts, totals = array("I"), array("I", [0])
         for start, end in _blocks(text):
             atoms = _ATOM.findall(text, start, end)
-            _lay_out(atoms, self._learn(atoms), start, starts, totals)
+            known = self._learn(atoms)
+            units = [known[atom] for atom in atoms]
+            places = accumulate(map(len, atoms), initial=start)
+            # A generator, because the one atom of a block may be millions of characters long.
+            starts.extend(
+                place + offset
+                for place, (offsets, _) in zip(places, units, strict=False)
+                for offset in offsets
+            )
+            weights = b"".join([weights for _, weights in units])
+            totals.extend(islice(accumulate(weights, initial=totals[-1]), 1, None))
         return TokenMap(text, starts, totals, self.count, LONE)
 
     def _learn(self, atoms: list[str]) -> dict[str, _Units]:
@@ -127,22 +137,6 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
         end = found.end() if found else length
         yield start, end
         start = end
-
-
-def _lay_out(
-    atoms: list[str], known: dict[str, _Units], at: int, starts: array[int], totals: array[int]
-) -> None:
-    """Append the units of `atoms`, the first of which begins at `at`."""
-    units = [known[atom] for atom in atoms]
-    places = accumulate(map(len, atoms), initial=at)
-    # A generator, because the one atom of a block may be millions of characters long.
-    starts.extend(
-        place + offset
-        for place, (offsets, _) in zip(places, units, strict=False)
-        for offset in offsets
-    )
-    weights = b"".join([weights for _, weights in units])
-    totals.extend(islice(accumulate(weights, initial=totals[-1]), 1, None))
 
 
 def _count_bytes(atom: str) -> _Units:

@@ -98,7 +98,7 @@ def publish(folder: Path, address: Address) -> None:
     os.replace(draft, folder / _ADDRESS)
 
 
-def discard_staged(folder: Path) -> None:
+def withdraw(folder: Path) -> None:
     """Withdraw the address; later clients wait for another process."""
     (folder / _ADDRESS).unlink(missing_ok=True)
 
@@ -118,22 +118,18 @@ def _private_directory() -> Path:
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         places.insert(0, Path(runtime, "truespan"))
     for place in places:
-        if _is_private(place):
+        if len(os.fsencode(place)) + len("/0123456789abcdef.sock") > _LONGEST_SOCKET_PATH:
+            continue
+        try:
+            place.mkdir(mode=0o700, exist_ok=True)
+            found = place.lstat()
+        except OSError:
+            continue
+        # In a shared directory another user may have created it first, or put a link there.
+        mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if mine and stat.S_IMODE(found.st_mode) == 0o700:
             return place
     raise PermissionError("no private directory for a socket can be had")
-
-
-def _is_private(place: Path) -> bool:
-    if len(os.fsencode(place)) + len("/0123456789abcdef.sock") > _LONGEST_SOCKET_PATH:
-        return False
-    try:
-        place.mkdir(mode=0o700, exist_ok=True)
-        found = place.lstat()
-    except OSError:
-        return False
-    # In a shared directory another user may have created it first, or put a link there.
-    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    return mine and stat.S_IMODE(found.st_mode) == 0o700
 
 
 # Connections

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -94,10 +94,6 @@ class EdgeLink:
             raise AttributeError(name)
         return functools.partial(self.call, name)
 
-    def has_process(self) -> bool:
-        """Return whether a process has published its address and not withdrawn it."""
-        return channel.published(self._folder) is not None
-
     def close(self) -> None:
         """Close the unused connections; the process continues for other clients."""
         with self._lock:
@@ -125,16 +121,13 @@ class EdgeLink:
             raise
 
     def _borrow(self) -> Connection:
+        """Return a free connection, or a new one; start a process if none answers."""
         with self._lock:
             if self._owner != os.getpid():
                 # After a fork the connections belong to the parent: replies would get mixed up.
                 self._free, self._owner = [], os.getpid()
             if self._free:
                 return self._free.pop()
-        return self._open()
-
-    def _open(self) -> Connection:
-        """Return a new connection; start a process if none answers."""
         deadline = time.monotonic() + self._start_timeout
         process: subprocess.Popen[bytes] | None = None
         pause = _FIRST_PAUSE
@@ -143,8 +136,20 @@ class EdgeLink:
                 connection, other_key = self._connect()
                 if connection is not None:
                     return connection
-                if process is None or process.poll() is not None:
-                    _check_exit(process, other_key)
+                if process is None:
+                    process = self._start()
+                elif process.poll() is not None:
+                    if process.returncode != 0:
+                        raise IndexUnavailable(
+                            "The index process ended at its start with status "
+                            f"{process.returncode}.",
+                            advice=f"The reason is in '{channel.LOG}' in the index folder.",
+                        )
+                    if other_key:
+                        raise IndexRefused(
+                            "The index process of this folder was started with another key.",
+                            advice="Wait until it is idle and ends, then try again.",
+                        )
                     process = self._start()
                 if time.monotonic() > deadline:
                     raise IndexUnavailable("The index process did not start in time.")
@@ -152,7 +157,10 @@ class EdgeLink:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _connect(self) -> tuple[Connection | None, bool]:
-        """Return a connection if a process answers, and whether it has another key than ours."""
+        """Return a connection to a process that serves our folder and is not ending, if any.
+
+        Also return whether there is a process that has another key than ours.
+        """
         address = channel.published(self._folder)
         if address is None:
             return None, False
@@ -163,74 +171,47 @@ class EdgeLink:
             return None, True
         except (OSError, EOFError):
             return None, False
-        return self._greet(connection), False
-
-    def _greet(self, connection: Connection) -> Connection | None:
-        """Return the connection if its process serves our folder and is not ending."""
         try:
             connection.send_bytes(encode(Hello(VERSION, channel.identity(self._folder))))
             reply = decode_reply(channel.receive(connection, self._start_timeout))
             if isinstance(reply, Welcome):
                 channel.limit_waiting(connection, self._request_timeout)
                 self.server = reply.pid
-                return connection
+                return connection, False
         except (OSError, EOFError, msgspec.DecodeError):
             reply = None
         connection.close()
         if isinstance(reply, Refused):
             raise error_from(reply)
-        return None
+        return None, False
 
     def _start(self) -> subprocess.Popen[bytes]:
+        """Start the process detached: it outlives us, and a Ctrl-C here does not reach it."""
+        module = "truespan.index.edge.process"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _open_log(self._folder) as log:
-                process = _spawn(self._folder.resolve(), self._idle_seconds, log)
+            folder = self._folder.resolve()
+            path = folder / channel.LOG
+            if path.exists() and path.stat().st_size > _LARGEST_LOG:
+                os.truncate(path, 0)
+            with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
+                process = subprocess.Popen(
+                    # -P keeps the current directory, with the modules of anyone, off the path.
+                    [sys.executable, "-P", "-m", module, str(folder), str(self._idle_seconds)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=folder,
+                    env=os.environ | {"RUST_BACKTRACE": "0"},
+                    start_new_session=not channel.WINDOWS,
+                    creationflags=_DETACHED,
+                )
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise IndexUnavailable(f"Cannot start the index process: {reason}.") from error
         # Without a wait it would stay in the process table after its end.
         threading.Thread(target=process.wait, daemon=True).start()
         return process
-
-
-def _check_exit(process: subprocess.Popen[bytes] | None, other_key: bool) -> None:
-    """Raise if starting the process again is of no use, judging by how it ended."""
-    if process is None:
-        return
-    if process.returncode != 0:
-        raise IndexUnavailable(
-            f"The index process ended at its start with status {process.returncode}.",
-            advice=f"The reason is in '{channel.LOG}' in the index folder.",
-        )
-    if other_key:
-        raise IndexRefused(
-            "The index process of this folder was started with another key.",
-            advice="Wait until it is idle and ends, then try again.",
-        )
-
-
-def _spawn(folder: Path, idle_seconds: float, log: BinaryIO) -> subprocess.Popen[bytes]:
-    """Start the process detached: it outlives us, and a Ctrl-C here does not reach it."""
-    module = "truespan.index.edge.process"
-    return subprocess.Popen(
-        # -P keeps the current directory, with the modules of anyone, off the import path.
-        [sys.executable, "-P", "-m", module, str(folder), str(idle_seconds)],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        cwd=folder,
-        env=os.environ | {"RUST_BACKTRACE": "0"},
-        start_new_session=not channel.WINDOWS,
-        creationflags=_DETACHED,
-    )
-
-
-def _open_log(folder: Path) -> BinaryIO:
-    path = folder / channel.LOG
-    if path.exists() and path.stat().st_size > _LARGEST_LOG:
-        os.truncate(path, 0)
-    return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 class EdgeIndex(QdrantIndex):
@@ -248,6 +229,7 @@ class EdgeIndex(QdrantIndex):
         start_timeout: float = 30,
         request_timeout: float = 60,
     ) -> None:
+        self._folder = folder
         self._reserve = reserve
         self._link = EdgeLink(
             folder,
@@ -279,7 +261,7 @@ class EdgeIndex(QdrantIndex):
 
     def retire(self) -> None:
         """End the shared process cleanly if it runs; the next client starts another."""
-        if self._link.has_process():
+        if channel.published(self._folder) is not None:
             self._link.call(RETIRE)
         self.close()
 

@@ -119,14 +119,6 @@ def _result_decoder(name: str) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(get_type_hints(CALLS[name])["return"] if name in CALLS else None)
 
 
-class ShapeMismatch(IndexSchemaMismatch):
-    """A mismatch that keeps its two sides, so that it can be sent."""
-
-    def __init__(self, expected: str, found: str) -> None:
-        super().__init__(expected, found)
-        self.expected, self.found = expected, found
-
-
 _ERRORS = {"full": StorageFull, "mismatch": IndexSchemaMismatch, "unavailable": IndexUnavailable}
 
 
@@ -135,7 +127,7 @@ def reply_for(error: TruespanError) -> Reply:
     match error:
         case StorageFull():
             return Failed("full", [error.free, error.reserve])
-        case ShapeMismatch():
+        case IndexSchemaMismatch():
             return Failed("mismatch", [error.expected, error.found])
         case IndexUnavailable():
             return Failed("unavailable", [error.message])

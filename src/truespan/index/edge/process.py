@@ -145,24 +145,12 @@ class EdgeProcess:
         channel.publish(self._folder, address)
         log("start")
         reason = self._activity.wait()
-        self._shut_down(listener)
-        log(f"stop: {reason}")
-
-    def _shut_down(self, listener: Listener) -> None:
         self._activity.end()
         # The address goes first: new clients then start the next process, which waits for this
         # one's lock.
-        channel.discard_staged(self._folder)
+        channel.withdraw(self._folder)
         listener.close()
-        self._finish_connections()
-        try:
-            with self._engine:
-                self._collections.close()
-        except TruespanError as error:
-            log(f"close failed: {error.message}")
-
-    def _finish_connections(self) -> None:
-        """Let running requests finish; requests that arrived after them get `Retiring`."""
+        # Running requests finish; requests that arrived after them get `Retiring`.
         with self._lock:
             threads = list(self._threads.values())
             for connection in self._threads:
@@ -170,6 +158,12 @@ class EdgeProcess:
         deadline = time.monotonic() + _FAREWELL_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        try:
+            with self._engine:
+                self._collections.close()
+        except TruespanError as error:
+            log(f"close failed: {error.message}")
+        log(f"stop: {reason}")
 
     def _accept(self, listener: Listener) -> None:
         while True:
@@ -226,7 +220,12 @@ class EdgeProcess:
             try:
                 return Result(Raw(encode(self._call(message))))
             except TruespanError as error:
-                self._log_error(error)
+                self._errors += 1
+                if self._errors <= _ERRORS_LOGGED:  # A client that retries must not fill the disk.
+                    log(f"{error.code}: {error.message}")
+                if isinstance(error, EnginePanicked):
+                    # A new process reads from disk what this one can no longer trust.
+                    self._activity.end()
                 return reply_for(error)
             except Exception as error:
                 log(f"bug: {type(error).__name__}")
@@ -246,14 +245,6 @@ class EdgeProcess:
             collection, *others = arguments
             return getattr(self._collections.shard(collection), call.name)(*others)
 
-    def _log_error(self, error: TruespanError) -> None:
-        self._errors += 1
-        if self._errors <= _ERRORS_LOGGED:  # a client that retries forever must not fill the disk
-            log(f"{error.code}: {error.message}")
-        if isinstance(error, EnginePanicked):
-            # A new process reads from disk what this one can no longer trust.
-            self._activity.end()
-
 
 def main(arguments: Sequence[str]) -> int:
     """Serve the folder unless another process does; return 0 in both cases."""
@@ -262,27 +253,19 @@ def main(arguments: Sequence[str]) -> int:
     os.umask(0o077)
     lock = FileLock(folder / channel.LOCK)
     try:
-        if _take_over(lock, folder):
-            channel.discard_staged(folder)
-            EdgeProcess(folder, Activity(idle_seconds)).run()
+        # A holder of the lock without a published address is starting or ending. It is waited for,
+        # because its clients need one process or the other.
+        deadline = time.monotonic() + _TAKEOVER_SECONDS
+        while not lock.acquire():
+            if channel.published(folder) is not None or time.monotonic() > deadline:
+                return 0
+            time.sleep(_PAUSE)
+        channel.withdraw(folder)
+        EdgeProcess(folder, Activity(idle_seconds)).run()
     except OSError as error:
         log(f"cannot serve: {type(error).__name__}: {error.strerror}")
         return 1
     return 0
-
-
-def _take_over(lock: FileLock, folder: Path) -> bool:
-    """Take the lock; return False once the process that holds it is ready for clients.
-
-    A holder without a published address is starting or ending. It is waited for, because its
-    clients need one process or the other.
-    """
-    deadline = time.monotonic() + _TAKEOVER_SECONDS
-    while not lock.acquire():
-        if channel.published(folder) is not None or time.monotonic() > deadline:
-            return False
-        time.sleep(_PAUSE)
-    return True
 
 
 def log(event: str) -> None:

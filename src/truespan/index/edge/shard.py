@@ -16,10 +16,9 @@ from typing import Any
 import msgspec
 import qdrant_edge as edge
 
-from truespan.errors import IndexRefused, IndexUnavailable, TruespanError
+from truespan.errors import IndexRefused, IndexSchemaMismatch, IndexUnavailable, TruespanError
 from truespan.files.disk import require_space, sync_folder
 from truespan.index.calls import BYTES_PER_PAYLOAD, REBUILD, Collection, RawHit, Where
-from truespan.index.edge.messages import ShapeMismatch
 from truespan.index.filters import (
     Equals,
     Field,
@@ -107,7 +106,7 @@ class Shard:
             vectors = settings["vectors"][""]
             found = Collection(collection.name, vectors["size"], str(vectors["distance"]).lower())
         if found != collection:
-            raise ShapeMismatch(str(collection), str(found))
+            raise IndexSchemaMismatch(str(collection), str(found))
         with edge_errors("open a collection"):
             self._edge = edge.EdgeShard.load(str(path), _config(collection))
 
