@@ -168,7 +168,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(library, name)
     if name in ("StageListener", "Observer"):
-        from truespan import protocols as ports
+        from truespan import observer
 
-        return getattr(ports, name)
+        return getattr(observer, name)
     raise AttributeError(f"module 'truespan' has no attribute {name!r}")

@@ -54,14 +54,12 @@ class AccessTokens:
             WorldNotFound: one of the worlds does not exist.
             InvalidSettings: a name, verb or time is invalid, or a list is empty.
         """
-        randomness = self._components.randomness
-        if self._authority != OWNER or randomness is None:
+        random_bytes = self._components.random_bytes
+        if self._authority != OWNER or random_bytes is None:
             raise NotAllowed("create tokens")
         bound = readers if isinstance(readers, Unlimited) else _readers(readers)
         now = self._components.clock.now()
-        secret = TokenSecret.of(
-            randomness.fresh_bytes(ID_BYTES), randomness.fresh_bytes(SECRET_BYTES)
-        )
+        secret = TokenSecret.of(random_bytes(ID_BYTES), random_bytes(SECRET_BYTES))
         record = TokenRecord(
             id=secret.id,
             name=_require_name("A token", name),

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from truespan.answers.decide import count_words, decide, evidence_to_json, search_floor
-from truespan.answers.respond import Question, Responder
+from truespan.answers.respond import RecordUsage, Responder
 from truespan.components import Components
 from truespan.errors import InternalError, StorageFull, WorldNotFound
 from truespan.observer import RequestTrace
@@ -66,55 +66,44 @@ class Answerer:
         retrieved = find(trace)
         world, scope = retrieved.world, retrieved.scope
         settings, floor = self.rules(scope) if scope else (components.answers.decision, 0.0)
-        question = Question(
-            text=self.query.strip(),
-            settings=settings,
+        responder = Responder(
+            question=self.query.strip(),
             retrieved=retrieved,
+            settings=settings,
             reading=reading,
             target=target_name(world),
-            warnings=self._floor_warnings(scope, floor),
+            models=components.chat,
+            clock=components.clock,
+            sids_of=lambda *span: self._sentences_of(scope, *span),
+            record=self._usage_recorder(world),
+            trace=trace,
         )
-        responder = Responder(
-            components.chat,
-            components.clock,
-            self._sentence_finder(scope),
-            self._usage_recorder(world),
-            trace,
-        )
-        yield from responder.respond(question, began)
+        warnings = []
+        calibration = calibration_of(components.store, scope) if scope else None
+        if calibration is not None and not calibration.discriminates(floor):
+            text = (
+                "With this model one unrelated text in twenty scores "
+                f"{calibration.unrelated_high:g} or more, so the low threshold of {floor:g} "
+                "excludes hardly anything. Set answer_thresholds = 'calibrated' to use the "
+                "measured thresholds."
+            )
+            warnings.append(Notice("floor_does_not_discriminate", text))
+        return responder.respond(began, warnings)
 
-    def _floor_warnings(self, scope: Scope | None, floor: float) -> tuple[Notice, ...]:
-        """Return a warning if the floor lets unrelated text pass with this model."""
-        calibration = calibration_of(self.components.store, scope) if scope else None
-        if calibration is None or calibration.discriminates(floor):
-            return ()
-        text = (
-            f"With this model one unrelated text in twenty scores {calibration.unrelated_high:g} "
-            f"or more, so the low threshold of {floor:g} excludes hardly anything. Set "
-            "answer_thresholds = 'calibrated' to use the measured thresholds."
-        )
-        return (Notice("floor_does_not_discriminate", text),)
+    def _sentences_of(
+        self, scope: Scope | None, chunk: Visible, last: int, start: int, end: int
+    ) -> tuple[int, int]:
+        """Return the first and last sentence of a character range, searching up to `last`."""
+        revision = chunk.revision if chunk.revision is not None else scope and scope.revision
+        if scope is None or revision is None:
+            return chunk.first_sid, chunk.last_sid
+        ref = RevisionRef(chunk.document, revision)
+        sentences = self.components.store.sentences(scope, ref, chunk.first_sid, last)
+        inside = [item.sid for item in sentences if item.start < end and item.end > start]
+        # If the revision is gone by now, only the chunk's own sentences are known.
+        return (inside[0], inside[-1]) if inside else (chunk.first_sid, chunk.last_sid)
 
-    def _sentence_finder(
-        self, scope: Scope | None
-    ) -> Callable[[Visible, int, int, int], tuple[int, int]]:
-        """Return what finds the first and last sentence of a character range of a chunk."""
-
-        def find(chunk: Visible, last: int, start: int, end: int) -> tuple[int, int]:
-            revision = chunk.revision if chunk.revision is not None else scope and scope.revision
-            if scope is None or revision is None:
-                return chunk.first_sid, chunk.last_sid
-            ref = RevisionRef(chunk.document, revision)
-            sentences = self.components.store.sentences(scope, ref, chunk.first_sid, last)
-            inside = [item.sid for item in sentences if item.start < end and item.end > start]
-            # If the revision is gone by now, only the chunk's own sentences are known.
-            return (inside[0], inside[-1]) if inside else (chunk.first_sid, chunk.last_sid)
-
-        return find
-
-    def _usage_recorder(
-        self, world: World
-    ) -> Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]:
+    def _usage_recorder(self, world: World) -> RecordUsage:
         """Return what records an answered request in the usage log.
 
         The query is marked now, so that an unreadable key is an error before a model is asked and
@@ -138,7 +127,7 @@ class Answerer:
                 primary_model=_model_name(components.chat.primary, evidence.primary),
                 fallback_model=_model_name(components.chat.fallback, evidence.fallback),
                 evidence=evidence_to_json(logged),
-                decision_explain=decide(logged).explained(),
+                decision_explain=decide(logged).to_json(),
             )
             try:
                 key = components.store.record_usage(

@@ -18,21 +18,19 @@ from truespan.protocols import (
     Clock,
     Embedder,
     EmbeddingLimits,
-    Environment,
     GoldenFiles,
     JobQueue,
     Processes,
-    Randomness,
     SourceFinder,
     SourceParser,
     TokenCounter,
     UploadStore,
     VectorIndex,
 )
-from truespan.retrieval.deps import RetrievalDeps
+from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.job import MOST_CRASHES
-from truespan.types.maintenance import LeftoverMatch, Trace
+from truespan.types.maintenance import Check, LeftoverMatch, Trace
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.words import FUSED_WEIGHT
@@ -71,15 +69,15 @@ class Components:
     """Further configured embedders, by name."""
     chat: ChatModels = field(default_factory=ChatModels)
     """The chat models that write answers; none unless configured."""
-    environment: Environment | None = None
-    """Checks the machine for the doctor."""
+    check_environment: Callable[[], list[Check]] = list
+    """Checks files, settings and models for the doctor, without changing anything."""
     fused_weight: float = FUSED_WEIGHT
     """The weight of words in a fused ranking."""
     answers: AnswerRules = field(default_factory=AnswerRules)
     """How answers are decided, and what the usage log records."""
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], LeftoverMatch] | None = None
-    """Searches the library's files for text that was deleted."""
+    """Searches the library's files for content that was deleted."""
     uploads: UploadStore | None = None
     """Keeps uploaded files until they are ingested."""
     queue: JobQueue = field(default_factory=JobThread)
@@ -88,8 +86,8 @@ class Components:
     """A job whose process crashed so often is not resumed automatically."""
     doctor_hours: int = 0
     """How often workers examine each world; 0: never."""
-    randomness: Randomness | None = None
-    """Makes secrets; without it no token can be created."""
+    random_bytes: Callable[[int], bytes] | None = None
+    """Returns so many bytes for a secret; without it no token can be created."""
     observer: Observer = NULL_OBSERVER
     """Observes requests, stages and counts; no result depends on it."""
     metrics: Callable[[], bytes] = lambda: b""

@@ -106,8 +106,7 @@ class Doctor:
         if self_test:
             plan.self_test += self._self_test(plan, scopes)
         if machine:
-            environment = self.components.environment
-            plan.checks = environment.checks() if environment is not None else []
+            plan.checks = self.components.check_environment()
             if sees_everything:
                 plan.checks += check_queue(self.components, scopes)
             plan.checks += self._check_models(records.values())

@@ -42,7 +42,7 @@
     ├── DamageError              Truespan's own files are not what it wrote
     │   └── StoreDamaged
     ├── Interrupted              stopped on request; the same command continues
-    │   └── Cancelled
+    │   └── Cancelled              the same for a job
     └── InternalError            a bug in Truespan
 
 Messages are built from typed arguments. They never contain document text, query text or keys.
@@ -74,26 +74,18 @@ class TruespanError(Exception):
 
 
 class CallerError(TruespanError):
-    """The request must change."""
-
     code = "invalid_request"
 
 
 class OperatorError(TruespanError):
-    """Settings or the installation must change."""
-
     code = "operator_error"
 
 
 class ServiceError(TruespanError):
-    """Something Truespan depends on failed."""
-
     code = "service_error"
 
 
 class DamageError(TruespanError):
-    """Truespan's own files are not what it wrote."""
-
     code = "damage"
 
 
@@ -110,14 +102,10 @@ class Interrupted(TruespanError):
 
 
 class Cancelled(Interrupted):
-    """A job was cancelled on request."""
-
     code = "cancelled"
 
 
 class InternalError(TruespanError):
-    """An unforeseen exception; counted as a bug."""
-
     code = "internal_error"
     advice = "Run again with TRUESPAN_DEBUG=1 to see the traceback."
 
@@ -129,8 +117,6 @@ class InternalError(TruespanError):
 
 
 class InvalidSettings(CallerError):
-    """An argument of a request has a wrong type or is out of range."""
-
     code = "invalid_settings"
 
 
@@ -150,15 +136,15 @@ class QueryTooLong(CallerError):
 
 
 class NotFound(CallerError):
-    """Something is absent, or not visible to this caller: the answer is the same."""
+    """The answer is the same for what is absent and for what this caller may not see."""
 
-    kind = "object"
+    kind = ""
     """What was looked for, with where: "document in this world"."""
 
-    def __init__(self, reference: str) -> None:
+    def __init__(self, reference: str = "") -> None:
         thing, _, place = self.kind.partition(" in ")
         where = f" in {place}" if place else " here"
-        super().__init__(f"There is no {thing} {reference!r}{where}.")
+        super().__init__(f"There is no {thing} {reference!r}{where}." if thing else None)
 
 
 class WorldNotFound(NotFound):
@@ -204,39 +190,30 @@ class RecordNotFound(NotFound):
     advice = "'truespan usage' lists the records."
 
 
-class _NotFoundHere(NotFound):
-    """A message without the reference: it may be a secret, or there is none."""
-
-    def __init__(self) -> None:
-        TruespanError.__init__(self)
-
-
-class ImageNotFound(_NotFoundHere):
-    """Absent, of another world, or not read yet: the same answer."""
-
+class ImageNotFound(NotFound):
     code = "image_not_found"
     text = "There is no such image here."
 
 
-class TokenNotFound(_NotFoundHere):
+class TokenNotFound(NotFound):
     code = "token_not_found"
     text = "There is no token with that id."
     advice = "'truespan token list' shows them."
 
 
-class PositionNotFound(_NotFoundHere):
+class PositionNotFound(NotFound):
     code = "no_reading_position"
     text = "No reading position is recorded, so nothing is readable."
     advice = "The owner records one with 'truespan reader set'."
 
 
-class PassageNotFound(_NotFoundHere):
+class PassageNotFound(NotFound):
     code = "passage_not_found"
     text = "This document does not contain that passage."
     advice = "Pass a few more words, exactly as they appear in the text."
 
 
-class RouteNotFound(_NotFoundHere):
+class RouteNotFound(NotFound):
     code = "route_not_found"
     text = "There is no such endpoint."
     advice = "/openapi.json lists all endpoints."
@@ -421,8 +398,6 @@ class KeyBusy(CallerError):
 
 
 class SourceRefused(CallerError):
-    """A source that cannot become a document."""
-
     code = "source_refused"
     reason = "cannot be read"
 
@@ -634,8 +609,6 @@ class ProviderUnavailable(_Unavailable):
 
 
 class ProviderCoolingDown(ProviderUnavailable):
-    """Every usable key is waiting after the provider reported too many requests."""
-
     code = "provider_cooldown"
 
 
@@ -644,14 +617,10 @@ class ProviderRefused(ServiceError):
 
 
 class BatchTooLarge(ProviderRefused):
-    """The provider accepts fewer texts, or fewer bytes, in one request."""
-
     code = "provider_batch_too_large"
 
 
 class TextTooLong(ProviderRefused):
-    """A text is longer than the model's input limit."""
-
     code = "provider_text_too_long"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
+from functools import cache
 from pathlib import PurePath
-from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -16,9 +16,9 @@ from truespan.idempotency import IdempotencyStore
 from truespan.jobs.world_jobs import Jobs, background_repair, submit_due_maintenance
 from truespan.maintenance.delete import ErasureReport, Receipt
 from truespan.maintenance.repair import BackgroundRepairs, refill
-from truespan.protocols import ignore_delay
+from truespan.protocols import JobWorker
 from truespan.types.document import DomainRecord
-from truespan.types.job import Job, JobOrder, JobState, Outcome
+from truespan.types.job import Job, JobState
 from truespan.types.maintenance import BackupReport
 from truespan.types.scope import OWNER, Authority, GenerationSelector, Scope, Verb
 from truespan.types.scope import World as WorldRecord
@@ -30,43 +30,9 @@ from truespan.world_access import WorldAccess
 if TYPE_CHECKING:
     from truespan.access_tokens import AccessTokens
     from truespan.ingestion import OnProgress
-    from truespan.jobs.worker import LibraryWorker
     from truespan.maintenance.doctor.plan import Plan, RepairResult
 
 __all__ = ["Library", "World"]
-
-
-class _DeferredWorker:
-    """Runs jobs with a `LibraryWorker`, which is imported with the first job."""
-
-    def __init__(self, components: Components, start_repair: Callable[[Scope], None]) -> None:
-        self._components = components
-        self._start_repair = start_repair
-        self._made: LibraryWorker | None = None
-        self._lock = Lock()
-
-    def run(
-        self,
-        order: JobOrder,
-        stopping: Callable[[], bool],
-        *,
-        last: bool = True,
-        later: Callable[[float], None] = ignore_delay,
-    ) -> Outcome:
-        """Run a queued job; see `LibraryWorker.run`."""
-        return self._worker().run(order, stopping, last=last, later=later)
-
-    def leave(self, order: JobOrder) -> None:
-        """Record that a job is interrupted; see `LibraryWorker.leave`."""
-        self._worker().leave(order)
-
-    def _worker(self) -> LibraryWorker:
-        from truespan.jobs.worker import LibraryWorker
-
-        with self._lock:
-            if self._made is None:
-                self._made = LibraryWorker(self._components, self._start_repair)
-        return self._made
 
 
 class Library:
@@ -77,7 +43,16 @@ class Library:
         self._authority = authority
         self._idempotency = IdempotencyStore(components)
         self._repairs = BackgroundRepairs(background_repair(components))
-        components.queue.work_with(_DeferredWorker(components, self._repairs.submit))
+        start_repair = self._repairs.submit
+
+        @cache
+        def worker() -> JobWorker:
+            # Imported with the first job.
+            from truespan.jobs.worker import LibraryWorker
+
+            return LibraryWorker(components, start_repair)
+
+        components.queue.work_with(worker)
 
     def under(self, authority: Authority) -> Library:
         """Return this library restricted to an authority.

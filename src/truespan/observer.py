@@ -80,7 +80,7 @@ def failure_of(error: BaseException | None) -> tuple[CounterName, str] | None:
     return CounterName.ERRORS, "interrupted"
 
 
-def joined(*observers: Observer) -> Observer:
+def combine_observers(*observers: Observer) -> Observer:
     """Return one observer that passes everything on to all of these.
 
     Exceptions of an observer are dropped: a request must have the same result, observed or not.

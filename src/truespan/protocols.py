@@ -1,4 +1,4 @@
-"""The trusted store, by what it keeps."""
+"""The roles that a library is built from: each has a fake, or more than one implementation."""
 
 from __future__ import annotations
 
@@ -7,26 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from truespan.observer import NULL_OBSERVER, Observer, RequestTrace, StageListener, joined
 from truespan.types.answer import Message
-from truespan.types.chunk import (
-    Holdings,
-    IndexedPoint,
-    Point,
-    Vector,
-)
+from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
 from truespan.types.ids import ChunkId, TextHash, WorldId
-from truespan.types.job import (
-    JobOrder,
-    Outcome,
-    QueueStatus,
-)
-from truespan.types.maintenance import (
-    BackupReport,
-    Check,
-    FileFate,
-    RemovedFiles,
-)
+from truespan.types.job import JobOrder, Outcome, QueueStatus
+from truespan.types.maintenance import BackupReport, FileFate, RemovedFiles
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentOptions, Entry, FoundSources, Source, Upload
@@ -35,39 +20,21 @@ from truespan.types.trust import Hit
 
 
 class Clock(Protocol):
-    """Tells the time and waits."""
+    """Tells the time and waits. `now` may jump; `monotonic` only grows."""
 
-    def now(self) -> float:
-        """Return seconds since the epoch. It may jump: callers must bear that."""
-        ...
-
-    def monotonic(self) -> float:
-        """Return seconds that only grow; for measuring how long something took."""
-        ...
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-
-class Environment(Protocol):
-    """What a library stands on: its files, settings and models. Looking changes nothing."""
-
-    def checks(self) -> list[Check]:
-        """Return each check with how it came out and, where it did not hold, what to do."""
-        ...
+    def now(self) -> float: ...
+    def monotonic(self) -> float: ...
+    def sleep(self, seconds: float) -> None: ...
 
 
 class Processes(Protocol):
-    """Which processes are alive."""
+    """Which processes are alive. A name is never given to a second process on a machine.
 
-    def own(self) -> str:
-        """Return a name of this process that no other has or will have on this machine."""
-        ...
+    A process of which that cannot be told, for lack of access, counts as alive.
+    """
 
-    def is_alive(self, name: str) -> bool:
-        """Say whether a process is alive; also when that cannot be told, for lack of access."""
-        ...
+    def own(self) -> str: ...
+    def is_alive(self, name: str) -> bool: ...
 
 
 class TokenCounter(Protocol):
@@ -156,12 +123,9 @@ class RateLimitStore(Protocol):
 
 
 class Cooldowns(Protocol):
-    """Which provider keys wait, and until when; shared by every process of a library."""
+    """Until when provider keys wait (0.0: not at all); shared by every process of a library."""
 
-    def cooling_until(self, provider: str, key: str) -> float:
-        """Return the time until which a key is not to be used; 0.0 when it may be."""
-        ...
-
+    def cooling_until(self, provider: str, key: str) -> float: ...
     def cool_down(self, provider: str, key: str, until: float) -> None: ...
 
 
@@ -199,29 +163,28 @@ class ChatModels:
 
 
 class VectorIndex(Protocol):
-    """Finds likely chunks. Believed about closeness, never about text."""
+    """Finds likely chunks. Believed about closeness, never about text.
+
+    Methods with a scope touch the points of its world and generation, in the collection of its
+    profile.
+
+    Raises:
+        IndexSchemaMismatch: the collection is not of the scope's profile.
+        IndexUnavailable: it did not answer; trying again may help.
+        IndexRefused: it answered no.
+        StorageFull: there is no room to write; nothing was changed.
+    """
 
     def prepare(self, scope: Scope) -> bool:
         """Make sure the collection of the scope's profile exists, with its payload indexes.
 
         Says whether it was found or made empty: then the store must not believe that it holds
         anything. Asked again by the same caller, it may answer False without looking.
-
-        Raises:
-            IndexSchemaMismatch: it exists with another size or distance.
-            IndexUnavailable: it did not answer; trying again may help.
         """
         ...
 
     def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
-        """Write points under the scope's world and generation; safe to repeat.
-
-        Not durable before `flush`.
-
-        Raises:
-            StorageFull: free space is below the reserve; nothing of the batch was written.
-            IndexUnavailable: it did not answer; trying again may help.
-        """
+        """Write points; safe to repeat, and not durable before `flush`."""
         ...
 
     def flush(self, scope: Scope) -> None:
@@ -229,7 +192,7 @@ class VectorIndex(Protocol):
         ...
 
     def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
-        """Remove points of the scope's world and generation; absent ones are no error."""
+        """Remove points; absent ones are no error."""
         ...
 
     def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
@@ -241,11 +204,6 @@ class VectorIndex(Protocol):
 
         Scope and floor are applied inside the index, not afterwards. The search is exact unless
         `approximate` says otherwise.
-
-        Raises:
-            IndexSchemaMismatch: the collection is not of the scope's profile.
-            IndexUnavailable: it did not answer; trying again may help.
-            IndexRefused: it answered no.
         """
         ...
 
@@ -272,11 +230,11 @@ class VectorIndex(Protocol):
         ...
 
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
-        """Give every point of the scope's world and generation, with its vector, in pages."""
+        """Give every point, with its vector, in pages."""
         ...
 
     def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]:
-        """Return those of the points that the scope's world and generation have."""
+        """Return those of the points that exist."""
         ...
 
     def tenants(self, scope: Scope, *, limit: int) -> Holdings:
@@ -298,12 +256,10 @@ class VectorIndex(Protocol):
         """Remove the collection of an unused profile; an absent one is not an error."""
         ...
 
-    def count(self, scope: Scope) -> int:
-        """Return how many points the scope's world and generation have."""
-        ...
+    def count(self, scope: Scope) -> int: ...
 
     def drop(self, scope: Scope) -> None:
-        """Remove every point of the scope's world and generation."""
+        """Remove every point."""
         ...
 
     def erase(self, profile: EmbeddingProfile) -> FileFate:
@@ -311,10 +267,6 @@ class VectorIndex(Protocol):
 
         Live points stay as they are, bit for bit, and are found all the while. Where the files are
         a server's it can only be asked; what is returned must not claim more.
-
-        Raises:
-            StorageFull: there is no room for a copy; nothing was changed.
-            IndexUnavailable: it did not answer; trying again may help.
         """
         ...
 
@@ -322,47 +274,18 @@ class VectorIndex(Protocol):
         """Start the collection of the scope's profile anew, for every world that shares it."""
         ...
 
-    def close(self) -> None:
-        """Let go of the index."""
-        ...
+    def close(self) -> None: ...
 
 
 class SourceFinder(Protocol):
-    """Finds and reads the files that a caller names."""
+    """Finds and reads the files that a caller names; see `FileSources`."""
 
-    def find(self, paths: Sequence[str], declared: DocumentOptions) -> FoundSources:
-        """Return sources in a stable order, each once, unread.
-
-        Raises:
-            SourceMissing: a path names nothing.
-        """
-        ...
-
-    def expand(self, manifest: str, entries: Sequence[Entry]) -> FoundSources:
-        """Return the sources that lines of a manifest name; nothing outside its folder.
-
-        Raises:
-            ManifestInvalid: with every line that cannot be used.
-        """
-        ...
-
-    def absolute(self, path: str) -> str:
-        """Return a path that means the same from anywhere."""
-        ...
-
+    def find(self, paths: Sequence[str], declared: DocumentOptions) -> FoundSources: ...
+    def expand(self, manifest: str, entries: Sequence[Entry]) -> FoundSources: ...
+    def absolute(self, path: str) -> str: ...
     def read_manifest(self, path: str) -> bytes: ...
-
-    def read(self, source: Source) -> bytes:
-        """Return the bytes of a source.
-
-        Raises:
-            SourceRefused: it is gone, too large, or cannot be opened.
-        """
-        ...
-
-    def exists(self, path: str) -> bool:
-        """Say whether a file exists at the recorded path of a document."""
-        ...
+    def read(self, source: Source) -> bytes: ...
+    def exists(self, path: str) -> bool: ...
 
 
 class SourceParser(Protocol):
@@ -380,120 +303,45 @@ class SourceParser(Protocol):
 
 
 class UploadStore(Protocol):
-    """Uploaded files, stored until their job has ingested them.
+    """Uploaded files, stored until their job has ingested them; see `UploadFolder`.
 
     Files that are uploaded together are a batch, which only its job reads.
     """
 
-    def receive(self, world: WorldId, uploads: Sequence[Upload]) -> AbstractContextManager[str]:
-        """Store files durably and yield the name of their batch.
-
-        No other process removes it until the block ends. It is removed if the block fails.
-
-        Raises:
-            SourceTooLarge: a file is larger than the limit.
-            StorageFull: there is not enough space.
-        """
-        ...
-
-    def find(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources:
-        """Return the sources of a batch, unread.
-
-        Raises:
-            SourceMissing: the batch was removed.
-        """
-        ...
-
-    def exists(self, world: WorldId, batch: str) -> bool:
-        """Say whether a batch exists."""
-        ...
-
-    def read(self, source: Source) -> bytes:
-        """Return the bytes of a source that `find` returned; raises as `SourceFinder.read` does."""
-        ...
-
-    def discard(self, world: WorldId, batch: str) -> None:
-        """Remove a batch; without effect if it does not exist."""
-        ...
-
-    def remove(self, world: WorldId, doc_id: str, is_wanted: Callable[[str], bool]) -> RemovedFiles:
-        """Remove the files of a document from all batches that are not wanted."""
-        ...
-
-    def sweep(self, world: WorldId, is_wanted: Callable[[str], bool]) -> RemovedFiles:
-        """Remove the batches that are not wanted, except those being received."""
-        ...
-
-    def remove_all(self, world: WorldId) -> RemovedFiles:
-        """Remove all uploads of a world."""
-        ...
-
-    def worlds(self) -> list[WorldId]:
-        """Return the worlds that have uploads."""
-        ...
+    def receive(self, world: WorldId, uploads: Sequence[Upload]) -> AbstractContextManager[str]: ...
+    def find(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources: ...
+    def exists(self, world: WorldId, batch: str) -> bool: ...
+    def read(self, source: Source) -> bytes: ...
+    def discard(self, world: WorldId, batch: str) -> None: ...
+    def remove(
+        self, world: WorldId, doc_id: str, is_wanted: Callable[[str], bool]
+    ) -> RemovedFiles: ...
+    def sweep(self, world: WorldId, is_wanted: Callable[[str], bool]) -> RemovedFiles: ...
+    def remove_all(self, world: WorldId) -> RemovedFiles: ...
+    def worlds(self) -> list[WorldId]: ...
 
 
 class AssetStore(Protocol):
-    """Images of documents, as files. Those of a revision are staged until it becomes active."""
+    """Images of documents, as files; see `AssetFolder`.
+
+    Those of a revision are staged under its token until it becomes active.
+    """
 
     def stage_images(
         self, world: WorldId, doc_id: str, token: str, images: Sequence[Image]
-    ) -> None:
-        """Stage images under the token of their revision, invisible until `publish`.
-
-        Raises:
-            AssetsTaken: the folder belongs to a document of another world.
-        """
-        ...
-
-    def documents_with_images(self) -> frozenset[str]:
-        """Return the ids of all documents with images, staged or published."""
-        ...
-
-    def publish(self, world: WorldId, doc_id: str, token: str) -> bool:
-        """Replace the earlier images by the staged ones; False if this token has no images, neither
-        staged nor published.
-
-        Safe to repeat.
-        """
-        ...
-
-    def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None:
-        """Return the bytes of an image of the revision with this token.
-
-        None if there is none, or if images of another revision are just being published.
-        """
-        ...
-
-    def remove(self, world: WorldId, doc_id: str) -> RemovedFiles:
-        """Remove all images of a document; without effect if there are none."""
-        ...
-
-    def remove_all(self, world: WorldId) -> RemovedFiles:
-        """Remove all images of a world."""
-        ...
+    ) -> None: ...
+    def documents_with_images(self) -> frozenset[str]: ...
+    def publish(self, world: WorldId, doc_id: str, token: str) -> bool: ...
+    def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None: ...
+    def remove(self, world: WorldId, doc_id: str) -> RemovedFiles: ...
+    def remove_all(self, world: WorldId) -> RemovedFiles: ...
 
 
 class GoldenFiles(Protocol):
-    """Reads files of golden queries, and replaces them atomically."""
+    """Reads files of golden queries, and replaces them atomically; see `GoldenFolder`."""
 
-    def read(self, path: str) -> bytes:
-        """Return the bytes of a file.
-
-        Raises:
-            SourceRefused: it is missing, too large, or cannot be read.
-        """
-        ...
-
-    def change(self, path: str, change: Callable[[bytes], bytes]) -> None:
-        """Replace a file's bytes with what `change` makes of them; a missing file has no bytes.
-
-        The replacement is atomic, and of two concurrent changes neither is lost.
-
-        Raises:
-            SourceRefused: it cannot be read or written.
-        """
-        ...
+    def read(self, path: str) -> bytes: ...
+    def change(self, path: str, change: Callable[[bytes], bytes]) -> None: ...
 
 
 def ignore_delay(_seconds: float) -> None:
@@ -537,8 +385,8 @@ class JobQueue(Protocol):
         """
         ...
 
-    def work_with(self, worker: JobWorker) -> None:
-        """Set the worker that runs jobs in this process."""
+    def work_with(self, worker: Callable[[], JobWorker]) -> None:
+        """Set what gives the worker that runs jobs in this process; called with the first job."""
         ...
 
     def require_room(self) -> None:
@@ -571,8 +419,7 @@ class JobQueue(Protocol):
     ) -> int:
         """Run tasks in this process until `stopping` returns True; return how many were run.
 
-        With `once`, return when no task can be started. `on_tick` is called
-        every few minutes.
+        With `once`, return when no task can be started. `on_tick` is called every few minutes.
 
         Raises:
             InvalidConfiguration: only the process that submits jobs can run them.
@@ -584,54 +431,9 @@ class JobQueue(Protocol):
         ...
 
 
-class Randomness(Protocol):
-    """A source of random bytes."""
-
-    def fresh_bytes(self, count: int) -> bytes:
-        """Return bytes that are suitable as a secret."""
-        ...
-
-
 class Backups(Protocol):
-    """Writes all that a library holds into one file."""
+    """Writes all that a library holds into one file; see `Library.backup`."""
 
     def write(
         self, path: str, *, vectors: bool, settings: bool, keys: bool, replace: bool
-    ) -> BackupReport:
-        """Write a backup and read it back; the file is whole or not there.
-
-        Raises:
-            InvalidSettings: there is a file already, and it was not to be replaced.
-            StorageFull: there is no room.
-        """
-        ...
-
-
-__all__ = [
-    "NULL_OBSERVER",
-    "AssetStore",
-    "Backups",
-    "ChatModel",
-    "ChatModels",
-    "Clock",
-    "Cooldowns",
-    "Embedder",
-    "Embedders",
-    "EmbeddingLimits",
-    "Environment",
-    "GoldenFiles",
-    "JobQueue",
-    "JobWorker",
-    "Observer",
-    "Processes",
-    "Randomness",
-    "RateLimitStore",
-    "RequestTrace",
-    "SourceFinder",
-    "SourceParser",
-    "StageListener",
-    "TokenCounter",
-    "UploadStore",
-    "VectorIndex",
-    "joined",
-]
+    ) -> BackupReport: ...

@@ -10,8 +10,7 @@ from truespan.answering import Answerer, final_answer
 from truespan.documents import Documents
 from truespan.errors import DocumentNotFound, ImageNotFound, NotAllowed, PositionNotFound
 from truespan.observer import RequestTrace
-from truespan.retrieval.pages import read_pages
-from truespan.retrieval.positions import ReadingPosition, describe_position, resolve
+from truespan.retrieval.pages import describe_position, read_pages, resolve
 from truespan.retrieval.reading import ReaderRetriever, find_position
 from truespan.retrieval.snapshot import Restart, with_stable_snapshot
 from truespan.retrieval.tail import TailMaker
@@ -23,6 +22,7 @@ from truespan.types.reading import (
     PAGE_SENTENCES,
     PageRequest,
     Position,
+    ReadingPosition,
     SentencePage,
     StoredImage,
     wanted_image,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import time
 from pathlib import Path
@@ -70,11 +69,3 @@ def _started(number: int) -> str:
         return fields.rpartition(")")[2].split()[_START_FIELD]
     except (OSError, IndexError):
         return "-"
-
-
-class SystemRandomness:
-    """Bytes of the operating system's generator."""
-
-    def fresh_bytes(self, count: int) -> bytes:
-        """Return bytes that are fit to be a secret."""
-        return secrets.token_bytes(count)

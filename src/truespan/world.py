@@ -22,7 +22,7 @@ from truespan.jobs.world_jobs import (
     submit_job,
     submit_maintenance,
 )
-from truespan.observer import Observer, RequestTrace, joined
+from truespan.observer import Observer, RequestTrace, combine_observers
 from truespan.retrieval.retrieve import Retriever
 from truespan.retrieval.search import find_candidates, search
 from truespan.retrieval.snapshot import require_world
@@ -134,7 +134,7 @@ class World:
         No result depends on it: what an observer raises is dropped.
         """
         components = self.access.components
-        joint = replace(components, observer=joined(components.observer, observer))
+        joint = replace(components, observer=combine_observers(components.observer, observer))
         return World(replace(self.access, components=joint))
 
     def status(self) -> WorldStatus:

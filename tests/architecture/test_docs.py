@@ -43,7 +43,6 @@ from truespan.maintenance.doctor.plan import Finding
 from truespan.parsing import archive, child_parser, pdf
 from truespan.parsing import detect as sniff
 from truespan.parsing.child_parser import ChildParser
-from truespan.retrieval.positions import ReadingPosition
 from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, STATUS, status_of
 from truespan.settings import read_settings
 from truespan.settings.catalogue import (
@@ -61,6 +60,7 @@ from truespan.types.decision import AnswerMode, DecisionReason, Refusal
 from truespan.types.document import Derivable, DomainRecord, GenerationRecord
 from truespan.types.job import DocumentState, Job, JobCounts, JobState
 from truespan.types.profile import STANDARD_CHUNKING
+from truespan.types.reading import ReadingPosition
 from truespan.types.request import FILTER_ARGUMENTS, ReadingRequest, RetrievalRequest
 from truespan.types.text import Properties
 from truespan.types.token import TokenRecord

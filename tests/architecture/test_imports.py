@@ -88,7 +88,7 @@ THIRD_PARTY = {
     "lxml": "parsing/",
     "pypdfium2": "parsing/pdf/",
     "py3langid": "ingest/language.py",
-    "snowballstemmer": "retrieval/terms.py",
+    "snowballstemmer": "retrieval/bm25.py",
     "yaml": "evaluation/golden_yaml.py",
     "stdnum": "sanitize/",
     "phonenumbers": "sanitize/",

@@ -15,8 +15,7 @@ from truespan.errors import StorageFull
 from truespan.files.disk import require_space
 from truespan.index.edge.shard import Collections
 from truespan.index.filters import HasId, tenant
-from truespan.types.chunk import Point, Vector
-from truespan.types.vectors import unit_vector
+from truespan.types.chunk import Point, Vector, unit_vector
 
 SCOPE = new_scope(WIDE)
 POINTS = 600

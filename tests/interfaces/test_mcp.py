@@ -36,7 +36,7 @@ from truespan.errors import (
 from truespan.mcp.server import call_tool
 from truespan.mcp.stdio import open_narrowed
 from truespan.mcp.tools import OWNER_ROLE, READER_ROLE
-from truespan.retrieval.positions import ReadingPosition
+from truespan.types.reading import ReadingPosition
 from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
 
 QUESTION = "Who had the key to the tower?"

@@ -310,7 +310,7 @@ def test_each_decision_on_record_is_made_again_without_a_model(tmp_path: Path) -
     for record in room.world.usage():
         found = room.world.explain(record.id)
         assert found.same is True
-        assert decide(evidence_from_json(record.evidence)).explained() == record.decision_explain
+        assert decide(evidence_from_json(record.evidence)).to_json() == record.decision_explain
 
     assert (len(room.primary.asked), len(room.fallback.asked)) == models
 

@@ -14,9 +14,8 @@ from tests.promises import proves
 from tests.support.worlds import Place, place
 from truespan.errors import AssetsTaken
 from truespan.ingest.draft import Preparation
-from truespan.types.chunk import ChunkKind
+from truespan.types.chunk import ChunkKind, FigureFlags
 from truespan.types.document import assets_token
-from truespan.types.figure import FigureFlags
 from truespan.types.ids import hash_text
 from truespan.world import World
 

@@ -25,8 +25,7 @@ from truespan.errors import (
 )
 from truespan.ingest.draft import Preparation
 from truespan.types.bundle import Passage
-from truespan.types.chunk import ChunkKind, Vector
-from truespan.types.figure import FigureFlags
+from truespan.types.chunk import ChunkKind, FigureFlags, Vector
 from truespan.types.ids import hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING
 from truespan.world import World

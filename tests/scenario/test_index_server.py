@@ -229,9 +229,7 @@ def test_the_doctor_says_whether_the_server_answers_and_tries_its_boundaries(
         filled(library, tmp_path)
         well = library.doctor(machine=True, self_test=True)
         server.fault = lambda _: Answer(401, {"status": {"error": "no"}})
-        ill = library._components.environment
-        assert ill is not None
-        checks = {check.name: check for check in ill.checks()}
+        checks = {check.name: check for check in library._components.check_environment()}
 
     assert {check.verdict for check in well.checks if check.name == "index server"} == {Verdict.OK}
     assert not [*well.all_items()]

@@ -19,7 +19,7 @@ from truespan.errors import ImageNotFound
 from truespan.library import Library
 from truespan.reader import Reader
 from truespan.serialize import to_json
-from truespan.types.figure import FigureFlags
+from truespan.types.chunk import FigureFlags
 
 WITHOUT_CHUNKS = FigureFlags(extract_images=True, placeholders=True)
 FLAGS = pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from truespan.library import Library
 from truespan.observability.logs import LogObserver, write_logs
 from truespan.observability.metrics import MetricsObserver
 from truespan.observability.tracing import TracingObserver
-from truespan.observer import Observer, joined
+from truespan.observer import Observer, combine_observers
 from truespan.world import World
 
 QUERY = "zqqueryx who held the key to the hut"
@@ -57,7 +57,9 @@ def sinks(request: pytest.FixtureRequest) -> Iterator[Sinks]:
     ours = logging.getLogger("truespan")
     before, level = list(logging.getLogger().handlers), ours.level
     write_logs(level="debug", as_json=request.param, stream=stream)
-    observer = joined(TracingObserver(provider.get_tracer("test")), metrics, LogObserver())
+    observer = combine_observers(
+        TracingObserver(provider.get_tracer("test")), metrics, LogObserver()
+    )
     yield Sinks(exporter, metrics, [stream], observer)
     logging.getLogger().handlers[:] = before
     ours.setLevel(level)

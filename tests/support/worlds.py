@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import secrets
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from truespan.parsing import load, supported
 from truespan.protocols import EmbeddingLimits, VectorIndex
 from truespan.store import Store
 from truespan.store.sqlite import SqliteDatabase
-from truespan.system import SystemProcesses, SystemRandomness
+from truespan.system import SystemProcesses
 from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace, Vector
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import FileFate
@@ -423,7 +424,7 @@ def place(
         uploads=UploadFolder(folder / "uploads", reserve=0),
         golden=GoldenFolder(),
         processes=SystemProcesses(),
-        randomness=SystemRandomness(),
+        random_bytes=secrets.token_bytes,
         clock=own_clock,
         preparation=preparation or Preparation(),
         others={

@@ -22,7 +22,7 @@ from truespan.errors import (
 from truespan.ingest.draft import Preparation
 from truespan.library import Library
 from truespan.types.answer import Piece, Started
-from truespan.types.figure import FigureFlags
+from truespan.types.chunk import FigureFlags
 from truespan.types.scope import OWNER, Verb
 
 

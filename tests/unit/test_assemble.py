@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from truespan.ingest.canonical import assemble
 from truespan.parsing.clean import clean
-from truespan.types.figure import figure_id_of, marker
+from truespan.types.chunk import figure_id_of, marker
 from truespan.types.text import Block, BlockKind, Figure, PageStart, PlacedFigure
 
 

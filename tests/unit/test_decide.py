@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,7 +85,7 @@ def evidence_from_json(row: Row) -> Evidence:
 )
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_each_row_of_the_table_is_decided_as_it_says(row: Row) -> None:
-    explained = decide(evidence_from_json(row)).explained()
+    explained = decide(evidence_from_json(row)).to_json()
 
     assert (
         explained["mode"],
@@ -107,7 +108,7 @@ def test_each_row_is_decided_alike_when_it_is_replayed_from_its_record(row: Row)
     again = replay(json.loads(json.dumps(evidence_to_json(evidence_from_json(row)))))
 
     assert again == before
-    assert json.dumps(again.explained()) == json.dumps(before.explained())
+    assert json.dumps(again.to_json()) == json.dumps(before.to_json())
 
 
 # Queries
@@ -156,8 +157,8 @@ def test_a_search_has_the_low_threshold_as_its_floor(
 
 def test_a_decision_leads_from_model_to_model_until_one_has_answered() -> None:
     asked = evidence(chunk("a", 0.6))
-    told = asked.after(primary=ModelOutcome.NO_CONTEXT)
-    answered = told.after(fallback=ModelOutcome.ANSWERED)
+    told = replace(asked, primary=ModelOutcome.NO_CONTEXT)
+    answered = replace(told, fallback=ModelOutcome.ANSWERED)
 
     steps = [decide(one) for one in (asked, told, answered)]
 
@@ -170,8 +171,8 @@ def test_a_decision_leads_from_model_to_model_until_one_has_answered() -> None:
 def test_an_answer_of_the_primary_model_changes_nothing_but_who_spoke() -> None:
     asked = evidence(chunk("a", 0.52), chunk("b", 0.4))
 
-    before = decide(asked).explained()
-    after = decide(asked.after(primary=ModelOutcome.ANSWERED)).explained()
+    before = decide(asked).to_json()
+    after = decide(replace(asked, primary=ModelOutcome.ANSWERED)).to_json()
 
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"used_llm", "models"}
@@ -282,7 +283,7 @@ def test_more_chunks_than_the_limit_are_outranked() -> None:
 
 @proves("decision.hybrid-gates")
 def test_every_gate_that_failed_is_named() -> None:
-    explained = decided(chunk("a", 0.4, 99)).explained()
+    explained = decided(chunk("a", 0.4, 99)).to_json()
 
     assert explained["gates"] == [
         {"name": "min_similarity_for_hybrid", "needed": 0.5, "found": 0.4, "held": False},
@@ -306,7 +307,7 @@ def test_the_explanation_has_every_member() -> None:
         effective_query="hmac:1f",
         primary=ModelOutcome.ANSWERED,
         fallback=ModelOutcome.ABSENT,
-    ).explained()
+    ).to_json()
 
     assert [gate.pop("held") for gate in explained.pop("gates")] == [True] * 3
     assert explained == {
@@ -331,7 +332,7 @@ def test_the_explanation_has_every_member() -> None:
 
 
 def test_an_explanation_of_nothing_has_the_same_members() -> None:
-    nothing, something = decided().explained(), decided(chunk("a", 0.6)).explained()
+    nothing, something = decided().to_json(), decided(chunk("a", 0.6)).to_json()
 
     assert nothing.keys() == something.keys()
     assert (nothing["max_similarity"], nothing["max_score"]) == (None, None)
@@ -340,7 +341,7 @@ def test_an_explanation_of_nothing_has_the_same_members() -> None:
 def test_numbers_are_shown_so_that_comparing_them_gives_what_was_decided() -> None:
     just_below = 0.5499999523162842
 
-    explained = decided(chunk("a", just_below)).explained()
+    explained = decided(chunk("a", just_below)).to_json()
 
     assert explained["mode"] == "hybrid"
     assert explained["max_similarity"] == 0.54999995 < explained["thresholds"]["high"] == 0.55
@@ -369,7 +370,7 @@ def test_in_raw_mode_thresholds_are_raw_and_the_similarity_gate_is_not() -> None
         raw_dot_high=0.1,
     )
 
-    explained = decide(Evidence(settings, 3, (chunk("a", 0.52),))).explained()
+    explained = decide(Evidence(settings, 3, (chunk("a", 0.52),))).to_json()
 
     assert explained["thresholds"] == {"low": -0.44, "high": 0.16}
     assert (explained["max_similarity"], explained["max_score"]) == (0.52, 0.04)

@@ -103,8 +103,7 @@ def environment(tmp_path: Path, settings: str) -> dict[str, Check]:
         opened._components.index.retire()  # type: ignore[attr-defined]
     (tmp_path / "library" / "truespan.toml").write_text(settings)
     with open_library(tmp_path / "library") as opened:
-        assert opened._components.environment is not None
-        found = {check.name: check for check in opened._components.environment.checks()}
+        found = {check.name: check for check in opened._components.check_environment()}
         opened._components.index.retire()  # type: ignore[attr-defined]
     return found
 

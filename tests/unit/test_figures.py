@@ -9,8 +9,7 @@ from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.draft import make_chunks
 from truespan.ingest.figures import describe_figures, figure_chunks
 from truespan.ingest.sentences import split_sentences
-from truespan.types.chunk import ChunkKind, NewChunk
-from truespan.types.figure import FigureRecord, figure_id_of, marker
+from truespan.types.chunk import ChunkKind, FigureRecord, NewChunk, figure_id_of, marker
 from truespan.types.profile import SENTENCES, ChunkingProfile
 from truespan.types.text import Block, BlockKind, Figure, Image, PlacedFigure, TokenMap
 

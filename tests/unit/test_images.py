@@ -12,7 +12,7 @@ from tests.support.worlds import Place
 from truespan.errors import ImageNotFound, InvalidSettings, NotAllowed, StoreDamaged
 from truespan.files.assets import AssetFolder
 from truespan.library import Library
-from truespan.types.figure import FigureFlags
+from truespan.types.chunk import FigureFlags
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER
 from truespan.types.text import Image

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truespan.retrieval.filters import emptied_by_defaults, narrow_scope
+from truespan.retrieval.pipeline import emptied_by_defaults, narrow_scope
 from truespan.types.document import CatalogEntry, DocumentCatalog
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile

@@ -15,7 +15,7 @@ from tests.support.reading_worlds import frozen
 from tests.support.worlds import place
 from truespan.errors import BlankQuery, ProviderUnavailable
 from truespan.library import Library
-from truespan.observer import NULL_OBSERVER, StageListener, failure_of, joined
+from truespan.observer import NULL_OBSERVER, StageListener, combine_observers, failure_of
 from truespan.types.answer import AnswerEvent, Finished
 from truespan.types.telemetry import OTHER, CounterName, Request, Stage, known_code
 from truespan.world import World
@@ -76,7 +76,7 @@ def test_ingestion_tells_its_stages_in_order(tmp_path: Path) -> None:
 
     assert list(dict.fromkeys(recorder.last(Request.INGEST).stages)) == [
         Stage.SOURCE, Stage.BLOCKS, Stage.TEXT, Stage.SENTENCES, Stage.CHUNKS, Stage.STAGED,
-        Stage.VECTORS, Stage.INDEX, Stage.FLIPPED, Stage.METADATA,
+        Stage.VECTORS, Stage.INDEX, Stage.ACTIVATED, Stage.METADATA,
     ]  # fmt: skip
 
 
@@ -218,7 +218,9 @@ def test_a_listener_hears_each_stage_once_even_if_it_is_done_again(tmp_path: Pat
     here.sql("UPDATE chunks SET text = 'other' WHERE text != 'harbour 1'")
     recorder = Recorder()
 
-    world.observed_by(joined(StageListener(heard.append), recorder)).search("harbour", floor=0.0)
+    world.observed_by(combine_observers(StageListener(heard.append), recorder)).search(
+        "harbour", floor=0.0
+    )
 
     assert recorder.last(Request.SEARCH).stages.count(Stage.HITS) > 1
     assert heard == [*FINDING, Stage.RANKED, Stage.BUNDLE]
@@ -240,8 +242,8 @@ def test_what_is_heard_of_a_reader_s_request_does_not_depend_on_what_lies_ahead(
 
 
 def test_watches_of_nobody_are_the_one_that_costs_nothing() -> None:
-    assert joined() is NULL_OBSERVER
-    assert joined(NULL_OBSERVER, NULL_OBSERVER) is NULL_OBSERVER
+    assert combine_observers() is NULL_OBSERVER
+    assert combine_observers(NULL_OBSERVER, NULL_OBSERVER) is NULL_OBSERVER
     with NULL_OBSERVER.request(Request.SEARCH) as course:
         assert course.stage(Stage.HITS) is NULL_OBSERVER
 

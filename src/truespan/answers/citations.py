@@ -57,7 +57,9 @@ def find_citations(
     unknown = [number for number in order if not 1 <= number <= len(sources)]
     dropped = set(unknown[MOST_UNKNOWN:])
     found = tuple(citation(number, sources) for number in order if number not in dropped)
-    return Citations(found, (_unknown(unknown[:MOST_UNKNOWN]),) if unknown else ())
+    shown = ", ".join(f"[{number}]" for number in unknown[:MOST_UNKNOWN])
+    warning = Notice("unknown_citation", f"The answer cites {shown}; there is no such source.")
+    return Citations(found, (warning,) if unknown else ())
 
 
 def citation(number: int, sources: Sequence[Visible]) -> Citation:
@@ -91,8 +93,3 @@ def _numbers(group: str, known: int) -> Iterable[int]:
 def _number(digits: str) -> int:
     """Return the number of some digits, at most `MOST_SHOWN`."""
     return int(digits) if len(digits) <= len(str(MOST_SHOWN)) else MOST_SHOWN
-
-
-def _unknown(numbers: Sequence[int]) -> Notice:
-    shown = ", ".join(f"[{number}]" for number in numbers)
-    return Notice("unknown_citation", f"The answer cites {shown}; there is no such source.")

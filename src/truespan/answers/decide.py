@@ -10,7 +10,6 @@ second decision differs from the first only if a reply could not be used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,6 @@ from truespan.errors import InvalidSettings, TruespanError
 from truespan.types.answer import UsageRecord
 from truespan.types.decision import (
     AnswerMode,
-    Candidate,
     Decision,
     DecisionReason,
     DecisionSettings,
@@ -40,7 +38,6 @@ _UNUSABLE = {
     ModelOutcome.BLANK: DecisionReason.PRIMARY_BLANK,
     ModelOutcome.NO_CONTEXT: DecisionReason.PRIMARY_NO_CONTEXT,
 }
-_SILENT = (ModelOutcome.BLANK, ModelOutcome.NO_CONTEXT)
 
 
 def count_words(query: str) -> int:
@@ -53,8 +50,8 @@ def thresholds_for(settings: DecisionSettings, query_words: int) -> Thresholds:
     if query_words > settings.short_query_max_tokens:
         return Thresholds(settings.low, settings.high, short_query_active=False)
     return Thresholds(
-        low=max(settings.low, settings.scored(settings.short_query_threshold_low)),
-        high=max(settings.high, settings.scored(settings.short_query_threshold_high)),
+        low=max(settings.low, settings.to_score(settings.short_query_threshold_low)),
+        high=max(settings.high, settings.to_score(settings.short_query_threshold_high)),
         short_query_active=True,
     )
 
@@ -62,7 +59,7 @@ def thresholds_for(settings: DecisionSettings, query_words: int) -> Thresholds:
 def search_floor(settings: DecisionSettings, query_words: int) -> float:
     """Return the floor to search with: the low threshold of the request, as a similarity."""
     low = thresholds_for(settings, query_words).low
-    return min(max(settings.as_similarity(low), 0.0), 1.0)
+    return min(max(settings.to_similarity(low), 0.0), 1.0)
 
 
 def decide(evidence: Evidence) -> Decision:
@@ -77,79 +74,71 @@ def decide(evidence: Evidence) -> Decision:
     best = best_of(ranked, settings)
     choice = choose(ranked, settings, thresholds.low)
     # Gates use what similarity alone would choose: words decide which chunks, never the mode.
-    weighed = choose(ranked, settings, thresholds.low, by_place=False)
-    verdict = _weigh(evidence, ranked, best, weighed, thresholds)
-    refusal = _refusal(evidence) if verdict.mode is AnswerMode.FALLBACK else None
+    by_similarity = choose(ranked, settings, thresholds.low, by_place=False)
+    reason, gates = _weigh(settings, bool(ranked), best, by_similarity, thresholds)
+    mode = _MODES.get(reason, AnswerMode.FALLBACK)
+    if mode is not AnswerMode.FALLBACK and evidence.primary in _UNUSABLE:
+        mode, reason = AnswerMode.FALLBACK, _UNUSABLE[evidence.primary]
+    refusal = _refusal(evidence) if mode is AnswerMode.FALLBACK else None
+    if mode is AnswerMode.FALLBACK:
+        outcome, ask, speaker = evidence.fallback, Step.ASK_FALLBACK, UsedModel.FALLBACK
+    else:
+        outcome, ask, speaker = evidence.primary, Step.ASK_PRIMARY, UsedModel.PRIMARY
+    answered = refusal is None and outcome is ModelOutcome.ANSWERED
+    if refusal is not None:
+        step = Step.REFUSE
+    elif outcome is ModelOutcome.ABSENT:
+        step = Step.QUOTE
+    else:
+        step = Step.DELIVER if answered else ask
     return Decision(
-        mode=verdict.mode,
-        reason=verdict.reason,
-        step=_step(evidence, verdict.mode, refusal),
+        evidence=evidence,
+        mode=mode,
+        reason=reason,
+        step=step,
         refusal=refusal,
-        used_llm=_model_used(evidence, verdict.mode, refusal),
+        used_llm=speaker if answered else UsedModel.NONE,
         thresholds=thresholds,
-        score_mode=settings.score_mode,
-        distance=settings.distance,
         max_similarity=None if best is None else min(max(best, 0.0), 1.0),
-        max_score=None if best is None else settings.scored(best),
-        gates=verdict.gates,
+        max_score=None if best is None else settings.to_score(best),
+        gates=gates,
         retrieved=choice.considered,
         context_characters=choice.characters,
-        reading=evidence.reading,
-        primary=evidence.primary,
-        fallback=evidence.fallback,
-        retrieval_target=evidence.retrieval_target,
-        effective_query=evidence.effective_query,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """A mode with its reason, and the gates if they were checked."""
-
-    mode: AnswerMode
-    reason: DecisionReason
-    gates: tuple[Gate, ...] = ()
+_MODES = {
+    DecisionReason.REACHED_HIGH: AnswerMode.RAG,
+    DecisionReason.GATES_HELD: AnswerMode.HYBRID,
+}
+"""The mode that the retrieval leads to, by its reason; fallback for all others."""
 
 
 def _weigh(
-    evidence: Evidence,
-    ranked: Sequence[Candidate],
+    settings: DecisionSettings,
+    found: bool,
     best: float | None,
     choice: Choice,
     thresholds: Thresholds,
-) -> _Verdict:
-    """Return the mode by the retrieval, unless the primary model could not use it."""
+) -> tuple[DecisionReason, tuple[Gate, ...]]:
+    """Return what the retrieval alone leads to, and the gates if they were checked."""
     if best is None:
-        nothing = DecisionReason.NOTHING_USABLE if ranked else DecisionReason.NOTHING_FOUND
-        return _Verdict(AnswerMode.FALLBACK, nothing)
-    score = evidence.settings.scored(best)
+        return DecisionReason.NOTHING_USABLE if found else DecisionReason.NOTHING_FOUND, ()
+    score = settings.to_score(best)
     if not reaches(score, thresholds.low):
-        return _Verdict(AnswerMode.FALLBACK, DecisionReason.BELOW_LOW)
+        return DecisionReason.BELOW_LOW, ()
     if reaches(score, thresholds.high):
-        found = _Verdict(AnswerMode.RAG, DecisionReason.REACHED_HIGH)
-    else:
-        found = _between(evidence.settings, best, choice)
-    if found.mode is AnswerMode.FALLBACK or evidence.primary not in _UNUSABLE:
-        return found
-    return _Verdict(AnswerMode.FALLBACK, _UNUSABLE[evidence.primary], found.gates)
-
-
-def _between(settings: DecisionSettings, best: float, choice: Choice) -> _Verdict:
-    """Check every gate, so that an explanation names all that failed, not only the first."""
-    chunks, characters = choice.chunks, choice.characters
-    least_chunks, least_characters = (
-        settings.min_chunks_for_hybrid,
-        settings.min_total_context_chars,
-    )
+        return DecisionReason.REACHED_HIGH, ()
+    # Every gate is checked, so that an explanation names all that failed, not only the first.
     least = float(settings.min_similarity_for_hybrid)
+    chunks, characters = settings.min_chunks_for_hybrid, settings.min_total_context_chars
     gates = (
         Gate(GateName.SIMILARITY, least, best, reaches(best, least)),
-        Gate(GateName.CHUNKS, least_chunks, chunks, chunks >= least_chunks),
-        Gate(GateName.CHARACTERS, least_characters, characters, characters >= least_characters),
+        Gate(GateName.CHUNKS, chunks, choice.chunks, choice.chunks >= chunks),
+        Gate(GateName.CHARACTERS, characters, choice.characters, choice.characters >= characters),
     )
-    if all(gate.held for gate in gates):
-        return _Verdict(AnswerMode.HYBRID, DecisionReason.GATES_HELD, gates)
-    return _Verdict(AnswerMode.FALLBACK, DecisionReason.GATE_FAILED, gates)
+    held = all(gate.held for gate in gates)
+    return DecisionReason.GATES_HELD if held else DecisionReason.GATE_FAILED, gates
 
 
 def _refusal(evidence: Evidence) -> Refusal | None:
@@ -158,28 +147,7 @@ def _refusal(evidence: Evidence) -> Refusal | None:
         return Refusal.READING
     if evidence.fallback is ModelOutcome.ABSENT:
         return Refusal.NO_FALLBACK_MODEL
-    return Refusal.FALLBACK_SILENT if evidence.fallback in _SILENT else None
-
-
-def _step(evidence: Evidence, mode: AnswerMode, refusal: Refusal | None) -> Step:
-    if refusal is not None:
-        return Step.REFUSE
-    if mode is AnswerMode.FALLBACK:
-        answered = evidence.fallback is ModelOutcome.ANSWERED
-        return Step.DELIVER if answered else Step.ASK_FALLBACK
-    if evidence.primary is ModelOutcome.ABSENT:
-        return Step.QUOTE
-    return Step.DELIVER if evidence.primary is ModelOutcome.ANSWERED else Step.ASK_PRIMARY
-
-
-def _model_used(evidence: Evidence, mode: AnswerMode, refusal: Refusal | None) -> UsedModel:
-    """Return which model wrote the answer; none until it has answered."""
-    if mode is not AnswerMode.FALLBACK and evidence.primary is ModelOutcome.ANSWERED:
-        return UsedModel.PRIMARY
-    answered = evidence.fallback is ModelOutcome.ANSWERED
-    if mode is AnswerMode.FALLBACK and refusal is None and answered:
-        return UsedModel.FALLBACK
-    return UsedModel.NONE
+    return Refusal.FALLBACK_SILENT if evidence.fallback in _UNUSABLE else None
 
 
 RECORD_VERSION = 1
@@ -214,7 +182,7 @@ def replay(record: Any) -> Decision:
 def replay_record(record: UsageRecord) -> Replay:
     """Repeat the decision of an answered request and compare it with the recorded one."""
     decision = replay(record.evidence)
-    same = decision.explained() == record.decision_explain and decision.mode is record.mode
+    same = decision.to_json() == record.decision_explain and decision.mode is record.mode
     return Replay(decision, same, record)
 
 

@@ -18,6 +18,7 @@ from math import inf
 
 from truespan.answers.reply import NO_CONTEXT
 from truespan.retrieval.pack import CoveredText
+from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.answer import Message, Role
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
@@ -53,32 +54,24 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return begin, max(begin, start + len(piece.rstrip()))
 
 
-_SCORE_DECIMALS = 6
-"""As everywhere where results are sorted."""
-
-
 def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return candidates by similarity at six decimals, then by document and place in it."""
-    return sorted(
-        candidates,
-        key=lambda one: (
-            -round(one.similarity, _SCORE_DECIMALS),
-            one.document,
-            one.index,
-            one.chunk_id,
-        ),
-    )
+
+    def order(part: Candidate) -> tuple[float, int, int, str]:
+        return -round(part.similarity, SCORE_DECIMALS), part.document, part.index, part.chunk_id
+
+    return sorted(candidates, key=order)
 
 
 def best_of(ranked: Sequence[Candidate], settings: DecisionSettings) -> float | None:
     """Return the greatest similarity of a usable chunk; None if there is none."""
-    usable = (float(one.similarity) for one in ranked if _is_usable(one, settings))
+    usable = (
+        float(candidate.similarity)
+        for candidate in ranked
+        if candidate.kind not in settings.exclude_chunk_types_from_llm
+        and 1 <= candidate.characters <= settings.max_context_chars
+    )
     return max(usable, default=None)
-
-
-def _is_usable(candidate: Candidate, settings: DecisionSettings) -> bool:
-    allowed = candidate.kind not in settings.exclude_chunk_types_from_llm
-    return allowed and 1 <= candidate.characters <= settings.max_context_chars
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +92,24 @@ def choose(
     """
     taken = _Taken()
     verdicts: dict[ChunkId, WhyNot] = {}
-    for candidate in sorted(ranked, key=_place) if by_place else ranked:
+    if by_place:
+        # Those without a place keep the order of their rank.
+        order = sorted(ranked, key=lambda part: inf if part.place is None else part.place)
+    else:
+        order = ranked
+    for candidate in order:
         verdict = verdicts[candidate.chunk_id] = _verdict(candidate, taken, settings, low)
         if verdict is CHOSEN:
             taken.add(candidate)
-    considered = tuple(Considered(one, verdicts[one.chunk_id]) for one in ranked)
+    considered = tuple(Considered(part, verdicts[part.chunk_id]) for part in ranked)
     return Choice(considered, taken.chunks, taken.distinct)
-
-
-def _place(candidate: Candidate) -> float:
-    """Return the sort key of a candidate; those without a place keep the order of their rank."""
-    return inf if candidate.place is None else candidate.place
 
 
 def _verdict(candidate: Candidate, taken: _Taken, settings: DecisionSettings, low: float) -> WhyNot:
     """Return why a candidate is skipped, or that it is chosen."""
     if candidate.kind in settings.exclude_chunk_types_from_llm:
         return WhyNot.EXCLUDED
-    if not reaches(settings.scored(candidate.similarity), low):
+    if not reaches(settings.to_score(candidate.similarity), low):
         return WhyNot.BELOW_FLOOR
     if not taken.new_in(candidate):
         return WhyNot.DUPLICATE
@@ -192,7 +185,7 @@ def grounded_messages(
     """Return the messages for the primary model: rules, sources numbered from 1, the question."""
     pairs = zip(sources, unrepeated_spans(sources), strict=True)
     bodies = [_body(source, spans) for source, spans in pairs]
-    fence = _fence([*bodies, question])
+    fence = _find_fence([*bodies, question])
     rules = [_RULES.format(fence=fence, no_context=NO_CONTEXT)]
     rules += [_PARTLY] if mode is AnswerMode.HYBRID else []
     rules += [_READING] if reading else []
@@ -200,8 +193,8 @@ def grounded_messages(
         f"BEGIN SOURCE {fence} [{number}]\n{body}\nEND SOURCE {fence} [{number}]"
         for number, body in enumerate(bodies, 1)
     ]
-    asked = "\n\n".join([*fenced, f"QUESTION {fence}\n{question}"])
-    return Message(Role.SYSTEM, "\n".join(rules)), Message(Role.USER, asked)
+    request = "\n\n".join([*fenced, f"QUESTION {fence}\n{question}"])
+    return Message(Role.SYSTEM, "\n".join(rules)), Message(Role.USER, request)
 
 
 def unaided_messages(question: str) -> tuple[Message, ...]:
@@ -217,7 +210,7 @@ def _body(source: Visible, spans: Sequence[tuple[int, int]]) -> str:
     return f"Place: {place}\nText:\n{text}"
 
 
-def _fence(texts: Sequence[str]) -> str:
+def _find_fence(texts: Sequence[str]) -> str:
     """Return a word that occurs in none of these texts, and depends on nothing else."""
     digest = sha256()
     for text in texts:

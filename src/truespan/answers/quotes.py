@@ -53,15 +53,18 @@ def quotes_in(answer: str) -> Iterator[Span]:
     rest = _blanked(answer, blocks)
     closed = _outermost([*_nested(rest), *_flat(rest)])
     spans += [*closed, *_left_open(rest, closed)]
-    yield from (span for span in sorted(spans) if any(one.isalnum() for one in span[2]))
+    yield from (span for span in sorted(spans) if any(char.isalnum() for char in span[2]))
 
 
 def _flat(text: str) -> Iterator[Span]:
     """Yield quotes between marks that do not nest."""
     for pattern in (_LOW, _STRAIGHT, *_PAIRED):
-        yield from (_span(found) for found in pattern.finditer(text))
+        yield from map(_span, pattern.finditer(text))
     for pattern in _SINGLE:
-        yield from (span for span in map(_span, pattern.finditer(text)) if _is_long(span[2]))
+        for span in map(_span, pattern.finditer(text)):
+            words = span[2].split()
+            if len(span[2]) >= LEAST_SINGLE_CHARACTERS and len(words) >= LEAST_SINGLE_WORDS:
+                yield span
 
 
 def _nested(text: str) -> Iterator[Span]:
@@ -76,14 +79,7 @@ def _nested(text: str) -> Iterator[Span]:
             elif begun:
                 start = begun.pop()
                 yield start - 1, found.end(), text[start : found.start()]
-    yield from (_span(found) for found in _ALIKE.finditer(_without(text, "“", "”")))
-
-
-def _without(text: str, opening: str, closing: str) -> str:
-    """Return a text with everything between two marks blanked; its length stays the same."""
-    return re.sub(
-        f"{opening}[^{opening}{closing}]*{closing}", lambda found: " " * len(found[0]), text
-    )
+    yield from map(_span, _ALIKE.finditer(re.sub("“[^“”]*”", lambda m: " " * len(m[0]), text)))
 
 
 def _left_open(text: str, closed: Sequence[Span]) -> Iterator[Span]:
@@ -102,7 +98,7 @@ def _left_open(text: str, closed: Sequence[Span]) -> Iterator[Span]:
 def _outermost(spans: Sequence[Span]) -> list[Span]:
     kept: list[Span] = []
     reached = 0
-    for span in sorted(spans, key=lambda one: (one[0], -one[1])):
+    for span in sorted(spans, key=lambda span: (span[0], -span[1])):
         if span[1] > reached:
             kept.append(span)
             reached = span[1]
@@ -111,10 +107,6 @@ def _outermost(spans: Sequence[Span]) -> list[Span]:
 
 def _span(found: re.Match[str]) -> Span:
     return found.start(), found.end(), next(group for group in found.groups() if group is not None)
-
-
-def _is_long(text: str) -> bool:
-    return len(text) >= LEAST_SINGLE_CHARACTERS and len(text.split()) >= LEAST_SINGLE_WORDS
 
 
 def _blanked(answer: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -148,21 +140,17 @@ def check_quotes(answer: str, sources: Sequence[Visible], sids_of: SidsOf) -> Qu
     found: list[Quote] = []
     literal: list[tuple[int, int]] = []
     for start, end, text in quotes_in(answer):
-        quote = _checked(text, runs, sids_of)
-        whole = quote
-        if not quote.verified and (shorter := _without_citations(text)) != text:
-            # Some models put the source number inside the marks; check the words without it.
-            quote = _checked(shorter, runs, sids_of)
-        found.append(quote)
-        if whole.verified:
+        quote = _check_quote(text, runs, sids_of)
+        if quote.verified:
             literal.append((start, end))
+        elif (shorter := _without_citations(text)) != text:
+            # Some models put the source number inside the marks; check the words without it.
+            quote = _check_quote(shorter, runs, sids_of)
+        found.append(quote)
     wrong = sum(not quote.verified for quote in found)
-    return Quotes(tuple(found), tuple(literal), (_unverified(wrong),) if wrong else ())
-
-
-def _unverified(count: int) -> Notice:
-    text = "1 quote was" if count == 1 else f"{count} quotes were"
-    return Notice("unverified_quote", f"{text} not found verbatim in the sources.")
+    count = "1 quote was" if wrong == 1 else f"{wrong} quotes were"
+    warning = Notice("unverified_quote", f"{count} not found verbatim in the sources.")
+    return Quotes(tuple(found), tuple(literal), (warning,) if wrong else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +175,10 @@ class _Run:
             place = self.folded.find(wanted, place + 1)
         return None
 
-    def holder(self, start: int, end: int) -> Visible:
+    def source_of(self, start: int, end: int) -> Visible:
         """Return the source that contains a span, or at least its beginning."""
-        begun = [one for one in self.sources if one.start <= start < one.end]
-        return next((one for one in begun if end <= one.end), (begun or self.sources)[0])
+        begun = [part for part in self.sources if part.start <= start < part.end]
+        return next((part for part in begun if end <= part.end), (begun or self.sources)[0])
 
 
 def _runs(sources: Sequence[Visible]) -> list[_Run]:
@@ -198,10 +186,9 @@ def _runs(sources: Sequence[Visible]) -> list[_Run]:
 
     Sources with a gap between them are not joined, however small it is: words may be missing.
     """
-    runs: list[_Run] = []
-    texts = [one for one in sources if one.kind is ChunkKind.TEXT]
+    texts = [part for part in sources if part.kind is ChunkKind.TEXT]
     grouped: list[tuple[list[Visible], str]] = []
-    for source in sorted(texts, key=lambda one: (one.document, one.start)):
+    for source in sorted(texts, key=lambda part: (part.document, part.start)):
         members, text = grouped[-1] if grouped else ([], "")
         reached = members[0].start + len(text) if members else 0
         if members and members[0].document == source.document and source.start <= reached:
@@ -209,36 +196,44 @@ def _runs(sources: Sequence[Visible]) -> list[_Run]:
             grouped[-1] = (members, text + source.text[reached - source.start :])
         else:
             grouped.append(([source], source.text))
-    for members, text in grouped:
-        runs.append(_Run(members, members[0].start, *fold(text)))
+    runs = [_Run(members, members[0].start, *fold(text)) for members, text in grouped]
     # The description of a figure is not part of the text, so it has no place there.
-    runs += [_Run([one], 0, *fold(one.text)) for one in sources if one.kind is not ChunkKind.TEXT]
-    return runs
+    figures = [part for part in sources if part.kind is not ChunkKind.TEXT]
+    return runs + [_Run([figure], 0, *fold(figure.text)) for figure in figures]
 
 
-def _checked(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
+def _check_quote(text: str, runs: Sequence[_Run], sids_of: SidsOf) -> Quote:
     shown = " ".join(text.split())
-    wanted, _ = fold(_trimmed(text))
+    wanted, _ = fold(_trim(text))
     for run in runs:
         span = run.find(wanted) if wanted else None
         if span is not None:
-            holder = run.holder(*span)
-            first, last = _sids(run, holder, span, sids_of)
-            return Quote(shown, True, holder.chunk_id, holder.document, first, last)
+            last_sid = max(part.last_sid for part in run.sources)
+            return _verified(shown, run.source_of(*span), last_sid, span, sids_of)
     return Quote(shown, False)
+
+
+def _verified(
+    text: str, source: Visible, last_sid: int, span: tuple[int, int], sids_of: SidsOf
+) -> Quote:
+    if source.kind is ChunkKind.TEXT:
+        sids = sids_of(source, last_sid, *span)
+    else:
+        sids = source.first_sid, source.last_sid
+    return Quote(text, True, source.chunk_id, source.document, *sids)
 
 
 def _without_citations(text: str) -> str:
     """Return a quote without the source numbers at its end."""
     while text.rstrip().endswith(tuple(CLOSERS)):
-        begin = max(text.rfind(one) for one in OPENERS)
+        begin = max(map(text.rfind, OPENERS))
         if begin < 0 or not GROUP.fullmatch(text.rstrip(), begin):
             break
         text = text[:begin].removesuffix("\\").rstrip()
     return text
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     """Return a quote without white space and ellipses at its ends."""
     before = None
     while text != before:
@@ -246,12 +241,6 @@ def _trimmed(text: str) -> str:
         for edge in _LEFT_OUT:
             text = text.removeprefix(edge).removesuffix(edge)
     return text
-
-
-def _sids(run: _Run, holder: Visible, span: tuple[int, int], sids_of: SidsOf) -> tuple[int, int]:
-    if holder.kind is not ChunkKind.TEXT:
-        return holder.first_sid, holder.last_sid
-    return sids_of(holder, max(one.last_sid for one in run.sources), *span)
 
 
 _FOLDED = {
@@ -272,11 +261,11 @@ def fold(text: str) -> tuple[str, list[int]]:
         folded.extend(spelled)
         origins.extend([origin] * len(spelled))
 
-    for origin, one in enumerate(text):
-        if one.isspace():
+    for origin, char in enumerate(text):
+        if char.isspace():
             if folded and folded[-1] not in " -":
                 put(" ", origin)
-        elif one in _DASHES:
+        elif char in _DASHES:
             # Spaces around a dash and its length are a matter of typography.
             if folded and folded[-1] == " ":
                 folded.pop()
@@ -284,7 +273,7 @@ def fold(text: str) -> tuple[str, list[int]]:
             if not folded or folded[-1] != "-":
                 put("-", origin)
         else:
-            put(_FOLDED.get(one, one), origin)
+            put(_FOLDED.get(char, char), origin)
     if folded and folded[-1] == " ":
         folded.pop()
         origins.pop()
@@ -309,45 +298,34 @@ def _is_boundary(text: str, place: int) -> bool:
     return not ((before.isalnum() or _is_mark(before)) and after.isalnum())
 
 
-def _is_mark(one: str) -> bool:
-    return category(one)[0] == "M" or one in "\u200c\u200d"
+def _is_mark(char: str) -> bool:
+    return category(char)[0] == "M" or char in "\u200c\u200d"
 
 
 def quote_sources(sources: Sequence[Visible]) -> str:
     """Return each source as block quotes, with its number and place below; nothing twice."""
-    told = enumerate(zip(sources, unrepeated_spans(sources), strict=True), 1)
-    return "\n\n".join(
-        "\n\n".join([*(_block(source.text[a:b]) for a, b in spans), f"[{number}] {_place(source)}"])
-        for number, (source, spans) in told
-    )
+    pairs, paragraphs = zip(sources, unrepeated_spans(sources), strict=True), []
+    for number, (source, spans) in enumerate(pairs, 1):
+        for start, end in spans:
+            lines = source.text[start:end].splitlines()
+            paragraphs.append("\n".join(f"> {line}".rstrip() for line in lines))
+        labels = dict.fromkeys((source.title, source.chapter, source.section))
+        place = " › ".join(" ".join(label.split()) for label in labels)
+        page = f", page {source.page}" if source.page is not None else ""
+        paragraphs.append(f"[{number}] {place}{page}")
+    return "\n\n".join(paragraphs)
 
 
 def quotes_of(sources: Sequence[Visible], sids_of: SidsOf) -> tuple[Quote, ...]:
     """Return the quotes of such an answer. They are verified text, so all of them are verified."""
     return tuple(
-        Quote(
-            " ".join(source.text[a:b].split()),
-            True,
-            source.chunk_id,
-            source.document,
-            *_quoted_sids(source, a, b, sids_of),
+        _verified(
+            " ".join(source.text[start:end].split()),
+            source,
+            source.last_sid,
+            (source.start + start, source.start + end),
+            sids_of,
         )
         for source, spans in zip(sources, unrepeated_spans(sources), strict=True)
-        for a, b in spans
+        for start, end in spans
     )
-
-
-def _quoted_sids(source: Visible, start: int, end: int, sids_of: SidsOf) -> tuple[int, int]:
-    if source.kind is not ChunkKind.TEXT:
-        return source.first_sid, source.last_sid
-    return sids_of(source, source.last_sid, source.start + start, source.start + end)
-
-
-def _block(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
-
-
-def _place(source: Visible) -> str:
-    labels = dict.fromkeys((source.title, source.chapter, source.section))
-    page = f", page {source.page}" if source.page is not None else ""
-    return " › ".join(" ".join(label.split()) for label in labels) + page

@@ -8,8 +8,8 @@ happened. No event is sent before the mode is decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from truespan.answers.citations import citation, find_citations
 from truespan.answers.decide import count_words, decide
@@ -59,108 +59,114 @@ _REFUSALS = {
 }
 
 
-Keep = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
+RecordUsage = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
 """Writes evidence and duration to the usage log; returns the record's id and warnings."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A question, what was retrieved for it, and the settings that decide."""
+class Responder:
+    """Answers one question from what was retrieved for it.
 
-    text: str
-    settings: DecisionSettings
+    `record` is called for an answered request, and for no other.
+    """
+
+    question: str
     retrieved: Retrieved
+    settings: DecisionSettings
     reading: bool
     target: str
-    warnings: tuple[Notice, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Responder:
-    """Answers questions. `keep` records each answered request, and no other."""
-
     models: ChatModels
     clock: Clock
     sids_of: SidsOf
-    keep: Keep
-    course: RequestTrace = NULL_OBSERVER
+    record: RecordUsage
+    trace: RequestTrace = NULL_OBSERVER
 
-    def respond(self, question: Question, began: float) -> Iterator[AnswerEvent]:
+    def respond(self, began: float, warnings: Sequence[Notice] = ()) -> Generator[AnswerEvent]:
         """Yield the events of an answer; `began` is when the request began.
 
         Raises:
             ProviderUnavailable, ProviderRefused, ProviderBadReply, ...: a model failed. Another
                 model is never asked instead.
         """
-        chunks = _by_id(question.retrieved.chunks)
-        evidence, reply = _evidence(question, chunks.values(), self.models), None
+        chunks: dict[ChunkId, Visible] = {}
+        for chunk in self.retrieved.chunks:
+            # Of two that a reader cannot distinguish, the first.
+            chunks.setdefault(chunk.chunk_id, chunk)
+        evidence, reply = self._evidence(chunks.values()), None
         try:
             while (decision := decide(evidence)).step in (Step.ASK_PRIMARY, Step.ASK_FALLBACK):
-                with self.course.stage(Stage.MODEL):
+                with self.trace.stage(Stage.MODEL):
                     if decision.step is Step.ASK_PRIMARY:
-                        messages = _grounded(question, decision, chunks)
-                        reply = _asked(self.models.primary, messages)
-                        evidence = evidence.after(primary=reply.outcome)
+                        sources = self._sources(decision, chunks)
+                        messages = grounded_messages(
+                            self.question, sources, mode=decision.mode, reading=self.reading
+                        )
+                        reply = _ask(self.models.primary, messages)
+                        evidence = replace(evidence, primary=reply.outcome)
                     else:
-                        reply = _asked(self.models.fallback, unaided_messages(question.text))
-                        evidence = evidence.after(fallback=reply.outcome)
+                        reply = _ask(self.models.fallback, unaided_messages(self.question))
+                        evidence = replace(evidence, fallback=reply.outcome)
             yield Started(decision.mode, decision.used_llm)
-            pieces: list[str] = []
-            for piece in self._words(question, decision, chunks, reply):
+            sources, pieces = self._sources(decision, chunks), []
+            for piece in _pieces(decision, sources, reply):
                 pieces.append(piece)
                 yield Piece(piece)
         finally:
             if reply is not None:
                 reply.close()
-        with self.course.stage(Stage.CHECKED):
-            answer = self._answer(question, evidence, decision, chunks, "".join(pieces), began)
-        self.course.count(CounterName.ANSWERS, 1, decision.mode)
+        with self.trace.stage(Stage.CHECKED):
+            text = "".join(pieces)
+            citations, quotes, remarks = self._check(decision, sources, text)
+            milliseconds = int((self.clock.monotonic() - began) * 1000)
+            record, problems = self.record(evidence, milliseconds)
+            answer = Answer(
+                answer=text,
+                mode=decision.mode,
+                citations=citations,
+                quotes=quotes,
+                retrieved_chunks_metadata=_notes(decision, chunks),
+                used_chunks=decision.used_chunks,
+                sources_used=decision.sources_used,
+                decision_explain=decision.to_json(),
+                warnings=(*self.retrieved.warnings, *warnings, *remarks, *problems),
+                record=record,
+                processing_time_ms=milliseconds,
+            )
+        self.trace.count(CounterName.ANSWERS, 1, decision.mode)
         yield Finished(answer)
 
-    def _words(
-        self,
-        question: Question,
-        decision: Decision,
-        chunks: dict[ChunkId, Visible],
-        reply: Reply | None,
-    ) -> Iterator[str]:
-        if decision.refusal is not None:
-            yield _REFUSALS[decision.refusal]
-        elif decision.step is Step.QUOTE:
-            yield quote_sources(_sources(question, decision, chunks))
-        elif reply is not None:
-            yield from reply.pieces()
-
-    def _answer(
-        self,
-        question: Question,
-        evidence: Evidence,
-        decision: Decision,
-        chunks: dict[ChunkId, Visible],
-        words: str,
-        began: float,
-    ) -> Answer:
-        sources = _sources(question, decision, chunks)
-        citations, quotes, remarks = self._checked(decision, sources, words)
-        milliseconds = int((self.clock.monotonic() - began) * 1000)
-        record, trouble = self.keep(evidence, milliseconds)
-        found = (*question.retrieved.warnings, *question.warnings)
-        return Answer(
-            answer=words,
-            mode=decision.mode,
-            citations=citations,
-            quotes=quotes,
-            retrieved_chunks_metadata=_notes(decision, chunks),
-            used_chunks=decision.used_chunks,
-            sources_used=decision.sources_used,
-            decision_explain=decision.explained(),
-            warnings=(*found, *remarks, *trouble),
-            record=record,
-            processing_time_ms=milliseconds,
+    def _evidence(self, chunks: Iterable[Visible]) -> Evidence:
+        candidates = tuple(
+            Candidate(
+                chunk_id=chunk.chunk_id,
+                similarity=chunk.score,
+                characters=len(chunk.text),
+                kind=chunk.kind,
+                document=chunk.document,
+                index=chunk.index,
+                start=chunk.start if chunk.kind is ChunkKind.TEXT else None,
+                place=None if chunk.fused is None else place,
+            )
+            for place, chunk in enumerate(chunks)
+        )
+        return Evidence(
+            settings=self.settings,
+            query_words=count_words(self.question),
+            candidates=candidates,
+            reading=self.reading,
+            primary=ModelOutcome.NOT_RUN if self.models.primary else ModelOutcome.ABSENT,
+            fallback=ModelOutcome.NOT_RUN if self.models.fallback else ModelOutcome.ABSENT,
+            retrieval_target=self.target,
+            effective_query=self.question,
         )
 
-    def _checked(
-        self, decision: Decision, sources: Sequence[Visible], words: str
+    def _sources(self, decision: Decision, chunks: dict[ChunkId, Visible]) -> list[Visible]:
+        """Return the chunks behind an answer by rank; for a reader in the order of the book."""
+        used = [chunks[chunk_id] for chunk_id in decision.used_chunks]
+        return sorted(used, key=lambda chunk: (chunk.start, chunk.end)) if self.reading else used
+
+    def _check(
+        self, decision: Decision, sources: Sequence[Visible], text: str
     ) -> tuple[tuple[Citation, ...], tuple[Quote, ...], tuple[Notice, ...]]:
         """Return the citations and quotes of a model's text; our own text needs no check."""
         if decision.refusal is not None:
@@ -169,82 +175,39 @@ class Responder:
             numbers = range(1, len(sources) + 1)
             every = tuple(citation(number, sources) for number in numbers)
             return every, quotes_of(sources, self.sids_of), ()
-        quotes = check_quotes(words, sources, self.sids_of)
-        citations = find_citations(words, sources, quotes.literal)
+        quotes = check_quotes(text, sources, self.sids_of)
+        citations = find_citations(text, sources, quotes.literal)
         return citations.found, quotes.found, (*citations.warnings, *quotes.warnings)
 
 
-def _by_id(chunks: Sequence[Visible]) -> dict[ChunkId, Visible]:
-    """Return chunks by id; of two that a reader cannot distinguish, the first."""
-    known: dict[ChunkId, Visible] = {}
-    for chunk in chunks:
-        known.setdefault(chunk.chunk_id, chunk)
-    return known
-
-
-def _evidence(question: Question, chunks: Iterable[Visible], models: ChatModels) -> Evidence:
-    return Evidence(
-        settings=question.settings,
-        query_words=count_words(question.text),
-        candidates=tuple(_candidate(chunk, place) for place, chunk in enumerate(chunks)),
-        reading=question.reading,
-        primary=ModelOutcome.NOT_RUN if models.primary else ModelOutcome.ABSENT,
-        fallback=ModelOutcome.NOT_RUN if models.fallback else ModelOutcome.ABSENT,
-        retrieval_target=question.target,
-        effective_query=question.text,
-    )
-
-
-def _candidate(chunk: Visible, place: int) -> Candidate:
-    return Candidate(
-        chunk_id=chunk.chunk_id,
-        similarity=chunk.score,
-        characters=len(chunk.text),
-        kind=chunk.kind,
-        document=chunk.document,
-        index=chunk.index,
-        start=chunk.start if chunk.kind is ChunkKind.TEXT else None,
-        place=None if chunk.fused is None else place,
-    )
-
-
-def _asked(model: ChatModel | None, messages: Sequence[Message]) -> Reply:
+def _ask(model: ChatModel | None, messages: Sequence[Message]) -> Reply:
     if model is None:
         raise InternalError("decision without a model")
     return Reply(model.stream(messages))
 
 
-def _grounded(
-    question: Question, decision: Decision, chunks: dict[ChunkId, Visible]
-) -> tuple[Message, ...]:
-    sources = _sources(question, decision, chunks)
-    return grounded_messages(question.text, sources, mode=decision.mode, reading=question.reading)
-
-
-def _sources(
-    question: Question, decision: Decision, chunks: dict[ChunkId, Visible]
-) -> list[Visible]:
-    """Return the chunks behind an answer by rank; for a reader in the order of the book."""
-    used = [chunks[chunk_id] for chunk_id in decision.used_chunks]
-    return sorted(used, key=lambda one: (one.start, one.end)) if question.reading else used
+def _pieces(decision: Decision, sources: Sequence[Visible], reply: Reply | None) -> Iterable[str]:
+    if decision.refusal is not None:
+        return [_REFUSALS[decision.refusal]]
+    if decision.step is Step.QUOTE:
+        return [quote_sources(sources)]
+    return reply.pieces() if reply is not None else ()
 
 
 def _notes(decision: Decision, chunks: dict[ChunkId, Visible]) -> tuple[RetrievedNote, ...]:
-    notes = []
-    for one in decision.retrieved:
-        chunk = chunks[one.candidate.chunk_id]
-        notes.append(
-            RetrievedNote(
-                chunk_id=chunk.chunk_id,
-                similarity=round_score(chunk.score),
-                document=chunk.document,
-                source=chunk.source,
-                chapter=chunk.chapter,
-                section=chunk.section,
-                page=chunk.page,
-                kind=chunk.kind,
-                text=preview(chunk.text),
-                verdict=one.verdict,
-            )
+    pairs = ((chunks[item.candidate.chunk_id], item.verdict) for item in decision.retrieved)
+    return tuple(
+        RetrievedNote(
+            chunk_id=chunk.chunk_id,
+            similarity=round_score(chunk.score),
+            document=chunk.document,
+            source=chunk.source,
+            chapter=chunk.chapter,
+            section=chunk.section,
+            page=chunk.page,
+            kind=chunk.kind,
+            text=preview(chunk.text),
+            verdict=verdict,
         )
-    return tuple(notes)
+        for chunk, verdict in pairs
+    )

@@ -13,13 +13,13 @@ from typer import echo
 
 from truespan.answers.decide import Replay
 from truespan.maintenance.repair import RepairReport
-from truespan.retrieval.positions import ReadingPosition
 from truespan.serialize import allowed_names, to_json
 from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece, UsageRecord
 from truespan.types.bundle import ContextBundle, SearchResult
 from truespan.types.chunk import ChunkRecord
 from truespan.types.decision import Decision, DecisionReason, Refusal
 from truespan.types.document import AuditEntry, Document, OutlineEntry, WorldStatus
+from truespan.types.reading import ReadingPosition
 from truespan.types.scope import World
 from truespan.types.token import TokenRecord, TokenState
 from truespan.types.words import FusedScore
@@ -255,13 +255,13 @@ def show_usage(records: Sequence[UsageRecord]) -> str:
 
 def show_explanation(replay: Replay) -> str:
     """Show a decision in words: thresholds on a scale, gates, counts, reasons."""
-    decision = replay.decision
-    counts = decision.counts
+    decision, evidence = replay.decision, replay.decision.evidence
+    counts, settings = decision.counts, evidence.settings
     lines = [f"{decision.mode.value}: {REASONS[decision.reason]} ({decision.reason.value})."]
     if decision.refusal:
         lines.append(f"Refused: {REFUSALS[decision.refusal]}.")
     lines += ["", *_draw_scale(decision)]
-    lines.append(f"  scores: {decision.score_mode.value}, {decision.distance.value}")
+    lines.append(f"  scores: {settings.score_mode.value}, {settings.distance.value}")
     if decision.thresholds.short_query_active:
         lines.append("  tightened because the query is short")
     if decision.gates:
@@ -269,7 +269,7 @@ def show_explanation(replay: Replay) -> str:
     else:
         lines.append("Gates: not evaluated, because the best score is not between the thresholds.")
     for gate in decision.gates:
-        shown, mark = gate.explained(), "✓" if gate.held else "✗"
+        shown, mark = gate.to_json(), "✓" if gate.held else "✗"
         lines.append(
             f"  {mark} {shown['name']}: {shown['found']:g} found, {shown['needed']:g} needed"
         )
@@ -289,10 +289,10 @@ def show_explanation(replay: Replay) -> str:
     return "\n".join(
         [
             *lines,
-            f"Models: primary {decision.primary.value}, fallback {decision.fallback.value}; "
+            f"Models: primary {evidence.primary.value}, fallback {evidence.fallback.value}; "
             f"used: {decision.used_llm.value}.",
-            f"Asked: {decision.retrieval_target}{', as a reader' if decision.reading else ''}; "
-            f"query {decision.effective_query or '-'}.",
+            f"Asked: {evidence.retrieval_target}{', as a reader' if evidence.reading else ''}; "
+            f"query {evidence.effective_query or '-'}.",
             "",
             verdicts[replay.same],
         ]
@@ -301,8 +301,8 @@ def show_explanation(replay: Replay) -> str:
 
 def _draw_scale(decision: Decision) -> list[str]:
     """Draw the thresholds and the best score on one line, with what they are below it."""
-    explained = decision.explained()
-    least = -1.0 if decision.score_mode == "raw" else 0.0
+    explained = decision.to_json()
+    least = -1.0 if explained["score_mode"] == "raw" else 0.0
     marks = {"low": explained["thresholds"]["low"], "high": explained["thresholds"]["high"]}
     if decision.max_score is not None:
         marks["best"] = explained["max_score"]

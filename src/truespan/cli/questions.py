@@ -174,7 +174,7 @@ def explain(
         with open_at(library) as opened:
             replay = named_world(opened, world).explain(record or "")
     if as_json:
-        same = {"decision_explain": replay.decision.explained(), "same_as_recorded": replay.same}
+        same = {"decision_explain": replay.decision.to_json(), "same_as_recorded": replay.same}
         echo(to_json({"record": replay.record} | same))
     else:
         echo(show_explanation(replay))

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from truespan.errors import AssetsTaken, InvalidConfiguration
 from truespan.files.disk import require_space
-from truespan.types.figure import image_name
+from truespan.types.chunk import image_name
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import RemovedFiles
 from truespan.types.text import Image

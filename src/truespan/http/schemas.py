@@ -16,7 +16,6 @@ from truespan.arguments import (
     RetrievalArguments,
 )
 from truespan.maintenance.delete import PointsRemoved
-from truespan.retrieval.positions import ReadingPosition
 from truespan.types.answer import UsageRecord
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.types.document import (
@@ -28,7 +27,7 @@ from truespan.types.document import (
     WorldStatus,
 )
 from truespan.types.job import Job, JobCounts, JobDocument, JobLine, JobState, Phase
-from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES
+from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES, ReadingPosition
 from truespan.types.request import MOST_TOP_K, RETRIEVAL_TOP_K
 from truespan.types.scope import World
 from truespan.types.token import LONGEST_KEY

@@ -24,9 +24,8 @@ from truespan.parsing.clean import CLEANING_VERSION
 from truespan.protocols import TokenCounter
 from truespan.sanitize.findings import Mode
 from truespan.sanitize.sanitizer import Sanitizer
-from truespan.types.chunk import NewChunk
+from truespan.types.chunk import FigureFlags, FigureRecord, NewChunk, figure_id_of, marker
 from truespan.types.document import AuditEntry, Draft, MeasuredSentence
-from truespan.types.figure import FigureFlags, FigureRecord, figure_id_of, marker
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
 from truespan.types.source import DocumentKind, DocumentOptions, Source

@@ -13,8 +13,15 @@ from collections.abc import Callable, Sequence
 
 from truespan.parsing.clean import clean
 from truespan.protocols import TokenCounter
-from truespan.types.chunk import ChunkKind, FigureMark, NewChunk
-from truespan.types.figure import FigureRecord, ParentChunk, figure_id_of, image_name
+from truespan.types.chunk import (
+    ChunkKind,
+    FigureMark,
+    FigureRecord,
+    NewChunk,
+    ParentChunk,
+    figure_id_of,
+    image_name,
+)
 from truespan.types.ids import hash_text
 from truespan.types.text import CanonicalText, FigureSpot, Image, Sentence
 

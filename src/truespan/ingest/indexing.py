@@ -90,7 +90,7 @@ class Indexer:
         deps, scope, store = self._deps, self._scope, self._deps.store
         outcome, written = self._embed(refs, on_chunks)
         self._fill_others(refs, outcome)
-        with deps.trace.stage(Stage.FLIPPED):
+        with deps.trace.stage(Stage.ACTIVATED):
             outcome.activated = store.activate(scope, refs)
         if len(outcome.activated) < len(refs):
             # An alias may have moved to another generation in between.

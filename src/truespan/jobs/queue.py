@@ -129,12 +129,12 @@ class ProcrastinateQueue:
     def __init__(self, url: Secret, limits: QueueLimits | None = None) -> None:
         self._url = url
         self.limits = limits or QueueLimits()
-        self._worker: JobWorker | None = None
+        self._worker: Callable[[], JobWorker] | None = None
         self._opened: App | None = None
         self._lock = threading.Lock()
 
-    def work_with(self, worker: JobWorker) -> None:
-        """Set the worker that runs jobs in this process."""
+    def work_with(self, worker: Callable[[], JobWorker]) -> None:
+        """Set what gives the worker that runs jobs in this process."""
         self._worker = worker
 
     def require_room(self) -> None:
@@ -185,7 +185,7 @@ class ProcrastinateQueue:
             raise AssertionError("work_with was not called")
         # Raises if the tables are missing or of another version.
         self._app()
-        return QueueWorker(self, self._worker, stopping, on_tick).run(concurrency, once=once)
+        return QueueWorker(self, self._worker(), stopping, on_tick).run(concurrency, once=once)
 
     def close(self) -> None:
         """Close every connection; queued orders stay."""

@@ -29,7 +29,7 @@ class JobThread:
     """Queued jobs belong to this process."""
 
     def __init__(self, *, closing_seconds: float = CLOSING_SECONDS) -> None:
-        self._worker: JobWorker | None = None
+        self._worker: Callable[[], JobWorker] | None = None
         self._queue: queue.Queue[JobOrder | None] = queue.Queue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -37,8 +37,8 @@ class JobThread:
         self._current: JobOrder | None = None
         self._closing_seconds = closing_seconds
 
-    def work_with(self, worker: JobWorker) -> None:
-        """Set the worker that runs the jobs."""
+    def work_with(self, worker: Callable[[], JobWorker]) -> None:
+        """Set what gives the worker that runs the jobs."""
         self._worker = worker
 
     def require_room(self) -> None:
@@ -104,7 +104,7 @@ class JobThread:
                 if self._stopping.is_set() or self._worker is None:
                     self._leave(order)
                 else:
-                    self._worker.run(order, self._stopping.is_set)
+                    self._worker().run(order, self._stopping.is_set)
             # One failing job must not stop the others; its record says how it ended.
             except Exception as error:
                 _log.error("The job %s failed with %s.", order.job, type(error).__name__)
@@ -116,7 +116,7 @@ class JobThread:
         if self._worker is None:
             return
         try:
-            self._worker.leave(order)
+            self._worker().leave(order)
         except Exception as error:
             # The process ends, and the job shows as interrupted because its process is gone.
             message = "The job %s could not be marked as interrupted: %s."

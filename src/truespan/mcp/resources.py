@@ -16,9 +16,14 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from truespan.errors import CallerError, DocumentNotFound, InvalidSettings, PositionNotFound
-from truespan.retrieval.positions import ReadingPosition
 from truespan.types.document import OutlineEntry
-from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PageSentence, SentencePage
+from truespan.types.reading import (
+    LAST_FIRST,
+    MOST_PAGE_SENTENCES,
+    PageSentence,
+    ReadingPosition,
+    SentencePage,
+)
 
 if TYPE_CHECKING:
     from truespan.reader import Reader

@@ -20,8 +20,8 @@ from truespan.arguments import (
 from truespan.errors import PositionNotFound
 from truespan.mcp.prompts import OWNER_PROMPTS, READER_PROMPTS, Prompt
 from truespan.mcp.resources import ReaderResources, ResourceProvider, WorldResources
-from truespan.retrieval.positions import ReadingPosition
 from truespan.types.bundle import ContextBundle, Notice, SearchResult
+from truespan.types.reading import ReadingPosition
 from truespan.types.telemetry import Stage
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock, EmbeddingLimits
 from truespan.providers.http import JsonClient, Kind, Reply, sendable
 from truespan.providers.outbound import Bounds
-from truespan.types.chunk import Vector
+from truespan.types.chunk import LEAST_LENGTH, Vector, numbers_of
 from truespan.types.profile import Distance, EmbeddingProfile
-from truespan.types.vectors import LEAST_LENGTH, numbers_of
 
 PROBE = "A short text from which the number of dimensions is learnt."
 

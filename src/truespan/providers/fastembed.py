@@ -15,8 +15,7 @@ from truespan.errors import ModelUnavailable, TextTooLong
 from truespan.protocols import EmbeddingLimits
 from truespan.providers.embedder import BaseEmbedder, LearntModel, prefixes_for
 from truespan.providers.local import disable_telemetry
-from truespan.types.chunk import Vector
-from truespan.types.vectors import unit_vector
+from truespan.types.chunk import Vector, unit_vector
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -26,9 +26,8 @@ from truespan.providers.embedder import (
 )
 from truespan.providers.http import Reply, read_pause, sendable
 from truespan.providers.keys import KeyRing, denies
-from truespan.types.chunk import Vector
+from truespan.types.chunk import Vector, unit_vector
 from truespan.types.token import Secret
-from truespan.types.vectors import unit_vector
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 MODEL = "gemini-embedding-001"

@@ -28,8 +28,7 @@ from truespan.providers.embedder import (
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message
-from truespan.types.chunk import Vector
-from truespan.types.vectors import NO_VECTOR, unit_vector
+from truespan.types.chunk import NO_VECTOR, Vector, unit_vector
 
 ALIASES = {
     "baai/bge-small-en-v1.5": "hf.co/CompendiumLabs/bge-small-en-v1.5-gguf",

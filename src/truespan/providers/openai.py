@@ -30,9 +30,8 @@ from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.keys import KeyRing
 from truespan.providers.outbound import Bounds
 from truespan.types.answer import Message
-from truespan.types.chunk import Vector
+from truespan.types.chunk import Vector, unit_vector
 from truespan.types.token import Secret
-from truespan.types.vectors import unit_vector
 
 INPUT_LIMITS = {
     "text-embedding-3-small": 8191,

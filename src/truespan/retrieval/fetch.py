@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from truespan.protocols import VectorIndex
-from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import complete_until, verify
 from truespan.types.bundle import Funnel, Skipped
 from truespan.types.chunk import ChunkRecord, Vector

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 
 from truespan.errors import InvalidSettings
 from truespan.retrieval.bm25 import WordScores, word_scores
-from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.fetch import (
     SLACK,
     CountMissing,
@@ -26,6 +25,7 @@ from truespan.retrieval.fetch import (
     fetch_pages,
 )
 from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import reveal, verify
 from truespan.types.chunk import Vector
 from truespan.types.ids import ChunkId

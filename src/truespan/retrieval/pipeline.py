@@ -11,21 +11,19 @@ They differ in what they count as enough and in what they build from it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from truespan.errors import BlankQuery, NotAllowed, StorageFull, StoreBusy
 from truespan.observer import RequestTrace
-from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.fetch import CountMissing, Fetched, fetch_by_similarity
-from truespan.retrieval.filters import DEFAULT_FILTER, emptied_by_defaults, narrow_scope
 from truespan.retrieval.fused import fetch_fused
 from truespan.retrieval.query_vector import query_vector
-from truespan.retrieval.snapshot import require_world, with_stable_snapshot
+from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
 from truespan.types.bundle import Funnel, Notice, Skipped
 from truespan.types.chunk import Vector
-from truespan.types.document import DocumentCatalog
-from truespan.types.request import Filters
+from truespan.types.document import CatalogEntry, DocumentCatalog
+from truespan.types.request import DEFAULT_LANGUAGE, DEFAULT_VERSION, Filters
 from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
@@ -33,6 +31,11 @@ from truespan.types.trust import Visible
 if TYPE_CHECKING:
     from truespan.store import Store
 
+DEFAULT_FILTER = Notice(
+    "default_filter_emptied_result",
+    f"Every document in scope was left out by the default language {DEFAULT_LANGUAGE!r} or version "
+    f"{DEFAULT_VERSION!r}; ask for any language or version instead.",
+)
 NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
 APPROXIMATE = Notice(
     "approximate_search",
@@ -184,3 +187,48 @@ def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ..
     trace.count(CounterName.RETURNED, funnel.returned)
     for reason in skipped:
         trace.count(CounterName.SKIPPED, reason.count, reason.code)
+
+
+def narrow_scope(scope: Scope, catalog: DocumentCatalog, filters: Filters) -> Scope:
+    """Return the scope restricted by all filters together.
+
+    Language, version and tags belong to documents and are looked up in the store, so that a changed
+    label counts at once. They reach the index as document numbers.
+    """
+    numbers = catalog.labelled(lambda entry: _labels_match(entry, filters))
+    if filters.documents is not None:
+        named = catalog.named(filters.documents)
+        numbers = named if numbers is None else named & numbers
+    return scope.narrow(documents=numbers, chapter=filters.chapter, section=filters.section)
+
+
+def emptied_by_defaults(catalog: DocumentCatalog, filters: Filters) -> bool:
+    """Return whether the default language or version alone left no document."""
+    relaxed = filters
+    if filters.language == DEFAULT_LANGUAGE:
+        relaxed = replace(relaxed, language=None)
+    if filters.version == DEFAULT_VERSION:
+        relaxed = replace(relaxed, version=None)
+    return not _matches_any(catalog, filters) and _matches_any(catalog, relaxed)
+
+
+def _matches_any(catalog: DocumentCatalog, filters: Filters) -> bool:
+    named = filters.documents
+    return any(
+        (named is None or not {str(entry.number), entry.doc_id, entry.name}.isdisjoint(named))
+        and _labels_match(entry, filters)
+        for entry in catalog
+    )
+
+
+def _labels_match(entry: CatalogEntry, filters: Filters) -> bool:
+    """Return whether a document has all tags, the version and the language; 'en' covers 'en-GB'."""
+    language, wanted = (
+        None if label is None else label.casefold().replace("_", "-")
+        for label in (entry.language, filters.language)
+    )
+    return (
+        set(filters.tags) <= set(entry.tags)
+        and filters.version in (None, entry.version)
+        and (wanted is None or language == wanted or f"{language}".startswith(f"{wanted}-"))
+    )

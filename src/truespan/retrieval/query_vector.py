@@ -11,7 +11,7 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from truespan.errors import ProfileMismatch, ProviderBadReply, QueryTooLong, StorageFull, StoreBusy
-from truespan.retrieval.deps import RetrievalDeps
+from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import Vector
 from truespan.types.ids import WorldId

@@ -19,8 +19,8 @@ from truespan.retrieval.pack import (
     pack,
     why_not_packed,
 )
+from truespan.retrieval.pages import find_passage
 from truespan.retrieval.pipeline import APPROXIMATE, Pipeline
-from truespan.retrieval.positions import find_passage
 from truespan.retrieval.query_vector import (
     LOW_FLOOR,
     floor_discriminates,

@@ -1,12 +1,16 @@
-"""One request, one state of the world."""
+"""What a retrieval reads: its collaborators, and one state of the world for one request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from truespan.errors import DomainNotFound, GenerationNotFound, StoreBusy, WorldNotFound
-from truespan.types.scope import Authority, GenerationSelector, World
+from truespan.observer import NULL_OBSERVER, RequestTrace
+from truespan.protocols import Clock, Embedders, VectorIndex
+from truespan.types.scope import Authority, GenerationSelector, Scope, World
+from truespan.types.words import FUSED_WEIGHT
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -15,6 +19,22 @@ ATTEMPTS = 40
 """How often a request is repeated because the world changed meanwhile."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalDeps:
+    """The collaborators of a retrieval.
+
+    `start_repair` is called with the scope in which something was recorded for repair.
+    """
+
+    store: Store
+    index: VectorIndex
+    embedder_for: Embedders
+    clock: Clock
+    start_repair: Callable[[Scope], None]
+    fused_weight: float = FUSED_WEIGHT
+    trace: RequestTrace = NULL_OBSERVER
 
 
 class Restart(Exception):

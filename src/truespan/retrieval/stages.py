@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from truespan.retrieval.query_vector import SCORE_DECIMALS
-from truespan.types.chunk import ChunkRecord, ChunkState, StoredChunk
-from truespan.types.figure import ParentChunk
+from truespan.types.chunk import ChunkRecord, ChunkState, ParentChunk, StoredChunk
 from truespan.types.ids import ChunkId, TextHash, chunk_id, reader_chunk_id
 from truespan.types.reading import TailChunk
 from truespan.types.scope import Scope, admits

@@ -1,16 +1,140 @@
-"""Chunks in their states: cut, stored, and as a point for the index."""
+"""Chunks in their states, the figures and vectors that belong to them, points of the index."""
 
 from __future__ import annotations
 
+import math
+import re
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import NamedTuple, NewType, cast
 
-from truespan.types.figure import ParentChunk
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 
 Vector = NewType("Vector", bytes)
 """A vector as its little-endian float32 numbers: what is stored, sent and compared, bit for bit."""
+LEAST_LENGTH = 1e-6
+"""A vector shorter than this is taken for zero, here as in the checks that follow."""
+NO_VECTOR = Vector(b"")
+"""Stands for a vector that a provider did not give; every check on vectors refuses it."""
+
+
+def numbers_of(vector: bytes) -> array[float]:
+    """Return the numbers of a vector."""
+    numbers = array("f", vector)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def bytes_of(numbers: Iterable[float]) -> bytes:
+    """Return numbers as a vector; each must be one that a float32 can hold."""
+    packed = array("f", numbers)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def unit_vector(numbers: Sequence[float | None] | None) -> Vector:
+    """Return a vector of length one, computed in double precision and rounded once.
+
+    The profile's cosine is taken over unit vectors. Not every provider scales them, and some do not
+    when dimensions are cut. What cannot be scaled stays as it is, and what is not all numbers is no
+    vector, for the checks that follow to refuse: the other texts of a batch are not lost with it.
+    """
+    if numbers is None or None in numbers:
+        return NO_VECTOR
+    known = cast("Sequence[float]", numbers)
+    length = math.hypot(*known)
+    if not LEAST_LENGTH < length < math.inf:
+        return Vector(bytes_of(known))
+    return Vector(bytes_of(number / length for number in known))
+
+
+_IMAGE_REF = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})/(img_[0-9]{3,9}\.([a-z0-9]{1,5}))")
+
+
+class ImageFile(NamedTuple):
+    """Where an image lies: the document it is of, the name of its file, and that name's ending."""
+
+    doc_id: str
+    name: str
+    extension: str
+
+
+@dataclass(frozen=True, slots=True)
+class FigureFlags:
+    """What is done with pictures. All off: the text is what it would be without any."""
+
+    extract_images: bool = False
+    """Write their bytes below the folder for assets."""
+    placeholders: bool = False
+    """Put a marker at the place of each into the text."""
+    chunks: bool = False
+    """Make a chunk of a description of each."""
+    debug: bool = False
+    """Log a line for each."""
+
+    @property
+    def any(self) -> bool:
+        """Say whether pictures leave a trace at all."""
+        return self.extract_images or self.placeholders or self.chunks
+
+
+@dataclass(frozen=True, slots=True)
+class ParentChunk:
+    """The text chunk in which a figure stands, as far as its id is made from it."""
+
+    index: int
+    start: int
+    first_sid: int
+    last_sid: int
+    text_hash: TextHash
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRecord:
+    """A figure of a revision. `offset` is its place in the canonical text.
+
+    `description` is what its chunk holds. `image_ref` is relative to the folder for assets, and
+    None when no image was kept.
+    """
+
+    number: int
+    figure_id: str
+    offset: int
+    image_ref: str | None
+    description: str
+    first_sid: int
+    last_sid: int
+    reach: int
+    parent: ParentChunk | None
+    between: bool = False
+    own_reach: int | None = None
+    """The reach without that of the chunk it stands in."""
+
+
+def figure_id_of(doc_id: str, number: int) -> str:
+    """Return the id of a document's figure; figures count from 1 in reading order."""
+    return f"{doc_id}-fig-{number:03d}"
+
+
+def image_name(number: int, extension: str) -> str:
+    """Return the name of the file that an image is kept in; images count from 1."""
+    return f"img_{number:03d}.{extension}"
+
+
+def image_file(image_ref: str) -> ImageFile | None:
+    """Return what a reference to an image names; None for anything that could not be one."""
+    found = _IMAGE_REF.fullmatch(image_ref)
+    return ImageFile(*found.groups()) if found and ".." not in image_ref else None
+
+
+def marker(figure_id: str) -> str:
+    """Return what stands in the text at a figure's place."""
+    return f"[FIGURE:{figure_id}]"
 
 
 class ChunkKind(StrEnum):

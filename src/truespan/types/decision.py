@@ -7,7 +7,8 @@ characters it has; the query is a number of words and, for the record, an opaque
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -55,22 +56,16 @@ class DecisionSettings:
     raw_cosine_high: float | None = None
 
     def __post_init__(self) -> None:
-        self._take_choices()
+        # Names become choices, so that settings read from a file compare equal.
+        for name, value in (
+            ("score_mode", _choice("score_mode", ScoreMode, self.score_mode)),
+            ("distance", _choice("distance", Distance, self.distance)),
+            ("exclude_chunk_types_from_llm", _kinds(self.exclude_chunk_types_from_llm)),
+        ):
+            object.__setattr__(self, name, value)
         _check_numbers(self)
         _check_order(self)
-        _check_limits(self)
-        _check_short_query(self)
-        _check_similarity_gate(self)
-
-    def _take_choices(self) -> None:
-        """Turn names into choices, so that settings read from a file compare equal."""
-        taken = {
-            "score_mode": _choice("score_mode", ScoreMode, self.score_mode),
-            "distance": _choice("distance", Distance, self.distance),
-            "exclude_chunk_types_from_llm": _kinds(self.exclude_chunk_types_from_llm),
-        }
-        for name, value in taken.items():
-            object.__setattr__(self, name, value)
+        _check_possible(self)
 
     @property
     def raw_names(self) -> tuple[str, str]:
@@ -87,11 +82,11 @@ class DecisionSettings:
         """Return the high threshold on the scale of the score mode."""
         return self.threshold_high if self._normalized else getattr(self, self.raw_names[1])
 
-    def scored(self, similarity: float) -> float:
+    def to_score(self, similarity: float) -> float:
         """Return a similarity on the scale of the score mode."""
         return similarity if self._normalized else raw_score(similarity, self.distance)
 
-    def as_similarity(self, score: float) -> float:
+    def to_similarity(self, score: float) -> float:
         """Return a score of the score mode as a similarity."""
         return score if self._normalized else normalised(score, self.distance)
 
@@ -100,14 +95,12 @@ class DecisionSettings:
         return self.score_mode is ScoreMode.NORMALIZED
 
 
-_FRACTIONS = (
-    "threshold_low",
-    "threshold_high",
-    "short_query_threshold_low",
-    "short_query_threshold_high",
-    "min_similarity_for_hybrid",
+_PAIRS = (
+    ("threshold_low", "threshold_high"),
+    ("short_query_threshold_low", "short_query_threshold_high"),
+    ("raw_dot_low", "raw_dot_high"),
+    ("raw_cosine_low", "raw_cosine_high"),
 )
-_RAW = ("raw_dot_low", "raw_dot_high", "raw_cosine_low", "raw_cosine_high")
 _LEAST = {
     "short_query_max_tokens": 0,
     "min_chunks_for_hybrid": 0,
@@ -115,12 +108,6 @@ _LEAST = {
     "max_chunks": 1,
     "max_context_chars": 1,
 }
-_PAIRS = (
-    ("threshold_low", "threshold_high"),
-    ("short_query_threshold_low", "short_query_threshold_high"),
-    ("raw_dot_low", "raw_dot_high"),
-    ("raw_cosine_low", "raw_cosine_high"),
-)
 
 
 def _choice(name: str, kind: type[Choice], value: Any) -> Choice:
@@ -128,17 +115,16 @@ def _choice(name: str, kind: type[Choice], value: Any) -> Choice:
         return kind(value)
     except ValueError:
         raise InvalidConfiguration(
-            f"{name} cannot be {value!r}.",
-            advice=f"Choose one of: {', '.join(one.value for one in kind)}.",
+            f"{name} cannot be {value!r}.", advice=f"Choose one of: {', '.join(kind)}."
         ) from None
 
 
-def _kinds(given: Any) -> tuple[ChunkKind, ...]:
+def _kinds(value: Any) -> tuple[ChunkKind, ...]:
     """Return the excluded kinds in one order, so that equal settings are equal values."""
     name = "exclude_chunk_types_from_llm"
-    if isinstance(given, str) or not isinstance(given, tuple | list | set | frozenset):
+    if not isinstance(value, tuple | list | set | frozenset):
         raise InvalidConfiguration(f"{name} must be a list.", advice='As in ["figure"].')
-    kinds = {_choice(name, ChunkKind, kind) for kind in given}
+    kinds = {_choice(name, ChunkKind, kind) for kind in value}
     if kinds == set(ChunkKind):
         raise InvalidConfiguration(
             f"{name} names every kind of chunk, so that no model would be given any context.",
@@ -148,36 +134,32 @@ def _kinds(given: Any) -> tuple[ChunkKind, ...]:
 
 
 def _check_numbers(settings: DecisionSettings) -> None:
-    for name in _FRACTIONS:
-        _check_number(name, getattr(settings, name), 0.0)
-    for name in _RAW:
-        if getattr(settings, name) is not None:
-            _check_number(name, getattr(settings, name), -1.0)
+    for name in (*(name for pair in _PAIRS for name in pair), "min_similarity_for_hybrid"):
+        value, is_raw = getattr(settings, name), name.startswith("raw_")
+        least = -1.0 if is_raw else 0.0
+        if is_raw and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidConfiguration(f"{name} must be a number between {least} and 1.0.")
+        if not least <= value <= 1.0:  # NaN is not, either.
+            raise InvalidConfiguration(
+                f"{name} is {value}.", advice=f"Give a number between {least} and 1.0."
+            )
     for name, least in _LEAST.items():
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InvalidConfiguration(f"{name} must be a whole number of at least {least}.")
 
 
-def _check_number(name: str, value: Any, least: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidConfiguration(f"{name} must be a number between {least} and 1.0.")
-    if not least <= value <= 1.0:  # NaN is not, either.
-        raise InvalidConfiguration(
-            f"{name} is {value}.", advice=f"Give a number between {least} and 1.0."
-        )
-
-
 def _check_order(settings: DecisionSettings) -> None:
     """Hold each pair to low <= high, and raw mode to having the pair of its distance."""
-    if settings.score_mode is ScoreMode.RAW:
-        missing = [name for name in settings.raw_names if getattr(settings, name) is None]
-        if missing:
-            raise InvalidConfiguration(
-                f"Score mode 'raw' with distance {settings.distance.value!r} needs "
-                f"{' and '.join(settings.raw_names)}; missing: {', '.join(missing)}.",
-                advice="Set both, or use score mode 'normalized'.",
-            )
+    missing = [name for name in settings.raw_names if getattr(settings, name) is None]
+    if missing and settings.score_mode is ScoreMode.RAW:
+        raise InvalidConfiguration(
+            f"Score mode 'raw' with distance {settings.distance.value!r} needs "
+            f"{' and '.join(settings.raw_names)}; missing: {', '.join(missing)}.",
+            advice="Set both, or use score mode 'normalized'.",
+        )
     for lower, upper in _PAIRS:
         low, high = getattr(settings, lower), getattr(settings, upper)
         if low is not None and high is not None and low > high:
@@ -187,7 +169,8 @@ def _check_order(settings: DecisionSettings) -> None:
             )
 
 
-def _check_limits(settings: DecisionSettings) -> None:
+def _check_possible(settings: DecisionSettings) -> None:
+    """Refuse gates that nothing could pass, and thresholds that could not tighten anything."""
     for gate, limit in (
         ("min_chunks_for_hybrid", "max_chunks"),
         ("min_total_context_chars", "max_context_chars"),
@@ -198,16 +181,10 @@ def _check_limits(settings: DecisionSettings) -> None:
                 f"{getattr(settings, limit)}, so that no hybrid answer would be possible.",
                 advice=f"Lower {gate} or raise {limit}.",
             )
-
-
-def _check_short_query(settings: DecisionSettings) -> None:
-    """Refuse thresholds for short queries that could not tighten either of the usual ones.
-
-    One of the two may lie lower: the tighter of both is in force. If both are lower,
-    the usual thresholds were probably moved and these forgotten.
-    """
-    low = settings.scored(settings.short_query_threshold_low)
-    high = settings.scored(settings.short_query_threshold_high)
+    # One of the two thresholds for short queries may lie lower: the tighter of both is in force.
+    # If both are lower, the usual thresholds were probably moved and these forgotten.
+    low = settings.to_score(settings.short_query_threshold_low)
+    high = settings.to_score(settings.short_query_threshold_high)
     tightens = reaches(low, settings.low) or reaches(high, settings.high)
     if settings.short_query_max_tokens and not tightens:
         raise InvalidConfiguration(
@@ -215,16 +192,12 @@ def _check_short_query(settings: DecisionSettings) -> None:
             "thresholds for all queries, so that short ones would not be held to more.",
             advice="Raise them above the others, or set short_query_max_tokens to 0.",
         )
-
-
-def _check_similarity_gate(settings: DecisionSettings) -> None:
-    """Refuse a gate that nothing below the high threshold could pass."""
-    high = settings.as_similarity(settings.high)
+    best = settings.to_similarity(settings.high)
     between = not reaches(settings.low, settings.high)
-    if between and reaches(settings.min_similarity_for_hybrid, high):
+    if between and reaches(settings.min_similarity_for_hybrid, best):
         raise InvalidConfiguration(
             f"min_similarity_for_hybrid is {settings.min_similarity_for_hybrid}, but an answer is "
-            f"hybrid only below a similarity of {shortest(high)}, so that none would be possible.",
+            f"hybrid only below a similarity of {shortest(best)}, so that none would be possible.",
             advice="Lower min_similarity_for_hybrid, or set both thresholds to the same number.",
         )
 
@@ -329,16 +302,14 @@ class Candidate:
     """Where words counted as well, its turn to be chosen. The mode never depends on it."""
 
     def __post_init__(self) -> None:
-        number = self.similarity
-        if isinstance(number, bool) or not isinstance(number, int | float):
+        if isinstance(self.similarity, bool) or not isinstance(self.similarity, int | float):
             raise InvalidSettings("A similarity must be a number.")
-        if not math.isfinite(number):
+        if not math.isfinite(self.similarity):
             raise InvalidSettings("A similarity must be finite.")
-        for name, value in (
-            ("characters", self.characters),
-            ("start", self.start or 0),
-            ("place", self.place or 0),
-        ):
+        for name in ("characters", "start", "place"):
+            value = getattr(self, name)
+            if value is None and name != "characters":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise InvalidSettings(f"The {name} of a candidate must count from 0.")
 
@@ -363,14 +334,8 @@ class Evidence:
         words = self.query_words
         if isinstance(words, bool) or not isinstance(words, int) or words < 0:
             raise InvalidSettings("query_words must be a count of words.")
-        if len({one.chunk_id for one in self.candidates}) < len(self.candidates):
+        if len({candidate.chunk_id for candidate in self.candidates}) < len(self.candidates):
             raise InvalidSettings("A chunk can be a candidate only once.")
-
-    def after(
-        self, *, primary: ModelOutcome | None = None, fallback: ModelOutcome | None = None
-    ) -> Evidence:
-        """Return the same evidence with what has become known since of the models."""
-        return replace(self, primary=primary or self.primary, fallback=fallback or self.fallback)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,14 +356,10 @@ class Gate:
     found: float
     held: bool
 
-    def explained(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the gate for JSON."""
-        return {
-            "name": self.name.value,
-            "needed": _shown(self.needed),
-            "found": _shown(self.found),
-            "held": self.held,
-        }
+        needed, found = _shorten(self.needed), _shorten(self.found)
+        return {"name": self.name.value, "needed": needed, "found": found, "held": self.held}
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,30 +379,24 @@ class Decision:
     thresholds. `context_characters` counts each character of the chosen chunks once.
     """
 
+    evidence: Evidence
     mode: AnswerMode
     reason: DecisionReason
     step: Step
     refusal: Refusal | None
     used_llm: UsedModel
     thresholds: Thresholds
-    score_mode: ScoreMode
-    distance: Distance
     max_similarity: float | None
     max_score: float | None
     gates: tuple[Gate, ...]
     """Empty unless the best score lies between the thresholds: otherwise they are not checked."""
     retrieved: tuple[Considered, ...]
     context_characters: int
-    reading: bool
-    primary: ModelOutcome
-    fallback: ModelOutcome
-    retrieval_target: str
-    effective_query: str
 
     @property
     def chosen(self) -> tuple[ChunkId, ...]:
         """Return what the primary model is given if it is asked, best first."""
-        return tuple(one.candidate.chunk_id for one in self.retrieved if one.verdict is CHOSEN)
+        return tuple(item.candidate.chunk_id for item in self.retrieved if item.verdict is CHOSEN)
 
     @property
     def used_chunks(self) -> tuple[ChunkId, ...]:
@@ -459,11 +414,8 @@ class Decision:
     @property
     def left_out(self) -> dict[str, int]:
         """Return how many retrieved chunks were not chosen, by reason."""
-        counts: dict[str, int] = {}
-        for one in self.retrieved:
-            if one.verdict is not CHOSEN:
-                counts[one.verdict.value] = counts.get(one.verdict.value, 0) + 1
-        return dict(sorted(counts.items()))
+        verdicts = (item.verdict for item in self.retrieved)
+        return dict(sorted(Counter(code.value for code in verdicts if code is not CHOSEN).items()))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -475,37 +427,35 @@ class Decision:
             "context_characters": self.context_characters,
         }
 
-    def explained(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return `decision_explain`: plain values for JSON, without text and without chunk ids.
 
         A number is the shortest that is the same as a float32, so that comparing what is shown
         gives what was decided.
         """
+        evidence, thresholds = self.evidence, self.thresholds
         return {
             "mode": self.mode.value,
             "reason": self.reason.value,
             "refusal": None if self.refusal is None else self.refusal.value,
             "used_llm": self.used_llm.value,
             "sources_used": self.sources_used.value,
-            "thresholds": {
-                "low": shortest(self.thresholds.low),
-                "high": shortest(self.thresholds.high),
-            },
-            "short_query_active": self.thresholds.short_query_active,
-            "score_mode": self.score_mode.value,
-            "distance": self.distance.value,
-            "max_similarity": _shown(self.max_similarity),
-            "max_score": _shown(self.max_score),
-            "gates": [gate.explained() for gate in self.gates],
+            "thresholds": {"low": shortest(thresholds.low), "high": shortest(thresholds.high)},
+            "short_query_active": thresholds.short_query_active,
+            "score_mode": evidence.settings.score_mode.value,
+            "distance": evidence.settings.distance.value,
+            "max_similarity": _shorten(self.max_similarity),
+            "max_score": _shorten(self.max_score),
+            "gates": [gate.to_json() for gate in self.gates],
             "counts": self.counts,
             "left_out": self.left_out,
-            "models": {"primary": self.primary.value, "fallback": self.fallback.value},
-            "reading": self.reading,
-            "retrieval_target": self.retrieval_target,
-            "effective_query": self.effective_query,
+            "models": {"primary": evidence.primary.value, "fallback": evidence.fallback.value},
+            "reading": evidence.reading,
+            "retrieval_target": evidence.retrieval_target,
+            "effective_query": evidence.effective_query,
         }
 
 
-def _shown(number: float | None) -> float | None:
+def _shorten(number: float | None) -> float | None:
     """Return a score as it is compared; counts and the lack of a score stay what they are."""
     return number if number is None or isinstance(number, int) else shortest(number)

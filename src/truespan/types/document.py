@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from truespan.types.chunk import NewChunk
-from truespan.types.figure import FigureRecord
+from truespan.types.chunk import FigureRecord, NewChunk
 from truespan.types.profile import ChunkingProfile
 from truespan.types.scope import Generation, Unlimited
 from truespan.types.source import DocumentKind, DocumentOptions

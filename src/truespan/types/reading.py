@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from truespan.errors import InvalidSettings
-from truespan.types.chunk import Vector
+from truespan.types.chunk import ImageFile, Vector, image_file
 from truespan.types.document import RevisionRef
-from truespan.types.figure import ImageFile, image_file
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import ChunkingProfile
 from truespan.types.text import PageStart, Place
@@ -33,6 +32,21 @@ class Position:
     def title(self) -> str:
         """Return the title a reader may see: the declared one, or the file's name."""
         return self.declared_title or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPosition:
+    """How far a reader has come in a book. It contains no totals and nothing from ahead."""
+
+    document: int
+    doc_id: str
+    title: str
+    source: str
+    sid: int
+    chapter: str | None
+    chapters_reached: tuple[str, ...]
+    last_sentence: str | None
+    current: bool
 
 
 @dataclass(frozen=True, slots=True)

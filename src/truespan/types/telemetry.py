@@ -79,7 +79,7 @@ class Stage(StrEnum):
     STAGED = "staged"
     VECTORS = "vectors"
     INDEX = "index"
-    FLIPPED = "flipped"
+    ACTIVATED = "activated"
     """Readers see the new revision."""
     METADATA = "metadata"
     REPAIRED = "repaired"

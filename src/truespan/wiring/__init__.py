@@ -45,8 +45,8 @@ from truespan.settings import model_cache, read_settings
 from truespan.settings.catalogue import MEBIBYTE, Settings
 from truespan.store import Store
 from truespan.store.sqlite import SqliteDatabase
-from truespan.system import SystemClock, SystemProcesses, SystemRandomness
-from truespan.types.figure import FigureFlags
+from truespan.system import SystemClock, SystemProcesses
+from truespan.types.chunk import FigureFlags
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring.answers import CONFIGURED_DISTANCE, answer_rules
 from truespan.wiring.backup import (
@@ -160,11 +160,13 @@ def open_library(
             queue=queue,
             most_crashes=settings.worker_crashes,
             doctor_hours=settings.worker_doctor_hours,
-            randomness=SystemRandomness(),
+            random_bytes=secrets.token_bytes,
             mark_query=UsageKey(folder / USAGE_KEY_FILE).mark,
             observer=observers.observer,
             metrics=observers.metrics,
-            environment=LibraryEnvironment(folder, settings, store, index, model, clock),
+            check_environment=LibraryEnvironment(
+                folder, settings, store, index, model, clock
+            ).checks,
         ),
         authority,
     )

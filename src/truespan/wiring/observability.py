@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from truespan.observer import NULL_OBSERVER, Observer, joined
+from truespan.observer import NULL_OBSERVER, Observer, combine_observers
 from truespan.settings import shared_metrics
 from truespan.settings.catalogue import Settings
 
@@ -42,4 +42,4 @@ def observers_of(
 
         write_logs(level=settings.log_level, as_json=settings.log_format == "json")
         observers.append(LogObserver())
-    return Observers(joined(*observers), exposition)
+    return Observers(combine_observers(*observers), exposition)

@@ -23,10 +23,9 @@ from truespan.http.operation import CallContext, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
 from truespan.http.routes.documents import image_reply
 from truespan.http.routes.questions import CHUNK, QUERY_ERRORS, QUESTION, answer_reply
-from truespan.retrieval.positions import ReadingPosition
 from truespan.types.answer import Answer
 from truespan.types.bundle import ContextBundle, Reason
-from truespan.types.reading import SentencePage
+from truespan.types.reading import ReadingPosition, SentencePage
 
 if TYPE_CHECKING:
     from truespan.reader import Reader

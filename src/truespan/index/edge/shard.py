@@ -28,8 +28,7 @@ from truespan.index.filters import (
     payload_of,
     text_hash_of,
 )
-from truespan.types.chunk import Holdings, IndexedPoint, Point
-from truespan.types.vectors import numbers_of
+from truespan.types.chunk import Holdings, IndexedPoint, Point, numbers_of
 
 _DISTANCES = {"cosine": edge.Distance.Cosine, "dot": edge.Distance.Dot}
 _EXACT = edge.SearchParams(exact=True)

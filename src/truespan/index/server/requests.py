@@ -31,9 +31,8 @@ from truespan.index.server.client import (
     server_errors,
 )
 from truespan.protocols import Clock
-from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector
+from truespan.types.chunk import Holdings, IndexedPoint, Point, Vector, numbers_of
 from truespan.types.profile import float32
-from truespan.types.vectors import numbers_of
 
 _PROFILE = re.compile(r"[0-9a-f]{16}")
 _DISTANCES = {"cosine": models.Distance.COSINE, "dot": models.Distance.DOT}
