@@ -19,19 +19,19 @@ from truespan.errors import (
 )
 from truespan.ingest.deps import IngestDeps, OtherGeneration, ProviderCheck
 from truespan.ingest.job_log import IngestReport, JobLog, Progress
-from truespan.ingest.pipeline import ingest_sources
-from truespan.ingest.plan import DryRun
-from truespan.ingest.request import (
+from truespan.ingest.pipeline import (
     IngestRequest,
     find_removed,
     find_sources,
     finish_request,
+    ingest_sources,
     plan_request,
     run_request,
     share_from_json,
     share_to_json,
     split_sources,
 )
+from truespan.ingest.plan import DryRun
 from truespan.jobs.world_jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.observer import RequestTrace
 from truespan.retrieval.bm25 import keep_counting

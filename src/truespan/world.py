@@ -399,7 +399,7 @@ class World:
             ProfileMismatch: the configured embedder is not the one the world was built with.
             Overloaded: too many jobs are queued.
         """
-        from truespan.ingest.request import IngestRequest
+        from truespan.ingest.pipeline import IngestRequest
 
         access, components = self.access, self.access.components
         # Refuse before files are stored.

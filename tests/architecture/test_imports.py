@@ -87,7 +87,7 @@ THIRD_PARTY = {
     "markdown_it": "parsing/markdown.py",
     "lxml": "parsing/",
     "pypdfium2": "parsing/pdf/",
-    "py3langid": "ingest/language.py",
+    "py3langid": "ingest/sentences.py",
     "snowballstemmer": "retrieval/bm25.py",
     "yaml": "evaluation/golden_yaml.py",
     "stdnum": "sanitize/",

@@ -20,7 +20,7 @@ from tests.support.leftover_search import rare_text, traces
 from tests.support.worlds import WordCounter, WordEmbedder, query
 from truespan.errors import JobNotResumable, ProviderRefused
 from truespan.files.checks import find_leftovers
-from truespan.ingest.request import IngestRequest
+from truespan.ingest.pipeline import IngestRequest
 from truespan.library import Library
 from truespan.types.chunk import Vector
 from truespan.types.job import JobState

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from tests.unit.test_workers import Works
-from truespan.ingest.request import LEAST_SHARES
+from truespan.ingest.pipeline import LEAST_SHARES
 from truespan.library import Library
 from truespan.types.job import Job
 from truespan.types.scope import Scope

@@ -23,7 +23,7 @@ from tests.unit.test_workers import Elsewhere, Works
 from truespan.doctor import check_queue
 from truespan.errors import InvalidSettings, JobNotFound, ProviderRefused, ProviderUnavailable
 from truespan.ingest.embed import PROBES
-from truespan.ingest.request import LEAST_SHARES
+from truespan.ingest.pipeline import LEAST_SHARES
 from truespan.protocols import EmbeddingLimits
 from truespan.types.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
 from truespan.types.source import Upload

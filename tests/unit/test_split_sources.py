@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from truespan.ingest.request import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split_sources
+from truespan.ingest.pipeline import LEAST_SHARES, MOST_BYTES, MOST_DOCUMENTS, split_sources
 from truespan.types.source import Source
 
 

@@ -1,7 +1,6 @@
 """Ingestion: source, blocks, canonical text, sentences, chunks, vectors, index, metadata.
 
-`pipeline` runs the stages, `request` finds, plans and runs what a caller asks for, and `indexing`
-embeds and activates revisions.
+`pipeline` plans and runs what a caller asks for, and `indexing` embeds and activates revisions.
 
 Owns: the canonical text and its sentences, where chunks begin and end, and the order in which a
 revision becomes durable and visible.

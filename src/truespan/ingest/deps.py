@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from truespan.errors import SourceMissing
 from truespan.ingest.draft import Preparation
 from truespan.ingest.embed import Canary
 from truespan.ingest.metadata import derive_metadata
@@ -23,9 +22,8 @@ from truespan.protocols import (
     VectorIndex,
 )
 from truespan.types.document import Derivable
-from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
-from truespan.types.source import DocumentOptions, FoundSources, Source
+from truespan.types.source import Source
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -74,16 +72,6 @@ class IngestDeps:
     trace: RequestTrace = NULL_OBSERVER
     checks: dict[int, ProviderCheck] = field(default_factory=dict)
     """Checks of the provider of each generation; runs of the same job share them."""
-
-    def find_uploads(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources:
-        """Return the sources of a batch of uploads.
-
-        Raises:
-            SourceMissing: the batch is gone, or this library accepts no uploads.
-        """
-        if self.uploads is None:
-            raise SourceMissing("upload")
-        return self.uploads.find(world, batch, declared)
 
     def read(self, source: Source) -> bytes:
         """Return the bytes of a file or of an upload; raises SourceRefused."""

@@ -16,8 +16,13 @@ from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import chunk_spans
 from truespan.ingest.embed import OnTokenLimit
 from truespan.ingest.figures import describe_figures, figure_chunks
-from truespan.ingest.language import detect_language, detector_name, normal_language
-from truespan.ingest.sentences import segmenter_name, split_sentences
+from truespan.ingest.sentences import (
+    detect_language,
+    detector_name,
+    normal_language,
+    segmenter_name,
+    split_sentences,
+)
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.parsing import LOADER_VERSION
 from truespan.parsing.clean import CLEANING_VERSION

@@ -66,11 +66,14 @@ class PathPattern:
         """Return the states in the folder `name`; none if nothing below it can match."""
         after: set[int] = set()
         for state in states:
-            test = self._test(state)
-            if test is None:
-                after.update(() if _is_hidden(name) else (state,))
-            elif test(name):
+            # Nothing matches after the last part.
+            if state == len(self._parts):
+                continue
+            test = self._parts[state]
+            if test is not None and test(name):
                 after.add(state + 1)
+            elif test is None and not _is_hidden(name):
+                after.add(state)
         return self._with_skipped(after)
 
     def accepts(self, states: States, name: str) -> bool:
@@ -83,34 +86,22 @@ class PathPattern:
 
     def matches(self, names: Sequence[str]) -> bool:
         """Say whether a whole path, given as its names, matches."""
-        if not names:
-            return False
         states = self.begin()
         for name in names[:-1]:
             states = self.enter(states, name)
-        return self.accepts(states, names[-1])
-
-    def _test(self, state: int) -> Callable[[str], bool] | None:
-        # Nothing matches after the last part.
-        return self._parts[state] if state < len(self._parts) else _never
+        return bool(names) and self.accepts(states, names[-1])
 
     def _with_skipped(self, states: set[int]) -> States:
         """Add the states that follow where `**` matches no folder."""
-        skipped = {state + 1 for state in states if self._test(state) is None}
-        return frozenset(states | skipped)
+        depths = {place for place, test in enumerate(self._parts) if test is None}
+        return frozenset(states | {state + 1 for state in states & depths})
 
 
 def _name_test(part: str) -> Callable[[str], bool]:
     if not has_wildcard(part):
         return part.__eq__
-    match = re.compile(translate(part)).match
-    if part.startswith("."):
-        return lambda name: match(name) is not None
-    return lambda name: not _is_hidden(name) and match(name) is not None
-
-
-def _never(_: str) -> bool:
-    return False
+    match, hidden = re.compile(translate(part)).match, part.startswith(".")
+    return lambda name: (hidden or not _is_hidden(name)) and match(name) is not None
 
 
 def _is_hidden(name: str) -> bool:
@@ -141,23 +132,20 @@ def path_fault(path: str) -> str | None:
     A manifest must mean the same on every system, so what any system takes for a way out of the
     folder is refused on all: a backslash is a separator on some, and so is a drive.
     """
-    if not path.strip():
-        return "is blank"
-    if len(path) > LONGEST_PATH:
-        return f"is longer than {LONGEST_PATH} characters"
-    if "\0" in path:
-        return "contains a NUL character"
-    if "\\" in path:
-        return "contains a backslash; write / between folders"
-    if path.startswith("/") or _DRIVE.match(path):
-        return "is absolute; it must be relative to the manifest"
-    if path.endswith("/"):
-        return "ends with a slash, so it names no file"
-    names = path.split("/")
+    is_absolute = path.startswith("/") or _DRIVE.match(path)
     # Windows drops dots and spaces at the end of a name: '.. ' and '...' lead out there too.
-    if any(name.startswith("..") and not name.strip(". ") for name in names):
-        return "contains '..'; it must stay within the manifest's folder"
-    return None if any(name not in ("", ".") for name in names) else "names no file"
+    leads_out = any(name.startswith("..") and not name.strip(". ") for name in path.split("/"))
+    faults = (
+        (not path.strip(), "is blank"),
+        (len(path) > LONGEST_PATH, f"is longer than {LONGEST_PATH} characters"),
+        ("\0" in path, "contains a NUL character"),
+        ("\\" in path, "contains a backslash; write / between folders"),
+        (is_absolute, "is absolute; it must be relative to the manifest"),
+        (path.endswith("/"), "ends with a slash, so it names no file"),
+        (leads_out, "contains '..'; it must stay within the manifest's folder"),
+        (not split_path(path), "names no file"),
+    )
+    return next((fault for is_wrong, fault in faults if is_wrong), None)
 
 
 def quote(text: str) -> str:
@@ -166,10 +154,9 @@ def quote(text: str) -> str:
 
 
 def _check_path(value: Any) -> str:
-    path: str = check_type(str, value)
-    if fault := path_fault(path):
+    if fault := path_fault(check_type(str, value)):
         raise FieldError(fault)
-    return path
+    return value
 
 
 def _check_doc_id(value: Any) -> str:

@@ -101,7 +101,11 @@ def keywords(text: str) -> list[str]:
     ranked = heapq.nsmallest(
         MOST_KEYWORDS, wanted, key=lambda word: (-counts[word] * spread[word], word)
     )
-    return _most_frequent_spelling(ranked, spellings)
+    # Each in the spelling that the text uses most often.
+    spelled: dict[str, list[str]] = {word: [] for word in ranked}
+    for spelling in spellings:
+        spelled.get(spelling.casefold(), []).append(spelling)
+    return [min(found, key=lambda word: (-spellings[word], word)) for found in spelled.values()]
 
 
 def _samples(text: str) -> list[str]:
@@ -117,15 +121,3 @@ def _samples(text: str) -> list[str]:
             sample = sample.rpartition(" ")[0]
         samples.append(sample)
     return samples
-
-
-def _most_frequent_spelling(words: list[str], spellings: Counter[str]) -> list[str]:
-    """Return casefolded words in the spelling that the text uses most often."""
-    best = dict.fromkeys(words, "")
-    for spelling, count in spellings.items():
-        word = spelling.casefold()
-        if word in best:
-            known = best[word]
-            if not known or (-count, spelling) < (-spellings[known], known):
-                best[word] = spelling
-    return list(best.values())

@@ -1,4 +1,4 @@
-"""Ingestion from end to end: source, blocks, text, sentences, chunks, vectors, index, metadata.
+"""Ingestion from end to end: request, source, blocks, text, chunks, vectors, index, metadata.
 
 Each source becomes a draft of a revision: its bytes are read and parsed here, and `draft` makes
 the canonical text, the sentences and the chunks. Drafts are staged in groups, `Indexer` embeds and
@@ -8,21 +8,26 @@ what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 
-from truespan.errors import AssetsTaken, SourceRefused, TruespanError
+import msgspec
+
+from truespan.errors import AssetsTaken, SourceMissing, SourceRefused, TruespanError
 from truespan.ingest.deps import IngestDeps
 from truespan.ingest.draft import DEFAULT_VERSION, make_draft
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
 from truespan.ingest.job_log import REMARKS, Failure, IngestReport, Progress, RunLog
+from truespan.ingest.manifest import parse_manifest
+from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
-from truespan.types.job import DocumentState, JobDocument, Phase
+from truespan.types.job import DocumentState, JobDocument, JobShare, Phase
 from truespan.types.scope import Scope
-from truespan.types.source import DocumentOptions, Source
+from truespan.types.source import DocumentOptions, FoundSources, IngestOptions, Source
 from truespan.types.telemetry import CounterName, Stage
 
 GROUP_CHUNKS = 4096
@@ -51,7 +56,7 @@ def remove_documents(
     clear_retired(deps, scope)
 
 
-class DraftMaker:
+class _DraftMaker:
     """Makes drafts of sources; writes nothing, so that a dry run can use it too."""
 
     def __init__(self, deps: IngestDeps, scope: Scope) -> None:
@@ -126,7 +131,7 @@ class _Run:
         self._scope = scope
         self._log = log
         self._indexer = Indexer(deps, scope)
-        self._drafts = DraftMaker(deps, scope)
+        self._drafts = _DraftMaker(deps, scope)
         self._with_images: frozenset[str] = frozenset()
         self._total = self._documents = self._chunks = 0
         self._size = 0
@@ -312,3 +317,144 @@ class _Run:
 
 def _in_order(remarks: Mapping[RevisionRef, Remark]) -> list[tuple[RevisionRef, Remark]]:
     return sorted(remarks.items(), key=lambda item: (item[0].document, item[0].revision))
+
+
+MOST_DOCUMENTS = 16
+MOST_BYTES = 4 << 20
+"""Limits of a share, unless it is a single document. Each share flushes the index at least once,
+which is expensive; but if its worker dies, another repeats the whole share."""
+LEAST_SHARES = 8
+"""A request of few documents is split finer, so that several workers have something to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """What to ingest: paths, or a manifest, or a batch of `uploads` by its name."""
+
+    paths: tuple[str, ...] = ()
+    manifest: str | None = None
+    uploads: str | None = None
+    options: IngestOptions = field(default_factory=IngestOptions)
+
+    def to_json(self) -> str:
+        """Return the request as it is stored with its job."""
+        fields = asdict(self)
+        options = fields.pop("options")
+        return json.dumps({**fields, **options}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, stored: str) -> IngestRequest:
+        """Return the request that `to_json` wrote."""
+        fields = json.loads(stored)
+        options = msgspec.convert(fields, IngestOptions)
+        return cls(tuple(fields["paths"]), fields["manifest"], fields["uploads"], options)
+
+
+def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> FoundSources:
+    """Return the sources that a request names; a manifest is checked as a whole first.
+
+    Raises:
+        SourceMissing: a path names nothing, or a batch of uploads is gone.
+        ManifestInvalid: lines of the manifest cannot be used.
+    """
+    if request.uploads is not None:
+        if deps.uploads is None:
+            raise SourceMissing("upload")
+        return deps.uploads.find(scope.world, request.uploads, request.options.declared)
+    if request.manifest is None:
+        return deps.sources.find(request.paths, request.options.declared)
+    content = deps.sources.read_manifest(request.manifest)
+    entries = parse_manifest(request.manifest, content, profiles=deps.preparation.chunkings)
+    return deps.sources.expand(request.manifest, entries)
+
+
+def find_removed(
+    deps: IngestDeps, scope: Scope, request: IngestRequest, found: FoundSources
+) -> list[Document]:
+    """Return the documents that a request with `prune` removes; none without it.
+
+    Raises InvalidSettings if nothing was found below a folder that has documents.
+    """
+    if not request.options.prune:
+        return []
+    return documents_to_remove(
+        deps.store.documents(scope),
+        found,
+        exists=deps.sources.exists,
+        allow_empty=request.options.allow_empty,
+    )
+
+
+def plan_request(
+    deps: IngestDeps, scope: Scope, request: IngestRequest, *, price: float | None
+) -> DryRun:
+    """Return what a request would do; nothing is written and no provider is called.
+
+    `price` is the configured price of a million tokens.
+    """
+    found = find_sources(deps, scope, request)
+    limits = deps.embedder.limits.within(deps.limits)
+    return plan_run(
+        found,
+        deps.store.documents(scope),
+        make_draft=_DraftMaker(deps, scope).make,
+        have_vectors=lambda hashes: deps.store.vectors(scope, hashes),
+        estimate=lambda texts, tokens: estimate(scope.profile, tokens, texts, limits, price=price),
+        removed=find_removed(deps, scope, request, found),
+    )
+
+
+def run_request(
+    deps: IngestDeps,
+    scope: Scope,
+    request: IngestRequest,
+    found: FoundSources,
+    log: RunLog,
+    on_prune: Callable[[Sequence[Document]], None] | None = None,
+) -> IngestReport:
+    """Ingest the sources of a request, then remove what its `prune` removes."""
+    removed = find_removed(deps, scope, request, found)
+    if removed and on_prune is not None:
+        on_prune(removed)
+    report = ingest_sources(deps, scope, found.sources, log)
+    report.passed_over, report.unmatched = found.passed_over, found.unmatched
+    remove_documents(deps, scope, removed, log)
+    report.removed = [document.name for document in removed]
+    return report
+
+
+def finish_request(deps: IngestDeps, scope: Scope, request: IngestRequest, log: RunLog) -> None:
+    """Remove what a request's `prune` removes, after its shares were ingested.
+
+    The sources are searched again, so that files that appeared meanwhile are not removed.
+    """
+    if request.options.prune:
+        found = find_sources(deps, scope, request)
+        remove_documents(deps, scope, find_removed(deps, scope, request, found), log)
+
+
+def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
+    """Split sources into shares, in their order; a large source is a share of its own."""
+    most = min(max(len(sources) // LEAST_SHARES, 1), MOST_DOCUMENTS)
+    shares: list[list[Source]] = []
+    size = 0
+    for source in sources:
+        if not shares or len(shares[-1]) >= most or size + source.size > MOST_BYTES:
+            shares.append([])
+            size = 0
+        shares[-1].append(source)
+        size += source.size
+    return [tuple(share) for share in shares]
+
+
+def share_to_json(sources: Sequence[Source]) -> JobShare:
+    """Return a share as it is stored with its job."""
+    request = json.dumps({"sources": [asdict(source) for source in sources]}, sort_keys=True)
+    # An empty file counts too: no share has the size 0.
+    size = sum(max(source.size, 1) for source in sources)
+    return JobShare(request, len(sources), size)
+
+
+def share_from_json(stored: str) -> tuple[Source, ...]:
+    """Return the sources of a share that `share_to_json` wrote."""
+    return msgspec.convert(json.loads(stored)["sources"], tuple[Source, ...])
