@@ -51,18 +51,15 @@ def cosine(left: Vector, right: Vector) -> float:
     """Return the cosine similarity of two vectors; 0 if they cannot be compared."""
     if len(left) != len(right):
         return 0.0
-    first = np.frombuffer(left, dtype="<f4").astype(np.float64)
-    second = np.frombuffer(right, dtype="<f4").astype(np.float64)
+    first, second = (np.frombuffer(own, dtype="<f4").astype(np.float64) for own in (left, right))
     norms = float(np.linalg.norm(first) * np.linalg.norm(second))
     return float(first @ second) / norms if 0 < norms < float("inf") else 0.0
 
 
 def mean(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
-    """Return the weighted mean of sound vectors, scaled to length 1.
-
-    Each vector is scaled first, so that vectors of different lengths do not change the weights.
-    """
+    """Return the weighted mean of sound vectors, scaled to length 1."""
     rows = np.stack([np.frombuffer(vector, dtype="<f4") for vector in vectors]).astype(np.float64)
+    # Scaled first, so that vectors of different lengths do not change the weights.
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     total = np.asarray(weights, dtype=np.float64) @ rows
     length = float(np.linalg.norm(total))
@@ -121,11 +118,8 @@ class RateLimiter:
         self._begun: deque[float] = deque(maxlen=per_minute)
 
     def wait(self) -> None:
-        """Wait until the next request may begin.
-
-        The start time is reserved before waiting, so that threads waiting together do not all
-        start at the same time.
-        """
+        """Wait until the next request may begin."""
+        # Reserved before waiting, so that threads waiting together do not all start at once.
         with self._lock:
             now = self._clock.monotonic()
             full = len(self._begun) == self._begun.maxlen
@@ -140,14 +134,11 @@ class SharedRateLimiter(RateLimiter):
 
     def __init__(self, per_minute: int, clock: Clock, provider: str, store: RateLimitStore) -> None:
         super().__init__(per_minute, clock)
-        self._per_minute = per_minute
-        self._provider = provider
-        self._store = store
+        self._reserve = partial(store.reserve, provider, per_minute)
 
     def wait(self) -> None:
         """Wait until the next request may begin."""
-        seconds = self._store.reserve(self._provider, self._per_minute)
-        if seconds > 0:
+        if (seconds := self._reserve()) > 0:
             self._clock.sleep(seconds)
 
 
@@ -194,11 +185,7 @@ class Canary:
         self._vector: Vector | None = None
 
     def learn(self, embedder: Embedder, send: Send) -> None:
-        """Embed the canary alone, once.
-
-        Raises:
-            ProviderBadReply: the provider did not return one sound vector.
-        """
+        """Embed the canary alone, once; raises ProviderBadReply without one sound vector."""
         if self._vector is not None:
             return
         vectors = send([CANARY])
@@ -207,11 +194,7 @@ class Canary:
         self._vector = vectors[0]
 
     def embed_in_order(self, texts: Sequence[str], room: int, send: Send) -> list[Vector]:
-        """Return the vectors of a batch, after checking that they came back in order.
-
-        Raises:
-            ProviderBadReply: their number or their order is wrong.
-        """
+        """Return the vectors of a batch; raises ProviderBadReply unless they came back in order."""
         places = canary_places(texts, min(room - len(texts), most_canaries(room)))
         sent = list(texts)
         for place in places:
@@ -223,12 +206,9 @@ class Canary:
         own = self._vector
         in_place = all(own and cosine(vector, own) >= CANARY_SIMILARITY for vector in found)
         # No other text may have exactly the canary's vector either.
+        strays = [text for vector, text in zip(vectors, texts, strict=True) if vector in found]
         words = CANARY.casefold().split()
-        stray = any(
-            vector in found and text.casefold().split() != words
-            for vector, text in zip(vectors, texts, strict=True)
-        )
-        if not in_place or stray:
+        if not in_place or any(text.casefold().split() != words for text in strays):
             raise ProviderBadReply(
                 "The embedding provider mixed up the vectors of a batch.",
                 advice="Lower the batch size or change the provider; the batch was discarded.",
@@ -252,9 +232,7 @@ def _check_count(vectors: Sequence[Vector], texts: Sequence[str]) -> None:
 
 def most_canaries(items: int) -> int:
     """Return how many canaries a request of at most `items` texts may contain."""
-    if items >= _ENOUGH_FOR_TWO + 2:
-        return 2
-    return 1 if items > 1 else 0
+    return 2 if items >= _ENOUGH_FOR_TWO + 2 else int(items > 1)
 
 
 def canary_places(texts: Sequence[str], room: int) -> list[int]:
@@ -379,9 +357,8 @@ def embed_texts(
     `canary` to several calls, and it is embedded alone only once.
 
     Raises:
-        ProviderUnavailable: the provider did not answer in `ATTEMPTS` attempts.
-        ProviderRefused: it refused the request.
-        ProviderBadReply: the number or the order of its vectors is wrong.
+        ProviderUnavailable, ProviderRefused: after `ATTEMPTS` attempts, or at once.
+        ProviderBadReply: the number or the order of the vectors is wrong.
     """
     if not texts:
         return
@@ -420,10 +397,7 @@ class _BatchEmbedder:
     on_token_limit: OnTokenLimit
 
     def embed(self, batch: list[Item]) -> EmbeddedBatch:
-        """Embed a batch; one that is too large for the provider is split in halves.
-
-        Providers do not always say which text is too long, so it is found in the same way.
-        """
+        """Embed a batch; one that is too large, or has a text that is too long, is halved."""
         texts, profile = [text for _, text in batch], self.embedder.profile
         spread = int(batch[0][0][:4], 16)
         send = partial(_send, self.embedder, clock=self.clock, spread=spread)
@@ -479,12 +453,7 @@ def check_drift(
 
     Earlier vectors are never replaced: a model that changes a little each time would otherwise
     drift without limit. Each probe is sent alone, because the other texts of a request can change
-    a vector slightly.
-
-    Raises:
-        ModelDrifted: the vector of a probe has changed.
-        ProviderBadReply: the reply holds no sound vector.
-        ProviderUnavailable, ProviderRefused: as the embedder says.
+    a vector slightly. Raises ModelDrifted if the vector of a probe has changed.
     """
     stored = dict(earlier or {})
     for name, text in PROBES.items():

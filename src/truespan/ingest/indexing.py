@@ -117,8 +117,7 @@ class Indexer:
     def rechunk(self, ref: RevisionRef) -> bool:
         """Store the chunks of a revision in this generation; False if the revision is gone.
 
-        Raises:
-            StoreDamaged: its stored text does not match its digests.
+        Raises StoreDamaged if its stored text does not match its digests.
         """
         store, scope = self._deps.store, self._scope
         stored = store.stored_text(scope, ref)
@@ -352,8 +351,7 @@ class ReindexReport:
 def build_generation(deps: IngestDeps, scope: Scope, log: RunLog | None = None) -> ReindexReport:
     """Index every document of the world in one generation, as far as that is possible.
 
-    Raises:
-        GenerationNotFound: the generation was removed meanwhile; its points are removed too.
+    Raises GenerationNotFound if it was removed meanwhile; its points are removed too.
     """
     return _Build(deps, scope, log or RunLog()).run()
 
@@ -429,14 +427,10 @@ class _Build:
     def _show(self, chunks: int, ref: RevisionRef) -> None:
         self._chunks += chunks
         counts = self._indexer.counts
+        done, name = self.report.documents, f"document {ref.document}"
+        fraction = done / self._total if self._total else 1.0
         self._log.progress(
             Progress(
-                fraction=self.report.documents / self._total if self._total else 1.0,
-                documents=self.report.documents,
-                documents_total=self._total,
-                chunks=self._chunks,
-                embedded=counts.embedded,
-                current=f"document {ref.document}",
-                reused=counts.reused,
+                fraction, done, self._total, self._chunks, counts.embedded, name, counts.reused
             )
         )

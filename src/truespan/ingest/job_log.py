@@ -102,27 +102,16 @@ class IngestReport:
 
 
 class RunLog:
-    """The log of a run that is not a job: progress and log lines only. `JobLog` adds the record."""
-
-    def __init__(
-        self,
-        on_progress: Callable[[Progress], None] | None = None,
-        trace: RequestTrace = NULL_OBSERVER,
-    ) -> None:
-        self._on_progress = on_progress
-        self._trace = trace
+    """The log of a run that is not a job: log lines only. `JobLog` adds the record of the job."""
 
     def enter(self, phase: Phase) -> None:
         """Record that a phase begins."""
 
     def progress(self, progress: Progress) -> None:
-        """Report how far the run has come; a job may raise Cancelled here."""
-        if self._on_progress is not None:
-            self._on_progress(progress)
+        """Record how far the run has come; a job raises Cancelled or Interrupted to stop."""
 
     def document(self, document: JobDocument) -> None:
         """Record the outcome of a source."""
-        self._trace.count(CounterName.DOCUMENTS, 1, document.state)
         if document.state is DocumentState.FAILED:
             self.line("warning", f"{document.name}: {document.code}")
 
@@ -130,8 +119,66 @@ class RunLog:
         """Log a line. Callers never pass text of a document or a key."""
         _log.log(_LEVELS[level], _single_line(line))
 
+
+@dataclass
+class JobLog(RunLog):
+    """Writes a job's record at most once a second, and raises when the job has to stop."""
+
+    store: Store
+    scope: Scope
+    job: str
+    clock: Clock
+    on_progress: Callable[[Progress], None] | None = None
+    stopping: Callable[[], bool] = lambda: False
+    trace: RequestTrace = NULL_OBSERVER
+    process: str | None = None
+
+    def __post_init__(self) -> None:
+        self._phase = Phase.READING
+        self._latest = Progress(0.0, 0, 0, 0, 0, "")
+        self._unchanged = self._failed = 0
+        self._news = JobNews()
+        self._left_open = False
+        self._start = self._recorded = self.clock.monotonic()
+
+    def enter(self, phase: Phase) -> None:
+        self._check_running(record=phase is not self._phase, phase=phase)
+
+    def progress(self, progress: Progress) -> None:
+        if self.on_progress is not None:
+            self.on_progress(progress)
+        self._latest = progress
+        due = self.clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS
+        self._check_running(record=due, phase=self._phase)
+
+    def document(self, document: JobDocument) -> None:
+        super().document(document)
+        self.trace.count(CounterName.DOCUMENTS, 1, document.state)
+        self._news.documents[document.doc_id] = document
+        self._unchanged += document.state is DocumentState.UNCHANGED
+        self._failed += document.state is DocumentState.FAILED
+
+    def line(self, level: str, line: str) -> None:
+        super().line(level, line)
+        self._news.lines.append(JobLine(self.clock.now(), level, _single_line(line)))
+
+    def leave_open(self) -> None:
+        """Make `end` record nothing: from now on another process records how the job ends."""
+        self._left_open = True
+
     def end(self, state: JobState, error: str | None = None) -> None:
-        """Record how the run ended."""
+        """Record how the job ended, unless it was left open.
+
+        Raises Cancelled if the job was to be queued again, and had been cancelled.
+        """
+        if self._left_open:
+            return
+        if state is JobState.DONE:
+            self._phase = Phase.FINISHED
+            self._latest = replace(self._latest, fraction=1.0, current="")
+        if self._write(state, error) and state is JobState.QUEUED:
+            self._write(JobState.CANCELLED, None)
+            raise Cancelled
 
     @contextmanager
     def record_end(
@@ -158,95 +205,22 @@ class RunLog:
             raise
         self.end(JobState.DONE)
 
-
-class JobLog(RunLog):
-    """Writes a job's record at most once a second, and raises when the job has to stop."""
-
-    def __init__(
-        self,
-        store: Store,
-        scope: Scope,
-        job: str,
-        clock: Clock,
-        on_progress: Callable[[Progress], None] | None = None,
-        stopping: Callable[[], bool] = lambda: False,
-        trace: RequestTrace = NULL_OBSERVER,
-        process: str | None = None,
-    ) -> None:
-        super().__init__(on_progress, trace)
-        self._store = store
-        self._scope = scope
-        self._job = job
-        self._clock = clock
-        self._stopping = stopping
-        self._process = process
-        self._phase = Phase.READING
-        self._latest = Progress(0.0, 0, 0, 0, 0, "")
-        self._unchanged = self._failed = 0
-        self._news = JobNews()
-        self._left_open = False
-        self._start = self._recorded = clock.monotonic()
-
-    def enter(self, phase: Phase) -> None:
-        self._check_running(record=phase is not self._phase, phase=phase)
-
-    def progress(self, progress: Progress) -> None:
-        """Record how far the run has come.
-
-        Raises:
-            Cancelled: the job was cancelled.
-            Interrupted: the process is shutting down.
-        """
-        super().progress(progress)
-        self._latest = progress
-        due = self._clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS
-        self._check_running(record=due, phase=self._phase)
-
-    def document(self, document: JobDocument) -> None:
-        super().document(document)
-        self._news.documents[document.doc_id] = document
-        self._unchanged += document.state is DocumentState.UNCHANGED
-        self._failed += document.state is DocumentState.FAILED
-
-    def line(self, level: str, line: str) -> None:
-        super().line(level, line)
-        self._news.lines.append(JobLine(self._clock.now(), level, _single_line(line)))
-
-    def leave_open(self) -> None:
-        """Make `end` record nothing: from now on another process records how the job ends."""
-        self._left_open = True
-
-    def end(self, state: JobState, error: str | None = None) -> None:
-        """Record how the job ended, unless it was left open.
-
-        Raises:
-            Cancelled: the job was to be queued again, and had been cancelled.
-        """
-        if self._left_open:
-            return
-        if state is JobState.DONE:
-            self._phase = Phase.FINISHED
-            self._latest = replace(self._latest, fraction=1.0, current="")
-        if self._write(state, error) and state is JobState.QUEUED:
-            self._write(JobState.CANCELLED, None)
-            raise Cancelled
-
     def _check_running(self, *, record: bool, phase: Phase) -> None:
         self._phase = phase
         if record and self._write(JobState.RUNNING, None):
             raise Cancelled
-        if self._stopping():
+        if self.stopping():
             # The process stops, the job is not cancelled: it can be resumed.
             raise Interrupted
 
     def _write(self, state: JobState, error: str | None) -> bool:
         """Write the job's record; True if the job was cancelled meanwhile."""
         news, self._news = self._news, JobNews()
-        self._recorded = self._clock.monotonic()
+        self._recorded = self.clock.monotonic()
         seconds = round(self._recorded - self._start, 3)
-        return self._store.record_job(
-            self._scope,
-            self._job,
+        return self.store.record_job(
+            self.scope,
+            self.job,
             state=state,
             phase=self._phase,
             counts=JobCounts(
@@ -257,7 +231,7 @@ class JobLog(RunLog):
             ),
             news=news,
             error=error,
-            process=self._process,
+            process=self.process,
         )
 
 

@@ -67,10 +67,7 @@ class _DraftMaker:
     def make(self, source: Source, known: Document | None) -> tuple[Source, Draft | None]:
         """Return the source with its complete declaration, and the draft of its next revision.
 
-        There is no draft if neither its bytes nor the recipe has changed.
-
-        Raises:
-            SourceRefused: it cannot become a document.
+        There is no draft if neither its bytes nor the recipe has changed. Raises SourceRefused.
         """
         deps, scope = self._deps, self._scope
         with deps.trace.stage(Stage.SOURCE):
@@ -301,17 +298,11 @@ class _Run:
         self._log.document(JobDocument(doc_id, name, DocumentState.FAILED, code, message))
 
     def _show(self, current: str) -> None:
-        done = self._size_done + self._group_done
+        done, counts = self._size_done + self._group_done, self._indexer.counts
+        fraction = min(done / self._size, 1.0) if self._size else 0.0
+        documents = self._documents, self._total
         self._log.progress(
-            Progress(
-                fraction=min(done / self._size, 1.0) if self._size else 0.0,
-                documents=self._documents,
-                documents_total=self._total,
-                chunks=self._chunks,
-                embedded=self._indexer.counts.embedded,
-                current=current,
-                reused=self._indexer.counts.reused,
-            )
+            Progress(fraction, *documents, self._chunks, counts.embedded, current, counts.reused)
         )
 
 
@@ -353,9 +344,7 @@ class IngestRequest:
 def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> FoundSources:
     """Return the sources that a request names; a manifest is checked as a whole first.
 
-    Raises:
-        SourceMissing: a path names nothing, or a batch of uploads is gone.
-        ManifestInvalid: lines of the manifest cannot be used.
+    Raises SourceMissing for what does not exist, and ManifestInvalid.
     """
     if request.uploads is not None:
         if deps.uploads is None:
@@ -388,10 +377,7 @@ def find_removed(
 def plan_request(
     deps: IngestDeps, scope: Scope, request: IngestRequest, *, price: float | None
 ) -> DryRun:
-    """Return what a request would do; nothing is written and no provider is called.
-
-    `price` is the configured price of a million tokens.
-    """
+    """Return what a request would do, at the configured `price` of a million tokens."""
     found = find_sources(deps, scope, request)
     limits = deps.embedder.limits.within(deps.limits)
     return plan_run(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 
 from truespan.errors import InvalidConfiguration
@@ -48,16 +47,8 @@ class JobThread:
         """Return None: no other process can see this queue."""
         return
 
-    def serve(
-        self,
-        *,
-        concurrency: int,
-        once: bool,
-        stopping: Callable[[], bool],
-        on_tick: Callable[[], None],
-    ) -> int:
+    def serve(self, **_options: object) -> int:
         """Raise InvalidConfiguration: no other process sees what is submitted here."""
-        del concurrency, once, stopping, on_tick
         raise InvalidConfiguration(
             "This library has no worker processes: the process that submits a job runs it.",
             advice="Workers need a store in PostgreSQL; see docs/workers.md.",
