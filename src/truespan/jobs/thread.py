@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from truespan.errors import InvalidConfiguration
