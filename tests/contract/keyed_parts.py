@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.support.providers import PassingClock
+from tests.support.providers.cooldowns import MemoryCooldowns
 from truespan.errors import TruespanError
 from truespan.protocols import Clock
-from truespan.providers.keys import KeyRing, MemoryCooldowns
+from truespan.providers.keys import KeyRing
 from truespan.types.token import ProviderKey, Secret
 
 KEY = "sk-canary-secret-key"

@@ -17,6 +17,7 @@ import pytest
 from tests.contract.keyed_parts import failure_of
 from tests.support.providers import Answer, Asked, PassingClock, Reaction
 from tests.support.providers.chat import REPLY, OpenAiChatServer, openai_chat, ring
+from tests.support.providers.cooldowns import keyless_ring
 from tests.support.providers.openai import complaint
 from truespan.errors import (
     BatchTooLarge,
@@ -28,7 +29,7 @@ from truespan.errors import (
 )
 from truespan.protocols import ChatModel
 from truespan.providers.chat import RETRY_SECONDS, ChatDialect
-from truespan.providers.keys import COOLDOWN, KeyRing
+from truespan.providers.keys import COOLDOWN
 from truespan.providers.openai import OpenAiChat
 from truespan.types.answer import Message, Role
 
@@ -55,7 +56,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[OpenAiChat]:
         pytest.skip("OPENAI_TEST_URL and OPENAI_TEST_CHAT_MODEL are not set; no real server tried")
     key = os.environ.get("OPENAI_TEST_KEY")
     clock = PassingClock()
-    keys = ring(key) if key else KeyRing.keyless("openai", clock)
+    keys = ring(key) if key else keyless_ring(clock)
     yield OpenAiChat(url, name, keys=keys, clock=clock)
 
 
@@ -237,7 +238,7 @@ def test_without_a_key_nothing_is_sent(server: OpenAiChatServer) -> None:
 
 
 def test_a_server_without_keys_gets_none(server: OpenAiChatServer) -> None:
-    keys = KeyRing.keyless("openai", PassingClock())
+    keys = keyless_ring(PassingClock())
 
     assert list(openai_chat(server, keys=keys).stream(QUESTION)) == REPLY
     assert "authorization" not in server.asked[0].headers

@@ -18,6 +18,7 @@ import pytest
 from tests.contract.keyed_parts import KEY, PASSAGES, SECRET, failure_of, ring_of
 from tests.promises import proves
 from tests.support.providers import Answer, OpenAi, PassingClock
+from tests.support.providers.cooldowns import keyless_ring
 from tests.support.providers.embedders import make_embedder
 from tests.support.providers.openai import complaint
 from tests.support.worlds import WordCounter, similarity, vector_of
@@ -35,7 +36,6 @@ from truespan.errors import (
 )
 from truespan.protocols import Embedder
 from truespan.providers.embedder import PROBE
-from truespan.providers.keys import KeyRing
 from truespan.providers.openai import OpenAiEmbedder
 from truespan.types.chunk import Vector
 from truespan.types.profile import Distance
@@ -86,7 +86,7 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[OpenAiEmbedder]:
         OpenAiEmbedder,
         os.environ["OPENAI_TEST_URL"],
         os.environ.get("OPENAI_TEST_MODEL", "text-embedding-3-small"),
-        keys=ring_of("openai", key) if key else KeyRing.keyless("openai", clock),
+        keys=ring_of("openai", key) if key else keyless_ring(clock),
         dimensions=None,
         counter=WordCounter(),
         clock=clock,
@@ -167,7 +167,7 @@ def test_no_texts_give_no_vectors_and_no_request(server: OpenAi) -> None:
 
 
 def test_a_server_that_wants_no_key_gets_none(server: OpenAi) -> None:
-    embedder = embedder_of(server, keys=KeyRing.keyless("openai", PassingClock()))
+    embedder = embedder_of(server, keys=keyless_ring(PassingClock()))
 
     embedder.embed_query("q")
 

@@ -10,12 +10,13 @@ import pytest
 
 from tests.promises import proves
 from tests.support.providers import OpenAi, PassingClock
+from tests.support.providers.cooldowns import MemoryCooldowns
 from tests.support.providers.embedders import make_embedder
 from tests.support.providers.openai import complaint
 from tests.support.worlds import Place, WordCounter, place, similarity, vector_of
 from truespan.errors import CredentialsMissing, ProviderCoolingDown, ProviderRefused, TruespanError
 from truespan.ingest.embed import RateLimiter
-from truespan.providers.keys import KeyRing, MemoryCooldowns
+from truespan.providers.keys import KeyRing
 from truespan.providers.openai import OpenAiEmbedder
 from truespan.types.token import ProviderKey, Secret
 

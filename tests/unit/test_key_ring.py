@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.promises import proves
+from tests.support.providers.cooldowns import MemoryCooldowns, keyless_ring
 from tests.support.worlds import HandClock
 from truespan.errors import (
     CredentialsMissing,
@@ -19,7 +20,7 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.providers.http import Reply
-from truespan.providers.keys import COOLDOWN, KeyRing, MemoryCooldowns
+from truespan.providers.keys import COOLDOWN, KeyRing
 from truespan.types.token import ProviderKey, Secret
 
 MODEL = "text-embedding-3-small"
@@ -231,7 +232,7 @@ def test_any_other_answer_is_given_back_as_it_is(status: int) -> None:
 def test_a_server_that_wants_no_key_is_asked_without_one() -> None:
     server = Server(nobody=reply(429, 5.0))
 
-    assert KeyRing.keyless("openai", HandClock()).send(MODEL, server).status == 429
+    assert keyless_ring(HandClock()).send(MODEL, server).status == 429
     assert server.came == ["nobody"]
 
 

@@ -151,11 +151,7 @@ def conditions(scope: Scope) -> tuple[Condition, ...]:
 
 
 def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:
-    """Return the filter, in the classes of `models`, that requires every condition.
-
-    Raises:
-        IndexRefused: the conditions are not limited to one world and generation.
-    """
+    """Return the filter in the classes of `models`; a filter must be limited to one tenant."""
     if not any(
         isinstance(condition, Equals)
         and condition.field is Field.TENANT

@@ -168,12 +168,7 @@ class HttpChat(ABC):
         raise self._known_failure(reply) or reply.failure()
 
     def _decode(self, line: bytes, kind: type[Event]) -> Event:
-        """Return the content of one line of a reply.
-
-        Raises:
-            ProviderBadReply: it is not JSON, or has unexpected content.
-            TruespanError: it reports a failure.
-        """
+        """Return the content of one line of a reply; raise the error that it reports."""
         server = self._client.server
         try:
             event = msgspec.json.decode(line, type=kind)

@@ -185,12 +185,7 @@ class HttpEmbedder(BaseEmbedder):
         self._dimensions = options.dimensions
 
     def _dimensions_of(self, probe: Vector) -> int:
-        """Return the dimensions of the vector of a probe.
-
-        Raises:
-            ProviderBadReply: it is no vector.
-            InvalidConfiguration: it has other dimensions than the settings ask for.
-        """
+        """Return the dimensions of a probe; refuse others than the settings ask for."""
         numbers, wanted = numbers_of(probe), self._dimensions
         if not LEAST_LENGTH < math.hypot(*numbers) < math.inf:
             raise ProviderBadReply(f"{self._client.server} did not return a valid vector.")

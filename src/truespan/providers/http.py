@@ -126,13 +126,7 @@ class Reply:
         return None
 
     def read(self, kind: type[Kind]) -> Kind:
-        """Return the content of a reply that succeeded.
-
-        Raises:
-            ProviderUnavailable: the failure may be temporary.
-            ProviderRefused: it failed for another reason.
-            ProviderBadReply: it succeeded, but is not JSON, or has unexpected content.
-        """
+        """Return the content of a reply; raise the error for one that failed or is no such JSON."""
         if not self.succeeded:
             raise self.failure()
         if self.content_type and "json" not in self.content_type.lower():
@@ -406,11 +400,7 @@ def read_pause(value: str, now: float) -> float | None:
 
 
 def headers_for(body: bytes | None, extra: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the headers of a request; `extra` replace the usual ones.
-
-    Raises:
-        InvalidConfiguration: a value cannot be sent.
-    """
+    """Return the headers of a request; `extra` replace the usual ones."""
     headers = {"Accept": "application/json", "User-Agent": "truespan"}
     if body is not None:
         headers["Content-Type"] = "application/json"

@@ -34,37 +34,24 @@ def denies(reply: Reply) -> bool:
     return reply.status in (401, 403)
 
 
-class MemoryCooldowns:
-    """Cooldowns of one process, for as long as it runs."""
-
-    def __init__(self) -> None:
-        self._until: dict[tuple[str, str], float] = {}
-
-    def cooling_until(self, provider: str, key: str) -> float:
-        """Return the time until which a key must not be used; 0.0 if it may be."""
-        return self._until.get((provider, key), 0.0)
-
-    def cool_down(self, provider: str, key: str, until: float) -> None:
-        """Record until when a key must not be used."""
-        self._until[provider, key] = until
-
-
 class KeyRing:
-    """Uses the keys of one provider in turn. Threads may share it."""
+    """Uses the keys of one provider in turn, or none if it is `keyless`. Threads may share it."""
 
     def __init__(
-        self, provider: str, keys: Sequence[ProviderKey], cooldowns: Cooldowns, clock: Clock
+        self,
+        provider: str,
+        keys: Sequence[ProviderKey],
+        cooldowns: Cooldowns,
+        clock: Clock,
+        *,
+        keyless: bool = False,
     ) -> None:
-        """Select the provider's keys.
-
-        Raises:
-            InvalidConfiguration: two have the same name, or one is blank or cannot be sent.
-        """
+        """Select the provider's keys; refuse doubled names and keys that cannot be sent."""
         self._provider = provider
         self._keys = [key for key in keys if key.provider == provider]
         self._cooldowns = cooldowns
         self._clock = clock
-        self._keyless = False
+        self._keyless = keyless
         self._lock = Lock()
         self._turn = 0
         self._denied: set[str] = set()
@@ -78,13 +65,6 @@ class KeyRing:
                 raise InvalidConfiguration(
                     f"The key {key.name!r} for {provider} is blank or contains invalid characters."
                 )
-
-    @classmethod
-    def keyless(cls, provider: str, clock: Clock) -> KeyRing:
-        """Return a ring for a server that needs no key, such as one on this machine."""
-        ring = cls(provider, [], MemoryCooldowns(), clock)
-        ring._keyless = True
-        return ring
 
     def send(
         self,

@@ -71,11 +71,7 @@ class LocalModel:
 
     @cached_property
     def location(self) -> Path:
-        """Return the folder the files are in.
-
-        Raises:
-            ModelUnavailable: there is none.
-        """
+        """Return the folder the files are in; `ModelUnavailable` if there is none."""
         # A folder that the settings name is never replaced quietly by another one.
         folders = [self._folder] if self._folder else [self._cache, _package_folder()]
         for folder in folders:
@@ -89,11 +85,7 @@ class LocalModel:
         )
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of one file.
-
-        Raises:
-            ModelUnavailable: it cannot be read, or is not the file it should be.
-        """
+        """Return the bytes of one file; `ModelUnavailable` if it is not the file it should be."""
         path = self.location / name
         try:
             content = path.read_bytes()

@@ -61,11 +61,7 @@ class Target(NamedTuple):
 
 
 def read_target(url: str) -> Target:
-    """Return the parts of a base URL.
-
-    Raises:
-        InvalidConfiguration: it is not a plain http or https URL, or it has a password.
-    """
+    """Return the parts of a base URL; only plain http and https URLs are accepted."""
     # The value is not quoted: a key may have been pasted into it.
     invalid = InvalidConfiguration(
         "The base URL of a provider must be http:// or https:// with a host.",
@@ -107,12 +103,7 @@ class ClosedEarly(ConnectionError):
 
 
 def resolve(host: str, port: int) -> list[tuple[Any, ...]]:
-    """Return the allowed addresses of a host, in the form of `socket.getaddrinfo`.
-
-    Raises:
-        AddressRefused: all its addresses are refused.
-        OSError: it has no address.
-    """
+    """Return the allowed addresses of a host as `getaddrinfo` does, or raise `AddressRefused`."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     allowed = [entry for entry in found if is_allowed(str(entry[4][0]))]
     if not allowed:

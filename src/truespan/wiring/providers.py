@@ -83,10 +83,8 @@ def key_ring(
     provider: str, settings: Settings, clock: Clock, cooldowns: Cooldowns, *, keyless: bool = False
 ) -> KeyRing:
     """Return the keys of a provider, or an empty ring for a server that needs none."""
-    if keyless:
-        return KeyRing.keyless(provider, clock)
-    keys = [key for key in settings.keys if key.provider == provider]
-    return KeyRing(provider, keys, cooldowns, clock)
+    keys = () if keyless else settings.keys
+    return KeyRing(provider, keys, cooldowns, clock, keyless=keyless)
 
 
 @dataclass(frozen=True, slots=True)

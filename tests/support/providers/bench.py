@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.providers import google, openai
 from tests.support.providers.clock import PassingClock
+from tests.support.providers.cooldowns import MemoryCooldowns
 from tests.support.providers.embedders import make_embedder
 from tests.support.providers.google import Google
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
@@ -22,7 +23,7 @@ from tests.support.providers.ollama import DEFAULT_MODEL, Ollama
 from tests.support.providers.openai import OpenAi
 from tests.support.worlds import MemoryIndex, Place, WordCounter, place
 from truespan.providers.google import GoogleEmbedder
-from truespan.providers.keys import KeyRing, MemoryCooldowns
+from truespan.providers.keys import KeyRing
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.openai import OpenAiEmbedder
 from truespan.providers.outbound import Bounds

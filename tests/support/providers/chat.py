@@ -12,8 +12,9 @@ from typing import Any
 
 from tests.support.providers import openai
 from tests.support.providers.clock import PassingClock
+from tests.support.providers.cooldowns import MemoryCooldowns
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
-from truespan.providers.keys import KeyRing, MemoryCooldowns
+from truespan.providers.keys import KeyRing
 from truespan.providers.ollama import OllamaChat
 from truespan.providers.openai import OpenAiChat
 from truespan.providers.outbound import Bounds

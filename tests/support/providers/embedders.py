@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ Made = TypeVar("Made")
 _OPTIONS = {field.name for field in fields(EmbedderOptions)}
 
 
-def make_embedder(kind: type[Made], base_url: str, model: str, **given: Any) -> Made:
+def make_embedder(kind: Callable[..., Made], base_url: str, model: str, **given: Any) -> Made:
     """Return an embedder; the arguments are members of `EmbedderOptions` or its own."""
     options = {name: given.pop(name) for name in _OPTIONS & given.keys()}
     return kind(EmbedderOptions(base_url, model, **options), **given)

@@ -138,9 +138,7 @@ def _private_directory() -> Path:
 def connect(address: Address, key: bytes, seconds: float) -> Connection:
     """Connect as a client; every later wait on the connection ends after `seconds`.
 
-    Raises:
-        Refusal: the process does not have this key.
-        OSError, EOFError: there is no process, or it is ending.
+    Another key is a `Refusal`, a process that is ending an OSError or EOFError.
     """
     connection = Client(address.name, "AF_PIPE" if WINDOWS else "AF_UNIX")
     try:
@@ -156,11 +154,7 @@ def connect(address: Address, key: bytes, seconds: float) -> Connection:
 
 
 def admit(connection: Connection, key: bytes, seconds: float) -> None:
-    """Authenticate both sides, as the process; a silent client is given `seconds`.
-
-    Raises:
-        Refusal: the client does not have this key, or said nothing.
-    """
+    """Authenticate both sides, as the process; a client without our key is a `Refusal`."""
     try:
         limit_waiting(connection, seconds)
         deliver_challenge(connection, key)
@@ -172,11 +166,7 @@ def admit(connection: Connection, key: bytes, seconds: float) -> None:
 
 
 def receive(connection: Connection, seconds: float | None = None) -> bytes:
-    """Return the next message.
-
-    Raises:
-        OSError, EOFError: the connection is closed, or nothing arrived within `seconds`.
-    """
+    """Return the next message; OSError or EOFError if none arrives within `seconds`."""
     if WINDOWS and seconds is not None and not connection.poll(seconds):
         raise TimeoutError
     return connection.recv_bytes(LARGEST_MESSAGE)

@@ -89,11 +89,7 @@ def encode_call(name: str, arguments: Sequence[Any] = ()) -> bytes:
 
 
 def decode_arguments(call: Call) -> tuple[Any, ...]:
-    """Return the arguments of a call, checked against the annotations of its method.
-
-    Raises:
-        IndexRefused: there is no such call, or its arguments are of other types.
-    """
+    """Return the arguments of a call, or refuse those that its annotations do not allow."""
     if call.name not in CALLS:
         raise IndexRefused("The index process has no such call.")
     try:

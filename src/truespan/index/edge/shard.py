@@ -93,12 +93,7 @@ class Shard:
     """An open shard, and the calls of the index that concern its points."""
 
     def __init__(self, path: Path, collection: Collection) -> None:
-        """Open the files of a collection.
-
-        Raises:
-            IndexSchemaMismatch: they were made for vectors of another size or distance.
-            IndexRefused: they cannot be read.
-        """
+        """Open the files of a collection, or refuse those of another size or distance."""
         self.collection = collection
         with edge_errors("read its own settings"):
             settings = msgspec.json.decode((path / "edge_config.json").read_bytes())
@@ -299,9 +294,8 @@ _NAME = re.compile(r"[0-9a-f]{16}")
 class Collections:
     """The calls of the index that concern whole collections or change points.
 
-    `shard` gives the shard that answers the other calls. It is opened on demand and kept open.
-
-    Not safe for threads: the process makes one call at a time.
+    `shard` gives the shard that answers the other calls. It is opened on demand and kept open. Not
+    safe for threads: the process makes one call at a time.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -359,11 +353,7 @@ class Collections:
         return ticket, self._rewrite_counts.get(name, 0) >= ticket
 
     def close(self) -> None:
-        """Flush and close all shards.
-
-        Raises:
-            IndexRefused: a shard could not be closed; the others were.
-        """
+        """Flush and close all shards, also after one could not be closed; then raise its error."""
         failure: IndexRefused | None = None
         for name in list(self._rewrites):
             self._abandon(name)

@@ -50,11 +50,7 @@ class ServerOptions:
 
 
 def server_target(url: str) -> Target:
-    """Return the parts of the server's URL; the default port is Qdrant's.
-
-    Raises:
-        InvalidConfiguration: it is not a plain http or https URL, or it has a password.
-    """
+    """Return the parts of the server's URL; the default port is Qdrant's."""
     try:
         target = read_target(url)
     except InvalidConfiguration:

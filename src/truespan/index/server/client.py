@@ -108,11 +108,7 @@ class _LimitedStream(httpx.SyncByteStream):
 
 
 def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
-    """Return a client that has sent nothing yet.
-
-    Raises:
-        InvalidConfiguration: the address, the key or the certificates cannot be used.
-    """
+    """Return a client that has sent nothing yet, or refuse a key or certificates."""
     key = options.key.reveal()
     if not (key.isascii() and key.isprintable()):
         # The error that this leads to further down would quote the key.
@@ -149,12 +145,7 @@ def open_client(options: ServerOptions, clock: Clock) -> QdrantClient:
 
 
 def check_channel(options: ServerOptions) -> None:
-    """Check the address of a gRPC channel, which resolves the host by itself.
-
-    Raises:
-        AddressRefused: no index may be there.
-        OSError: the host has no address.
-    """
+    """Refuse addresses of a gRPC channel, which resolves the host by itself."""
     if options.grpc:
         resolve(server_target(options.url).host, options.grpc_port)
 
