@@ -75,11 +75,6 @@ class ChatDialect:
             piece_seconds=min(_PIECE_SECONDS, self.seconds),
         )
 
-    @property
-    def most_characters(self) -> int:
-        """Return how many characters a reply may have."""
-        return max(_LEAST_CHARACTERS, self.max_tokens * _CHARACTERS_PER_TOKEN)
-
 
 def to_json(messages: Sequence[Message]) -> list[dict[str, str]]:
     """Return messages in the form that both protocols share."""
@@ -141,7 +136,7 @@ class HttpChat(ABC):
 
     def _pieces(self, messages: Sequence[Message], deadline: float) -> Generator[str]:
         """Yield the pieces of one reply that are not empty, up to the allowed length."""
-        left = self._dialect.most_characters
+        left = max(_LEAST_CHARACTERS, self._dialect.max_tokens * _CHARACTERS_PER_TOKEN)
         with closing(self._send(messages, deadline)) as reply:
             for piece in self._read(reply):
                 if not piece:

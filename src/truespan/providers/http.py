@@ -34,13 +34,7 @@ from truespan.errors import (
 )
 from truespan.ingest.embed import RateLimiter
 from truespan.protocols import Clock
-from truespan.providers.outbound import (
-    AddressRefused,
-    Bounds,
-    ClosedEarly,
-    Connection,
-    read_target,
-)
+from truespan.providers.outbound import AddressRefused, Bounds, ClosedEarly, Connection, read_target
 
 Kind = TypeVar("Kind")
 
@@ -144,8 +138,7 @@ class Reply:
         if self.status in PASSING:
             reason = "is too busy" if self.status == 429 else "failed"
             return ProviderUnavailable(
-                f"{self.server} {reason} (status {self.status}).",
-                retry_after=self.retry_after,
+                f"{self.server} {reason} (status {self.status}).", retry_after=self.retry_after
             )
         if 300 <= self.status < 400:
             return ProviderRefused(

@@ -31,10 +31,10 @@ from truespan.index.edge.messages import (
     Retiring,
     Welcome,
     decode_reply,
-    decode_result,
     encode,
     encode_call,
     error_from,
+    result_decoder,
 )
 from truespan.types.scope import Scope
 
@@ -53,7 +53,12 @@ class EdgeLink:
     """Calls the index process of one folder, and starts it if need be. Threads may share it."""
 
     def __init__(
-        self, folder: Path, *, idle_seconds: float, start_timeout: float, request_timeout: float
+        self,
+        folder: Path,
+        *,
+        idle_seconds: float = 300,
+        start_timeout: float = 30,
+        request_timeout: float = 60,
     ) -> None:
         self._folder = folder
         self._idle_seconds = idle_seconds
@@ -84,7 +89,7 @@ class EdgeLink:
             with self._lock:
                 self._free.append(connection)
             if isinstance(reply, Result):
-                return decode_result(name, reply)
+                return result_decoder(name).decode(reply.value)
             raise error_from(reply)
         raise IndexUnavailable("The index process ended during each of several attempts.")
 
@@ -217,26 +222,13 @@ class EdgeLink:
 class EdgeIndex(QdrantIndex):
     """The index in a folder, reached through the index process that all programs share.
 
-    Nothing is opened or started before the first call.
+    Nothing is opened or started before the first call. `seconds` are the limits of `EdgeLink`.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        reserve: int,
-        idle_seconds: float = 300,
-        start_timeout: float = 30,
-        request_timeout: float = 60,
-    ) -> None:
+    def __init__(self, folder: Path, *, reserve: int, **seconds: float) -> None:
         self._folder = folder
         self._reserve = reserve
-        self._link = EdgeLink(
-            folder,
-            idle_seconds=idle_seconds,
-            start_timeout=start_timeout,
-            request_timeout=request_timeout,
-        )
+        self._link = EdgeLink(folder, **seconds)
         self._prepared: set[tuple[int, str]] = set()
 
     def _calls(self) -> AbstractContextManager[IndexCalls]:

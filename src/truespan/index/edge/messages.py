@@ -98,11 +98,6 @@ def decode_arguments(call: Call) -> tuple[Any, ...]:
         raise IndexRefused(f"The arguments of the call {call.name!r} are invalid.") from None
 
 
-def decode_result(name: str, reply: Result) -> Any:
-    """Return the result of a call, checked against the annotation of its method."""
-    return _result_decoder(name).decode(reply.value)
-
-
 @functools.cache
 def _argument_decoder(name: str) -> msgspec.msgpack.Decoder[tuple[Any, ...]]:
     hints = get_type_hints(CALLS[name])
@@ -111,7 +106,7 @@ def _argument_decoder(name: str) -> msgspec.msgpack.Decoder[tuple[Any, ...]]:
 
 
 @functools.cache
-def _result_decoder(name: str) -> msgspec.msgpack.Decoder[Any]:
+def result_decoder(name: str) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(get_type_hints(CALLS[name])["return"] if name in CALLS else None)
 
 

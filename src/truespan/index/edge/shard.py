@@ -104,9 +104,11 @@ class Shard:
         with edge_errors("open a collection"):
             self._edge = edge.EdgeShard.load(str(path), _config(collection))
 
-    def add_indexes(self) -> None:
+    def prepare(self) -> bool:
+        """Add the payload indexes that are missing; return whether there are no points."""
         with edge_errors("make its payload indexes"):
             _add_indexes(self._edge)
+        return self.points() == 0
 
     def upsert(self, tenant: str, points: Sequence[Point]) -> None:
         if not tenant:
@@ -225,8 +227,8 @@ class Shard:
         return numbers_of(vector).tolist()
 
 
-DRAFT = ".new"
-REMOVED = ".removed"
+_DRAFT = ".new"
+_REMOVED = ".removed"
 _FRESH = ".fresh"
 _READY = ".ready"
 _POINTS_PER_STEP = 256
@@ -237,25 +239,25 @@ class Rewrite:
 
     def __init__(self, path: Path, collection: Collection) -> None:
         self._path = path
-        self._fresh = path.with_suffix(_FRESH)
-        _remove(self._fresh)
-        create_files(self._fresh, collection)
-        self.shard = Shard(self._fresh, collection)
+        self.fresh = path.with_suffix(_FRESH)
+        _remove(self.fresh)
+        create_files(self.fresh, collection)
+        self.shard = Shard(self.fresh, collection)
         self.next: str | None = None
         """The id that starts the next page of points to copy."""
 
     def put_in_place(self, old: Shard) -> None:
         """Replace the old files with the new ones.
 
-        If the process is killed between any two of these lines, `recover` ends with either all old
-        files or all new ones: the new ones are named ready only once they are complete on the disk.
+        If the process is killed between any two of these lines, the next one ends with either all
+        old files or all new ones: the new ones are named ready only once they are complete.
         """
         self.shard.close()
-        ready, removed = self._path.with_suffix(_READY), self._path.with_suffix(REMOVED)
+        ready, removed = self._path.with_suffix(_READY), self._path.with_suffix(_REMOVED)
         try:
             _remove(ready)
             _remove(removed)
-            self._fresh.rename(ready)
+            self.fresh.rename(ready)
             sync_folder(self._path.parent)
             old.close()
             self._path.rename(removed)
@@ -265,23 +267,6 @@ class Rewrite:
         except OSError as error:
             # The next process finds out how far it came; this one cannot be sure.
             raise EnginePanicked("The index could not put its new files in place.") from error
-
-    def abandon(self) -> None:
-        """Give up and remove the new files."""
-        with suppress(IndexRefused):
-            self.shard.close()
-        _remove(self._fresh)
-
-
-def recover(folder: Path) -> None:
-    """Finish or undo the rewrite of a killed process, before any file is opened."""
-    for ready in folder.glob(f"*{_READY}"):
-        if not ready.with_suffix("").exists():
-            ready.rename(ready.with_suffix(""))
-    # Files still beside their collection are from before the replacement and may be out of date.
-    for suffix in (_READY, _FRESH, DRAFT, REMOVED):
-        for left in folder.glob(f"*{suffix}"):
-            _remove(left)
 
 
 def _remove(folder: Path) -> None:
@@ -303,14 +288,19 @@ class Collections:
         self._open: dict[str, Shard] = {}
         self._rewrites: dict[str, Rewrite] = {}
         self._rewrite_counts: dict[str, int] = {}
-        recover(folder)
+        # Finish or undo the rewrite of a killed process, before any file is opened.
+        for ready in folder.glob(f"*{_READY}"):
+            if not ready.with_suffix("").exists():
+                ready.rename(ready.with_suffix(""))
+        # Files still beside their collection are from before the replacement, maybe out of date.
+        for suffix in (_READY, _FRESH, _DRAFT, _REMOVED):
+            for left in folder.glob(f"*{suffix}"):
+                _remove(left)
 
     def prepare(self, collection: Collection) -> bool:
         if not self._path(collection.name).is_dir():
             self._create(collection)
-        shard = self.shard(collection)
-        shard.add_indexes()
-        return shard.points() == 0
+        return self.shard(collection).prepare()
 
     def upsert(self, collection: Collection, tenant: str, points: list[Point], room: int) -> None:
         require_space(self._folder, room)
@@ -389,7 +379,7 @@ class Collections:
 
     def _create(self, collection: Collection) -> None:
         path = self._path(collection.name)
-        draft = path.with_suffix(DRAFT)
+        draft = path.with_suffix(_DRAFT)
         _remove(draft)
         create_files(draft, collection)
         draft.rename(path)
@@ -398,7 +388,7 @@ class Collections:
     def _set_aside(self, name: str) -> Path:
         """Close a collection and move its files away; return their new path."""
         path = self._path(name)
-        removed = path.with_suffix(REMOVED)
+        removed = path.with_suffix(_REMOVED)
         self._abandon(name)
         if (shard := self._open.pop(name, None)) is not None:
             shard.close()
@@ -429,8 +419,11 @@ class Collections:
         self._rewrite_counts[name] = self._rewrite_counts.get(name, 0) + 1
 
     def _abandon(self, name: str) -> None:
+        """Give up a rewrite and remove its files."""
         if (rewrite := self._rewrites.pop(name, None)) is not None:
-            rewrite.abandon()
+            with suppress(IndexRefused):
+                rewrite.shard.close()
+            _remove(rewrite.fresh)
 
     def _path(self, name: str) -> Path:
         # The name becomes a path, so it must be a digest and nothing else.

@@ -266,11 +266,7 @@ class Server:
     def tenants(self, collection: Collection, limit: int) -> Holdings:
         with self._request(collection, "count points") as name:
             found = self._client.facet(
-                name,
-                key=Field.TENANT.value,
-                limit=limit,
-                exact=True,
-                consistency=self._consistency,
+                name, key=Field.TENANT.value, limit=limit, exact=True, consistency=self._consistency
             )
             counts = {str(hit.value): hit.count for hit in found.hits if hit.count}
             return Holdings(counts, self._client.count(name, exact=True).count)
