@@ -1,11 +1,12 @@
 """The reader of a page, and the handler of each element.
 
-A start handler is called where its element starts; it returns the handler to call where it ends.
+A handler is called where its element starts, and returns the function to call where it ends. Some
+are generators: they continue after `yield` where the element ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from truespan.parsing.headings import LOWEST_LEVEL
@@ -42,12 +43,10 @@ from truespan.parsing.html.structure import (
 )
 from truespan.types.text import BlockKind
 
-EndHandler = Callable[[], None]
+End = Callable[[], None]
 
 # Looking up a member of an enumeration takes longer than everything else for a short block.
 _HEADING, _PARAGRAPH = BlockKind.HEADING, BlockKind.PARAGRAPH
-
-
 _IN_DRAWINGS = frozenset({"svg", "image", "title"})
 
 
@@ -59,7 +58,7 @@ class PageReader:
 
     def __init__(self, targets: frozenset[str] = frozenset()) -> None:
         self._targets = targets
-        self._end_handlers: list[EndHandler | None] = []
+        self._ends: list[End | None] = []
         self.head = Head()
         self.pieces: list[Piece] = []
         self.out = self.pieces
@@ -87,18 +86,23 @@ class PageReader:
         if self.skipped:
             self.skipped += 1
             return
-        handler = START_HANDLERS.get(tag)
+        handler = HANDLERS.get(tag)
         if handler is None and ":" in tag:
             tag = tag[tag.rfind(":") + 1 :]
-            handler = START_HANDLERS.get(tag)
+            handler = HANDLERS.get(tag)
         if self.drawings and tag not in _IN_DRAWINGS:
             handler = None
         elif attributes:
-            if self._targets:
-                self._mark_target(tag, attributes)
+            for name in ("id", "xml:id", "name") if self._targets else ():
+                id = attributes.get(name) if name != "name" or tag == "a" else None
+                if id and id in self._targets:
+                    if tag in HANDLERS and tag not in _WITHIN_LINES:
+                        self.flush()
+                    self.inline.mark(Anchor(id))
+                    break
             if not MEANINGFUL.isdisjoint(attributes):
                 handler = _apply_attributes(tag, attributes, handler)
-        self._end_handlers.append(handler(self, tag, attributes) if handler else None)
+        self._ends.append(handler(self, tag, attributes) if handler else None)
 
     def data(self, text: str) -> None:
         """Add text at the current position."""
@@ -117,8 +121,8 @@ class PageReader:
             self.skipped -= 1
             if self.skipped:
                 return
-        if handler := self._end_handlers.pop():
-            handler()
+        if end := self._ends.pop():
+            end()
 
     def close(self) -> list[Piece]:
         """Return the pieces of the page.
@@ -129,15 +133,6 @@ class PageReader:
         if flow.text or flow.marks:
             self.emit(flow, self.kind)
         return self.pieces
-
-    def _mark_target(self, tag: str, attributes: Attributes) -> None:
-        for attribute in ("id", "xml:id", "name") if tag == "a" else ("id", "xml:id"):
-            if (id := attributes.get(attribute)) and id in self._targets:
-                # An element that is a block, whatever its style.
-                if tag in START_HANDLERS and tag not in _WITHIN_LINES:
-                    self.flush()
-                self.inline.mark(Anchor(id))
-                return
 
     def flush(self) -> None:
         """End the current block, if any. Within code, end a line.
@@ -190,7 +185,7 @@ class PageReader:
             return BlockKind.QUOTE
         return _HEADING if self.level else _PARAGRAPH
 
-    def enter(self, **values: object) -> EndHandler:
+    def enter(self, **values: object) -> End:
         """Start a block; these attributes have other values until it ends."""
         self.flush()
         outer = {name: getattr(self, name) for name in values}
@@ -204,61 +199,29 @@ class PageReader:
 
         return end
 
-    def capture(self, callback: Callable[[str], None]) -> EndHandler:
-        """Keep the text of an element out of the page and pass it to `callback` at its end."""
-        captured: list[str] = []
-        self.skipped, self.captured = 1, captured
-
-        def end() -> None:
-            self.captured = None
-            callback("".join(captured))
-
-        return end
+    def capture(self) -> list[str]:
+        """Keep the text of an element out of the page; return the list that will hold it."""
+        self.skipped, self.captured = 1, []
+        return self.captured
 
 
-def _start_link(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
-    """Count a link; at its end, rewrite its text if it is the number of a note."""
-    page.links += 1
-    purpose = find_purpose(attributes) if attributes and not page.code else None
-    inline, start = page.inline, page.inline.position()
-    superscript_total = page.superscript_total
-    in_superscript = page.superscripts > 0
-
-    def end() -> None:
-        page.links -= 1
-        text = inline.text_since(start) if purpose else None
-        if purpose is None or text is None:
-            return
-        at_start = inline.is_blank_before(start)
-        is_reference = (
-            purpose is LinkPurpose.REFERENCE
-            or in_superscript
-            or page.superscript_total > superscript_total
-            or (at_start and page.notes > 0)
-        )
-        marker = format_note_link(text, purpose, is_reference, at_start)
-        if marker is not None and not inline.is_bracketed(start):
-            inline.replace_since(start, marker)
-
-    return end
-
-
-def _start_superscript(page: PageReader, *_: object) -> EndHandler:
-    page.superscripts += 1
-    page.superscript_total += 1
-
-    def end() -> None:
-        page.superscripts -= 1
-
-    return end
-
-
-StartHandler = Callable[[PageReader, str, Attributes], EndHandler | None]
+Handler = Callable[[PageReader, str, Attributes], End | None]
 
 _DEEPEST_TABLE = 8
 """The deepest nesting of tables; the cells of deeper ones become paragraphs."""
 _ROLE_LEVEL = 2
 """The level of a heading by role without a level."""
+
+
+def _handler(steps: Callable[[PageReader, str, Attributes], Iterator[None]]) -> Handler:
+    """Turn a generator into a handler: what follows `yield` is done where the element ends."""
+
+    def start(page: PageReader, tag: str, attributes: Attributes) -> End:
+        running = steps(page, tag, attributes)
+        next(running, None)
+        return partial(next, running, None)
+
+    return start
 
 
 def _skip(page: PageReader, *_: object) -> None:
@@ -272,19 +235,48 @@ def _skip_replaced(page: PageReader, *_: object) -> None:
     page.skipped = 1
 
 
-def _start_block(page: PageReader, *_: object) -> EndHandler:
-    """Start a block."""
+def _start_block(page: PageReader, *_: object) -> End:
     page.flush()
     return page.flush
 
 
-def _start_footnote(page: PageReader, tag: str, attributes: Attributes) -> EndHandler:
-    return _start_notes(page, tag, attributes, inner=_start_item if tag == "li" else None)
+@_handler
+def _read_link(page: PageReader, _: str, attributes: Attributes) -> Iterator[None]:
+    """Count a link; at its end, rewrite its text if it is the number of a note."""
+    page.links += 1
+    purpose = find_purpose(attributes) if attributes and not page.code else None
+    inline, start = page.inline, page.inline.position()
+    superscript_total, in_superscript = page.superscript_total, page.superscripts > 0
+    yield
+    page.links -= 1
+    text = inline.text_since(start) if purpose else None
+    if purpose is None or text is None:
+        return
+    at_start = inline.is_blank_before(start)
+    is_reference = (
+        purpose is LinkPurpose.REFERENCE
+        or in_superscript
+        or page.superscript_total > superscript_total
+        or (at_start and page.notes > 0)
+    )
+    marker = format_note_link(text, purpose, is_reference, at_start)
+    if marker is not None:
+        inline.replace_since(start, marker)
 
 
-def _start_notes(
-    page: PageReader, tag: str, attributes: Attributes, inner: StartHandler | None
-) -> EndHandler:
+@_handler
+def _read_superscript(page: PageReader, *_: object) -> Iterator[None]:
+    page.superscripts += 1
+    page.superscript_total += 1
+    yield
+    page.superscripts -= 1
+
+
+def _start_footnote(page: PageReader, tag: str, attributes: Attributes) -> End:
+    return _start_notes(page, tag, attributes, inner=_read_item if tag == "li" else None)
+
+
+def _start_notes(page: PageReader, tag: str, attributes: Attributes, inner: Handler | None) -> End:
     """Start one or more notes in an element that has a handler of its own."""
     end_notes = page.enter(notes=page.notes + 1)
     end_inner = inner(page, tag, attributes) if inner else None
@@ -297,10 +289,10 @@ def _start_notes(
     return end
 
 
-def _may_hold_notes(handler: StartHandler) -> StartHandler:
+def _may_hold_notes(handler: Handler) -> Handler:
     """Wrap a handler so that it first checks whether its element holds notes."""
 
-    def start(page: PageReader, tag: str, attributes: Attributes) -> EndHandler | None:
+    def start(page: PageReader, tag: str, attributes: Attributes) -> End | None:
         if attributes and holds_notes(attributes):
             return _start_notes(page, tag, attributes, inner=handler)
         return handler(page, tag, attributes)
@@ -308,7 +300,7 @@ def _may_hold_notes(handler: StartHandler) -> StartHandler:
     return start
 
 
-def _start_heading(page: PageReader, tag: str, attributes: Attributes) -> EndHandler:
+def _start_heading(page: PageReader, tag: str, attributes: Attributes) -> End:
     level = int(tag[1]) if tag in _HEADINGS else _ROLE_LEVEL
     aria_level = whole_number(attributes.get("aria-level"))
     if aria_level and aria_level > 0:
@@ -318,21 +310,19 @@ def _start_heading(page: PageReader, tag: str, attributes: Attributes) -> EndHan
     return page.enter(level=level)
 
 
-def _start_code(page: PageReader, *_: object) -> EndHandler:
+@_handler
+def _read_code(page: PageReader, *_: object) -> Iterator[None]:
     page.flush()
     page.code += 1
-
-    def end() -> None:
-        page.code -= 1
-        if not page.code:
-            flow = page.inline.take_verbatim()
-            if flow.text.strip() or flow.marks:
-                page.emit(flow, BlockKind.CODE)
-
-    return end
+    yield
+    page.code -= 1
+    if not page.code:
+        flow = page.inline.take_verbatim()
+        if flow.text.strip() or flow.marks:
+            page.emit(flow, BlockKind.CODE)
 
 
-def _start_region(page: PageReader, tag: str, attributes: Attributes) -> EndHandler | None:
+def _start_region(page: PageReader, tag: str, attributes: Attributes) -> End | None:
     """Start a region that may be navigation or boilerplate, or the main text."""
     page.flush()
     role_tag = effective_tag(tag, attributes)
@@ -343,70 +333,63 @@ def _start_region(page: PageReader, tag: str, attributes: Attributes) -> EndHand
     return page.enter(region=region)
 
 
-def _start_list(page: PageReader, tag: str, attributes: Attributes) -> EndHandler:
+@_handler
+def _read_list(page: PageReader, tag: str, attributes: Attributes) -> Iterator[None]:
     page.flush()
-    page.lists.append(
-        PageList(
-            ordered=True,
-            style=attributes.get("type", "1"),
-            start=whole_number(attributes.get("start")),
-            descending="reversed" in attributes,
-        )
-        if tag == "ol"
-        else PageList()
-    )
-
-    def end() -> None:
-        page.flush()
-        page.lists.pop()
-
-    return end
+    started = PageList()
+    if tag == "ol":
+        style, start = attributes.get("type", "1"), whole_number(attributes.get("start"))
+        started = PageList(True, style, start, descending="reversed" in attributes)
+    page.lists.append(started)
+    yield
+    page.flush()
+    page.lists.pop()
 
 
-def _start_item(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
-    end_list = None if page.lists else _start_list(page, "ul", attributes)
+@_handler
+def _read_item(page: PageReader, _: str, attributes: Attributes) -> Iterator[None]:
+    end_list = None if page.lists else _read_list(page, "ul", attributes)
     page.flush()
     page.item = page.lists[-1].next_item(whole_number(attributes.get("value")))
-
-    def end() -> None:
-        page.flush()
-        page.item = None
-        if end_list:
-            end_list()
-
-    return end
+    yield
+    page.flush()
+    page.item = None
+    if end_list:
+        end_list()
 
 
-def _start_term(page: PageReader, *_: object) -> EndHandler:
+def _start_term(page: PageReader, *_: object) -> End:
     page.flush()
     page.item = TERM if page.lists else None
     return page.flush
 
 
-def _start_table(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
+@_handler
+def _read_table(page: PageReader, _: str, attributes: Attributes) -> Iterator[None]:
     page.flush()
     if len(page.tables) == _DEEPEST_TABLE:
-        return page.enter(flat_tables=page.flat_tables + 1)
+        page.flat_tables += 1
+        yield
+        page.flush()
+        page.flat_tables -= 1
+        return
     table = Table(layout=is_layout(attributes))
     page.tables.append(table)
     outer, page.out = page.out, table.outside
-
-    def end() -> None:
-        page.flush()
-        page.tables.pop()
-        page.out = outer
-        table.end_outside()
-        outer.extend(table.captions)
-        if table.is_layout:
-            outer.extend(table.contents())
-        else:
-            flow = table.to_flow()
-            outer.append(Piece(BlockKind.TABLE, flow.text, page.region, flow.marks))
-
-    return end
+    yield
+    page.flush()
+    page.tables.pop()
+    page.out = outer
+    table.end_outside()
+    outer.extend(table.captions)
+    if table.is_layout:
+        outer.extend(table.contents())
+    else:
+        flow = table.to_flow()
+        outer.append(Piece(BlockKind.TABLE, flow.text, page.region, flow.marks))
 
 
-def _start_row(page: PageReader, *_: object) -> EndHandler:
+def _start_row(page: PageReader, *_: object) -> End:
     page.flush()
     if page.tables and not page.flat_tables:
         page.tables[-1].begin_row()
@@ -414,21 +397,19 @@ def _start_row(page: PageReader, *_: object) -> EndHandler:
     return page.flush
 
 
-def _start_cell(page: PageReader, *_: object) -> EndHandler:
+@_handler
+def _read_cell(page: PageReader, *_: object) -> Iterator[None]:
     page.flush()
-    if not page.tables or page.flat_tables:
-        return page.flush
-    table = page.tables[-1]
-    page.out = table.begin_cell()
-
-    def end() -> None:
-        page.flush()
+    table = page.tables[-1] if page.tables and not page.flat_tables else None
+    if table:
+        page.out = table.begin_cell()
+    yield
+    page.flush()
+    if table:
         page.out = table.outside
 
-    return end
 
-
-def _start_quotation(page: PageReader, *_: object) -> EndHandler:
+def _start_quotation(page: PageReader, *_: object) -> End:
     page.inline.add("“")
     return partial(page.inline.add, "”")
 
@@ -437,7 +418,7 @@ def _set_parentheses(page: PageReader, tag: str, _: Attributes) -> None:
     page.has_parentheses = tag == "rp"
 
 
-def _start_pronunciation(page: PageReader, *_: object) -> EndHandler | None:
+def _start_pronunciation(page: PageReader, *_: object) -> End | None:
     """Put a pronunciation in parentheses unless the page has its own."""
     if page.has_parentheses:
         return None
@@ -461,34 +442,32 @@ def _add_object(page: PageReader, tag: str, attributes: Attributes) -> None:
     page.skipped = 1
 
 
-def _start_drawing(page: PageReader, *_: object) -> EndHandler:
+@_handler
+def _read_drawing(page: PageReader, *_: object) -> Iterator[None]:
     page.drawings += 1
-
-    def end() -> None:
-        page.drawings -= 1
-
-    return end
+    yield
+    page.drawings -= 1
 
 
-def _start_page(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
-    label = attributes.get("title") or attributes.get("aria-label")
-
-    def add_page(text: str) -> None:
-        if number := page_number(label or text):
-            page.inline.mark(Page(number))
-
-    return page.capture(add_page)
-
-
-def _start_title(page: PageReader, *_: object) -> EndHandler:
-    def set_title(text: str) -> None:
-        if not page.drawings and page.head.title is None:
-            page.head.title = one_line(text)
-
-    return page.capture(set_title)
+@_handler
+def _read_page_break(page: PageReader, _: str, attributes: Attributes) -> Iterator[None]:
+    label, captured = attributes.get("title") or attributes.get("aria-label"), page.capture()
+    yield
+    page.captured = None
+    if number := page_number(label or "".join(captured)):
+        page.inline.mark(Page(number))
 
 
-def _start_root(page: PageReader, _: str, attributes: Attributes) -> EndHandler:
+@_handler
+def _read_title(page: PageReader, *_: object) -> Iterator[None]:
+    captured = page.capture()
+    yield
+    page.captured = None
+    if not page.drawings and page.head.title is None:
+        page.head.title = one_line("".join(captured))
+
+
+def _start_root(page: PageReader, _: str, attributes: Attributes) -> End:
     language = attributes.get("lang") or attributes.get("xml:lang")
     page.head.language = page.head.language or one_line(language)
     return _start_block(page)
@@ -511,57 +490,55 @@ _WITHIN_LINES = frozenset((
     "q", "rp", "rt", "rtc", "ruby", "sup", "svg", "title",
 ))
 # fmt: on
-START_HANDLERS: dict[str, StartHandler] = {
+HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_BLOCKS, _start_block),
     **dict.fromkeys(_SKIPPED, _skip),
     **dict.fromkeys(_REPLACED, _skip_replaced),
     **dict.fromkeys(("mtd", "mtr"), lambda page, *_: page.inline.add(" ")),
     **dict.fromkeys((*_HEADINGS, "heading"), _start_heading),
-    **dict.fromkeys(("pre", "listing", "xmp", "plaintext", "textarea"), _start_code),
+    **dict.fromkeys(("pre", "listing", "xmp", "plaintext", "textarea"), _read_code),
     **dict.fromkeys(
         ("caption", "figcaption"), lambda page, *_: page.enter(captions=page.captions + 1)
     ),
     **dict.fromkeys(("main", "article", "section", "nav"), _start_region),
     **dict.fromkeys(("header", "footer", "aside", "noscript", "noframes"), _start_region),
-    **dict.fromkeys(("ul", "ol", "dl", "menu", "dir"), _start_list),
-    **dict.fromkeys(("td", "th"), _start_cell),
+    **dict.fromkeys(("ul", "ol", "dl", "menu", "dir"), _read_list),
+    **dict.fromkeys(("td", "th"), _read_cell),
     **dict.fromkeys(("rt", "rtc"), _start_pronunciation),
     **dict.fromkeys(("img", "image", "input"), _add_picture),
     **dict.fromkeys(("ruby", "rp"), _set_parentheses),
     **dict.fromkeys(("html", "body"), _start_root),
     "blockquote": lambda page, *_: page.enter(quotes=page.quotes + 1),
     "footnote": _start_footnote,
-    "pagebreak": _start_page,
+    "pagebreak": _read_page_break,
     "dialog": lambda page, _, attributes: (_start_block if "open" in attributes else _skip)(page),
-    "li": _start_item,
+    "li": _read_item,
     "dt": _start_term,
-    "table": _start_table,
+    "table": _read_table,
     "tr": _start_row,
     "br": lambda page, *_: page.inline.break_line(),
-    "a": _start_link,
-    "sup": _start_superscript,
+    "a": _read_link,
+    "sup": _read_superscript,
     "q": _start_quotation,
     "object": _add_object,
-    "svg": _start_drawing,
-    "title": _start_title,
+    "svg": _read_drawing,
+    "title": _read_title,
     "meta": lambda page, _, attributes: page.head.add_meta(attributes),
 }
 for _tag in ("div", "section", "aside", "ol", "ul", "dl"):
-    START_HANDLERS[_tag] = _may_hold_notes(START_HANDLERS[_tag])
+    HANDLERS[_tag] = _may_hold_notes(HANDLERS[_tag])
 
 
-def _apply_attributes(
-    tag: str, attributes: Attributes, handler: StartHandler | None
-) -> StartHandler | None:
+def _apply_attributes(tag: str, attributes: Attributes, handler: Handler | None) -> Handler | None:
     """Return the handler of an element whose attributes may change its meaning."""
     if tag in ("html", "body"):
         return handler
     role_tag = effective_tag(tag, attributes)
     # A note that is shown on request is hidden in the page but belongs to its text.
     if role_tag == "footnote":
-        return START_HANDLERS[role_tag]
+        return HANDLERS[role_tag]
     if is_hidden(attributes):
         return _skip
     if role_tag != tag and handler is not _skip:
-        return START_HANDLERS[role_tag]
+        return HANDLERS[role_tag]
     return _start_block if handler is None and is_block(attributes) else handler

@@ -107,19 +107,16 @@ class Inline:
         return "".join(self.parts[position.part :])
 
     def replace_since(self, position: Position, text: str) -> None:
-        """Replace the text that `text_since` returns."""
-        del self.parts[position.part :]
-        self.add(text)
+        """Replace the text that `text_since` returns, unless a bracket opens right before it."""
+        if not position.part or not self.parts[position.part - 1].endswith(("[", "(")):
+            del self.parts[position.part :]
+            self.add(text)
 
     def is_blank_before(self, position: Position) -> bool:
         """Return whether a position is at the beginning of its block."""
         if position.part > _MOST_PARTS:
             return False
         return not any(part.strip(_INVISIBLE) for part in self.parts[: position.part])
-
-    def is_bracketed(self, position: Position) -> bool:
-        """Return whether a bracket opens right before a position."""
-        return position.part > 0 and self.parts[position.part - 1].endswith(("[", "("))
 
     def add_flow(self, flow: Flow) -> None:
         """Add text with its marks."""
