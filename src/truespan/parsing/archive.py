@@ -81,7 +81,6 @@ class Archive:
         self.names: frozenset[str] = frozenset(self._entries)
 
     def has(self, member: str) -> bool:
-        """Return whether there is a member of exactly this name."""
         return member in self._entries
 
     def find(self, member: str) -> str | None:

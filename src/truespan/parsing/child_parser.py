@@ -98,7 +98,6 @@ class ChildLink:
 
     @property
     def pid(self) -> int:
-        """Return the number of the process."""
         return self._process.pid
 
     def ask(self, name: str, document: bytes, limits: Limits, *, images: bool) -> Answer:
@@ -151,7 +150,6 @@ class ChildLink:
             self.kill()
 
     def kill(self) -> None:
-        """End the child, whatever it is doing."""
         self._process.kill()
         self._process.wait()
         self._close_pipes()

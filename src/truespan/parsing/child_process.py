@@ -81,7 +81,6 @@ class Forbidden(PermissionError):
 def send_request(
     stream: IO[bytes], name: str, document: bytes, limits: Limits, *, images: bool
 ) -> None:
-    """Write a request."""
     encoded = name.encode("utf-8", "surrogatepass")
     stream.write(_REQUEST.pack(len(encoded), len(document), images, *limits) + encoded)
     stream.write(document)

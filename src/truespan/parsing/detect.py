@@ -74,7 +74,6 @@ def format_of(name: str, data: bytes) -> Format | None:
 
 
 def is_encrypted_office(data: bytes) -> bool:
-    """Return whether data is an office document with a password."""
     return data.startswith(_OLD_OFFICE) and _ENCRYPTED in data
 
 

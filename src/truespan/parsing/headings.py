@@ -37,7 +37,6 @@ class HeadingPlaces:
         self._begun = True
 
     def begin_section(self, label: str) -> None:
-        """Begin a section of the current chapter."""
         self.section = label
         self._begun = True
 

@@ -214,11 +214,9 @@ class _Contents:
     _part: str = ""
 
     def has(self, heading: Heading) -> bool:
-        """Return whether an entry of the list was this heading."""
         return self._key(heading) in self._keys
 
     def add(self, heading: Heading) -> None:
-        """Add a heading as an entry."""
         if heading.rank is Rank.PART:
             self._part = heading.short
         self.ranks.add(heading.rank)

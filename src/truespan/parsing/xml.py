@@ -14,7 +14,7 @@ from html.entities import html5
 
 import lxml.etree as etree
 
-from truespan.errors import SourceBroken, SourceRefused, SourceTooLarge, SourceUnsafe
+from truespan.errors import SourceBroken, SourceTooLarge, SourceUnsafe
 from truespan.parsing.detect import decode
 
 # Possessive, because there would be exponentially many ways to divide it before giving up.
@@ -108,20 +108,33 @@ def _parse(name: str, data: bytes, *, encoding: str | None = None) -> etree._Ele
         remove_pis=True,
         collect_ids=False,
     )
-    try:
-        root = etree.fromstring(data, parser)
-    except (etree.LxmlError, ValueError) as error:
-        raise _refusal(name, error) from error
+    root = _run(name, data, parser)
     # An encoding that hides the letters of the declaration hides it from the check above as well.
     if root.getroottree().docinfo.doctype:
         raise SourceUnsafe(name)
     return root
 
 
-def _refusal(name: str, error: Exception) -> SourceRefused:
-    if getattr(error, "code", None) != _RESOURCE_LIMIT:
-        return SourceBroken(name)
-    return (SourceUnsafe if "depth" in str(error) else SourceTooLarge)(name)
+def _parse_as_html(name: str, page: str) -> etree._Element:
+    parser = etree.HTMLParser(
+        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, collect_ids=False
+    )
+    root = _run(name, page.encode("utf-8", "replace"), parser)
+    # The parser continues after such a fault, but without the text that lies deeper.
+    if any(entry.type == _RESOURCE_LIMIT for entry in parser.error_log):
+        raise SourceUnsafe(name)
+    if root is None:
+        raise SourceBroken(name)
+    return root
+
+
+def _run(name: str, data: bytes, parser: etree.XMLParser | etree.HTMLParser) -> etree._Element:
+    try:
+        return etree.fromstring(data, parser)
+    except (etree.LxmlError, ValueError) as error:
+        if getattr(error, "code", None) != _RESOURCE_LIMIT:
+            raise SourceBroken(name) from error
+        raise (SourceUnsafe if "depth" in str(error) else SourceTooLarge)(name) from error
 
 
 def _to_utf8(name: str, data: bytes) -> bytes:
@@ -157,20 +170,3 @@ def _replace_entity(found: re.Match[str]) -> str:
     if entity is None or entity in _OF_XML:
         return found[0]
     return escape(html5.get(entity, f"&{entity}"), quote=False)
-
-
-def _parse_as_html(name: str, page: str) -> etree._Element:
-    parser = etree.HTMLParser(
-        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, collect_ids=False
-    )
-    try:
-        root = etree.fromstring(page.encode("utf-8", "replace"), parser)
-    except (etree.LxmlError, ValueError) as error:
-        raise _refusal(name, error) from error
-    for entry in parser.error_log:
-        # The parser continues after such a fault, but without the text that lies deeper.
-        if entry.type == _RESOURCE_LIMIT:
-            raise SourceUnsafe(name)
-    if root is None:
-        raise SourceBroken(name)
-    return root

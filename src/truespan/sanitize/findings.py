@@ -79,11 +79,9 @@ class AuditCounts:
 
     @property
     def total(self) -> int:
-        """Return how many values were found."""
         return sum(entry.count for entry in self.entries)
 
     def by_label(self) -> dict[str, int]:
-        """Return how many values each label has."""
         counts: Counter[str] = Counter()
         for entry in self.entries:
             counts[entry.label] += entry.count
@@ -100,13 +98,11 @@ class Sanitized:
 
 
 def count_findings(findings: Iterable[Finding]) -> AuditCounts:
-    """Return the audit record of findings."""
     counts = Counter((finding.label, finding.rule) for finding in findings)
     return AuditCounts(tuple(AuditEntry(*key, count) for key, count in sorted(counts.items())))
 
 
 def merge_counts(records: Iterable[AuditCounts]) -> AuditCounts:
-    """Merge several records."""
     counts: Counter[tuple[str, str]] = Counter()
     for record in records:
         counts.update({(entry.label, entry.rule): entry.count for entry in record.entries})

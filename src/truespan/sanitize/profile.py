@@ -137,7 +137,6 @@ class Profile:
     phone_regions: tuple[str, ...] = ()
 
     def labels(self) -> list[str]:
-        """Return every label that markers may have."""
         return sorted({*LABELS, *(rule.label for rule in self.rules)})
 
     def allows(self, value: str) -> bool:

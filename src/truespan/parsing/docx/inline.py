@@ -56,14 +56,7 @@ class Passage(NamedTuple):
         return not self.figures and not self.text.strip()
 
     def strip(self) -> Passage:
-        """Remove white space at both ends."""
-        text = self.text.strip()
-        if len(text) == len(self.text) or not self.figures:
-            return Passage(text, self.figures)
-        before = len(self.text) - len(self.text.lstrip())
-        moved = (max(0, min(place - before, len(text))) for place, _ in self.figures)
-        placed = zip(moved, self.figures, strict=True)
-        return Passage(text, tuple(PlacedFigure(place, found.figure) for place, found in placed))
+        return self._cut(len(self.text) - len(self.text.lstrip()), self.text.strip())
 
     def trim(self) -> Passage:
         """Remove blank lines at both ends.
@@ -75,9 +68,14 @@ class Passage(NamedTuple):
         if not margin or (self.figures and self.figures[0].offset <= margin):
             return self.strip()
         begin = self.text.rfind("\n", 0, margin) + 1
-        text = self.text[begin:].rstrip()
-        placed = ((min(place - begin, len(text)), figure) for place, figure in self.figures)
-        return Passage(text, tuple(PlacedFigure(*found) for found in placed))
+        return self._cut(begin, self.text[begin:].rstrip())
+
+    def _cut(self, begin: int, text: str) -> Passage:
+        """Keep `text`, which begins at `begin`; figures beside it move to its ends."""
+        moved = (
+            (max(0, min(offset - begin, len(text))), figure) for offset, figure in self.figures
+        )
+        return Passage(text, tuple(PlacedFigure(*placed) for placed in moved))
 
     def on_one_line(self) -> Passage:
         """Replace each run of white space with one space."""
@@ -105,7 +103,6 @@ class Passage(NamedTuple):
 
 
 def join(passages: Iterable[Passage], separator: str) -> Passage:
-    """Join passages with a separator."""
     texts: list[str] = []
     figures: list[PlacedFigure] = []
     start = 0
@@ -174,12 +171,14 @@ class Fields:
     """The fields that are open at a position. They nest and may span paragraphs."""
 
     open: list[_Field] = field(default_factory=list)
-    muted: bool = False
-    """Whether the text at this position belongs to a field instruction."""
+
+    @property
+    def muted(self) -> bool:
+        """Return whether the text at this position belongs to a field instruction."""
+        return not all(open_field.in_result for open_field in self.open)
 
     @property
     def in_contents(self) -> bool:
-        """Return whether this position is inside a table of contents."""
         return any(open_field.is_contents for open_field in self.open)
 
     def change(self, kind: str | None) -> None:
@@ -193,7 +192,6 @@ class Fields:
             self.open[-1].is_contents = self.open[-1].instruction.split()[:1] == ["TOC"]
         elif self.open and kind == "end":
             self.open.pop()
-        self._update_muted()
 
     def add_instruction(self, text: str) -> None:
         """Add text to the instruction of the innermost field."""
@@ -205,10 +203,6 @@ class Fields:
         """End all instructions: an unclosed field hides at most the rest of its paragraph."""
         for open_field in self.open:
             open_field.in_result = True
-        self._update_muted()
-
-    def _update_muted(self) -> None:
-        self.muted = not all(open_field.in_result for open_field in self.open)
 
 
 _SPACE_ATTRIBUTE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -250,7 +244,6 @@ class Line:
     hidden: bool = False
 
     def passage(self) -> Passage:
-        """Return the text and figures read so far."""
         figures: list[PlacedFigure] = []
         length = start = 0
         for index, figure in self.figures:
@@ -279,10 +272,8 @@ class Inline:
         return None if "\n" in text or "\r" in text else text
 
     def read(self, paragraph: etree._Element, line: Line) -> None:
-        """Add the content of a paragraph to a line."""
         self._read_children(paragraph, line)
-        if self.fields.muted:
-            self.fields.end_paragraph()
+        self.fields.end_paragraph()
 
     def _read_children(self, element: etree._Element, line: Line) -> None:
         for child in element:

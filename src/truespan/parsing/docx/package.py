@@ -59,7 +59,6 @@ _COMPLEX = (
 
 
 def first_child(element: etree._Element, tag: str) -> etree._Element | None:
-    """Return the first child with this tag, or None."""
     return next(element.iterchildren(tag), None)
 
 
@@ -272,7 +271,6 @@ _SIGNATURES = {
 
 
 def alt_text(properties: etree._Element) -> str:
-    """Return the alternative text of a shape."""
     return (properties.get("descr") or properties.get("title") or "").strip()
 
 
@@ -292,7 +290,6 @@ class Pictures:
     _damaged: int = 0
 
     def count_relations(self, part: Part) -> None:
-        """Count the images that a part refers to."""
         self._relations += sum(found.kind == "image" for found in part.relations.values())
 
     def figure(self, part: Part, references: Iterable[str], alt: str) -> Figure:
@@ -315,11 +312,9 @@ class Pictures:
         return Figure(alt, member, self._indexes.get(member))
 
     def counts(self) -> PictureCounts:
-        """Return the number of pictures found, referenced, resolved and missing."""
         return PictureCounts(self._places, self._relations, self._mapped, self._missing)
 
     def warnings(self) -> list[str]:
-        """Describe the pictures that could not be kept."""
         reasons = (
             (self._outside, "linked from outside the file and not fetched"),
             (self._missing, "named in the text and missing in the file"),

@@ -118,7 +118,6 @@ def read_outline_level(properties: etree._Element) -> tuple[int | None, bool]:
 
 
 def read_list_position(properties: etree._Element) -> tuple[int | None, int | None]:
-    """Return the list id and list level that properties set."""
     position = first_child(properties, f"{W}numPr")
     if position is None:
         return None, None

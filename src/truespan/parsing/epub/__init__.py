@@ -81,7 +81,6 @@ class _Book:
                 pending = ()
 
     def warnings(self) -> Iterator[str]:
-        """Describe the pages that are missing."""
         for count, reason in (
             (self._missing, "named by the book and not in it."),
             (self._unreadable, "not readable, and left out."),

@@ -47,14 +47,12 @@ class Item:
 
     @property
     def is_page(self) -> bool:
-        """Return whether it is a page of text."""
         if self.media_type in _PAGES:
             return True
         return not self.media_type and bool(_PAGE_ENDING.search(self.member or ""))
 
     @property
     def is_image(self) -> bool:
-        """Return whether it is a picture."""
         return self.media_type.startswith("image/")
 
 
@@ -363,7 +361,6 @@ class BookPlaces:
         self._has_entry = self._in_title = self._in_section = False
 
     def begin_page(self, entries: Sequence[Entry]) -> None:
-        """Begin a page to which these entries point."""
         self._due += (entry for entry in entries if not entry.fragment)
         self._by_fragment = defaultdict(list)
         for entry in entries:

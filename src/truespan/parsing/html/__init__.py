@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import codecs
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import NamedTuple
@@ -116,7 +116,6 @@ class Pictures:
     _missing: int = 0
 
     def figure(self, picture: Picture) -> Figure:
-        """Count a picture and return it as a figure."""
         self._total += 1
         source = picture.source.strip()
         if not source:
@@ -144,7 +143,6 @@ class Pictures:
         return Figure("" if is_name else picture.alt, member.name[:_LONGEST_ORIGIN], image)
 
     def counts(self) -> PictureCounts:
-        """Return the number of pictures found, with a source, resolved and missing."""
         return PictureCounts(self._total, self._sourced, self._mapped, self._missing)
 
     def _add_image(self, key: str, read: Callable[[], Image | None]) -> int | None:
@@ -215,7 +213,15 @@ def read_page(name: str, content: bytes, reader: PageReader, *, xhtml: bool = Fa
     """
     xhtml = xhtml or bool(_XHTML.match(content, 0, _HEAD))
     if xhtml and (root := _parse_xml(name, content)) is not None:
-        _walk(root, reader)
+        for event, element in etree.iterwalk(root, events=("start", "end")):
+            tag = local(element)
+            if event == "start":
+                reader.start(tag, _read_attributes(element))
+            else:
+                reader.end(tag)
+            text = element.text if event == "start" else element.tail
+            if text:
+                reader.data(text)
         return
     # By its byte order mark, by the encoding it names, or by detection.
     encoding = None if content.startswith(_BYTE_ORDER_MARKS) else _find_encoding(content)
@@ -252,33 +258,6 @@ def _parse_xml(name: str, content: bytes) -> etree._Element | None:
     # Without a namespace the page was parsed as HTML, by a parser that stops at some depth and
     # lets an empty title swallow the page.
     return root if isinstance(root.tag, str) and root.tag.startswith("{") else None
-
-
-def _walk(root: etree._Element, reader: PageReader) -> None:
-    """Feed a tree to `reader` in document order, without recursion."""
-    reader.start(local(root), _read_attributes(root))
-    if root.text:
-        reader.data(root.text)
-    stack: list[tuple[str, str | None, Iterator[etree._Element]]] = [
-        (local(root), None, iter(root))
-    ]
-    while stack:
-        tag, tail, children = stack[-1]
-        for child in children:
-            name = local(child)
-            if name:
-                reader.start(name, _read_attributes(child))
-                if child.text:
-                    reader.data(child.text)
-                stack.append((name, child.tail, iter(child)))
-                break
-            if child.tail:
-                reader.data(child.tail)
-        else:
-            stack.pop()
-            reader.end(tag)
-            if tail:
-                reader.data(tail)
 
 
 def _read_attributes(element: etree._Element) -> Attributes:

@@ -82,7 +82,6 @@ class PageReader:
     # The names of these four methods are fixed by lxml.
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """Start an element."""
         if self.skipped:
             self.skipped += 1
             return
@@ -105,7 +104,6 @@ class PageReader:
         self._ends.append(handler(self, tag, attributes) if handler else None)
 
     def data(self, text: str) -> None:
-        """Add text at the current position."""
         if self.skipped:
             if self.captured is not None:
                 self.captured.append(text)
@@ -116,7 +114,6 @@ class PageReader:
                 region.landmark.count(text, bool(self.links))
 
     def end(self, _: str) -> None:
-        """End the innermost element."""
         if self.skipped:
             self.skipped -= 1
             if self.skipped:
@@ -163,7 +160,6 @@ class PageReader:
                 self.inline.add_flow(flow)
 
     def emit(self, flow: Flow, kind: BlockKind) -> None:
-        """Add a piece."""
         level = self.level if kind is BlockKind.HEADING else 0
         piece = Piece(kind, flow.text, self.region, flow.marks, level)
         if self.lists and kind is not BlockKind.CODE:
@@ -225,7 +221,6 @@ def _handler(steps: Callable[[PageReader, str, Attributes], Iterator[None]]) -> 
 
 
 def _skip(page: PageReader, *_: object) -> None:
-    """Ignore an element and its content."""
     page.skipped = 1
 
 

@@ -76,7 +76,6 @@ class Inline:
         """Add text as it is in the source."""
 
     def break_line(self) -> None:
-        """Begin a new line, as `<br>` does."""
         self.add(_BREAK)
 
     def begin_line(self) -> None:
@@ -85,12 +84,10 @@ class Inline:
             self.add(_BREAK)
 
     def mark(self, mark: Mark) -> None:
-        """Put a mark at the current position."""
         self._marks[len(self.parts)] = mark
         self.add(MARK_SIGN)
 
     def position(self) -> Position:
-        """Return the current position, for `text_since`."""
         return Position(self._taken, len(self.parts))
 
     def text_since(self, position: Position) -> str | None:
@@ -119,7 +116,6 @@ class Inline:
         return not any(part.strip(_INVISIBLE) for part in self.parts[: position.part])
 
     def add_flow(self, flow: Flow) -> None:
-        """Add text with its marks."""
         done = 0
         for offset, mark in flow.marks:
             self.add(flow.text[done:offset])

@@ -26,22 +26,16 @@ class PageList:
     style: str = "1"
     start: int | None = None
     descending: bool = False
-    _count: int = 0
+    count: int = 0
     _numbered: tuple[int, int] | None = None
     """The index and number of the last item with an explicit number."""
 
     def next_item(self, value: int | None) -> Item:
         """Add an item; `value` is its explicit number, if any."""
         if value is not None:
-            self._numbered = self._count, value
-        self._count += 1
-        return Item(self, self._count - 1, self._numbered)
-
-    def first_number(self) -> int:
-        """Return the number of the first item."""
-        if self.start is not None:
-            return self.start
-        return self._count if self.descending else 1
+            self._numbered = self.count, value
+        self.count += 1
+        return Item(self, self.count - 1, self._numbered)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,12 +47,14 @@ class Item:
     numbered: tuple[int, int] | None = None
 
     def marker(self) -> str:
-        """Return the marker before the text of the item."""
         if self.list is None:
             return ""
         if not self.list.ordered:
             return "- "
-        origin, number = self.numbered or (0, self.list.first_number())
+        first = self.list.start
+        if first is None:
+            first = self.list.count if self.list.descending else 1
+        origin, number = self.numbered or (0, first)
         number += origin - self.index if self.list.descending else self.index - origin
         text, style = str(number), self.list.style
         if style in ("a", "A") and number > 0:
@@ -104,7 +100,6 @@ class Landmark:
     has_notice: bool = False
 
     def count(self, text: str, linked: bool) -> None:
-        """Count text in it."""
         self.letters += len(text)
         if linked:
             self.linked += len(text)
@@ -190,7 +185,6 @@ class Table:
     _rows: list[list[list[Piece]]] = field(default_factory=list)
 
     def begin_row(self) -> None:
-        """Begin a row."""
         self.end_outside()
         self._rows.append([])
 
@@ -215,7 +209,6 @@ class Table:
         return bool(pieces)
 
     def contents(self) -> list[Piece]:
-        """Return the pieces of all cells in order."""
         return [piece for row in self._rows for cell in row for piece in cell]
 
     @property
@@ -297,7 +290,6 @@ class Head:
     _fields: dict[str, list[str]] = field(default_factory=dict)
 
     def add_meta(self, attributes: Mapping[str, str]) -> None:
-        """Add a `meta` element."""
         content = one_line(attributes.get("content"))
         if not content:
             return
@@ -308,7 +300,6 @@ class Head:
                     values.append(content)
 
     def properties(self) -> Properties:
-        """Return the metadata as properties of a document."""
         keywords = (word.strip() for line in self._all(_KEYWORDS) for word in line.split(","))
         return Properties(
             title=self.title or self._first(_TITLE),
@@ -325,7 +316,6 @@ class Head:
         return next((self._fields[name][0] for name in names if name in self._fields), None)
 
     def _all(self, names: tuple[str, ...]) -> list[str]:
-        """Return the distinct values of all these fields."""
         return list(dict.fromkeys(value for name in names for value in self._fields.get(name, ())))
 
 
