@@ -69,7 +69,16 @@ class Archive:
         if len({entry.orig_filename for entry in entries}) < len(entries):
             raise SourceUnsafe(name)
         for entry in entries:
-            _check_entry(name, entry)
+            # The name as in the archive: the other one is cut at a NUL, so it would look safe.
+            member = entry.orig_filename
+            if "\0" in member or "\\" in member or member.startswith("/") or _DRIVE.match(member):
+                raise SourceUnsafe(name)
+            if ".." in member and ".." in member.split("/"):
+                raise SourceUnsafe(name)
+            if entry.flag_bits & _ENCRYPTED:
+                raise SourceEncrypted(name)
+            if entry.file_size > LARGEST_MEMBER:
+                raise SourceTooLarge(name)
         if sum(entry.file_size for entry in entries) > LARGEST_TOTAL:
             raise SourceTooLarge(name)
         self._starts = _find_starts(name, data, entries, end)
@@ -78,10 +87,7 @@ class Archive:
         }
         self._folded = {member.lower(): member for member in reversed(self._entries)}
         self._counted: set[str] = set()
-        self.names: frozenset[str] = frozenset(self._entries)
-
-    def has(self, member: str) -> bool:
-        return member in self._entries
+        self.names = frozenset(self._entries)
 
     def find(self, member: str) -> str | None:
         """Return the name of a member that differs from this one in case at most, or None."""
@@ -125,19 +131,6 @@ class Archive:
             self._counted.add(member)
             self._left -= len(content)
         return content
-
-
-def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
-    # The name as in the archive: the other one is cut at a NUL, so it would look safe.
-    member = entry.orig_filename
-    if "\0" in member or "\\" in member or member.startswith("/") or _DRIVE.match(member):
-        raise SourceUnsafe(name)
-    if ".." in member and ".." in member.split("/"):
-        raise SourceUnsafe(name)
-    if entry.flag_bits & _ENCRYPTED:
-        raise SourceEncrypted(name)
-    if entry.file_size > LARGEST_MEMBER:
-        raise SourceTooLarge(name)
 
 
 def _find_starts(

@@ -120,7 +120,18 @@ def main() -> int:
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     os.close(nothing)
-    _limit_process()
+    # Ctrl-C is for the parent. The signals that end what takes too long have their usual effect,
+    # whatever the parent has made of them.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if resource is not None and sys.platform != "win32":
+        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        # Nothing can be written, and no process be started. Some systems do not know some limits.
+        for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(what, (0, 0))
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
     # Bytecode cannot be written any more, and an attempt would only cost time.
     sys.dont_write_bytecode = True
     sys.addaudithook(_refuse)
@@ -132,27 +143,6 @@ def main() -> int:
         while _serve(requests, answers):
             pass
     return 0
-
-
-def _limit_process() -> None:
-    """Set what holds for every document: nothing can be written, and no process be started.
-
-    Ctrl-C is for the parent. The signals that end what takes too long have their usual effect,
-    whatever the parent has made of them.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if resource is None or sys.platform == "win32":
-        return
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    for what, limit in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NPROC, 0),
-        (resource.RLIMIT_NOFILE, _DESCRIPTORS),
-    ):
-        with contextlib.suppress(ValueError, OSError):  # Some systems do not know some limits.
-            resource.setrlimit(what, (limit, limit))
 
 
 def _refuse(event: str, arguments: tuple[object, ...]) -> None:

@@ -49,6 +49,11 @@ def begins_with_title(levels: Sequence[int]) -> bool:
     return list(levels[:1]) == [1] and levels.count(1) == 1
 
 
+def letters_of(text: str) -> str:
+    """Return the letters and digits of a text without case, to compare titles."""
+    return "".join(char for char in text.casefold() if char.isalnum())
+
+
 LARGEST_ROMAN = 3999
 _ROMAN_VALUES = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from truespan.parsing.headings import parse_roman
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
@@ -99,20 +98,15 @@ def to_blocks(paragraphs: Sequence[Paragraph]) -> Iterator[Block]:
         yield Block(kind, text, outline.chapter, outline.section, pages=pages)
 
 
-class Rank(Enum):
-    """What kind of heading it is; those of one rank follow one another."""
-
-    PART = "part"
-    CHAPTER = "chapter"
-    NAMED = "named"
-    NUMERAL = "numeral"
+_Rank = Literal["part", "chapter", "named", "numeral"]
+"""What kind of heading it is; those of one rank follow one another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
     """A recognised heading. `label` is its text on one line, `short` its kind and number."""
 
-    rank: Rank
+    rank: _Rank
     kind: str
     number: int | str
     short: str
@@ -132,7 +126,7 @@ def recognise(paragraph: str) -> Heading | None:
     label, heading = " ".join(text.split()), None
     if (found := _NUMBERED.match(text)) and (title := _read_title(found["rest"])) is not None:
         kind, number = found["kind"].lower(), found["number"]
-        rank = Rank.PART if _PART.fullmatch(kind) else Rank.CHAPTER
+        rank = "part" if _PART.fullmatch(kind) else "chapter"
         value = int(number) if number.isdigit() else parse_roman(number)
         if value is None:
             value = number.lower().removeprefix("the ").replace(" ", "-")
@@ -145,11 +139,11 @@ def recognise(paragraph: str) -> Heading | None:
         and (title := _read_title(found["rest"])) is not None
     ):
         number = found["number"]
-        heading = Heading(Rank.NUMERAL, "", parse_roman(number) or 0, number, label, bare=not title)
+        heading = Heading("numeral", "", parse_roman(number) or 0, number, label, bare=not title)
     elif (found := _NAMED.match(text)) and "\n" not in text:
         rest, name = found["rest"].strip(), found["name"].lower()
         if not rest.strip(".:") or rest[0] in '.:—–“"(' or text.isupper():
-            return Heading(Rank.NAMED, name, name, label, label)
+            return Heading("named", name, name, label, label)
     is_list = any(_NUMBERED.match(line.strip()) for line in text.split("\n")[1:])
     return None if is_list else heading
 
@@ -209,7 +203,7 @@ class _Contents:
 
     names_chapters: bool = True
     begun: bool = False
-    ranks: set[Rank] = field(default_factory=set)
+    ranks: set[_Rank] = field(default_factory=set)
     _keys: set[tuple[str, str, int | str]] = field(default_factory=set)
     _part: str = ""
 
@@ -217,13 +211,13 @@ class _Contents:
         return self._key(heading) in self._keys
 
     def add(self, heading: Heading) -> None:
-        if heading.rank is Rank.PART:
+        if heading.rank == "part":
             self._part = heading.short
         self.ranks.add(heading.rank)
         self._keys.add(self._key(heading))
 
     def _key(self, heading: Heading) -> tuple[str, str, int | str]:
-        part = "" if heading.rank is Rank.PART else self._part
+        part = "" if heading.rank == "part" else self._part
         return part, heading.kind, heading.number
 
 
@@ -258,8 +252,8 @@ class Outline:
                 # Once only: what comes again is a running head, or something that a person says.
                 self._titles.discard(title)
                 label = " ".join(paragraph.split())
-                found = Heading(Rank.NAMED, "listed", label, label, label)
-        elif found.rank is Rank.NUMERAL:
+                found = Heading("named", "listed", label, label, label)
+        elif found.rank == "numeral":
             # Unless it is the next one, a Roman number is a word or an initial.
             is_first = self._previous is not None or blank_lines > 1
             is_next = found.number == self._numeral + 1 and (self._numeral > 0 or is_first)
@@ -284,7 +278,7 @@ class Outline:
             contents = _Contents(names_chapters="llustration" not in first.lower())
         elif contents is None:
             # Two headings of one rank in a row are entries of a list.
-            if not found or not previous or found.rank is Rank.NAMED:
+            if not found or not previous or found.rank == "named":
                 return False
             if (found.rank, found.kind) != (previous.rank, previous.kind):
                 return False
@@ -294,7 +288,7 @@ class Outline:
             # The list is over where it begins to repeat itself, or where something else begins.
             is_over = found is None and _is_prose(paragraph)
             if found:
-                new = found.rank is Rank.NAMED or found.rank not in contents.ranks
+                new = found.rank == "named" or found.rank not in contents.ranks
                 set_off = blank_lines >= _WIDE_GAP and contents.begun
                 is_over = contents.has(found) or (new and set_off)
             if is_over:
@@ -311,24 +305,24 @@ class Outline:
         return True
 
     def _place(self, heading: Heading) -> None:
-        if heading.rank is Rank.NUMERAL:
+        if heading.rank == "numeral":
             self._numeral = int(heading.number)
             # Below a chapter Roman numbers are its sections.
             current = self._current
             if current and (
-                current.rank is Rank.CHAPTER
-                or (current.rank is Rank.NAMED and not _BEFORE_THE_FIRST.search(current.kind))
+                current.rank == "chapter"
+                or (current.rank == "named" and not _BEFORE_THE_FIRST.search(current.kind))
             ):
                 self.section = heading.label
                 return
         else:
             self._numeral, self._current = 0, heading
-        if heading.rank is Rank.PART:
+        if heading.rank == "part":
             # It ends the part of its own kind, and those within.
             kinds = list(self._parts)
             for kind in kinds[kinds.index(heading.kind) :] if heading.kind in kinds else ():
                 del self._parts[kind]
-        outer = [] if heading.rank is Rank.NAMED else list(self._parts.values())
-        if heading.rank is Rank.PART:
+        outer = [] if heading.rank == "named" else list(self._parts.values())
+        if heading.rank == "part":
             self._parts[heading.kind] = heading.short
         self.chapter, self.section = ", ".join([*outer, heading.label]), None

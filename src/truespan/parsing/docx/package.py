@@ -105,6 +105,7 @@ _STRICT = re.compile(
     rb"(?P<declares>xmlns(?::[\w.-]+)?\s*=\s*[\"'])http://purl\.oclc\.org/ooxml/"
     rb"(?P<first>\w+)/(?P<rest>\w+)(?=[\"'])"
 )
+_TRANSITIONAL = rb"\g<declares>http://schemas.openxmlformats.org/\g<first>/2006/\g<rest>"
 _STRICT_MARK = b"purl.oclc.org/ooxml/"
 _STRICT_AREA = 8192
 
@@ -169,7 +170,10 @@ class Package:
         if found is None or content is None:
             return None
         self._read.add(found)
-        root = parse_xml(self.name, _to_transitional(content))
+        if _STRICT_MARK in content[:_STRICT_AREA]:
+            # The namespaces of the strict format become those of the transitional format.
+            content = _STRICT.sub(_TRANSITIONAL, content)
+        root = parse_xml(self.name, content)
         may_hide = next(root.iter(VANISH), None) is not None
         # The search costs little, because the parser skips names that are not in a document.
         complex_paragraphs = frozenset(
@@ -216,14 +220,6 @@ def _resolve(folder: str, target: str) -> str:
         elif step not in ("", "."):
             steps.append(step)
     return "/".join(step for step in steps if step)
-
-
-def _to_transitional(content: bytes) -> bytes:
-    """Replace the namespaces of the strict format with those of the transitional format."""
-    if _STRICT_MARK not in content[:_STRICT_AREA]:
-        return content
-    new = rb"\g<declares>http://schemas.openxmlformats.org/\g<first>/2006/\g<rest>"
-    return _STRICT.sub(new, content)
 
 
 _USUAL_PROPERTIES = "docProps/core.xml"

@@ -106,7 +106,7 @@ class _Book:
 
     def _read_pieces(self, item: Item | None, entries: list[Entry]) -> list[Piece]:
         """Read a page; one bad page does not spoil the book."""
-        if item is None or item.member is None or not self._files.archive.has(item.member):
+        if item is None or item.member is None or item.member not in self._files.archive.names:
             self._missing += 1
             return []
         base = item.member
@@ -151,7 +151,7 @@ class _Book:
                 return None
 
         media_type = self.package.media_types.get(name, "")
-        return Member(name, media_type, read, self._files.archive.has(name))
+        return Member(name, media_type, read, name in self._files.archive.names)
 
 
 def _picture_piece(source: str) -> Piece:

@@ -14,7 +14,7 @@ import lxml.etree as etree
 
 from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.headings import HeadingPlaces
+from truespan.parsing.headings import HeadingPlaces, letters_of
 from truespan.parsing.html.inline import Anchor
 from truespan.parsing.html.structure import Piece, one_line
 from truespan.parsing.xml import local, parse_xhtml
@@ -190,7 +190,7 @@ def _find_package(files: BookFiles) -> str:
     for element in _find_all(files.parse(files.archive.find(_CONTAINER)), "rootfile"):
         if path := element.get("full-path"):
             member = files.find_member("", path)
-            if member and files.archive.has(member):
+            if member and member in files.archive.names:
                 return member
     packages = sorted(name for name in files.archive.names if name.lower().endswith(".opf"))
     if not packages:
@@ -398,13 +398,9 @@ class BookPlaces:
         elif self._in_title:
             self._places.top_level = piece.level  # It is part of the title of the chapter.
         elif not self._in_section:
-            heading, label = _letters(piece.text), _letters(self._places.chapter or "")
+            heading, label = letters_of(piece.text), letters_of(self._places.chapter or "")
             # A heading that repeats the label of the chapter is no section.
             if heading and heading not in label and not (label and label in heading):
                 self._places.begin_section(piece.text)
         self._due = later
         return Place(self._places.chapter, self._places.section)
-
-
-def _letters(text: str) -> str:
-    return "".join(char for char in text.casefold() if char.isalnum())

@@ -16,7 +16,6 @@ from truespan.parsing.html.inline import (
     Attributes,
     Flow,
     Inline,
-    LinkPurpose,
     Page,
     Picture,
     effective_tag,
@@ -249,7 +248,7 @@ def _read_link(page: PageReader, _: str, attributes: Attributes) -> Iterator[Non
         return
     at_start = inline.is_blank_before(start)
     is_reference = (
-        purpose is LinkPurpose.REFERENCE
+        purpose == "reference"
         or in_superscript
         or page.superscript_total > superscript_total
         or (at_start and page.notes > 0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from enum import Enum, auto
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Picture(NamedTuple):
@@ -318,24 +317,22 @@ _LONGEST_MARK, _LONGEST_BACK_LINK = 20, 40
 """Longer links are text, whatever their attributes say."""
 
 
-class LinkPurpose(Enum):
-    """What a link is for, as far as its attributes tell."""
+LinkPurpose = Literal["reference", "back", "within"]
+"""What a link is for, as far as its attributes tell.
 
-    REFERENCE = auto()
-    BACK = auto()
-    WITHIN = auto()
-    """It leads to a place in the document, which may be a note."""
+One that leads to a place within the document may lead to a note.
+"""
 
 
 def find_purpose(attributes: Attributes) -> LinkPurpose | None:
     """Return what a link is for; None if it has nothing to do with notes."""
     roles = {*_split_words(attributes, "epub:type"), *_split_words(attributes, "role")}
     if roles & _BACK_ROLES:
-        return LinkPurpose.BACK
+        return "back"
     if roles & _REFERENCES or not _REFERENCE_CLASSES.isdisjoint(_split_words(attributes, "class")):
-        return LinkPurpose.REFERENCE
+        return "reference"
     address = attributes.get("href", "")[:1000]
-    return LinkPurpose.WITHIN if "#" in address and "://" not in address else None
+    return "within" if "#" in address and "://" not in address else None
 
 
 def holds_notes(attributes: Attributes) -> bool:
@@ -358,9 +355,9 @@ def format_note_link(
         return ""
     plain = bare.translate(_SUPERSCRIPT_DIGITS)
     found = _MARK.fullmatch(plain) if len(plain) <= _LONGEST_MARK else None
-    if purpose is LinkPurpose.BACK and not (found and at_start):
+    if purpose == "back" and not (found and at_start):
         return "" if len(bare) <= _LONGEST_BACK_LINK else None
-    if not found or not (is_reference or plain != bare or purpose is LinkPurpose.BACK):
+    if not found or not (is_reference or plain != bare or purpose == "back"):
         return None
     before = " " if text[0].isspace() else ""
     after = " " if at_start or text[-1].isspace() else ""

@@ -9,7 +9,7 @@ import ctypes
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from typing import NamedTuple
 
 import pypdfium2 as pdfium
@@ -23,6 +23,7 @@ from truespan.errors import (
     SourceTooLarge,
 )
 from truespan.parsing.clean import clean
+from truespan.parsing.headings import letters_of
 from truespan.parsing.pdf.lines import Line, read_lines, sort_lines
 from truespan.parsing.pdf.paragraphs import (
     Placed,
@@ -185,19 +186,6 @@ class Structure(NamedTuple):
     within: frozenset[int]
 
 
-class _Mark(NamedTuple):
-    """The line where an entry begins, and the line after its heading (the same without one)."""
-
-    first: int
-    end: int
-
-
-class _Page(NamedTuple):
-    number: int
-    first: int
-    end: int
-
-
 def match_outline(lines: Sequence[Placed], entries: Sequence[Entry]) -> Structure:
     """Find the lines that the outline points to. Top-level entries are chapters, others sections.
 
@@ -205,91 +193,70 @@ def match_outline(lines: Sequence[Placed], entries: Sequence[Entry]) -> Structur
     some way above. So a line on that page that reads like the title is used, the nearest to that
     height; without one, the first line below the height.
     """
-    if not entries or not lines:
-        return Structure({}, frozenset(), frozenset())
-    marks = _OutlineMatcher(lines).find(entries)
-    found = [(mark, entry) for mark, entry in zip(marks, entries, strict=True) if mark]
-    found.sort(key=lambda pair: pair[0].first)
-    headings = frozenset(mark.first for mark, _ in found if mark.end > mark.first)
-    inner = {number for mark, _ in found for number in range(mark.first + 1, mark.end)}
+    plain = [letters_of(line.line.text) for line in lines]
+    found: list[tuple[range, Entry]] = []
+    following: range | None = None
+    for entry in reversed(entries):
+        # An entry without destination groups those below it: it begins where the next one does.
+        heading = following if entry.page is None else _find_heading(entry, lines, plain)
+        following = None if heading is None else range(heading.start, heading.start)
+        if heading is not None:
+            found.append((heading, entry))
+    found.reverse()
+    found.sort(key=lambda pair: pair[0].start)
     places: dict[int, Place] = {}
     chapter, section = None, None
-    for mark, entry in found:
+    for heading, entry in found:
         if entry.level == 0:
             chapter, section = entry.title, None
         else:
             section = entry.title
-        places[mark.first] = Place(chapter, section)
-        places.setdefault(mark.end, Place(chapter, section))
+        places[heading.start] = Place(chapter, section)
+        places.setdefault(heading.stop, Place(chapter, section))
+    headings = frozenset(heading.start for heading, _ in found if heading)
+    inner = {number for heading, _ in found for number in heading[1:]}
     return Structure(places, headings, frozenset(inner - places.keys()))
 
 
-class _OutlineMatcher:
-    """Finds the lines that entries point to."""
+def _find_heading(entry: Entry, lines: Sequence[Placed], plain: Sequence[str]) -> range | None:
+    """Return the lines of the heading of an entry, or none before the line where it begins.
 
-    def __init__(self, lines: Sequence[Placed]) -> None:
-        self._lines = lines
-        self._plain = [_normalize(line.line.text) for line in lines]
-        self._pages: list[_Page] = []
-        for page, group in groupby(range(len(lines)), key=lambda number: lines[number].page):
-            numbers = list(group)
-            self._pages.append(_Page(page, numbers[0], numbers[-1] + 1))
-
-    def find(self, entries: Sequence[Entry]) -> list[_Mark | None]:
-        """Return the mark of each entry; None for an entry after the last line.
-
-        An entry without destination groups those below it: it begins where the next one does.
-        """
-        marks: list[_Mark | None] = []
-        following: _Mark | None = None
-        for entry in reversed(entries):
-            mark = self._find_entry(entry) if entry.page is not None else following
-            marks.append(mark)
-            following = mark and _Mark(mark.first, mark.first)
-        return marks[::-1]
-
-    def _find_entry(self, entry: Entry) -> _Mark | None:
-        page = self._page_from(entry.page or 1)
-        if page is None:
-            return None
-        if page.number != entry.page:
-            return _Mark(page.first, page.first)
-        title, height = _normalize(entry.title), entry.height
-        lines = range(page.first, page.end)
-        headings = [mark for line in lines if (mark := self._match_heading(line, title))]
-        if height is None:
-            return headings[0] if headings else _Mark(page.first, page.first)
-        if headings:
-            return min(headings, key=lambda mark: abs(self._lines[mark.first].line.middle - height))
-        for number in lines:
-            if self._lines[number].line.middle < height:
-                return _Mark(number, number)
-        following = self._page_from(page.number + 1)
-        return _Mark(following.first, following.first) if following else None
-
-    def _page_from(self, number: int) -> _Page | None:
-        """Return the page with this number, or the next page that has lines."""
-        index = bisect_left(self._pages, number, key=lambda page: page.number)
-        return self._pages[index] if index < len(self._pages) else None
-
-    def _match_heading(self, first: int, title: str) -> _Mark | None:
-        """Return the lines from `first` that together read like the title."""
-        read = ""
-        page = self._lines[first].page
-        for number in range(first, min(first + _MOST_HEADING_LINES, len(self._lines))):
-            read += self._plain[number]
-            if self._lines[number].page != page or len(read) > len(title) + 20 or not read:
-                return None
-            before = read.removesuffix(title)
-            if title and read.endswith(title) and _NUMBER_BEFORE.fullmatch(before):
-                return _Mark(first, number + 1)
-            if not title.startswith(read) and not _NUMBER_BEFORE.fullmatch(read):
-                return None
+    The result is None for an entry after the last line.
+    """
+    page = entry.page or 1
+    first = bisect_left(lines, page, key=lambda line: line.page)
+    if first == len(lines):
         return None
+    end = bisect_left(lines, page + 1, key=lambda line: line.page)
+    title, height = letters_of(entry.title), entry.height
+    headings: list[range] = []
+    for number in range(first, end):
+        following = plain[number : min(number + _MOST_HEADING_LINES, end)]
+        if count := _match_title(title, following):
+            headings.append(range(number, number + count))
+    if headings and height is not None:
+        return min(headings, key=lambda found: abs(lines[found.start].line.middle - height))
+    if headings:
+        return headings[0]
+    if height is not None and first < end:
+        below = (number for number in range(first, end) if lines[number].line.middle < height)
+        first = next(below, end)
+    return range(first, first) if first < len(lines) else None
 
 
-def _normalize(text: str) -> str:
-    return "".join(char for char in text.casefold() if char.isalnum())
+def _match_title(title: str, lines: Sequence[str]) -> int:
+    """Return how many of the lines read like the title; 0 if it does not begin here."""
+    read = ""
+    for count, line in enumerate(lines, 1):
+        read += line
+        if len(read) > len(title) + 20 or not read:
+            return 0
+        before = read.removesuffix(title)
+        if title and read.endswith(title) and _NUMBER_BEFORE.fullmatch(before):
+            return count
+        if not title.startswith(read) and not _NUMBER_BEFORE.fullmatch(read):
+            return 0
+    return 0
 
 
 _LONGEST = 4096

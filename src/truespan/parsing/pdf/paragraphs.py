@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
-from enum import Enum
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from truespan.parsing.headings import parse_roman
 from truespan.parsing.pdf.lines import Line
@@ -181,12 +180,8 @@ _BROKEN_WORD = re.compile(r"[^\W\d_][\u2010-]$")
 _BULLET = re.compile(r"[•◦▪‣●○■□◆➢⁃∙](?:\s|$)")
 
 
-class LineRelation(Enum):
-    """How a line relates to the one before it."""
-
-    SAME = "same paragraph"
-    LINE = "same paragraph, after a line end"
-    NEW = "a new paragraph"
+_Relation = Literal["same", "line", "new"]
+"""How a line relates to the one before: same paragraph, same but on its own line, or a new one."""
 
 
 class Placed(NamedTuple):
@@ -230,15 +225,15 @@ def join_paragraphs(
     hyphenated = frozenset(
         word.casefold() for line in lines for word in _WITH_HYPHEN.findall(line.line.text)
     )
-    relations = [LineRelation.NEW]
+    relations: list[_Relation] = ["new"]
     start, page = 0, 0
     for number in range(1, len(lines) + 1):
-        relation = LineRelation.NEW
+        relation: _Relation = "new"
         if number in continued:
-            relation = LineRelation.SAME
+            relation = "same"
         elif number < len(lines) and number not in starts:
             relation = _relate(lines[start], lines[number - 1], lines[number])
-        if relation is LineRelation.NEW:
+        if relation == "new":
             text, pages = _join_text(lines[start:number], relations, page, hyphenated)
             here, blank_lines = lines[start], _TOP
             if start and lines[start - 1].run == here.run and here.pitch > 0:
@@ -251,7 +246,7 @@ def join_paragraphs(
 
 def _join_text(
     lines: Sequence[Placed],
-    relations: Sequence[LineRelation],
+    relations: Sequence[_Relation],
     page: int,
     hyphenated: frozenset[str],
 ) -> tuple[str, tuple[PageStart, ...]]:
@@ -263,7 +258,7 @@ def _join_text(
         text = line.line.text
         if parts:
             before, separator = parts[-1], "\n"
-            if relation is not LineRelation.LINE:
+            if relation != "line":
                 before, separator = join_lines(parts[-1], text, hyphenated)
             length += len(before) - len(parts[-1]) + len(separator)
             parts[-1] = before + separator
@@ -275,10 +270,10 @@ def _join_text(
     return "".join(parts), tuple(pages)
 
 
-def _relate(first: Placed, before: Placed, here: Placed) -> LineRelation:
+def _relate(first: Placed, before: Placed, here: Placed) -> _Relation:
     """Return how a line relates to a paragraph, given the first and last line of that."""
     if _other_size(before.line, here.line) or _BULLET.match(here.line.text):
-        return LineRelation.NEW
+        return "new"
     ended = _ENDS.search(before.line.text) is not None
     # The first word of this line had fitted on the line before.
     room = before.right - before.line.right
@@ -287,24 +282,24 @@ def _relate(first: Placed, before: Placed, here: Placed) -> LineRelation:
     lower_case = here.line.text[:1].islower()
     if here.run != before.run:
         if short and not broken_word:
-            return LineRelation.NEW
-        return LineRelation.SAME if lower_case or not ended else LineRelation.NEW
+            return "new"
+        return "same" if lower_case or not ended else "new"
     height = here.line.height
     usual = max(here.pitch, _NORMAL_PITCH * height)
     if before.line.bottom - here.line.bottom > _WIDE_PITCH * usual:
-        return LineRelation.NEW
+        return "new"
     if broken_word and lower_case:
-        return LineRelation.SAME
+        return "same"
     if before.line.cells > 1 or here.line.cells > 1:
-        return LineRelation.LINE
+        return "line"
     indented = here.line.left - before.line.left > _INDENT * height
     if short:
-        return LineRelation.NEW if ended or indented else LineRelation.LINE
+        return "new" if ended or indented else "line"
     hanging = before.line.left - first.line.left > _INDENT * height
     back = abs(here.line.left - first.line.left) < _SLACK * height
     if (indented and ended) or (hanging and back):
-        return LineRelation.NEW
-    return LineRelation.SAME
+        return "new"
+    return "same"
 
 
 def _other_size(line: Line, other: Line) -> bool:
