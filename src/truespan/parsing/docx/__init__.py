@@ -18,21 +18,14 @@ from truespan.errors import SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.docx.inline import Box, Inline, Line, NoteRef, Passage, join
 from truespan.parsing.docx.package import (
-    ALTERNATIVES,
     DROPPED,
-    PPR,
     PROPERTIES,
-    RPR,
-    SDT,
-    TBL,
-    TC,
-    TR,
     VAL,
     A,
-    P,
     Package,
     Part,
     Pictures,
+    Tag,
     W,
     first_child,
     flag,
@@ -100,8 +93,8 @@ def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
 
 
 _ALT_CHUNK = f"{W}altChunk"
-_PARAGRAPHS = (P, f"{A}p")
-_BLOCKS = frozenset({*_PARAGRAPHS, TBL, _ALT_CHUNK})
+_PARAGRAPHS = (Tag.PARAGRAPH, f"{A}p")
+_BLOCKS = frozenset({*_PARAGRAPHS, Tag.TABLE, _ALT_CHUNK})
 _CONTENTS = "table of contents"
 
 
@@ -116,11 +109,13 @@ def _find(
         tag = child.tag
         if tag in wanted:
             yield child, in_contents
-        elif tag == ALTERNATIVES:
+        elif tag == Tag.ALTERNATIVES:
             for option in select_alternative(child):
                 yield from _find(option, wanted, in_contents)
         elif tag not in DROPPED and tag not in PROPERTIES and tag not in _BLOCKS:
-            yield from _find(child, wanted, in_contents or (tag == SDT and _is_contents(child)))
+            yield from _find(
+                child, wanted, in_contents or (tag == Tag.CONTROL and _is_contents(child))
+            )
 
 
 def _is_contents(control: etree._Element) -> bool:
@@ -140,14 +135,14 @@ def _read_table(
     """
     lines: list[Passage] = []
     pending: tuple[PlacedFigure, ...] = ()
-    for row, _ in _find(table, (TR,)):
+    for row, _ in _find(table, (Tag.ROW,)):
         properties = first_child(row, f"{W}trPr")
         if properties is not None and (
             first_child(properties, f"{W}del") is not None or flag(properties, f"{W}hidden")
         ):
             continue
         cells: list[Passage] = []
-        for cell, _ in _find(row, (TC,)):
+        for cell, _ in _find(row, (Tag.CELL,)):
             passages = (
                 read(block) if block.tag in _PARAGRAPHS else _read_table(block, read, nested=True)
                 for block, _ in _find(cell, _BLOCKS)
@@ -215,7 +210,7 @@ class Body:
         for element, in_contents in _find(container, _BLOCKS):
             if element.tag in _PARAGRAPHS:
                 self._add_paragraph(element, inline, headings and not in_contents)
-            elif element.tag == TBL:
+            elif element.tag == Tag.TABLE:
                 self._finish_line()
                 self._add_table(element, inline)
             else:
@@ -281,8 +276,8 @@ class Body:
             self.blocks.append(Block(kind, text, self._chapter, self._section, figures))
 
     def _add_table(self, table: etree._Element, inline: Inline) -> None:
-        rows = list(_find(table, (TR,)))
-        cells = list(_find(rows[0][0], (TC,))) if len(rows) == 1 else []
+        rows = list(_find(table, (Tag.ROW,)))
+        cells = list(_find(rows[0][0], (Tag.CELL,))) if len(rows) == 1 else []
         if len(cells) == 1:
             # A table with one cell is a frame. Its headings are ignored, because whether another
             # row follows must not decide the chapter of the text before it.
@@ -342,7 +337,7 @@ class Body:
         style_id, list_id, list_level, merges = None, None, None, False
         level, has_level = None, False
         properties = paragraph[0] if len(paragraph) else None
-        if properties is None or properties.tag != PPR:
+        if properties is None or properties.tag != Tag.PARAGRAPH_PROPERTIES:
             properties = ()
         for child in properties:
             tag = child.tag
@@ -352,7 +347,7 @@ class Body:
                 list_id, list_level = read_list_position(properties)
             elif tag == _OUTLINE:
                 level, has_level = read_outline_level(properties)
-            elif tag == RPR:
+            elif tag == Tag.RUN_PROPERTIES:
                 merges = any(
                     first_child(child, f"{W}{name}") is not None for name in ("del", "moveFrom")
                 )

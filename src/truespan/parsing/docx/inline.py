@@ -10,26 +10,20 @@ from typing import NamedTuple
 import lxml.etree as etree
 
 from truespan.parsing.docx.package import (
-    ALTERNATIVES,
     DIAGRAM,
     DROPPED,
     PIC,
     PROPERTIES,
-    R_RUN,
-    RPR,
     SVG,
-    TEXT_BOX,
-    VANISH,
     WP,
     A,
     M,
     O,
-    P,
     Package,
     Part,
     Pictures,
     R,
-    T,
+    Tag,
     V,
     W,
     alt_text,
@@ -264,11 +258,11 @@ class Inline:
 
     def plain_text(self, paragraph: etree._Element) -> str | None:
         """Return the text of a paragraph with nothing but text; None if it needs `read`."""
-        if self.fields.open or self.styles.may_hide or paragraph.tag != P:
+        if self.fields.open or self.styles.may_hide or paragraph.tag != Tag.PARAGRAPH:
             return None
         if paragraph in self.part.complex_paragraphs:
             return None
-        text = "".join([element.text or "" for element in paragraph.iter(T)])
+        text = "".join([element.text or "" for element in paragraph.iter(Tag.TEXT)])
         return None if "\n" in text or "\r" in text else text
 
     def read(self, paragraph: etree._Element, line: Line) -> None:
@@ -293,10 +287,10 @@ class Inline:
             self._read_children(run, line)
 
     def _is_hidden(self, run: etree._Element, line: Line) -> bool:
-        properties = first_child(run, RPR)
+        properties = first_child(run, Tag.RUN_PROPERTIES)
         if properties is None:
             return line.hidden
-        direct = flag(properties, VANISH)
+        direct = flag(properties, Tag.HIDDEN)
         if direct is not None:
             return direct
         style_id = child_value(properties, f"{W}rStyle")
@@ -376,8 +370,8 @@ class Inline:
 
 _HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
     **dict.fromkeys((*DROPPED, *PROPERTIES, f"{W}rt"), lambda *_: None),
-    R_RUN: Inline._read_run,
-    **dict.fromkeys((T, f"{M}t", f"{A}t"), Inline._add_text),
+    Tag.RUN: Inline._read_run,
+    **dict.fromkeys((Tag.TEXT, f"{M}t", f"{A}t"), Inline._add_text),
     **dict.fromkeys(
         _SPECIAL_CHARACTERS, lambda inline, e, line: inline._add(_SPECIAL_CHARACTERS[e.tag], line)
     ),
@@ -388,9 +382,9 @@ _HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
     f"{W}fldChar": lambda inline, e, _: inline.fields.change(e.get(f"{W}fldCharType")),
     f"{W}instrText": lambda inline, e, _: inline.fields.add_instruction(e.text or ""),
     **dict.fromkeys((f"{W}footnoteReference", f"{W}endnoteReference"), Inline._add_note),
-    ALTERNATIVES: Inline._read_alternatives,
+    Tag.ALTERNATIVES: Inline._read_alternatives,
     **dict.fromkeys(
-        (TEXT_BOX, f"{A}txBody"), lambda inline, e, line: line.boxes.append(Box(e, inline.part))
+        (Tag.TEXT_BOX, f"{A}txBody"), lambda inline, e, line: line.boxes.append(Box(e, inline.part))
     ),
     f"{DIAGRAM}relIds": Inline._add_diagram,
     **dict.fromkeys((f"{WP}inline", f"{WP}anchor"), Inline._read_frame),

@@ -30,10 +30,17 @@ O = "{urn:schemas-microsoft-com:office:office}"  # noqa: E741 (the usual prefix)
 SVG = "{http://schemas.microsoft.com/office/drawing/2016/SVG/main}"
 
 VAL = f"{W}val"
-P, PPR, R_RUN, RPR, T = f"{W}p", f"{W}pPr", f"{W}r", f"{W}rPr", f"{W}t"
-TBL, TR, TC = f"{W}tbl", f"{W}tr", f"{W}tc"
-SDT, VANISH, TEXT_BOX = f"{W}sdt", f"{W}vanish", f"{W}txbxContent"
-ALTERNATIVES = f"{MC}AlternateContent"
+
+
+class Tag:
+    """The names of the elements that are read in several places."""
+
+    PARAGRAPH, PARAGRAPH_PROPERTIES, TEXT = f"{W}p", f"{W}pPr", f"{W}t"
+    RUN, RUN_PROPERTIES, HIDDEN = f"{W}r", f"{W}rPr", f"{W}vanish"
+    TABLE, ROW, CELL = f"{W}tbl", f"{W}tr", f"{W}tc"
+    CONTROL, TEXT_BOX = f"{W}sdt", f"{W}txbxContent"
+    ALTERNATIVES = f"{MC}AlternateContent"
+
 
 DROPPED = frozenset({f"{W}{tag}" for tag in ("del", "moveFrom", "delText", "delInstrText")})
 """Text that a tracked change has deleted or moved away."""
@@ -54,7 +61,7 @@ _COMPLEX = (
     *(f"{W}{tag}" for tag in ("numPr", "outlineLvl")),
     *DROPPED,
     f"{M}oMath",
-    ALTERNATIVES,
+    Tag.ALTERNATIVES,
 )
 
 
@@ -174,10 +181,12 @@ class Package:
             # The namespaces of the strict format become those of the transitional format.
             content = _STRICT.sub(_TRANSITIONAL, content)
         root = parse_xml(self.name, content)
-        may_hide = next(root.iter(VANISH), None) is not None
+        may_hide = next(root.iter(Tag.HIDDEN), None) is not None
         # The search costs little, because the parser skips names that are not in a document.
         complex_paragraphs = frozenset(
-            paragraph for element in root.iter(*_COMPLEX) for paragraph in element.iterancestors(P)
+            paragraph
+            for element in root.iter(*_COMPLEX)
+            for paragraph in element.iterancestors(Tag.PARAGRAPH)
         )
         return Part(found, root, self._relations(found), may_hide, complex_paragraphs)
 

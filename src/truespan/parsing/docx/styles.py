@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 import lxml.etree as etree
 
 from truespan.parsing.docx.package import (
-    PPR,
-    RPR,
     VAL,
-    VANISH,
+    Tag,
     W,
     child_value,
     first_child,
@@ -61,7 +59,7 @@ class Styles:
         self._cache: dict[str, Style] = {}
         self.default_id: str | None = None
         self.language: str | None = None
-        self.may_hide = root is not None and next(root.iter(VANISH), None) is not None
+        self.may_hide = root is not None and next(root.iter(Tag.HIDDEN), None) is not None
         for element in root.iterchildren(f"{W}style") if root is not None else ():
             style_id = element.get(f"{W}styleId", "")
             self._elements.setdefault(style_id, element)
@@ -94,10 +92,10 @@ class Styles:
             if element is not None:
                 next_id = child_value(element, f"{W}basedOn")
                 name = (child_value(element, f"{W}name") or "").strip()
-                properties = first_child(element, PPR)
-                run_properties = first_child(element, RPR)
+                properties = first_child(element, Tag.PARAGRAPH_PROPERTIES)
+                run_properties = first_child(element, Tag.RUN_PROPERTIES)
                 if hidden is None and run_properties is not None:
-                    hidden = flag(run_properties, VANISH)
+                    hidden = flag(run_properties, Tag.HIDDEN)
             if not has_level:
                 level, has_level = _read_level(id, name, properties)
             if properties is not None:
