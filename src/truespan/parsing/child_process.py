@@ -88,11 +88,7 @@ def send_request(
 
 
 def read_exactly(stream: IO[bytes], length: int) -> bytes:
-    """Read so many bytes.
-
-    Raises:
-        EOFError: the other process ended first.
-    """
+    """Read so many bytes; raise `EOFError` if the other process ended first."""
     content = stream.read(length)
     if len(content) < length:
         raise EOFError
@@ -100,10 +96,7 @@ def read_exactly(stream: IO[bytes], length: int) -> bytes:
 
 
 def peak_memory() -> int:
-    """Return the most bytes of memory that the process has held at once; 0 if unknown.
-
-    On Linux a child begins with the peak of its parent.
-    """
+    """Return the peak of memory in bytes; 0 if unknown. On Linux a child inherits it."""
     return in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) if resource else 0
 
 

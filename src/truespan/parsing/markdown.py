@@ -36,11 +36,7 @@ class _Piece(NamedTuple):
 
 
 def load_markdown(text: str) -> Loaded:
-    """Return the blocks of a Markdown text.
-
-    What the parser cannot follow is loaded as plain text: it is better shown with its markup than
-    not at all.
-    """
+    """Parse Markdown; what the parser cannot follow becomes plain text with its markup."""
     title = None
     if found := _FRONT_MATTER.match(text):
         text = text[found.end() :]

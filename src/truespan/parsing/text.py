@@ -55,10 +55,7 @@ _PAGE = re.compile(r"[\s.·…_-]*\b[0-9]{1,4}$")
 
 
 class Paragraph(NamedTuple):
-    """A paragraph with the number of blank lines before it.
-
-    In a PDF it also has the pages that begin in it and the number of its first line.
-    """
+    """A paragraph; in a PDF with the pages that begin in it and the number of its first line."""
 
     text: str
     blank_lines: int

@@ -120,10 +120,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def move_offsets(offsets: Sequence[int], edits: Sequence[Edit]) -> list[int]:
-    """Map ascending offsets of a text to offsets after its edits.
-
-    An offset inside an edit moves to the beginning of the replacement.
-    """
+    """Map ascending offsets to those after edits; from within an edit to where it begins."""
     found: list[int] = []
     at = shift = 0
     for offset in offsets:

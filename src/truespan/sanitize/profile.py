@@ -32,11 +32,7 @@ WIDEST = 512
 
 
 def checked(pattern: str, where: str) -> re.Pattern[str]:
-    """Compile a pattern after checking that its cost is bounded.
-
-    Raises:
-        InvalidConfiguration: it is invalid, matches the empty string, or could run for long.
-    """
+    """Compile a pattern; raise `InvalidConfiguration` unless its cost is bounded."""
     try:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:

@@ -105,10 +105,7 @@ class Sanitizer:
         return find(text, self.profile, phones=self.phones)
 
     def apply(self, text: str) -> Sanitized:
-        """Sanitise a clean text and return it with its edits and audit record.
-
-        Applied to its own result, it changes nothing.
-        """
+        """Sanitise a clean text. Applied to its own result, this changes nothing."""
         findings = self.findings(text)
         if not findings:
             return Sanitized(text)

@@ -44,11 +44,7 @@ from truespan.types.text import Block, BlockKind, Loaded, PlacedFigure
 
 
 def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
-    """Parse a DOCX file; the bytes of its pictures are included only if `images` is true.
-
-    Raises:
-        SourceRefused: the file cannot be parsed; the subclass says why.
-    """
+    """Parse a DOCX file or raise `SourceRefused`; `images` includes the bytes of pictures."""
     try:
         package = Package(name, Archive(name, data))
         main = package.read_main()
@@ -101,10 +97,7 @@ _CONTENTS = "table of contents"
 def _find(
     container: etree._Element, wanted: Container[str], in_contents: bool = False
 ) -> Iterator[tuple[etree._Element, bool]]:
-    """Yield the wanted elements in a container, through any wrapper elements.
-
-    Each comes with whether a content control around it is a table of contents.
-    """
+    """Yield the wanted elements in a container, and whether they are in a table of contents."""
     for child in container:
         tag = child.tag
         if tag in wanted:

@@ -133,11 +133,7 @@ _FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
 
 
 def read_symbol(font: str, code: str) -> str:
-    """Return the character for a symbol of a font; "" if the code is invalid.
-
-    A symbol of an unknown font keeps its code in the private area of Unicode: that is better than
-    no character.
-    """
+    """Return the character for a symbol; "" if invalid, a private one if the font is unknown."""
     try:
         number = int(code, 16)
     except ValueError:

@@ -156,12 +156,7 @@ class Package:
         self.relations = self._relations("")
 
     def read_main(self) -> Part:
-        """Read the part with the main text.
-
-        Raises:
-            SourceBroken: there is no such part.
-            SourceUnsupported: it belongs to another kind of document, such as a spreadsheet.
-        """
+        """Read the main text. Other documents, such as spreadsheets, are not supported."""
         kinds = [found for found in self.relations.values() if found.kind == "officeDocument"]
         part = self.read_part(kinds[0].target if kinds else _USUAL_MAIN_PART)
         if part is None:
@@ -235,10 +230,7 @@ _USUAL_PROPERTIES = "docProps/core.xml"
 
 
 def read_properties(package: Package, *, language: str | None) -> Properties:
-    """Return the properties of a document; `language` is the default if they name none.
-
-    Properties that cannot be parsed are ignored.
-    """
+    """Return the properties that can be parsed; `language` is the default."""
     kinds = {relation.kind: relation for relation in reversed(package.relations.values())}
     relation = kinds.get("core-properties")
     try:

@@ -163,10 +163,7 @@ class _Level:
 
 @dataclass(slots=True)
 class _Instance:
-    """One use of a list, which may restart it or format some levels differently.
-
-    Several uses may share the counters.
-    """
+    """One use of a list, with levels of its own and counters that it may share."""
 
     counts: list[int | None]
     levels: dict[int, _Level]

@@ -26,13 +26,7 @@ from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 
 def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
-    """Parse a book into blocks.
-
-    Raises:
-        SourceBroken: the file is not a book, or none of its pages can be read.
-        SourceEncrypted: its pages are encrypted.
-        SourceRefused: it is too large or unsafe.
-    """
+    """Parse a book or raise `SourceRefused`."""
     book = _Book(BookFiles(name, Archive(name, data)), images)
     blocks = tuple(book.read_blocks())
     if not book.readable:

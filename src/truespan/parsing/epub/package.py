@@ -58,10 +58,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The content of the package document and of the table of contents.
-
-    `spine` is the reading order; None stands for a page that the package does not define.
-    """
+    """The package and the contents of a book. In `spine`, None is a page that is not defined."""
 
     media_types: dict[str, str]
     """The declared media types of members."""
@@ -100,10 +97,7 @@ class BookFiles:
         return decoded
 
     def parse(self, member: str | None) -> etree._Element | None:
-        """Return the root of a member; None if it is missing or broken.
-
-        These files have document types as pages have, so they are parsed as leniently.
-        """
+        """Return the root of a member, parsed as leniently as a page; None if missing or broken."""
         content = self.archive.read(member) if member else None
         if content is None:
             return None
@@ -142,12 +136,7 @@ def _find_all(root: etree._Element | None, tag: str) -> Iterator[etree._Element]
 
 
 def read_package(files: BookFiles) -> Package:
-    """Read the package of a book.
-
-    Raises:
-        SourceBroken: there is no package, or it cannot be parsed.
-        SourceEncrypted: the pages are encrypted.
-    """
+    """Read the package of a book; it is refused if its pages are encrypted."""
     base = _find_package(files)
     root = files.parse(base)
     if root is None:

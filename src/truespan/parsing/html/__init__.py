@@ -32,11 +32,7 @@ from truespan.types.text import (
 
 
 def load_html(name: str, data: bytes, *, images: bool) -> Loaded:
-    """Parse a page into blocks. Nothing it refers to is fetched.
-
-    Raises:
-        SourceRefused: the data is not text or cannot be parsed as a page.
-    """
+    """Parse a page or raise `SourceRefused`. Nothing it refers to is fetched."""
     reader = PageReader()
     read_page(name, data, reader)
     pieces = select_main_text(reader.close())
@@ -90,10 +86,7 @@ _DATA = re.compile(
 
 
 class Member(NamedTuple):
-    """A picture in an archive. `media_type` may be empty.
-
-    `read` returns None if the archive has no such member.
-    """
+    """A picture in an archive, whose type may be unknown; `read` returns None if it is missing."""
 
     name: str
     media_type: str
@@ -206,11 +199,7 @@ _PREFIXES = {
 
 
 def read_page(name: str, content: bytes, reader: PageReader, *, xhtml: bool = False) -> None:
-    """Feed a page to `reader`, parsed as XML if it is XHTML and well-formed, else as HTML.
-
-    Raises:
-        SourceRefused: the content is not text, or its document type declares entities.
-    """
+    """Feed a page to `reader`, parsed as XML if it is XHTML and well-formed, else as HTML."""
     xhtml = xhtml or bool(_XHTML.match(content, 0, _HEAD))
     if xhtml and (root := _parse_xml(name, content)) is not None:
         for event, element in etree.iterwalk(root, events=("start", "end")):

@@ -50,10 +50,7 @@ _IN_DRAWINGS = frozenset({"svg", "image", "title"})
 
 
 class PageReader:
-    """Parser target that collects one page, with what the open elements mean for the text in them.
-
-    `targets` are the element ids to mark in the text.
-    """
+    """Parser target that collects one page; `targets` are the element ids to mark in the text."""
 
     def __init__(self, targets: frozenset[str] = frozenset()) -> None:
         self._targets = targets
@@ -121,10 +118,7 @@ class PageReader:
             end()
 
     def close(self) -> list[Piece]:
-        """Return the pieces of the page.
-
-        Marks after the last text are on a last piece without text.
-        """
+        """Return the pieces of the page; marks after the last text are on a piece without text."""
         flow = self.inline.take()
         if flow.text or flow.marks:
             self.emit(flow, self.kind)

@@ -123,10 +123,7 @@ class Inline:
         self.add(flow.text[done:])
 
     def take(self, *, breaks: bool = True) -> Flow:
-        """Return the text with white space collapsed, and start a new block.
-
-        Without `breaks` a line break is white space like any other.
-        """
+        """Return the text and start a new block; without `breaks`, line breaks become spaces."""
         if not self.parts:
             return _EMPTY
         text = collapse_spaces(self._join_parts())
@@ -138,10 +135,7 @@ class Inline:
         )
 
     def take_plain(self) -> str | None:
-        """Do the same as `take`, but return None and keep the text if it has marks or line breaks.
-
-        Nearly all blocks have neither, and this is much faster.
-        """
+        """Do the same faster; return None and keep the text if it has marks or line breaks."""
         if self._marks:
             return None
         parts = self.parts

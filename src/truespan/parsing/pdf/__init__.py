@@ -42,11 +42,7 @@ _HARDLY_ANY_TEXT = 16
 
 
 def load_pdf(name: str, data: bytes) -> Loaded:
-    """Parse the paragraphs of a PDF file.
-
-    Raises:
-        SourceRefused: the file is encrypted, broken or has no text.
-    """
+    """Parse a PDF file or raise `SourceRefused`."""
     try:
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
@@ -219,10 +215,7 @@ def match_outline(lines: Sequence[Placed], entries: Sequence[Entry]) -> Structur
 
 
 def _find_heading(entry: Entry, lines: Sequence[Placed], plain: Sequence[str]) -> range | None:
-    """Return the lines of the heading of an entry, or none before the line where it begins.
-
-    The result is None for an entry after the last line.
-    """
+    """Return the lines of the heading, none before its first line, or None after the last line."""
     page = entry.page or 1
     first = bisect_left(lines, page, key=lambda line: line.page)
     if first == len(lines):
@@ -296,10 +289,7 @@ def read_properties(document: pdfium.PdfDocument) -> Properties:
 
 
 def parse_authors(text: str) -> tuple[str, ...]:
-    """Split a field with one or more names.
-
-    A comma separates names only if each part has several words: "Doe, Jane" is one person.
-    """
+    """Split names; a comma does so only between several words: "Doe, Jane" is one person."""
     names = _BETWEEN_AUTHORS.split(text)
     if len(names) == 1 and all(" " in part.strip() for part in text.split(",")):
         names = text.split(",")

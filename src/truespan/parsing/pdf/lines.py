@@ -69,10 +69,7 @@ class _Word(NamedTuple):
 
 
 def read_lines(page: pdfium.PdfPage) -> tuple[list[Line], bool]:
-    """Return the pieces of lines on a page in file order, and whether the page was rotated.
-
-    The heights in the file do not apply to a rotated page.
-    """
+    """Return the pieces of lines on a page in file order, and whether the page was rotated."""
     textpage = page.get_textpage()
     try:
         characters = _read_characters(textpage)
@@ -240,10 +237,7 @@ def _join_rows(pieces: Sequence[Line]) -> list[Line]:
 
 
 def _sort_by_position(pieces: Sequence[Line], depth: int = 0) -> Iterator[Line]:
-    """Yield lines from top to bottom, and columns one after the other.
-
-    A line that crosses the gutter, such as a heading, ends the columns above it.
-    """
+    """Yield lines downwards, column by column; a line across the gutter ends both columns."""
     gutter = _find_gutter(pieces) if depth < _MOST_COLUMNS else None
     if gutter is None:
         rows: list[list[Line]] = []

@@ -218,10 +218,7 @@ def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
 def join_paragraphs(
     lines: Sequence[Placed], starts: Container[int], continued: Container[int]
 ) -> Iterator[Paragraph]:
-    """Yield the paragraphs of a document.
-
-    Lines with the numbers in `starts` always begin a paragraph, those in `continued` never do.
-    """
+    """Yield paragraphs; lines in `starts` always begin one, those in `continued` never do."""
     hyphenated = frozenset(
         word.casefold() for line in lines for word in _WITH_HYPHEN.findall(line.line.text)
     )
