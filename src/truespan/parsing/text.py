@@ -201,21 +201,18 @@ class _Contents:
     names_chapters: bool = True
     begun: bool = False
     ranks: set[_Rank] = field(default_factory=set)
-    _keys: set[tuple[str, str, int | str]] = field(default_factory=set)
+    keys: set[tuple[str, str, int | str]] = field(default_factory=set)
     _part: str = ""
 
-    def has(self, heading: Heading) -> bool:
-        return self._key(heading) in self._keys
+    def key(self, heading: Heading) -> tuple[str, str, int | str]:
+        part = "" if heading.rank == "part" else self._part
+        return part, heading.kind, heading.number
 
     def add(self, heading: Heading) -> None:
         if heading.rank == "part":
             self._part = heading.short
         self.ranks.add(heading.rank)
-        self._keys.add(self._key(heading))
-
-    def _key(self, heading: Heading) -> tuple[str, str, int | str]:
-        part = "" if heading.rank == "part" else self._part
-        return part, heading.kind, heading.number
+        self.keys.add(self.key(heading))
 
 
 @dataclass(slots=True)
@@ -287,7 +284,7 @@ class Outline:
             if found:
                 new = found.rank == "named" or found.rank not in contents.ranks
                 set_off = blank_lines >= _WIDE_GAP and contents.begun
-                is_over = contents.has(found) or (new and set_off)
+                is_over = contents.key(found) in contents.keys or (new and set_off)
             if is_over:
                 self._contents = None
                 return False

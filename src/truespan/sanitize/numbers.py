@@ -152,10 +152,6 @@ class NumberKind(NamedTuple):
     words: tuple[str, ...] = ()
     whole: bool = False
 
-    @property
-    def rule(self) -> str:
-        return self.name if self is _CARD else f"national_id.{self.name}"
-
 
 def _national(
     name: str, shapes: str, words: str = "", *, check: Check | None = None, whole: bool = False
@@ -293,8 +289,10 @@ def _read_numbers(view: str, start: int) -> Iterator[Finding]:
             return
         for kind in kinds:
             if _is_valid(view, start, group.end(), kind):
-                label = CREDIT_CARD if kind is _CARD else NATIONAL_ID
-                yield Finding(start, group.end(), label, kind.rule)
+                label, prefix = NATIONAL_ID, "national_id."
+                if kind is _CARD:
+                    label, prefix = CREDIT_CARD, ""
+                yield Finding(start, group.end(), label, f"{prefix}{kind.name}")
                 break
         gap = view[group.end() : group.end() + 1]
         lines += gap == "\n"

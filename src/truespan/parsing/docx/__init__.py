@@ -61,7 +61,7 @@ def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
             for note in part.root.iterchildren(f"{W}{kind}") if kind else ():
                 # The other types are the separator lines above the notes of a page.
                 if note.get(f"{W}type", "normal") == "normal":
-                    notes.setdefault(NoteRef(kind, note.get(f"{W}id", "")), Box(note, part))
+                    notes.setdefault((kind, note.get(f"{W}id", "")), Box(note, part))
         body = Body(
             package,
             Styles(styles.root if styles else None),

@@ -215,11 +215,8 @@ class Box(NamedTuple):
     part: Part
 
 
-class NoteRef(NamedTuple):
-    """A reference to a note: "footnote" or "endnote", and its id."""
-
-    kind: str
-    note_id: str
+NoteRef = tuple[str, str]
+"""A reference to a note: "footnote" or "endnote", and its id."""
 
 
 @dataclass(slots=True)
@@ -313,7 +310,7 @@ class Inline:
 
     def _add_note(self, element: etree._Element, line: Line) -> None:
         kind = element.tag.removeprefix(W).removesuffix("Reference")
-        line.notes.append(NoteRef(kind, element.get(f"{W}id", "")))
+        line.notes.append((kind, element.get(f"{W}id", "")))
 
     def _read_alternatives(self, element: etree._Element, line: Line) -> None:
         for option in select_alternative(element):

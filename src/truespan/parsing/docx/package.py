@@ -52,8 +52,6 @@ PROPERTIES = frozenset(
 
 _WHOLE = re.compile(r"\s*([0-9]{1,9})\s*")
 _OFF = frozenset({"0", "false", "off"})
-
-
 _COMPLEX = (
     *(f"{W}{tag}" for tag in ("tab", "ptab", "br", "cr", "sym", "noBreakHyphen", "softHyphen")),
     *(f"{W}{tag}" for tag in ("fldChar", "instrText", "footnoteReference", "endnoteReference")),
@@ -62,6 +60,11 @@ _COMPLEX = (
     *DROPPED,
     f"{M}oMath",
     Tag.ALTERNATIVES,
+)
+_READABLE = (
+    *(f"{A}blip", f"{A}t", f"{M}t", f"{V}imagedata", f"{DIAGRAM}relIds"),
+    *(f"{W}{tag}" for tag in ("t", "tab", "br", "cr", "sym", "fldChar", "noBreakHyphen")),
+    *(f"{W}{tag}" for tag in ("footnoteReference", "endnoteReference")),
 )
 
 
@@ -100,13 +103,6 @@ def select_alternative(alternatives: etree._Element) -> Iterator[etree._Element]
                 return
 
 
-_READABLE = (
-    *(f"{A}blip", f"{A}t", f"{M}t", f"{V}imagedata", f"{DIAGRAM}relIds"),
-    *(f"{W}{tag}" for tag in ("t", "tab", "br", "cr", "sym", "fldChar", "noBreakHyphen")),
-    *(f"{W}{tag}" for tag in ("footnoteReference", "endnoteReference")),
-)
-
-
 _USUAL_MAIN_PART = "word/document.xml"
 _STRICT = re.compile(
     rb"(?P<declares>xmlns(?::[\w.-]+)?\s*=\s*[\"'])http://purl\.oclc\.org/ooxml/"
@@ -139,10 +135,8 @@ class Part:
 
     def find_related(self, kind: str) -> str | None:
         """Return the member that the first relation of this kind names, or None."""
-        for relation in self.relations.values():
-            if relation.kind == kind and not relation.external:
-                return relation.target
-        return None
+        found = (r.target for r in self.relations.values() if r.kind == kind and not r.external)
+        return next(found, None)
 
 
 class Package:

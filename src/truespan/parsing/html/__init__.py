@@ -116,7 +116,20 @@ class Pictures:
         self._sourced += 1
         if found := _DATA.match(source):
             self._mapped += 1
-            image = self._add_image(source, lambda: _decode_data_url(found, source))
+
+            def decode_image() -> Image | None:
+                extension = _extension_of(found["type"])
+                if extension is None or "base64" not in found["options"].lower():
+                    return None
+                if (len(source) - found.end()) * 3 // 4 > LARGEST_IMAGE:
+                    return None
+                try:
+                    content = binascii.a2b_base64(unquote_to_bytes(source[found.end() :]))
+                except ValueError:
+                    return None
+                return Image(extension, content) if content else None
+
+            image = self._add_image(source, decode_image)
             return Figure(picture.alt, f"data:{found['type'].lower()}", image)
         member = self.find(source)
         if member is None:
@@ -157,19 +170,6 @@ def _extension_of(media_type: str, name: str = "") -> str | None:
     ending = name.rpartition(".")[2].lower()
     ending = {"jpeg": "jpg", "tiff": "tif"}.get(ending, ending)
     return ending if ending in _EXTENSIONS.values() else None
-
-
-def _decode_data_url(found: re.Match[str], source: str) -> Image | None:
-    extension = _extension_of(found["type"])
-    if extension is None or "base64" not in found["options"].lower():
-        return None
-    if (len(source) - found.end()) * 3 // 4 > LARGEST_IMAGE:
-        return None
-    try:
-        content = binascii.a2b_base64(unquote_to_bytes(source[found.end() :]))
-    except ValueError:
-        return None
-    return Image(extension, content) if content else None
 
 
 _HEAD = 4096

@@ -30,7 +30,6 @@ from truespan.parsing.html.inline import (
 )
 from truespan.parsing.html.structure import (
     PAGE,
-    TERM,
     Head,
     Item,
     PageList,
@@ -125,10 +124,7 @@ class PageReader:
         return self.pieces
 
     def flush(self) -> None:
-        """End the current block, if any. Within code, end a line.
-
-        Marks without text wait for the text that follows, unless one is a picture.
-        """
+        """End the block, or the line in code. Marks without text wait for it, pictures do not."""
         if not self.inline.parts:
             return
         if self.code:
@@ -260,32 +256,34 @@ def _read_superscript(page: PageReader, *_: object) -> Iterator[None]:
     page.superscripts -= 1
 
 
-def _start_footnote(page: PageReader, tag: str, attributes: Attributes) -> End:
-    return _start_notes(page, tag, attributes, inner=_read_item if tag == "li" else None)
+def _with_notes(inner: Handler | None) -> Handler:
+    """Return the handler of an element that holds notes and may have a handler of its own."""
 
-
-def _start_notes(page: PageReader, tag: str, attributes: Attributes, inner: Handler | None) -> End:
-    """Start one or more notes in an element that has a handler of its own."""
-    end_notes = page.enter(notes=page.notes + 1)
-    end_inner = inner(page, tag, attributes) if inner else None
-
-    def end() -> None:
+    @_handler
+    def read(page: PageReader, tag: str, attributes: Attributes) -> Iterator[None]:
+        end_notes = page.enter(notes=page.notes + 1)
+        end_inner = inner(page, tag, attributes) if inner else None
+        yield
         if end_inner:
             end_inner()
         end_notes()
 
-    return end
+    return read
 
 
 def _may_hold_notes(handler: Handler) -> Handler:
     """Wrap a handler so that it first checks whether its element holds notes."""
+    with_notes = _with_notes(handler)
 
     def start(page: PageReader, tag: str, attributes: Attributes) -> End | None:
-        if attributes and holds_notes(attributes):
-            return _start_notes(page, tag, attributes, inner=handler)
-        return handler(page, tag, attributes)
+        chosen = with_notes if attributes and holds_notes(attributes) else handler
+        return chosen(page, tag, attributes)
 
     return start
+
+
+def _start_footnote(page: PageReader, tag: str, attributes: Attributes) -> End | None:
+    return _with_notes(_read_item if tag == "li" else None)(page, tag, attributes)
 
 
 def _start_heading(page: PageReader, tag: str, attributes: Attributes) -> End:
@@ -347,8 +345,9 @@ def _read_item(page: PageReader, _: str, attributes: Attributes) -> Iterator[Non
 
 
 def _start_term(page: PageReader, *_: object) -> End:
+    """Start a term of a definition list, which is at the margin and has no marker."""
     page.flush()
-    page.item = TERM if page.lists else None
+    page.item = (lambda: "") if page.lists else None
     return page.flush
 
 

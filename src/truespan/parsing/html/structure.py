@@ -6,8 +6,9 @@ declares as such, and a header, footer or aside of the page that consists of lin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from truespan.parsing.headings import LARGEST_ROMAN, format_roman
 from truespan.parsing.html.inline import MARK_SIGN, Flow, Inline, PlacedMark, collapse_spaces
@@ -18,6 +19,10 @@ _DEEPEST = 20
 _LARGEST = 10**9
 
 
+Item = Callable[[], str]
+"""Returns the marker of an item of a list, which is known only after the whole list was read."""
+
+
 @dataclass(slots=True, eq=False)
 class PageList:
     """A list while it is read. A descending one knows its first number only at its end."""
@@ -26,49 +31,34 @@ class PageList:
     style: str = "1"
     start: int | None = None
     descending: bool = False
-    count: int = 0
+    _count: int = 0
     _numbered: tuple[int, int] | None = None
     """The index and number of the last item with an explicit number."""
 
     def next_item(self, value: int | None) -> Item:
         """Add an item; `value` is its explicit number, if any."""
         if value is not None:
-            self._numbered = self.count, value
-        self.count += 1
-        return Item(self, self.count - 1, self._numbered)
+            self._numbered = self._count, value
+        self._count += 1
+        return partial(self._format_marker, self._count - 1, self._numbered)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Item:
-    """An item of a list. Its marker is known only after the whole list was read."""
-
-    list: PageList | None
-    index: int = 0
-    numbered: tuple[int, int] | None = None
-
-    def marker(self) -> str:
-        if self.list is None:
-            return ""
-        if not self.list.ordered:
+    def _format_marker(self, index: int, numbered: tuple[int, int] | None) -> str:
+        if not self.ordered:
             return "- "
-        first = self.list.start
+        first = self.start
         if first is None:
-            first = self.list.count if self.list.descending else 1
-        origin, number = self.numbered or (0, first)
-        number += origin - self.index if self.list.descending else self.index - origin
-        text, style = str(number), self.list.style
-        if style in ("a", "A") and number > 0:
+            first = self._count if self.descending else 1
+        origin, number = numbered or (0, first)
+        number += origin - index if self.descending else index - origin
+        text = str(number)
+        if self.style in ("a", "A") and number > 0:
             text = ""
             while number:
                 number, letter = divmod(number - 1, 26)
                 text = chr(ord("a") + letter) + text
-        elif style in ("i", "I") and 0 < number <= LARGEST_ROMAN:
+        elif self.style in ("i", "I") and 0 < number <= LARGEST_ROMAN:
             text = format_roman(number)
-        return f"{text.upper() if style.isupper() else text}. "
-
-
-TERM = Item(None)
-"""A term of a definition list, which is at the margin and has no marker."""
+        return f"{text.upper() if self.style.isupper() else text}. "
 
 
 def whole_number(text: str | None) -> int | None:
@@ -106,15 +96,6 @@ class Landmark:
         elif self.tag == "footer" and not self.has_notice:
             self.has_notice = any(notice in text.lower() for notice in _NOTICES)
 
-    @property
-    def is_boilerplate(self) -> bool:
-        """Return whether it consists of links or a copyright notice."""
-        unlinked = self.letters - self.linked
-        if self.has_title or unlinked > _LONG_ENOUGH_TO_READ:
-            return False
-        linked = self.has_navigation or self.linked > unlinked
-        return linked or (self.has_notice and self.letters < _LONG_NOTICE)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
@@ -130,8 +111,16 @@ class Region:
 
     @property
     def is_boilerplate(self) -> bool:
-        """Return whether the region is navigation or a landmark without text to read."""
-        return self.navigation or bool(self.landmark and self.landmark.is_boilerplate)
+        """Return whether it is navigation, or a landmark of links or with a copyright notice."""
+        landmark = self.landmark
+        if self.navigation or landmark is None:
+            return self.navigation
+        unlinked = landmark.letters - landmark.linked
+        if landmark.has_title or unlinked > _LONG_ENOUGH_TO_READ:
+            return False
+        if landmark.has_navigation or landmark.linked > unlinked:
+            return True
+        return landmark.has_notice and landmark.letters < _LONG_NOTICE
 
 
 PAGE = Region()
@@ -158,7 +147,7 @@ class Piece:
         if not self.depth or not self.text:
             return Flow(self.text, self.marks)
         margin = "  " * (min(self.depth, _DEEPEST) - 1)
-        first, rest = margin + (self.item.marker() if self.item else "  "), f"{margin}  "
+        first, rest = margin + (self.item() if self.item else "  "), f"{margin}  "
         marks: list[PlacedMark] = []
         lines = start = 0
         for offset, mark in self.marks:
