@@ -68,10 +68,8 @@ def server() -> Iterator[Echo]:
 
 
 @pytest.fixture
-def client(server: Echo) -> Iterator[JsonClient]:
-    made = client_of(server)
-    yield made
-    made.close()
+def client(server: Echo) -> JsonClient:
+    return client_of(server)
 
 
 def client_of(server: Loopback, **changes: Any) -> JsonClient:

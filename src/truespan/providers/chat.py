@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
@@ -38,11 +38,12 @@ class ReplyEvent(msgspec.Struct):
 
 
 Event = TypeVar("Event", bound=ReplyEvent)
+Messages: TypeAlias = list[dict[str, str]]
+"""Messages in the form that both protocols share."""
 
 RETRY_SECONDS = 20.0
 """No retry starts later than this after the question: a person waits for the answer."""
 _PIECE_SECONDS = 60.0
-_BODY_BYTES = 32 << 20
 _LEAST_CHARACTERS = 1 << 16
 _CHARACTERS_PER_TOKEN = 32
 """More than a token ever stands for, except for runs of blanks."""
@@ -65,21 +66,6 @@ class ChatDialect:
     context: int = 8192
     """Ollama's context window in tokens. Its own default is smaller, and it truncates silently."""
 
-    @property
-    def bounds(self) -> Bounds:
-        """Return the limits of one reply. Before its first piece a model may have to be loaded."""
-        return Bounds(
-            read_seconds=self.seconds,
-            total_seconds=self.seconds,
-            body_bytes=_BODY_BYTES,
-            piece_seconds=min(_PIECE_SECONDS, self.seconds),
-        )
-
-
-def to_json(messages: Sequence[Message]) -> list[dict[str, str]]:
-    """Return messages in the form that both protocols share."""
-    return [{"role": message.role.value, "content": sendable(message.text)} for message in messages]
-
 
 class HttpChat(ABC):
     """Chats through a provider, which is first asked when the first piece of a reply is needed."""
@@ -99,11 +85,18 @@ class HttpChat(ABC):
     ) -> None:
         self.name = f"{self.provider}/{model}"
         self._dialect = dialect or ChatDialect()
+        # Before the first piece of a reply a model may have to be loaded.
+        seconds = self._dialect.seconds
+        usual = Bounds(
+            read_seconds=seconds,
+            total_seconds=seconds,
+            piece_seconds=min(_PIECE_SECONDS, seconds),
+        )
         self._client = JsonClient(
             address,
             label=self.label,
             clock=clock,
-            bounds=bounds or self._dialect.bounds,
+            bounds=bounds or usual,
             start_advice=self.start_advice,
         )
         self._model = model
@@ -121,11 +114,14 @@ class HttpChat(ABC):
             ModelUnavailable: the provider has no such model, or the model cannot chat.
             CredentialsMissing: no key may be used for the model.
         """
+        sent = [
+            {"role": message.role.value, "content": sendable(message.text)} for message in messages
+        ]
         deadline = self._clock.monotonic() + self._client.bounds.total_seconds
         until = min(self._clock.monotonic() + RETRY_SECONDS, deadline)
 
         def start() -> tuple[str | None, Generator[str]]:
-            pieces = self._pieces(messages, deadline)
+            pieces = self._pieces(sent, deadline)
             return next(pieces, None), pieces
 
         first, pieces = call_with_retries(start, self._clock, spread=0, until=until)
@@ -134,7 +130,7 @@ class HttpChat(ABC):
                 yield first
                 yield from pieces
 
-    def _pieces(self, messages: Sequence[Message], deadline: float) -> Generator[str]:
+    def _pieces(self, messages: Messages, deadline: float) -> Generator[str]:
         """Yield the pieces of one reply that are not empty, up to the allowed length."""
         left = max(_LEAST_CHARACTERS, self._dialect.max_tokens * _CHARACTERS_PER_TOKEN)
         with closing(self._send(messages, deadline)) as reply:
@@ -148,7 +144,7 @@ class HttpChat(ABC):
                 yield piece
 
     @abstractmethod
-    def _send(self, messages: Sequence[Message], deadline: float) -> StreamedReply:
+    def _send(self, messages: Messages, deadline: float) -> StreamedReply:
         """Return a successful reply of which only the head has been read."""
 
     @abstractmethod

@@ -25,7 +25,7 @@ from truespan.providers.embedder import (
     ModelPrefixes,
 )
 from truespan.providers.http import Reply, read_pause, sendable
-from truespan.providers.keys import KeyRing, denies
+from truespan.providers.keys import KeyRing
 from truespan.types.chunk import Vector, unit_vector
 from truespan.types.token import Secret
 
@@ -127,7 +127,7 @@ class GoogleEmbedder(HttpEmbedder):
             pause = read_pause(str(int(delay[1]) + 1), self._clock.now()) if delay else None
             return replace(reply, retry_after=pause)
 
-        reply = self._keys.send(self._model, send, denied=_denied)
+        reply = self._keys.send(self._model, send)
         if reply.status == 404 and reply.size_refusal() is None:
             raise self._missing_model()
         if not reply.succeeded:
@@ -152,8 +152,3 @@ class GoogleEmbedder(HttpEmbedder):
             input_limit=limit - (self._count(longer) if longer else 0),
         )
         return LearntModel(profile, prefixes, limit=limit)
-
-
-def _denied(reply: Reply) -> bool:
-    """Return whether a reply denies the key; Google calls an invalid key a bad request."""
-    return denies(reply) or (reply.status == 400 and "API_KEY_INVALID" in reply.words)

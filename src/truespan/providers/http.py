@@ -85,6 +85,12 @@ class Reply:
         return 200 <= self.status < 300
 
     @property
+    def denied(self) -> bool:
+        """Return whether the key was denied; Google calls an invalid key a bad request."""
+        invalid = self.status == 400 and "API_KEY_INVALID" in self.words
+        return invalid or self.status in (401, 403)
+
+    @property
     def words(self) -> str:
         """Return all texts in a JSON body, whatever its structure; nothing if it is not JSON."""
 
@@ -192,10 +198,6 @@ class JsonClient:
         self._idle: list[Connection] = []
         # Embedders have no close(), so the connections close with the last reference.
         weakref.finalize(self, _close_all, self._idle)
-
-    def close(self) -> None:
-        """Close the idle connections; the next request opens a new one."""
-        _close_all(self._idle)
 
     def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Reply:
         """Return the reply to a GET; raises as `post` does."""

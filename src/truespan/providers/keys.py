@@ -29,11 +29,6 @@ _NEARLY = 1e-3
 """Tolerance for the rounding of large numbers."""
 
 
-def denies(reply: Reply) -> bool:
-    """Return whether a reply denies the key of its request."""
-    return reply.status in (401, 403)
-
-
 class KeyRing:
     """Uses the keys of one provider in turn, or none if it is `keyless`. Threads may share it."""
 
@@ -70,8 +65,6 @@ class KeyRing:
         self,
         model: str,
         request: Callable[[Secret | None], AnyReply],
-        *,
-        denied: Callable[[Reply], bool] = denies,
     ) -> AnyReply:
         """Send a request with one key after the other until one is neither denied nor limited.
 
@@ -90,7 +83,7 @@ class KeyRing:
                 pause = COOLDOWN if reply.retry_after is None else reply.retry_after
                 until = self._clock.now() + min(pause, LONGEST_PAUSE)
                 self._cooldowns.cool_down(self._provider, key.name, until)
-            elif denied(reply):
+            elif reply.denied:
                 with self._lock:
                     self._denied.add(key.name)
             else:

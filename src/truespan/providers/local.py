@@ -62,12 +62,8 @@ class LocalModel:
     @cached_property
     def revision(self) -> str:
         """Return a digest of both files, which changes whenever vectors or counts would."""
-        digests = "\n".join(self.digest(name) for name in (NETWORK_FILE, TOKENIZER_FILE))
+        digests = "\n".join(self.digests[name] for name in (NETWORK_FILE, TOKENIZER_FILE))
         return f"sha256:{sha256(digests.encode()).hexdigest()}"
-
-    def digest(self, name: str) -> str:
-        """Return the SHA-256 that the file `name` must have."""
-        return self._digests[name]
 
     @cached_property
     def location(self) -> Path:
@@ -91,7 +87,7 @@ class LocalModel:
             content = path.read_bytes()
         except OSError as failure:
             raise _unreadable(path) from failure
-        if sha256(content).hexdigest() != self.digest(name):
+        if sha256(content).hexdigest() != self.digests[name]:
             raise ModelUnavailable(
                 f"The model file {path} is not the one it should be: its SHA-256 differs.",
                 advice=self._remedy(),
@@ -124,7 +120,8 @@ class LocalModel:
             return tokenizer
 
     @cached_property
-    def _digests(self) -> dict[str, str]:
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 that each file must have."""
         if self._folder is None:
             return _PINNED
         digests: dict[str, str] = {}
@@ -249,7 +246,7 @@ class LocalEmbedder:
             if self._loaded is None:
                 # The file is checked even if the network is loaded already.
                 content = self._model.read(NETWORK_FILE)
-                digest = self._model.digest(NETWORK_FILE)
+                digest = self._model.digests[NETWORK_FILE]
                 with _LOADING:
                     session = _IN_USE.get(digest)
                     if session is None:

@@ -10,14 +10,14 @@ reply is complete only with the line that says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import msgspec
 
 from truespan.errors import ModelUnavailable, ProfileMismatch, ProviderBadReply
 from truespan.protocols import TokenCounter
-from truespan.providers.chat import HttpChat, ReplyEvent, to_json
+from truespan.providers.chat import HttpChat, Messages, ReplyEvent
 from truespan.providers.embedder import (
     PROBE,
     EmbedderOptions,
@@ -27,7 +27,6 @@ from truespan.providers.embedder import (
 )
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.outbound import Bounds
-from truespan.types.answer import Message
 from truespan.types.chunk import NO_VECTOR, Vector, unit_vector
 
 ALIASES = {
@@ -244,10 +243,10 @@ class OllamaChat(HttpChat):
     label = "Ollama"
     start_advice = "Start it with 'ollama serve', or set chat_ollama_base_url to its URL."
 
-    def _send(self, messages: Sequence[Message], deadline: float) -> StreamedReply:
+    def _send(self, messages: Messages, deadline: float) -> StreamedReply:
         payload = {
             "model": self._model,
-            "messages": to_json(messages),
+            "messages": messages,
             "stream": True,
             # Otherwise Ollama silently drops the oldest messages, or the start of the context.
             "truncate": False,

@@ -10,7 +10,7 @@ reason and the end mark, and a key goes into one header only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import msgspec
 
 from truespan.errors import ProfileMismatch, ProviderBadReply
 from truespan.protocols import Clock, TokenCounter
-from truespan.providers.chat import ChatDialect, HttpChat, ReplyEvent, to_json
+from truespan.providers.chat import ChatDialect, HttpChat, Messages, ReplyEvent
 from truespan.providers.embedder import (
     PROBE,
     EmbedderOptions,
@@ -29,7 +29,6 @@ from truespan.providers.embedder import (
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.keys import KeyRing
 from truespan.providers.outbound import Bounds
-from truespan.types.answer import Message
 from truespan.types.chunk import Vector, unit_vector
 from truespan.types.token import Secret
 
@@ -191,12 +190,12 @@ class OpenAiChat(HttpChat):
         self._keys = keys
         self._parameters = _Parameters()
 
-    def _send(self, messages: Sequence[Message], deadline: float) -> StreamedReply:
+    def _send(self, messages: Messages, deadline: float) -> StreamedReply:
         while True:
             parameters = self._parameters
             payload = {
                 "model": self._model,
-                "messages": to_json(messages),
+                "messages": messages,
                 "stream": True,
                 parameters.limit: self._dialect.max_tokens,
             }

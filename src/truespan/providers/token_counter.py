@@ -61,7 +61,7 @@ class WordPieceCounter:
     @property
     def name(self) -> str:
         """Return a name that changes whenever counts would; nothing is loaded for it."""
-        return f"wordpiece-{_RULES}:{self._model.digest(TOKENIZER_FILE)[:16]}"
+        return f"wordpiece-{_RULES}:{self._model.digests[TOKENIZER_FILE][:16]}"
 
     def count(self, text: str) -> int:
         """Return the tokens of one text."""
