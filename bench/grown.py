@@ -29,7 +29,7 @@ from truespan.retrieval.fetch import SLACK
 from truespan.retrieval.stages import verify
 from truespan.types.chunk import Vector
 from truespan.types.request import RETRIEVAL_TOP_K
-from truespan.wiring.backup import STORE_FILE
+from truespan.wiring.storage import STORE_FILE
 
 DOCUMENT = 10
 """Chunks of a document, about."""

@@ -30,7 +30,7 @@ from truespan.store import postgres, sqlite
 from truespan.store.chunks import _READ
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
-from truespan.wiring.backup import STORE_FILE
+from truespan.wiring.storage import STORE_FILE
 
 DOCUMENTS, CHUNKS_EACH = 300, 10
 TWENTY = 20

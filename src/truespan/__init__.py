@@ -98,7 +98,7 @@ def prepare_store(path: str | Path) -> tuple[int, int]:
     """
     from pathlib import Path
 
-    from truespan.wiring.servers import prepare_tables
+    from truespan.wiring.storage import prepare_tables
 
     return prepare_tables(Path(path))
 
@@ -138,7 +138,7 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
 
     from truespan.types.maintenance import RestoreReport
     from truespan.wiring import open_library
-    from truespan.wiring.backup import find_settings_aside, restore_library
+    from truespan.wiring.storage import find_settings_aside, restore_library
 
     manifest = restore_library(Path(backup), Path(path))
     with open_library(path) as library:
@@ -156,7 +156,7 @@ def verify_backup(backup: str | Path) -> Manifest:
     """
     from pathlib import Path
 
-    from truespan.wiring.backup import verify_backup as verify
+    from truespan.wiring.storage import verify_backup as verify
 
     return verify(Path(backup))
 

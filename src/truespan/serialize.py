@@ -134,6 +134,11 @@ def allowed_names(names: Iterable[str] | Unlimited) -> str | list[str]:
     return names.value if isinstance(names, Unlimited) else sorted(names)
 
 
+def members(value: object, *names: str) -> dict[str, Any]:
+    """Return attributes of a value by name, as members of a JSON object."""
+    return {name: getattr(value, name) for name in names}
+
+
 def chunk_data(record: ChunkRecord) -> dict[str, Any]:
     """Return a chunk as data; the text is null if the bytes do not match their hash."""
     chunk, intact = record.chunk, record.is_intact()
@@ -144,9 +149,10 @@ def chunk_data(record: ChunkRecord) -> dict[str, Any]:
         "intact": intact,
     }
     if chunk is not None:
-        fields = ("chunk_id", "index", "start", "end", "first_sid", "last_sid", "page", "kind")
-        more = ("tokens", "text_hash", "dedupe_hash", "figure")
-        shown |= {name: getattr(chunk, name) for name in (*fields, *more)}
+        shown |= members(
+            chunk, "chunk_id", "index", "start", "end", "first_sid", "last_sid", "page"
+        )
+        shown |= members(chunk, "kind", "tokens", "text_hash", "dedupe_hash", "figure")
         shown["text"] = chunk.data.decode() if intact else None
     return shown
 

@@ -6,12 +6,10 @@ import re
 from dataclasses import fields
 
 import pytest
-import typer
 
 from tests.support.docs_reader import DOCS, blocks_of, prose_of, sections_of, table_rows
-from truespan.cli import serve as command
+from truespan.cli import make_commands
 from truespan.http import app, bodies, replies, server
-from truespan.http.endpoint import Limits
 from truespan.http.openapi import HEADERS, document_operation
 from truespan.http.operation import EVENTS, Operation
 from truespan.http.routes import OPERATIONS, ROUTES
@@ -91,7 +89,7 @@ def test_every_header_that_counts_is_listed() -> None:
 
 
 def test_the_limits_are_those_that_hold() -> None:
-    settings, limits = Settings(), Limits()
+    settings, limits = Settings(), app.Limits()
 
     rows = table_rows(sections_of(PAGE)["Limits"])
 
@@ -132,7 +130,7 @@ def test_every_setting_of_the_server_is_named() -> None:
 
 
 def test_options_that_the_page_names_are_options_of_the_command() -> None:
-    known = typer.main.get_command(command.app).commands["serve"]  # type: ignore[attr-defined]
+    known = make_commands().commands["serve"]  # type: ignore[attr-defined]
     options = {spelled for option in known.params for spelled in option.opts}
 
     assert set(re.findall(r"`(--[\w-]+)", prose_of(PAGE))) <= options

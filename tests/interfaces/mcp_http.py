@@ -25,7 +25,7 @@ import truespan
 from tests.interfaces.mcp_clients import HELLO, Session
 from truespan.errors import Unauthorized
 from truespan.mcp.http import McpApp
-from truespan.mcp.sessions import AnonymousAccess
+from truespan.mcp.tools import AnonymousAccess
 from truespan.types.scope import OWNER
 from truespan.types.token import Principal
 

@@ -23,7 +23,7 @@ from truespan.errors import (
     ScopeViolation,
     StoreDamaged,
 )
-from truespan.integrations.passages import of_reading, of_retrieval, of_search
+from truespan.integrations import reading, retrieval, search
 from truespan.serialize import failure_of
 from truespan.types.bundle import Problem
 
@@ -37,8 +37,8 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 def test_retrieval_and_search_give_the_texts_of_the_engine_with_the_same_metadata(
     shelf: Shelf,
 ) -> None:
-    retrieved = of_retrieval(shelf.world, top_k=4).ask(QUESTION)
-    searched = of_search(shelf.world, top_k=4).ask(QUESTION)
+    retrieved = retrieval(shelf.world, top_k=4).run(QUESTION)
+    searched = search(shelf.world, top_k=4).run(QUESTION)
 
     bundle = shelf.world.retrieve(QUESTION, top_k=4)
     assert [one.text for one in retrieved] == [one.content for one in bundle.retrieved_chunks]
@@ -49,42 +49,42 @@ def test_retrieval_and_search_give_the_texts_of_the_engine_with_the_same_metadat
 def test_the_page_explains_every_member_of_the_metadata(shelf: Shelf) -> None:
     rows = table_rows(sections_of(DOCS / "frameworks.md")["Metadata"])
 
-    assert [row[0] for row in rows] == [*of_search(shelf.world).ask(QUESTION)[0].cited]
+    assert [row[0] for row in rows] == [*search(shelf.world).run(QUESTION)[0].cited]
 
 
 def test_a_reader_is_asked_up_to_the_position_of_that_moment(shelf: Shelf) -> None:
-    asking = of_reading(shelf.world, "ada")
+    engine = reading(shelf.world, "ada")
 
-    early = {one.cited["chapter"] for one in asking.ask(QUESTION)}
+    early = {one.cited["chapter"] for one in engine.run(QUESTION)}
     shelf.world.reader("ada").set("book.md", through_chapter="Chapter 1")
 
     assert early == {"Chapter 1", "Chapter 2"}
-    assert {one.cited["chapter"] for one in asking.ask(QUESTION)} == {"Chapter 1"}
+    assert {one.cited["chapter"] for one in engine.run(QUESTION)} == {"Chapter 1"}
 
 
 def test_a_wish_for_any_language_is_passed_on_and_an_untold_number_is_not(shelf: Shelf) -> None:
     book = str(shelf.place.folder / "files" / "book.md")
     shelf.world.ingest([book], kind="book", title="The Keys", language="de")
-    asking = of_retrieval(shelf.world, top_k=None)
+    engine = retrieval(shelf.world, top_k=None)
 
-    assert asking.ask(QUESTION) == []
-    assert len(asking.ask(QUESTION, top_k=None, language_constraint=None)) == 5
-    assert len(of_retrieval(shelf.world, language_constraint=None).ask(QUESTION, top_k=2)) == 2
+    assert engine.run(QUESTION) == []
+    assert len(engine.run(QUESTION, top_k=None, language_constraint=None)) == 5
+    assert len(retrieval(shelf.world, language_constraint=None).run(QUESTION, top_k=2)) == 2
 
 
 def test_a_setting_that_does_not_exist_is_refused_before_anything_is_asked(shelf: Shelf) -> None:
     with pytest.raises(InvalidSettings, match="'flor'; there are: top_k, floor, fused"):
-        of_search(shelf.world, flor=0.2)
+        search(shelf.world, flor=0.2)
     with pytest.raises(InvalidSettings, match="tags"):
-        of_reading(shelf.world, "ada").ask(QUESTION, tags=["x"])
+        reading(shelf.world, "ada").run(QUESTION, tags=["x"])
     assert shelf.place.embedder.queries == []
 
 
 def test_what_the_engine_raises_comes_out_as_it_is(shelf: Shelf) -> None:
     with pytest.raises(BlankQuery):
-        of_search(shelf.world).ask(" ")
+        search(shelf.world).run(" ")
     with pytest.raises(InvalidSettings, match="between 1 and 20"):
-        of_retrieval(shelf.world, top_k=21).ask(QUESTION)
+        retrieval(shelf.world, top_k=21).run(QUESTION)
 
 
 def test_a_failed_bundle_is_raised_with_its_kind_its_words_and_whether_to_try_again(
@@ -95,7 +95,7 @@ def test_a_failed_bundle_is_raised_with_its_kind_its_words_and_whether_to_try_ag
         shelf.world.search(QUESTION)
 
     with pytest.raises(ProviderUnavailable) as raised:
-        of_retrieval(shelf.world).ask(QUESTION)
+        retrieval(shelf.world).run(QUESTION)
 
     assert str(raised.value) == str(response.value)
     assert (raised.value.code, raised.value.retryable) == ("provider_unavailable", True)
@@ -115,12 +115,12 @@ def test_each_kind_of_failure_that_a_bundle_can_tell_is_found_again_by_its_code(
 
 
 def test_a_loop_goes_on_while_the_engine_is_asked(shelf: Shelf) -> None:
-    asking = of_retrieval(shelf.world, top_k=3)
+    engine = retrieval(shelf.world, top_k=3)
 
     async def together() -> list[object]:
-        return await asyncio.gather(*(asking.ask_aside(QUESTION) for _ in range(8)))
+        return await asyncio.gather(*(engine.run_async(QUESTION) for _ in range(8)))
 
-    assert asyncio.run(together()) == [asking.ask(QUESTION)] * 8
+    assert asyncio.run(together()) == [engine.run(QUESTION)] * 8
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_missing_framework_is_one_line_that_says_what_to_install(
 
 def test_no_other_door_imports_a_framework() -> None:
     script = (
-        "import sys, truespan.cli, truespan.integrations.passages, truespan.wiring\n"
+        "import sys, truespan.cli, truespan.integrations, truespan.wiring\n"
         "print(*{'langchain_core', 'llama_index', 'haystack'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -17,8 +17,7 @@ from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.unit.test_watch_metrics import number, samples
 from truespan.cancel import CancelToken, use_cancel_token
 from truespan.errors import Interrupted
-from truespan.http.app import ServerOptions
-from truespan.http.endpoint import Limits
+from truespan.http.app import Limits, ServerOptions
 from truespan.library import Library
 from truespan.observability.metrics import MetricsObserver
 from truespan.protocols import ChatModels

@@ -17,9 +17,8 @@ from tests.interfaces.tenants import BOUNDARY, form
 from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
 from tests.support.worlds import Place, place
-from truespan.http.app import THREADS, ServerOptions
+from truespan.http.app import THREADS, Limits, ServerOptions
 from truespan.http.auth import AuthPolicy
-from truespan.http.endpoint import Limits
 from truespan.library import Library
 from truespan.protocols import ChatModels
 

@@ -172,8 +172,8 @@ SUITE = Role(
     ),
     READER_ROLE.resources,
     (
-        Prompt("test_simple_prompt", "x", "x", NoArguments, lambda _: "some words"),
-        Prompt("test_prompt_with_arguments", "x", "x", _Both, lambda two: f"{two.arg1} {two.arg2}"),
+        Prompt("test_simple_prompt", "x", "x", NoArguments, "some words"),
+        Prompt("test_prompt_with_arguments", "x", "x", _Both, "some words"),
     ),
 )
 

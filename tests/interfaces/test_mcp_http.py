@@ -28,7 +28,7 @@ from tests.interfaces.mcp_clients import (
 from tests.interfaces.mcp_http import Address, connected, message_of, serving
 from tests.promises import proves
 from truespan.mcp.resources import DOCUMENT, SENTENCES
-from truespan.mcp.sessions import AnonymousAccess
+from truespan.mcp.tools import AnonymousAccess
 from truespan.reader import Reader
 from truespan.types.request import FILTER_ARGUMENTS, RetrievalRequest
 

@@ -20,14 +20,14 @@ from tests.promises import proves
 from tests.support.worlds import Place as Here
 from tests.support.worlds import place
 from truespan.errors import CallerError, InvalidSettings, NotAllowed, WorldNotFound
-from truespan.mcp.sessions import (
+from truespan.mcp.streamable import (
     MAX_SESSIONS_PER_CALLER,
-    AnonymousAccess,
+    TARGET,
+    StreamableApp,
     Target,
-    TargetPath,
     select_target,
 )
-from truespan.mcp.streamable import TARGET, StreamableApp
+from truespan.mcp.tools import AnonymousAccess
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
 from truespan.types.token import Principal
 
@@ -72,7 +72,7 @@ def chosen(
     response: AnonymousAccess | None = None,
 ) -> Target:
     return select_target(
-        here.library, response or AnonymousAccess(), Principal(token, allowed), TargetPath(*named)
+        here.library, response or AnonymousAccess(), Principal(token, allowed), *named
     )
 
 
@@ -326,9 +326,7 @@ def test_the_server_knows_whether_a_call_is_still_at_work(here: Here) -> None:
         app = StreamableApp(here.library, AnonymousAccess(world="one", owner=True), sessions=False)
         seen = [app.idle]
         async with app.lifetime(), anyio.create_task_group() as calls:
-            chosen = select_target(
-                here.library, app._anonymous, Principal(None, OWNER), TargetPath()
-            )
+            chosen = select_target(here.library, app._anonymous, Principal(None, OWNER))
             request = SimpleNamespace(scope={TARGET: chosen})
             calls.start_soon(app._run, request, lambda caller: caller.subject().search("key"))
             await to_thread.run_sync(waiting.wait)

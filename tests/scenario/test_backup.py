@@ -19,7 +19,7 @@ from tests.support.backups import STORY, filled, opened, retire
 from truespan.errors import BackupInvalid, InvalidSettings
 from truespan.files.backup import write_archive
 from truespan.types.maintenance import FORMAT, Manifest, Member
-from truespan.wiring.backup import restore_library
+from truespan.wiring.storage import restore_library
 
 
 @pytest.fixture(scope="module")

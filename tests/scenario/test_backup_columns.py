@@ -15,7 +15,7 @@ from tests.support.worlds import STORES, WordCounter, WordEmbedder
 from truespan.errors import BackupInvalid, InvalidSettings, TruespanError
 from truespan.types.scope import Authority, Verb
 from truespan.wiring import open_library
-from truespan.wiring.backup import restore_library
+from truespan.wiring.storage import restore_library
 
 MADE: dict[str, Path] = {}
 """The library of each column that is backed up; it is only read."""

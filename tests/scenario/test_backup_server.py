@@ -29,7 +29,7 @@ from truespan.store.postgres import Address, PostgresDatabase
 from truespan.store.snapshot import ServerSnapshots
 from truespan.store.transfer import NeutralRow, StoreRows, Table
 from truespan.types.maintenance import Member
-from truespan.wiring.backup import restore_library
+from truespan.wiring.storage import restore_library
 
 
 @pytest.fixture(scope="module")

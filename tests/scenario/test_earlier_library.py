@@ -17,7 +17,7 @@ from truespan.files.backup import describe_file, write_archive
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import Manifest, Verdict
 from truespan.types.scope import Verb
-from truespan.wiring.backup import restore_library
+from truespan.wiring.storage import restore_library
 
 DATA = Path(__file__).parents[1] / "data" / "library-0.1"
 EXPECTED = json.loads((DATA / "expected.json").read_text())

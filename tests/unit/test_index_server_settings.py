@@ -15,7 +15,7 @@ from truespan.index.server import server_target
 from truespan.index.server.index import QdrantServerIndex
 from truespan.settings import read_settings
 from truespan.wiring import open_library
-from truespan.wiring.servers import server_options
+from truespan.wiring.storage import server_options
 
 KEY = "a-key-that-nobody-may-see"
 WORLD = "6f1c2c9e-4f0e-4f0e-8f0e-4f0e4f0e4f0e"
@@ -48,7 +48,7 @@ def test_the_index_is_embedded_unless_a_server_is_named(
 
 def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path) -> None:
     code = (
-        "import sys, truespan.wiring.servers as one;"
+        "import sys, truespan.wiring.storage as one;"
         "from truespan.settings import read_settings; from pathlib import Path;"
         "from truespan.system import SystemClock;"
         f"one.server_index(Path('.'), read_settings(Path('.'), {URL!r}), SystemClock());"

@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
                     f"Argument {place} is not UTF-8.",
                     advice="Give names, paths and queries in UTF-8.",
                 )
-        code = _commands()(arguments, standalone_mode=False, prog_name="truespan")
+        code = make_commands()(arguments, standalone_mode=False, prog_name="truespan")
         return code if isinstance(code, int) else 0
     except Exit as exit:
         return exit.exit_code
@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
 
 
 @cache
-def _commands() -> Callable[..., Any]:
+def make_commands() -> Callable[..., Any]:
     """Make the commands from their functions, once: that is most of what a small one costs."""
     from typer.main import get_command
 

@@ -5,6 +5,8 @@ Modules with commands evaluate their annotations: Typer would otherwise evaluate
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +29,7 @@ app = Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-LibraryPath = Annotated[
+Folder = Annotated[
     Path | None, Option("--library", "-L", help="Folder of the library (or TRUESPAN_LIBRARY).")
 ]
 WorldName = Annotated[
@@ -60,7 +62,7 @@ Tags = Annotated[
 ContextOnly = Annotated[bool, Option("--context", help="Print only the context for a model.")]
 Here = Annotated[bool, Option("--here", help="Run in this process even if there are workers.")]
 NoFollow = Annotated[bool, Option("--no-follow", help="Exit once the job is queued.")]
-AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -82,24 +84,30 @@ def folder_of(library: Path | None) -> Path:
 
 
 def open_at(library: Path | None, *, create: bool = False) -> Library:
-    """Open the library that is named, or the default one."""
     import truespan
 
     return truespan.open(folder_of(library), create=create)
 
 
-def require_target(world: str | None, domain: str | None = None) -> None:
+def require_target(world: str | None, domain: str | None) -> None:
     """Refuse a command that names neither a world nor a domain, before anything is opened."""
     if world is None and domain is None:
         raise InvalidSettings("No world was named.", advice="Add --world NAME.")
 
 
-def named_world(opened: Library, world: str | None, domain: str | None = None) -> World:
+def named_world(opened: Library, world: str | None, domain: str | None) -> World:
     """Return the world that a command means: by its name, or by a domain's key."""
-    if domain is not None:
-        return opened.domain(domain, world=world)
-    require_target(world)
-    return opened.world(world or "")
+    return opened.world(world or "") if domain is None else opened.domain(domain, world=world)
+
+
+@contextmanager
+def open_world(
+    library: Path | None, world: str | None, domain: str | None = None
+) -> Iterator[World]:
+    """Open a library and give the world that a command means."""
+    require_target(world, domain)
+    with open_at(library) as opened:
+        yield named_world(opened, world, domain)
 
 
 def chosen_worlds(library: Library, world: str | None) -> list[World]:

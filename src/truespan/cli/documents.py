@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Context, Option, Typer, echo
 
-from truespan.cli.app import (
-    AnyWorld,
-    AsJson,
-    Here,
-    LibraryPath,
-    MaybeWorld,
-    NoFollow,
-    WorldName,
-    folder_of,
-    named_world,
-    open_at,
-    require_target,
-)
+import truespan.cli.app as cli
 from truespan.errors import InvalidSettings, WorldExists
 from truespan.serialize import EXIT_PARTIAL, EXIT_REFUSED, chunk_data, to_json
 
@@ -36,18 +24,18 @@ _POLL_SECONDS = 0.5
 
 
 def init(
-    library: LibraryPath = None,
+    library: cli.Folder = None,
     world: Annotated[str | None, Option("--world", "-w", help="Create this world too.")] = None,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Create a library, and a world in it. What exists already is left unchanged."""
-    with open_at(library, create=True) as opened:
+    with cli.open_at(library, create=True) as opened:
         # A set-up script may run twice.
         with suppress(WorldExists):
             if world is not None:
                 opened.create_world(world)
         names = [entry.name for entry in opened.worlds()]
-    folder = str(folder_of(library).absolute())
+    folder = str(cli.folder_of(library).absolute())
     if as_json:
         echo(to_json({"library": folder, "worlds": names}))
         return
@@ -57,16 +45,16 @@ def init(
 
 def show(
     reference: Annotated[str, Argument(help="A document (number, id, file name) or chunk.")],
-    world: WorldName,
-    library: LibraryPath = None,
+    world: cli.WorldName,
+    library: cli.Folder = None,
     text: Annotated[bool, Option("--text", help="Print the document's text.")] = False,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Show a document or a chunk as the store holds it."""
     from truespan.cli.output import show_chunk, show_document
 
-    with open_at(library) as opened:
-        documents = opened.world(world).documents
+    with cli.open_world(library, world) as chosen:
+        documents = chosen.documents
         if _is_chunk(reference):
             record = documents.chunk(reference)
             echo(to_json(chunk_data(record)) if as_json else show_chunk(record))
@@ -91,11 +79,13 @@ def _is_chunk(reference: str) -> bool:
         return False
 
 
-def status(world: AnyWorld = None, library: LibraryPath = None, as_json: AsJson = False) -> None:
+def status(
+    world: cli.AnyWorld = None, library: cli.Folder = None, as_json: cli.Json = False
+) -> None:
     """Show the worlds of a library, or the documents of one world, with counts."""
     from truespan.cli.output import show_world, show_worlds
 
-    with open_at(library) as opened:
+    with cli.open_at(library) as opened:
         if world is not None:
             chosen = opened.world(world)
             numbers, documents = chosen.status(), chosen.documents.list()
@@ -111,8 +101,8 @@ def ingest(
     paths: Annotated[
         list[str] | None, Argument(help="Files, folders and patterns.", metavar="PATH...")
     ] = None,
-    world: MaybeWorld = None,
-    library: LibraryPath = None,
+    world: cli.MaybeWorld = None,
+    library: cli.Folder = None,
     manifest: Annotated[
         str | None, Option(help="A JSONL manifest that names the documents instead.")
     ] = None,
@@ -133,9 +123,7 @@ def ingest(
     allow_empty: Annotated[
         bool, Option("--allow-empty", help="Let --prune empty a folder's documents.")
     ] = False,
-    domain_key: Annotated[
-        str | None, Option("--domain-key", help="A domain; it chooses its world.")
-    ] = None,
+    domain_key: Annotated[str | None, Option(help="A domain; it chooses its world.")] = None,
     update_alias: Annotated[
         bool,
         Option("--update-alias", help="Build a new generation afterwards and put it into use."),
@@ -143,9 +131,9 @@ def ingest(
     golden: Annotated[
         str | None, Option(help="Golden queries that --update-alias must not find less of.")
     ] = None,
-    here: Here = False,
-    no_follow: NoFollow = False,
-    as_json: AsJson = False,
+    here: cli.Here = False,
+    no_follow: cli.NoFollow = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Carry files, folders or what a manifest names into a world. Interrupted, it goes on."""
     options: dict[str, Any] = {
@@ -159,12 +147,12 @@ def ingest(
         "prune": prune,
         "allow_empty": allow_empty,
     }
-    require_target(world, domain_key)
-    with open_at(library) as opened:
+    cli.require_target(world, domain_key)
+    with cli.open_at(library) as opened:
         known = [domain.key for domain in opened.domains()] if update_alias else [domain_key]
         # An unknown domain is created by pointing it to the new generation of the world.
         is_new = world is not None and domain_key not in known
-        chosen = named_world(opened, world, None if is_new else domain_key)
+        chosen = cli.named_world(opened, world, None if is_new else domain_key)
         if dry_run:
             from truespan.cli.output_reports import dry_run_data, show_dry_run
 
@@ -216,37 +204,37 @@ def _require_subcommand(context: Context) -> None:
 
 
 @jobs_app.command("list")
-def list_jobs(world: WorldName, library: LibraryPath = None, as_json: AsJson = False) -> None:
+def list_jobs(world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False) -> None:
     """List the jobs of a world, the latest first."""
     from truespan.cli.output_reports import show_jobs
 
-    with open_at(library) as opened:
-        jobs = opened.world(world).jobs.list()
+    with cli.open_world(library, world) as chosen:
+        jobs = chosen.jobs.list()
     echo(to_json({"jobs": jobs}) if as_json else show_jobs(jobs))
 
 
 @jobs_app.command("show")
 def show_job(
-    job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+    job: JobId, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Show one job: its state, its documents and the last lines of its log."""
     from truespan.cli.output_reports import show_one_job
 
-    with open_at(library) as opened:
-        jobs = opened.world(world).jobs
+    with cli.open_world(library, world) as chosen:
+        jobs = chosen.jobs
         found, documents, lines = jobs.get(job), jobs.documents(job), jobs.lines(job)
     result = {"job": found, "documents": documents, "log": lines}
     echo(to_json(result) if as_json else show_one_job(found, documents, lines))
 
 
 @jobs_app.command("follow")
-def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> int:
+def follow_job(job: JobId, world: cli.WorldName, library: cli.Folder = None) -> int:
     """Show the progress of a job until it ends."""
     from truespan.cli.follow import exit_code_of_job, report_failure
     from truespan.cli.output_reports import show_job_line
 
-    with open_at(library) as opened:
-        chosen, shown = opened.world(world), ""
+    shown = ""
+    with cli.open_world(library, world) as chosen:
         while True:
             found = chosen.jobs.get(job)
             if (line := show_job_line(found)) != shown:
@@ -260,14 +248,14 @@ def follow_job(job: JobId, world: WorldName, library: LibraryPath = None) -> int
 
 @jobs_app.command("cancel")
 def cancel_job(
-    job: JobId, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+    job: JobId, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Stop a job before its next step. Its work is kept and it can be resumed."""
     from truespan.cli.output_reports import show_job_line
     from truespan.types.job import JobState
 
-    with open_at(library) as opened:
-        jobs = opened.world(world).jobs
+    with cli.open_world(library, world) as chosen:
+        jobs = chosen.jobs
         found = jobs.get(job)
         if found.state in (JobState.DONE, JobState.CANCELLED):
             outcome = "The job has already ended."
@@ -280,18 +268,18 @@ def cancel_job(
 @jobs_app.command("resume")
 def resume_job(
     job: JobId,
-    world: WorldName,
-    library: LibraryPath = None,
-    here: Here = False,
-    no_follow: NoFollow = False,
-    as_json: AsJson = False,
+    world: cli.WorldName,
+    library: cli.Folder = None,
+    here: cli.Here = False,
+    no_follow: cli.NoFollow = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Resume a job that was interrupted, cancelled or failed."""
     from truespan.cli.follow import follow_ingest, follow_maintenance, progress_bar
     from truespan.cli.generations import print_reindex
     from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
 
-    with open_at(library) as opened:
+    with cli.open_at(library) as opened:
         chosen = opened.world(world)
         kind = chosen.jobs.get(job).kind
         if kind in MAINTENANCE:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from typer import echo
@@ -20,6 +21,7 @@ from truespan.serialize import (
     EXIT_UNHEALTHY,
     advice_of,
     exit_code_of,
+    members,
     to_json,
 )
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
@@ -90,11 +92,7 @@ def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
 
 
 def follow_maintenance(jobs: Sequence[tuple[World, Job]], *, as_json: bool, leave: bool) -> int:
-    """Show the progress of maintenance jobs, world by world, as `follow_ingest` does.
-
-    Raises:
-        Interrupted: following was stopped; the jobs continue.
-    """
+    """Show the progress of maintenance jobs, world by world, as `follow_ingest` does."""
     if leave:
         ids = ", ".join(job.id for _, job in jobs)
         result = {"jobs": [{"job": job} for _, job in jobs]}
@@ -187,18 +185,10 @@ def _wait(world: World, job: Job, *, hidden: bool) -> Job:
             if latest.state.is_over:
                 return latest
             if on_progress is not None:
-                counts = latest.counts
-                on_progress(
-                    Progress(
-                        fraction=counts.fraction,
-                        documents=counts.documents,
-                        documents_total=counts.documents_total,
-                        chunks=counts.chunks,
-                        embedded=counts.embedded,
-                        current=counts.current or str(latest.state),
-                        reused=counts.reused,
-                    )
-                )
+                names = (entry.name for entry in fields(Progress))
+                counts = members(latest.counts, *names)
+                counts["current"] = counts["current"] or str(latest.state)
+                on_progress(Progress(**counts))
             try:
                 time.sleep(_POLL_SECONDS)
             except KeyboardInterrupt:

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Context, Option, Typer, echo
 
-from truespan.cli.app import (
-    AsJson,
-    LibraryPath,
-    MaybeWorld,
-    WorldName,
-    named_world,
-    open_at,
-    require_target,
-)
+import truespan.cli.app as cli
 from truespan.errors import InvalidSettings
 from truespan.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, to_json
 
@@ -35,8 +27,8 @@ DomainKey = Annotated[
 
 def evaluate(
     golden: GoldenFile,
-    world: MaybeWorld = None,
-    library: LibraryPath = None,
+    world: cli.MaybeWorld = None,
+    library: cli.Folder = None,
     generation: GenerationNumber = None,
     domain: Annotated[str | None, Option(help="Ask the generation that this domain names.")] = None,
     against: Annotated[
@@ -56,7 +48,7 @@ def evaluate(
         Path | None, Option(help="Write what is relevant to this file, for trec_eval.")
     ] = None,
     html: Annotated[Path | None, Option(help="Write one page with plots here.")] = None,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
     from truespan.evaluation import evaluate as results
@@ -65,11 +57,9 @@ def evaluate(
     from truespan.evaluation.report import report_page
     from truespan.evaluation.tables import comparison_table, evaluation_table, summary_table
 
-    require_target(world, domain)
     if generation is not None and domain is not None:
         raise InvalidSettings("Name a generation or a domain, not both.")
-    with open_at(library) as opened:
-        chosen = named_world(opened, world, domain)
+    with cli.open_world(library, world, domain) as chosen:
         found = chosen.evaluate(golden, generation=generation, domain=domain, fused=fused)
         old = None
         if against is not None:
@@ -106,17 +96,17 @@ def _write(path: Path, text: str) -> None:
 
 def calibrate(
     golden: GoldenFile,
-    world: WorldName,
-    library: LibraryPath = None,
+    world: cli.WorldName,
+    library: cli.Folder = None,
     generation: GenerationNumber = None,
     keep: Annotated[bool, Option("--keep", help="Let the proposal count for this world.")] = False,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Propose a floor and thresholds for a world's embedding model, and show the curve."""
     from truespan.evaluation.tables import calibration_table
 
-    with open_at(library) as opened:
-        report = opened.world(world).evaluation.calibrate(golden, generation=generation, keep=keep)
+    with cli.open_world(library, world) as chosen:
+        report = chosen.evaluation.calibrate(golden, generation=generation, keep=keep)
     echo(to_json(report) if as_json else calibration_table(report).rstrip("\n"))
 
 
@@ -132,8 +122,8 @@ def _require_subcommand(context: Context) -> None:
 def add_query(
     file: GoldenFile,
     query: Annotated[str, Argument(help="The question.")],
-    world: WorldName,
-    library: LibraryPath = None,
+    world: cli.WorldName,
+    library: cli.Folder = None,
     document: Annotated[
         list[str] | None,
         Option("--document", "-d", help="A document that ought to be found; repeatable."),
@@ -148,11 +138,11 @@ def add_query(
     ] = None,
     top_k: Annotated[int, Option("--top-k", "-k", help="Among so many results.")] = 10,
     name: Annotated[str | None, Option("--id", help="Id; made up if left out.")] = None,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Keep a good answer as a golden query, at the end of a file that is made if need be."""
-    with open_at(library) as opened:
-        added = opened.world(world).evaluation.add_query(
+    with cli.open_world(library, world) as chosen:
+        added = chosen.evaluation.add_query(
             file,
             query,
             documents=document or (),
@@ -166,11 +156,11 @@ def add_query(
 
 @golden_app.command("check")
 def check_queries(
-    file: GoldenFile, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+    file: GoldenFile, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
 ) -> int:
     """Read a file of golden queries and say which documents it names are not in the world."""
-    with open_at(library) as opened:
-        evaluation = opened.world(world).evaluation
+    with cli.open_world(library, world) as chosen:
+        evaluation = chosen.evaluation
         count, absent = len(evaluation.queries(file)), evaluation.missing_documents(file)
     if as_json:
         result: dict[str, Any] = {"file": file, "queries": count, "absent": absent}
@@ -183,18 +173,20 @@ def check_queries(
     return EXIT_PARTIAL if absent else 0
 
 
-def generations(world: WorldName, library: LibraryPath = None, as_json: AsJson = False) -> None:
+def generations(
+    world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
+) -> None:
     """List the generations of a world: what each was built with, and who is sent to it."""
     from truespan.cli.output_reports import show_generations
 
-    with open_at(library) as opened:
-        records = opened.world(world).generations.list()
+    with cli.open_world(library, world) as chosen:
+        records = chosen.generations.list()
     echo(to_json({"generations": records}) if as_json else show_generations(records))
 
 
 def reindex(
-    world: WorldName,
-    library: LibraryPath = None,
+    world: cli.WorldName,
+    library: cli.Folder = None,
     embedding: Annotated[
         str | None, Option(help="An embedding profile of truespan.toml; the default if left out.")
     ] = None,
@@ -205,13 +197,13 @@ def reindex(
     generation: Annotated[
         int | None, Option("--generation", "-g", help="Complete this generation instead.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Build a new generation next to the one in use. Resumes if interrupted."""
     from truespan.cli.follow import progress_bar
 
-    with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
-        report = opened.world(world).generations.reindex(
+    with cli.open_world(library, world) as chosen, progress_bar(hidden=as_json) as on_progress:
+        report = chosen.generations.reindex(
             embedding=embedding, chunking=chunking, generation=generation, on_progress=on_progress
         )
     return print_reindex(report, as_json)
@@ -227,52 +219,55 @@ def print_reindex(report: "ReindexReport", as_json: bool) -> int:
 
 def promote(
     generation: Number,
-    world: WorldName,
-    library: LibraryPath = None,
+    world: cli.WorldName,
+    library: cli.Folder = None,
     domain: DomainKey = None,
     golden: Annotated[
         str | None, Option(help="Golden queries on which it must not be worse.")
     ] = None,
     allowed_drop: Annotated[float, Option(help="Largest allowed drop of a metric.")] = 0.01,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""
     from truespan.cli.output_reports import show_promotion
 
-    with open_at(library) as opened:
-        done = opened.world(world).generations.promote(
+    with cli.open_world(library, world) as chosen:
+        done = chosen.generations.promote(
             generation, domain=domain, golden=golden, allowed_drop=allowed_drop
         )
     echo(to_json(done) if as_json else show_promotion(done))
 
 
 def rollback(
-    world: WorldName, library: LibraryPath = None, domain: DomainKey = None, as_json: AsJson = False
+    world: cli.WorldName,
+    library: cli.Folder = None,
+    domain: DomainKey = None,
+    as_json: cli.Json = False,
 ) -> None:
     """Go back to the previous generation."""
     from truespan.cli.output_reports import show_promotion
 
-    with open_at(library) as opened:
-        done = opened.world(world).generations.rollback(domain=domain)
+    with cli.open_world(library, world) as chosen:
+        done = chosen.generations.rollback(domain=domain)
     echo(to_json(done) if as_json else show_promotion(done))
 
 
 def remove_generation(
-    generation: Number, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+    generation: Number, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Remove a generation that is not in use, with its points, chunks and vectors."""
-    with open_at(library) as opened:
-        opened.world(world).generations.remove(generation)
+    with cli.open_world(library, world) as chosen:
+        chosen.generations.remove(generation)
     echo(to_json({"removed": generation}) if as_json else f"Removed generation {generation}.")
 
 
 def domains(
-    library: LibraryPath = None,
+    library: cli.Folder = None,
     remove: Annotated[str | None, Option(help="Remove this domain.")] = None,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """List the domains of a library, or remove one. `promote --domain` creates and moves them."""
-    with open_at(library) as opened:
+    with cli.open_at(library) as opened:
         if remove is not None:
             opened.domain(remove).generations.forget(remove)
         records = opened.domains()

@@ -5,19 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, echo
 
-from truespan.cli.app import (
-    AnyWorld,
-    AsJson,
-    Here,
-    LibraryPath,
-    NoFollow,
-    WorldName,
-    chosen_worlds,
-    folder_of,
-    open_at,
-)
+import truespan.cli.app as cli
 from truespan.errors import InvalidConfiguration, InvalidSettings
-from truespan.serialize import EXIT_UNHEALTHY, to_json
+from truespan.serialize import EXIT_UNHEALTHY, members, to_json
 
 if TYPE_CHECKING:
     from truespan.types.maintenance import Manifest
@@ -27,7 +17,7 @@ MOST_SAMPLES = 1_000_000
 
 def backup(
     file: Annotated[Path, Argument(help="The file to write, or to verify.")],
-    library: LibraryPath = None,
+    library: cli.Folder = None,
     without_vectors: Annotated[
         bool,
         Option(
@@ -43,7 +33,7 @@ def backup(
     verify: Annotated[
         bool, Option("--verify", help="Write nothing; verify an existing backup.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Write the whole library into one file and verify it. Other processes may keep working."""
     import truespan
@@ -54,13 +44,9 @@ def backup(
         result: Any = {"verified": str(file), "manifest": _manifest_data(manifest)}
         echo(to_json(result) if as_json else f"{file} is intact: {show_manifest(manifest)}.")
         return
-    with open_at(library) as opened:
+    with cli.open_at(library) as opened:
         report = opened.backup(
-            file,
-            vectors=not without_vectors,
-            settings=with_settings,
-            keys=with_keys,
-            replace=force,
+            file, vectors=not without_vectors, settings=with_settings, keys=with_keys, replace=force
         )
     manifest = report.manifest
     if as_json:
@@ -77,23 +63,18 @@ def backup(
 
 def restore(
     file: Annotated[Path, Argument(help="A backup.")],
-    library: LibraryPath = None,
-    as_json: AsJson = False,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
 ) -> None:
     """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
     import truespan
     from truespan.cli.output_reports import show_manifest
 
-    report = truespan.restore(file, folder_of(library))
+    report = truespan.restore(file, cli.folder_of(library))
     if as_json:
-        result = {
-            "library": report.path,
-            "written": report.written,
-            "pending": report.pending,
-            "settings_aside": report.settings_aside,
-            "manifest": _manifest_data(report.manifest),
-        }
-        echo(to_json(result))
+        result = members(report, "written", "pending", "settings_aside")
+        manifest = _manifest_data(report.manifest)
+        echo(to_json({"library": report.path, **result, "manifest": manifest}))
         return
     echo(f"Restored to {report.path}: {show_manifest(report.manifest)}.")
     echo(f"The index was rebuilt with {report.written} points.")
@@ -106,35 +87,25 @@ def restore(
 
 def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
     return {
-        "format": manifest.format,
-        "schema": manifest.schema,
-        "truespan": manifest.truespan,
-        "created_at": manifest.created_at,
-        "vectors": manifest.vectors,
+        **members(manifest, "format", "schema", "truespan", "created_at", "vectors"),
         "settings": manifest.has("settings"),
         "keys": manifest.has("keys"),
-        "worlds": manifest.worlds,
-        "documents": manifest.documents,
-        "chunks": manifest.chunks,
-        "images": manifest.images,
-        "missing_images": manifest.missing_images,
+        **members(manifest, "worlds", "documents", "chunks", "images", "missing_images"),
         "bytes": manifest.size,
     }
 
 
 def delete(
-    world: WorldName,
+    world: cli.WorldName,
     reference: Annotated[str | None, Argument(help="A document: number, id or file name.")] = None,
-    library: LibraryPath = None,
+    library: cli.Folder = None,
     whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
     yes: Annotated[bool, Option("--yes", help="With --all: confirm.")] = False,
     no_erase: Annotated[
         bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
     ] = False,
-    receipt: Annotated[
-        Path | None, Option("--receipt", help="Write the receipt to this file, as JSON.")
-    ] = None,
-    as_json: AsJson = False,
+    receipt: Annotated[Path | None, Option(help="Write the receipt to this file, as JSON.")] = None,
+    as_json: cli.Json = False,
 ) -> None:
     """Delete a document or a world permanently: text, points, vectors, images and all files."""
     from truespan.cli.output_reports import show_receipt
@@ -149,7 +120,7 @@ def delete(
             raise InvalidSettings(f"The file {receipt} already exists.") from None
         except OSError as error:
             raise InvalidSettings(f"{receipt} cannot be written: {error.strerror}.") from None
-    with open_at(library) as opened:
+    with cli.open_at(library) as opened:
         chosen = opened.world(world)
         if whole and not yes:
             status = chosen.status()
@@ -173,11 +144,11 @@ def delete(
 
 
 def doctor(
-    world: AnyWorld = None,
-    library: LibraryPath = None,
+    world: cli.AnyWorld = None,
+    library: cli.Folder = None,
     apply: Annotated[bool, Option("--apply", help="Apply the plan.")] = False,
     plan_file: Annotated[
-        Path | None, Option("--plan-file", help="Write the plan to a file; with --apply, read it.")
+        Path | None, Option(help="Write the plan to a file; with --apply, read it.")
     ] = None,
     embed_sample: Annotated[
         int | None,
@@ -194,8 +165,8 @@ def doctor(
     background: Annotated[
         bool, Option("--background", help="Run as jobs on the workers, one per world.")
     ] = False,
-    no_follow: NoFollow = False,
-    as_json: AsJson = False,
+    no_follow: cli.NoFollow = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Compare store and index, and show a plan of repairs. The store is the source of truth."""
     from truespan.cli.follow import follow_maintenance, progress_bar
@@ -209,7 +180,7 @@ def doctor(
             "--plan-file cannot be combined with --background; see the log of the job."
         )
     if background:
-        with open_at(library) as opened:
+        with cli.open_at(library) as opened:
             if not opened.has_workers:
                 raise InvalidConfiguration(
                     "This library has no workers because its store is a file.",
@@ -218,11 +189,11 @@ def doctor(
             sample = embed_sample or 0
             jobs = [
                 (each, each.submit_doctor(apply=apply, embed_sample=sample, self_test=self_test))
-                for each in chosen_worlds(opened, world)
+                for each in cli.chosen_worlds(opened, world)
                 if each.generations.list()
             ]
             return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
-    with open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
+    with cli.open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
         if apply and plan_file is not None:
             try:
                 plan = plan_from_json(plan_file.read_bytes())
@@ -252,17 +223,17 @@ def doctor(
 
 
 def repair(
-    world: AnyWorld = None,
-    library: LibraryPath = None,
-    here: Here = False,
-    no_follow: NoFollow = False,
-    as_json: AsJson = False,
+    world: cli.AnyWorld = None,
+    library: cli.Folder = None,
+    here: cli.Here = False,
+    no_follow: cli.NoFollow = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
     from truespan.cli.output import show_repairs
 
-    with open_at(library) as opened:
-        worlds = chosen_worlds(opened, world)
+    with cli.open_at(library) as opened:
+        worlds = cli.chosen_worlds(opened, world)
         filled = [each for each in worlds if each.generations.list()]
         if filled and opened.has_workers and not here:
             from truespan.cli.follow import follow_maintenance
@@ -278,8 +249,8 @@ def repair(
 
 def migrate(
     source: Annotated[Path, Argument(help="The folder of the library to move.")],
-    library: LibraryPath = None,
-    as_json: AsJson = False,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
 ) -> int:
     """Move a library from files to PostgreSQL and Qdrant, or back, and verify every row.
 
@@ -289,26 +260,18 @@ def migrate(
     import truespan
     from truespan.cli.output_reports import show_migration
 
-    report = truespan.migrate(source, folder_of(library))
-    result = {
-        "library": report.path,
-        "worlds": report.worlds,
-        "rows": report.rows,
-        "tables": report.tables,
-        "files": report.files,
-        "points": report.points,
-        "pending": report.pending,
-        "findings": report.findings,
-    }
+    report = truespan.migrate(source, cli.folder_of(library))
+    names = ("worlds", "rows", "tables", "files", "points", "pending", "findings")
+    result = {"library": report.path, **members(report, *names)}
     echo(to_json(result) if as_json else show_migration(report))
     return EXIT_UNHEALTHY if report.findings else 0
 
 
-def prepare_store(library: LibraryPath = None, as_json: AsJson = False) -> None:
+def prepare_store(library: cli.Folder = None, as_json: cli.Json = False) -> None:
     """Create or update the tables of a PostgreSQL store, as the role of store_owner_url."""
     import truespan
 
-    before, now = truespan.prepare_store(folder_of(library))
+    before, now = truespan.prepare_store(cli.folder_of(library))
     if as_json:
         echo(to_json({"schema_before": before, "schema": now}))
     elif before == now:

@@ -229,11 +229,10 @@ def _cite(citation: Citation) -> str:
 
 
 def show_usage(records: Sequence[UsageRecord]) -> str:
-    """Show the usage log, one request a line."""
     if not records:
         return "The usage log is empty."
     head = ("record", "when (UTC)", "mode", "reason", "best", "used", "ms", "models")
-    rows: list[tuple[str, ...]] = [head]
+    rows: list[tuple[object, ...]] = [head]
     for record in records:
         explained = record.decision_explain
         try:
@@ -248,8 +247,7 @@ def show_usage(records: Sequence[UsageRecord]) -> str:
             decision = "-", "✗ damaged record", "-", "-"
         when = datetime.fromtimestamp(record.created_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
         models = [name for name in (record.primary_model, record.fallback_model) if name]
-        milliseconds = str(record.milliseconds)
-        rows.append((record.id, when, *decision, milliseconds, ", ".join(models) or "-"))
+        rows.append((record.id, when, *decision, record.milliseconds, ", ".join(models) or "-"))
     return "\n".join(table(rows))
 
 
@@ -344,7 +342,6 @@ def show_document(
     metadata: Mapping[str, Any],
     audit: Sequence[AuditEntry],
 ) -> str:
-    """Show what is known of a document, and its structure."""
     lines = [
         f"{document.title}  (document {document.number}, {document.doc_id})",
         f"{document.kind}, version {document.version}, language {document.language}, "
@@ -370,25 +367,14 @@ def show_document(
 
 
 def show_world(name: str, numbers: WorldStatus, documents: Sequence[Document]) -> str:
-    """Show one world and its documents."""
-    rows = [("no", "title", "kind", "rev", "chunks", "embedded", "file")]
-    rows += [
-        (
-            str(document.number),
-            document.title[:40],
-            document.kind.value,
-            str(document.active or "-"),
-            str(document.chunks),
-            str(document.embedded),
-            document.name,
-        )
-        for document in documents
-    ]
+    rows: list[tuple[object, ...]] = [("no", "title", "kind", "rev", "chunks", "embedded", "file")]
+    for entry in documents:
+        counts = (entry.active or "-", entry.chunks, entry.embedded)
+        rows.append((entry.number, entry.title[:40], entry.kind.value, *counts, entry.name))
     return "\n".join([_summary(name, numbers), "", *table(rows)])
 
 
 def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:
-    """Show every world in one line each."""
     if not listed:
         return "No worlds yet. Create one with 'truespan init --world NAME'."
     return "\n".join(_summary(world.name, numbers) for world, numbers in listed)
@@ -398,18 +384,12 @@ def _summary(name: str, numbers: WorldStatus) -> str:
     documents = pluralize(numbers.documents, "document")
     chunks = f"{numbers.embedded} of {pluralize(numbers.chunks, 'chunk')}"
     line = f"{name}: {documents}, {chunks} embedded"
-    for label, count in (
-        ("pending", numbers.pending),
-        ("quarantined", numbers.quarantined),
-        ("repairs queued", numbers.repairs),
-    ):
-        if count:
-            line += f", {count} {label}"
-    return line
+    line += f", {numbers.pending} pending" if numbers.pending else ""
+    line += f", {numbers.quarantined} quarantined" if numbers.quarantined else ""
+    return f"{line}, {numbers.repairs} repairs queued" if numbers.repairs else line
 
 
 def show_repairs(reports: Mapping[str, RepairReport]) -> str:
-    """Say what repairs did in each world."""
     return "\n".join(
         f"{name}: {report.deleted_points} stale points deleted, {report.restored_texts} texts "
         f"restored, {len(report.quarantined)} quarantined, {report.reembedded} points written"
@@ -418,7 +398,6 @@ def show_repairs(reports: Mapping[str, RepairReport]) -> str:
 
 
 def token_data(record: TokenRecord, state: TokenState) -> dict[str, Any]:
-    """Return a token as data, with its state."""
     names = {name: allowed_names(getattr(record, name)) for name in ("worlds", "verbs", "readers")}
     return asdict(record) | names | {"state": state}
 
@@ -439,14 +418,14 @@ def describe_token(record: TokenRecord, worlds: Iterable[World]) -> str:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """Return a number with its noun."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
+def table(rows: Sequence[Sequence[object]]) -> list[str]:
     """Return rows as lines with aligned columns."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*texts, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+        for row in texts
     ]

@@ -24,6 +24,7 @@ from truespan.maintenance.doctor.plan import (
     Plan,
     RepairResult,
 )
+from truespan.serialize import members
 from truespan.types.document import GenerationRecord
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
 from truespan.types.maintenance import Check, Manifest, MigrationReport, Verdict
@@ -41,7 +42,6 @@ _OUTSIDE = {
 
 
 def show_ingest(report: IngestReport) -> str:
-    """Say what a run did."""
     lines = [
         f"{len(report.ingested)} ingested, {report.unchanged} unchanged, "
         f"{len(report.failures)} failed; {pluralize(report.embedded, 'text')} embedded, "
@@ -63,29 +63,22 @@ def show_ingest(report: IngestReport) -> str:
 
 
 def dry_run_data(plan: DryRun) -> dict[str, Any]:
-    """Return a plan as data."""
     return {
         "documents": plan.documents,
         "fates": {fate.value: plan.count(fate) for fate in DocumentOutcome},
-        "chunks": plan.chunks,
-        "tokens": plan.tokens,
-        "to_embed": plan.to_embed,
-        "tokens_to_embed": plan.tokens_to_embed,
-        "estimate": plan.estimate,
+        **members(plan, "chunks", "tokens", "to_embed", "tokens_to_embed", "estimate"),
         "elsewhere": compare_prices(plan.tokens_to_embed, plan.to_embed),
         "prices_of": PRICES_AS_OF,
         "rows": plan.rows,
         "removed": [document.name for document in plan.removed],
-        "passed_over": plan.passed_over,
-        "unmatched": plan.unmatched,
+        **members(plan, "passed_over", "unmatched"),
     }
 
 
 def show_dry_run(plan: DryRun) -> str:
-    """Show what a run would do, and what it would cost."""
-    rows = [("document", "fate", "chunks", "tokens", "to embed")]
+    rows: list[tuple[object, ...]] = [("document", "fate", "chunks", "tokens", "to embed")]
     rows += [
-        (row.name[:48], row.fate.value, str(row.chunks), str(row.tokens), str(row.to_embed))
+        (row.name[:48], row.fate.value, row.chunks, row.tokens, row.to_embed)
         for row in plan.rows[:MOST_ROWS]
     ]
     lines = table(rows) if plan.rows else []
@@ -129,12 +122,10 @@ def _show_cost(estimate: Estimate) -> str:
 
 
 def show_jobs(jobs: Sequence[Job]) -> str:
-    """Show jobs in one line each."""
     return "\n".join(show_job_line(job) for job in jobs) or "No jobs yet."
 
 
 def show_job_line(job: Job) -> str:
-    """Show how a job stands."""
     counts = job.counts
     began = datetime.fromtimestamp(job.created_at, UTC).strftime("%Y-%m-%d %H:%M")
     line = f"{job.id}  {began}  {job.kind} {job.state} ({job.phase}), {counts.fraction:.0%}"
@@ -184,29 +175,22 @@ def _document_lines(documents: Sequence[JobDocument]) -> list[str]:
 
 def show_generations(records: Sequence[GenerationRecord]) -> str:
     """Show generations as a table, with a mark for those in use."""
-    rows = [("", "generation", "model", "chunking", "documents", "chunks", "state")]
+    head = ("", "generation", "model", "chunking", "documents", "chunks", "state")
+    rows: list[tuple[object, ...]] = [head]
     for record in records:
         generation = record.generation
         names = [*(["default"] if record.is_default else []), *record.domains]
         state = f"complete; used by {', '.join(names)}" if names else "complete"
         if not record.complete:
             state = f"incomplete: {record.missing} documents, {record.pending} vectors missing"
-        rows.append(
-            (
-                "*" if names else "",
-                str(generation.number),
-                f"{generation.profile.provider}/{generation.profile.model}",
-                generation.chunking.name if generation.chunking else "per document",
-                str(record.documents),
-                str(record.chunks),
-                state,
-            )
-        )
+        model = f"{generation.profile.provider}/{generation.profile.model}"
+        chunking = generation.chunking.name if generation.chunking else "per document"
+        mark, counts = "*" if names else "", (record.documents, record.chunks)
+        rows.append((mark, generation.number, model, chunking, *counts, state))
     return "\n".join(table(rows))
 
 
 def show_reindex(report: ReindexReport) -> str:
-    """Say what building a generation did."""
     lines = [
         f"Generation {report.generation}: {pluralize(report.documents, 'document')}, "
         f"{pluralize(report.chunks, 'chunk')} written; "
@@ -221,7 +205,6 @@ def show_reindex(report: ReindexReport) -> str:
 
 
 def show_promotion(promotion: Promotion) -> str:
-    """Say which generation the world or a domain uses now."""
     name = f"Domain {promotion.domain!r}" if promotion.domain else "The world"
     previous = promotion.previous
     before = f" It used {previous} before." if previous is not None else ""
@@ -239,7 +222,6 @@ def show_manifest(manifest: Manifest) -> str:
 
 
 def show_migration(report: MigrationReport) -> str:
-    """Say what moving a library did."""
     lines = [
         f"Moved to {report.path} and verified: {pluralize(report.worlds, 'world')}, "
         f"{pluralize(report.rows, 'row')} in {len(report.tables)} tables, "
@@ -302,15 +284,11 @@ def show_repair(result: RepairResult) -> str:
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    """Return a plan as data."""
     worlds = {
         name: {
-            "checked_chunks": world.checked_chunks,
-            "checked_points": world.checked_points,
-            "healthy": world.healthy,
+            **members(world, "checked_chunks", "checked_points", "healthy"),
             "findings": world.counts(),
-            "items": world.items,
-            "generations": world.generations,
+            **members(world, "items", "generations"),
         }
         for name, world in plan.worlds.items()
     }
@@ -318,20 +296,15 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "applied": False,
         "healthy": plan.healthy,
         "worlds": worlds,
-        "leftovers": plan.leftovers,
-        "self_test": plan.self_test,
-        "checks": plan.checks,
+        **members(plan, "leftovers", "self_test", "checks"),
     }
 
 
 def repair_data(result: RepairResult) -> dict[str, Any]:
-    """Return what applying a plan did as data."""
     return {
         **plan_data(result.before),
         "applied": True,
-        "done": result.done,
-        "skipped": result.skipped,
-        "failures": result.failures,
+        **members(result, "done", "skipped", "failures"),
         "left": plan_data(result.left),
     }
 

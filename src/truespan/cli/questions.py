@@ -7,23 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer, echo
 
-from truespan.cli.app import (
-    AsJson,
-    Chapter,
-    ContextOnly,
-    Documents,
-    Domain,
-    Fused,
-    LibraryPath,
-    MaybeWorld,
-    Section,
-    Tags,
-    WorldName,
-    filters_from,
-    named_world,
-    open_at,
-    require_target,
-)
+import truespan.cli.app as cli
 from truespan.errors import InvalidSettings
 from truespan.serialize import EXIT_UNHEALTHY, exit_code_of_bundle, to_json
 
@@ -40,19 +24,17 @@ _LARGEST_RECORD = 16 << 20
 
 def search(
     query: Annotated[str, Argument(help="What to search for.")],
-    world: MaybeWorld = None,
-    library: LibraryPath = None,
-    domain: Domain = None,
+    world: cli.MaybeWorld = None,
+    library: cli.Folder = None,
+    domain: cli.Domain = None,
     top_k: Annotated[int, Option("--top-k", "-k", help="Maximum number of results.")] = 10,
     floor: Annotated[float, Option(help="Minimum similarity, 0.0 to 1.0.")] = 0.15,
-    fused: Fused = False,
-    context: ContextOnly = False,
-    as_json: AsJson = False,
+    fused: cli.Fused = False,
+    context: cli.ContextOnly = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
-    require_target(world, domain)
-    with open_at(library) as opened:
-        chosen = named_world(opened, world, domain)
+    with cli.open_world(library, world, domain) as chosen:
         result = chosen.search(query, top_k=top_k, floor=floor, fused=fused)
     if as_json:
         echo(to_json(result))
@@ -66,68 +48,65 @@ def search(
 
 def retrieve(
     query: Annotated[str | None, Argument(help="What to search for.")] = None,
-    world: MaybeWorld = None,
-    library: LibraryPath = None,
-    domain: Domain = None,
+    world: cli.MaybeWorld = None,
+    library: cli.Folder = None,
+    domain: cli.Domain = None,
     selected: Annotated[
-        str | None, Option("--selected", help="A selected text: it ranks, or scopes a query.")
+        str | None, Option(help="A selected text: it ranks, or scopes a query.")
     ] = None,
     top_k: Annotated[int, Option("--top-k", "-k", help="Most chunks, 1 to 20.")] = 5,
-    chapter: Chapter = None,
-    section: Section = None,
+    chapter: cli.Chapter = None,
+    section: cli.Section = None,
     language: Annotated[str, Option(help="Only this language; 'any' for all.")] = "en",
     version: Annotated[str, Option(help="Only this version label; 'any' for all.")] = "1.0",
-    documents: Documents = None,
-    tags: Tags = None,
+    documents: cli.Documents = None,
+    tags: cli.Tags = None,
     near_misses: Annotated[
         bool, Option("--near-misses", help="Show what lay just below the floor.")
     ] = False,
-    fused: Fused = False,
-    context: ContextOnly = False,
-    as_json: AsJson = False,
+    fused: cli.Fused = False,
+    context: cli.ContextOnly = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
-    require_target(world, domain)
-    with open_at(library) as opened:
-        bundle = named_world(opened, world, domain).retrieve(
+    with cli.open_world(library, world, domain) as chosen:
+        bundle = chosen.retrieve(
             query,
             selected_text=selected,
             top_k=top_k,
             near_misses=near_misses,
             fused=fused,
-            **filters_from(chapter, section, language, version, documents, tags),
+            **cli.filters_from(chapter, section, language, version, documents, tags),
         )
     return _print_bundle(bundle, context=context, as_json=as_json)
 
 
 def ask(
     question: Annotated[str, Argument(help="What to ask.")],
-    world: MaybeWorld = None,
-    library: LibraryPath = None,
-    domain: Domain = None,
+    world: cli.MaybeWorld = None,
+    library: cli.Folder = None,
+    domain: cli.Domain = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
     ] = None,
     book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
-    documents: Documents = None,
-    tags: Tags = None,
-    chapter: Chapter = None,
-    section: Section = None,
+    documents: cli.Documents = None,
+    tags: cli.Tags = None,
+    chapter: cli.Chapter = None,
+    section: cli.Section = None,
     language: Annotated[str | None, Option(help="Only this language.")] = None,
     version: Annotated[str | None, Option(help="Only this version label.")] = None,
-    fused: Fused = False,
+    fused: cli.Fused = False,
     stream: Annotated[
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Answer a question from the documents, with citations and checked quotes."""
     from truespan.cli.output import print_answer
 
-    filters = filters_from(chapter, section, language, version, documents, tags)
-    require_target(world, domain)
-    with open_at(library) as opened:
-        chosen = named_world(opened, world, domain)
+    filters = cli.filters_from(chapter, section, language, version, documents, tags)
+    with cli.open_world(library, world, domain) as chosen:
         if reader is None:
             if book is not None:
                 raise InvalidSettings("--book needs a reader.", advice="Add '--reader NAME'.")
@@ -140,28 +119,27 @@ def ask(
 
 
 def usage(
-    world: WorldName,
-    library: LibraryPath = None,
+    world: cli.WorldName,
+    library: cli.Folder = None,
     limit: Annotated[int, Option(help="Maximum number of records.")] = 50,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """List the latest answered requests with their decisions and times."""
     from truespan.cli.output import show_usage
 
-    with open_at(library) as opened:
-        chosen = opened.world(world)
+    with cli.open_world(library, world) as chosen:
         name, records = chosen.name, chosen.usage(limit=limit)
     echo(to_json({"world": name, "records": records}) if as_json else show_usage(records))
 
 
 def explain(
     record: Annotated[str | None, Argument(help="Id of a record of the usage log.")] = None,
-    world: MaybeWorld = None,
-    library: LibraryPath = None,
+    world: cli.MaybeWorld = None,
+    library: cli.Folder = None,
     file: Annotated[
         str | None, Option(help="Read the record from this JSON file; '-' is standard input.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Replay a recorded decision, without a model, and explain it."""
     from truespan.cli.output import show_explanation
@@ -171,8 +149,8 @@ def explain(
     if file is not None:
         replay = _replay_file(file)
     else:
-        with open_at(library) as opened:
-            replay = named_world(opened, world).explain(record or "")
+        with cli.open_world(library, world) as chosen:
+            replay = chosen.explain(record or "")
     if as_json:
         same = {"decision_explain": replay.decision.to_json(), "same_as_recorded": replay.same}
         echo(to_json({"record": replay.record} | same))
@@ -205,8 +183,8 @@ def _replay_file(name: str) -> "Replay":
 def set_position(
     book: Annotated[str, Argument(help="The book: number, id or file name.")],
     reader: ReaderName,
-    world: WorldName,
-    library: LibraryPath = None,
+    world: cli.WorldName,
+    library: cli.Folder = None,
     sentence: Annotated[
         int | None, Option(help="Number of the last sentence read; -1 for nothing.")
     ] = None,
@@ -216,26 +194,26 @@ def set_position(
     passage: Annotated[
         str | None, Option(help="Words just read, as they stand in the book.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Record how far a reader has come in a book, and make it the current one."""
     from truespan.cli.output import show_positions
 
-    with open_at(library) as opened:
-        found = opened.world(world).reader(reader)
+    with cli.open_world(library, world) as chosen:
+        found = chosen.reader(reader)
         place = found.set(book, sid=sentence, through_chapter=through_chapter, passage=passage)
     echo(to_json(place) if as_json else show_positions([place]))
 
 
 @reader_app.command("show")
 def show_reader(
-    reader: ReaderName, world: WorldName, library: LibraryPath = None, as_json: AsJson = False
+    reader: ReaderName, world: cli.WorldName, library: cli.Folder = None, as_json: cli.Json = False
 ) -> None:
     """Show how far a reader has come in each book."""
     from truespan.cli.output import show_positions
 
-    with open_at(library) as opened:
-        books = opened.world(world).reader(reader).books()
+    with cli.open_world(library, world) as chosen:
+        books = chosen.reader(reader).books()
     echo(to_json({"reader": reader, "books": books}) if as_json else show_positions(books))
 
 
@@ -243,16 +221,16 @@ def show_reader(
 def ask_book(
     query: Annotated[str, Argument(help="What to ask the book.")],
     reader: ReaderName,
-    world: WorldName,
-    library: LibraryPath = None,
+    world: cli.WorldName,
+    library: cli.Folder = None,
     book: Annotated[str | None, Option(help="The book; the current one if left out.")] = None,
     top_k: Annotated[int, Option("--top-k", "-k", help="Most chunks, 1 to 20.")] = 20,
-    context: ContextOnly = False,
-    as_json: AsJson = False,
+    context: cli.ContextOnly = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Find what a book says up to where the reader is, and nothing past it."""
-    with open_at(library) as opened:
-        bundle = opened.world(world).reader(reader).retrieve(query, book=book, top_k=top_k)
+    with cli.open_world(library, world) as chosen:
+        bundle = chosen.reader(reader).retrieve(query, book=book, top_k=top_k)
     return _print_bundle(bundle, context=context, as_json=as_json)
 
 

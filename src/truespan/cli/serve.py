@@ -9,7 +9,7 @@ from typing import Annotated
 
 from typer import Argument, Option, Typer, echo
 
-from truespan.cli.app import AsJson, LibraryPath, WorldName, folder_of, open_at
+import truespan.cli.app as cli
 from truespan.errors import InvalidSettings
 from truespan.serialize import to_json
 
@@ -19,7 +19,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 
 
 def serve(
-    library: LibraryPath = None,
+    library: cli.Folder = None,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8700,
     workers: Annotated[int, Option(help="Number of server processes.")] = 1,
@@ -35,14 +35,14 @@ def serve(
     mcp_owner: Annotated[
         bool, Option("--mcp-owner", help="Let MCP clients without a token see whole documents.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> int:
     """Serve the library over HTTP: API, MCP and web page."""
     from truespan.http.app import ServerOptions
     from truespan.http.server import Service
     from truespan.http.server import serve as run
 
-    folder = folder_of(library)
+    folder = cli.folder_of(library)
     options = ServerOptions(world=world, mcp_reader=mcp_reader, mcp_owner=mcp_owner)
 
     def on_ready(address: str) -> None:
@@ -53,15 +53,15 @@ def serve(
 
 
 def worker(
-    library: LibraryPath = None,
+    library: cli.Folder = None,
     concurrency: Annotated[int, Option(min=1, max=64, help="Number of jobs to run at once.")] = 1,
     once: Annotated[bool, Option("--once", help="Exit when the queue is empty.")] = False,
-    as_json: AsJson = False,
+    as_json: cli.Json = False,
 ) -> None:
     """Run the queued jobs of a library in PostgreSQL until stopped."""
     import truespan
 
-    folder = folder_of(library)
+    folder = cli.folder_of(library)
     with truespan.open(folder, logs=True) as opened, stop_on_signals() as stop:
         if not as_json and not once and opened.has_workers:
             echo(f"Running jobs of {folder}, {concurrency} at a time. Stop with Ctrl-C.")
@@ -91,8 +91,8 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 
 def mcp(
-    world: WorldName,
-    library: LibraryPath = None,
+    world: cli.WorldName,
+    library: cli.Folder = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Serve this reader, up to the position.")
     ] = None,
@@ -109,7 +109,7 @@ def mcp(
         )
     from truespan.mcp.stdio import serve_stdio
 
-    return serve_stdio(folder_of(library), world, reader)
+    return serve_stdio(cli.folder_of(library), world, reader)
 
 
 @token_app.command("create")
@@ -122,17 +122,17 @@ def create_token(
         bool, Option("--all-worlds", help="Every world, including future ones.")
     ] = False,
     verb: Annotated[
-        list[str] | None, Option("--verb", help="read, follow, write or administer; repeatable.")
+        list[str] | None, Option(help="read, follow, write or administer; repeatable.")
     ] = None,
     reader: Annotated[
         list[str] | None,
         Option("--reader", "-r", help="Bind to this reader, who can only follow; repeatable."),
     ] = None,
     expires: Annotated[
-        str | None, Option("--expires", help="For example 12h, 30d or 8w; default: never.")
+        str | None, Option(help="For example 12h, 30d or 8w; default: never.")
     ] = None,
-    library: LibraryPath = None,
-    as_json: AsJson = False,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
 ) -> None:
     """Create a token and print its secret once; only a digest is stored."""
     from truespan.cli.output import describe_token, token_data
@@ -152,7 +152,7 @@ def create_token(
                 advice="Units are s, m, h, d and w: 12h, 30d.",
             )
         expires_in = int(found[1]) * _SECONDS[found[2]]
-    with open_at(library) as opened:
+    with cli.open_at(library) as opened:
         record, secret = opened.tokens.create(
             name,
             worlds=world or UNLIMITED,
@@ -170,11 +170,11 @@ def create_token(
 
 
 @token_app.command("list")
-def list_tokens(library: LibraryPath = None, as_json: AsJson = False) -> None:
+def list_tokens(library: cli.Folder = None, as_json: cli.Json = False) -> None:
     """List the tokens of a library with their permissions and state."""
     from truespan.cli.output import describe_token, token_data
 
-    with open_at(library) as opened:
+    with cli.open_at(library) as opened:
         tokens = [(record, opened.tokens.state(record)) for record in opened.tokens.list()]
         worlds = opened.worlds()
     if as_json:
@@ -189,13 +189,13 @@ def list_tokens(library: LibraryPath = None, as_json: AsJson = False) -> None:
 @token_app.command("revoke")
 def revoke_token(
     token: Annotated[str, Argument(help="Id of the token.", metavar="ID")],
-    library: LibraryPath = None,
-    as_json: AsJson = False,
+    library: cli.Folder = None,
+    as_json: cli.Json = False,
 ) -> None:
     """Revoke a token at once, in every process that uses the library."""
     from truespan.cli.output import token_data
 
-    with open_at(library) as opened:
+    with cli.open_at(library) as opened:
         record = opened.tokens.revoke(token)
         state = opened.tokens.state(record)
     result = {"token": token_data(record, state)}

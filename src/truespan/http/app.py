@@ -1,4 +1,4 @@
-"""The ASGI application: all routes around one library."""
+"""The ASGI application: parse a request, authenticate it, run its operation on a thread, reply."""
 
 from __future__ import annotations
 
@@ -6,27 +6,40 @@ import asyncio
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+import msgspec
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from truespan.errors import InternalError, RouteNotFound, TruespanError
-from truespan.http.auth import Authenticator, AuthPolicy, Gateway
-from truespan.http.endpoint import AppContext, AuthenticatedApp, Endpoint, Limits
+from truespan import errors
+from truespan.cancel import CancelToken, use_cancel_token
+from truespan.http import bodies, replies
+from truespan.http.auth import LOCAL, Authenticator, AuthPolicy, Gateway
 from truespan.http.openapi import document_operation
-from truespan.http.operation import Operation
+from truespan.http.operation import (
+    JSON,
+    CallContext,
+    Event,
+    Events,
+    JobStream,
+    Operation,
+    Reply,
+    Result,
+)
 from truespan.http.pool import Pool
-from truespan.http.replies import problem_reply, send_reply
 from truespan.http.routes import OPERATIONS
 from truespan.mcp.http import McpApp
-from truespan.mcp.sessions import AnonymousAccess
+from truespan.mcp.tools import AnonymousAccess
 from truespan.settings import debugging
-from truespan.web.page import PAGE_OPERATIONS
+from truespan.types.token import Principal, ReplayKey
+from truespan.web import PAGE_OPERATIONS
 
 if TYPE_CHECKING:
     from truespan.library import Library
@@ -34,6 +47,255 @@ if TYPE_CHECKING:
 THREADS = 16
 STREAMS = 64
 WAITING = 256
+_NEVER_CANCELLED = CancelToken()
+_StoredReply = tuple[int, tuple[tuple[str, str], ...], str, bytes]
+"""A reply as stored under its idempotency key: status, headers, media type and body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits in bytes and seconds."""
+
+    body: int = 1 << 20
+    upload: int = 512 << 20
+    seconds: float = 120.0
+    body_seconds: float = 60.0
+    upload_seconds: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class AppContext(replies.StreamContext):
+    """What all endpoints of a server share."""
+
+    library: Library
+    authenticator: Authenticator
+    limits: Limits
+    default_world: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A parsed request."""
+
+    scope: Scope
+    operation: Operation
+    authorizations: list[bytes]
+    body: Any = None
+    query: Any = None
+    fingerprint: Callable[[], bytes] = bytes
+
+    def header(self, name: bytes) -> str | None:
+        """Return the value of a header that may be sent once."""
+        values = bodies.header(self.scope, name)
+        if len(values) > 1:
+            raise errors.InvalidSettings(f"The header {name.decode()} was sent more than once.")
+        try:
+            return values[0].decode() if values else None
+        except UnicodeDecodeError:
+            raise errors.InvalidSettings(f"The header {name.decode()} is not UTF-8.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The operations of one path by method; an ASGI application."""
+
+    app: AppContext
+    operations: Mapping[str, Operation]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; every failure is sent as a problem."""
+        app = self.app
+        try:
+            # HEAD is GET without a body, which the server drops.
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]
+            operation = self.operations.get(method)
+            if operation is None:
+                head = {"HEAD"} if "GET" in self.operations else set()
+                raise errors.MethodNotAllowed({*self.operations, *head})
+            scope["truespan.operation"] = operation
+            result = await self._handle(operation, scope, receive)
+        except errors.TruespanError as error:
+            result = replies.problem_reply(error)
+        except asyncio.CancelledError:
+            # The server is shutting down and has waited long enough; the client may retry.
+            result = replies.problem_reply(errors.Overloaded())
+        except Exception as error:
+            result = replies.problem_reply(app.on_bug("request", error))
+        if isinstance(result, Events):
+            await replies.send_events(result, send, receive, app)
+        elif isinstance(result, JobStream):
+            await replies.send_job(result, send, receive, app)
+        else:
+            await replies.send_reply(result, send)
+
+    async def _handle(self, operation: Operation, scope: Scope, receive: Receive) -> Result:
+        query = bodies.parse_query(operation.query_type, scope["query_string"])
+        authorizations = bodies.header(scope, b"authorization")
+        if operation.takes_form:
+            request = Request(scope, operation, authorizations, query=query)
+            return await self._handle_upload(request, receive)
+        limits, authenticator = self.app.limits, self.app.authenticator
+        has_body = operation.body_type is not None
+        if authenticator.policy.needs_token and not operation.public and has_body:
+            # No body is read before the caller is known.
+            await self.app.pool.run(partial(authenticator.identify, authorizations))
+        content = await bodies.read_body(
+            scope, receive, limit=limits.body, seconds=limits.body_seconds
+        )
+        if not has_body and content.strip():
+            raise errors.InvalidSettings("This address takes no body.")
+        body = bodies.parse_json(operation.body_type, scope, content) if has_body else None
+        request = Request(
+            scope, operation, authorizations, body, query, partial(_fingerprint, scope, content)
+        )
+        if operation.inline:
+            return self._run(request, _NEVER_CANCELLED)
+        if operation.streams:
+            return await self._run_cancellable(request, receive)
+        return await self.app.pool.run(
+            partial(self._run, request, _NEVER_CANCELLED), seconds=limits.seconds
+        )
+
+    async def _run_cancellable(self, request: Request, receive: Receive) -> Result:
+        """Run an operation that may wait for a model, on threads of their own.
+
+        It is cancelled when the client disconnects or the time limit passes.
+        """
+        token = CancelToken()
+
+        async def cancel_on_disconnect() -> None:
+            await replies.wait_for_disconnect(receive)
+            token.cancel()
+
+        watching = asyncio.create_task(cancel_on_disconnect())
+        try:
+            result = await self.app.streams.run(
+                partial(self._run, request, token), seconds=self.app.limits.seconds
+            )
+        except BaseException:
+            token.cancel()
+            raise
+        finally:
+            watching.cancel()
+        # From here on, sending the events notices a disconnect.
+        return replace(result, cancel=token.cancel) if isinstance(result, Events) else result
+
+    async def _handle_upload(self, request: Request, receive: Receive) -> Result:
+        """Receive an upload; callers without permission are refused before the body is read."""
+        limits, pool = self.app.limits, self.app.pool
+
+        def check() -> Principal:
+            principal = self.app.authenticator.admit(request.authorizations)
+            if request.operation.check is not None:
+                request.operation.check(self._context(request, principal, _NEVER_CANCELLED))
+            return principal
+
+        principal = await pool.run(check)
+        parts = await bodies.read_form(
+            request.scope, receive, limit=limits.upload, seconds=limits.upload_seconds
+        )
+
+        def ingest() -> Result:
+            with bodies.open_form(parts) as form:
+                complete = replace(
+                    request,
+                    body=form,
+                    fingerprint=lambda: _fingerprint(request.scope, form.fingerprint()),
+                )
+                return self._run_as(complete, principal, _NEVER_CANCELLED)
+
+        return await pool.run(ingest, seconds=limits.seconds)
+
+    def _run(self, request: Request, token: CancelToken) -> Result:
+        """Authenticate the caller and run the operation, on a thread of the pool."""
+        if request.operation.public:
+            return self._run_as(request, LOCAL, token)
+        authenticator, authorizations = self.app.authenticator, request.authorizations
+        result = self._run_as(request, authenticator.admit(authorizations), token)
+        if not isinstance(result, JobStream):
+            return result
+
+        def poll() -> tuple[Event, bool]:
+            # A token that is revoked in the meantime ends the stream.
+            authenticator.identify(authorizations)
+            return result.poll()
+
+        return replace(result, poll=poll)
+
+    def _run_as(self, request: Request, principal: Principal, token: CancelToken) -> Result:
+        operation, context = request.operation, self._context(request, principal, token)
+        key = request.header(b"idempotency-key") if operation.writes else None
+        if key is not None:
+            return _run_once(context, key, request)
+        with use_cancel_token(token):
+            result = operation.run(context, request.body, request.query)
+        # Encoding is done here because it would block the event loop.
+        return replies.encode_reply(result) if isinstance(result, Reply) else result
+
+    def _context(self, request: Request, principal: Principal, token: CancelToken) -> CallContext:
+        parameters: Mapping[str, str] = request.scope.get("path_params", {})
+        try:
+            path = {name: unquote(text, errors="strict") for name, text in parameters.items()}
+        except UnicodeDecodeError:
+            raise errors.InvalidSettings("The address is not UTF-8.") from None
+        return CallContext(
+            library=self.app.library.under(principal.authority),
+            principal=principal,
+            path=path,
+            domain=request.header(b"x-rag-domain") if request.operation.domains else None,
+            default_world=self.app.default_world,
+            is_cancelled=lambda: token.cancelled,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticatedApp:
+    """Authenticates callers of an ASGI application that answers requests itself."""
+
+    app: AppContext
+    inner: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its caller, or send a problem."""
+        limits = self.app.limits
+        try:
+            bodies.check_length(scope, limits.body)
+            authorizations = bodies.header(scope, b"authorization")
+            try:
+                admit = partial(self.app.authenticator.admit, authorizations)
+                principal = await self.app.pool.run(admit)
+            except errors.TruespanError:
+                raise
+            except Exception as error:
+                raise self.app.on_bug("authentication", error) from None
+            scope["state"] = {**scope.get("state", {}), "principal": principal}
+            limited = bodies.limit_body(receive, limits.body, limits.body_seconds)
+            await self.inner(scope, limited, send)
+        except errors.TruespanError as error:
+            # The application reads the body before it sends anything, so this is the first reply.
+            await replies.send_reply(replies.problem_reply(error), send)
+
+
+def _run_once(context: CallContext, key: str, request: Request) -> Reply[bytes]:
+    """Run an operation with an idempotency key, or return the reply stored under that key."""
+
+    def work() -> bytes:
+        result = request.operation.run(context, request.body, request.query)
+        if not isinstance(result, Reply) or result.media_type != JSON:
+            raise errors.InvalidSettings("This operation takes no idempotency key.")
+        reply = replies.encode_reply(result)
+        return msgspec.msgpack.encode((reply.status, reply.headers, JSON, reply.value))
+
+    replay_key = ReplayKey(context.principal.token or "", key)
+    data = context.library.run_idempotent(replay_key, request.fingerprint(), work)
+    status, headers, media_type, body = msgspec.msgpack.decode(data, type=_StoredReply)
+    return Reply(body, status, headers, media_type)
+
+
+def _fingerprint(scope: Scope, body: bytes) -> bytes:
+    """Return a digest of a request's method, path, query string and body."""
+    parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], body)
+    return sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +359,13 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
 
 async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
-        await send_reply(problem_reply(RouteNotFound()), send)
+        await replies.send_reply(replies.problem_reply(errors.RouteNotFound()), send)
 
 
-def report_bug(library: Library, place: str, error: Exception) -> TruespanError:
+def report_bug(library: Library, place: str, error: Exception) -> errors.TruespanError:
     """Count and log an unexpected exception, without its message: it may quote a document."""
     library.count_bug()
     sys.stderr.write(f"truespan serve: {place}: unexpected {type(error).__name__}\n")
     if debugging():
         traceback.print_exception(error)
-    return InternalError("error")
+    return errors.InternalError("error")

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from truespan.errors import (
-    HostRefused,
-    OriginRefused,
-    TooManyRequests,
-    TruespanError,
-    Unauthorized,
-)
+from truespan import errors
 from truespan.http.bodies import header
 from truespan.http.operation import Operation, Reply
 from truespan.http.replies import problem_reply, send_reply
@@ -74,33 +68,22 @@ class AuthPolicy:
 
         DNS rebinding lets a page of another site reach this server, but only under that site's
         name.
-
-        Raises:
-            HostRefused: the host is unknown, or there is not exactly one.
         """
         values = [host.decode("latin-1") for host in hosts]
         name = _strip_port(values[0]) if len(values) == 1 else ""
         if name in self.hosts or (self.any_address and _parse_address(name) is not None):
             return values[0].lower()
-        raise HostRefused
+        raise errors.HostRefused
 
     def check_origin(self, origins: list[bytes], host: str, *, cross_site: bool) -> str | None:
-        """Return the foreign origin that may read the reply; None for the server's own pages.
-
-        Raises:
-            OriginRefused: the request comes from a page of another site that is not allowed.
-        """
-        if not origins:
-            if cross_site:
-                raise OriginRefused
+        """Return the foreign origin that may read the reply; None for the server's own pages."""
+        if not origins and not cross_site:
             return None
-        origin = origins[0].decode("latin-1").lower()
-        if len(origins) != 1:
-            raise OriginRefused
+        origin = origins[0].decode("latin-1").lower() if len(origins) == 1 else ""
         if origin in self.origins:
             return origin
         if origin not in (f"http://{host}", f"https://{host}"):
-            raise OriginRefused
+            raise errors.OriginRefused
         return None
 
 
@@ -115,12 +98,7 @@ class Authenticator:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def admit(self, authorizations: list[bytes]) -> Principal:
-        """Return the caller, and count the request.
-
-        Raises:
-            Unauthorized: a token is needed and missing, or the token is invalid.
-            TooManyRequests: the caller is over the rate limit.
-        """
+        """Return the caller, and count the request."""
         principal = self.identify(authorizations)
         if principal.token is not None and self.policy.per_minute:
             self._count(principal.token)
@@ -130,12 +108,12 @@ class Authenticator:
         """Return the caller, without counting the request."""
         if not authorizations:
             if self.policy.needs_token:
-                raise Unauthorized
+                raise errors.Unauthorized
             return LOCAL
         scheme, _, secret = authorizations[0].decode("latin-1").partition(" ")
         # An invalid header is never treated as a missing one: that would make the caller the owner.
         if len(authorizations) != 1 or scheme.lower() != "bearer":
-            raise Unauthorized
+            raise errors.Unauthorized
         return self.library.admit(secret.strip())
 
     def _count(self, caller: str) -> None:
@@ -149,23 +127,22 @@ class Authenticator:
             if len(self._levels) > _MAX_RATED_CALLERS:
                 self._levels.pop(next(iter(self._levels)))
         if is_full:
-            raise TooManyRequests((level + 1 - size) * 60 / size)
+            raise errors.TooManyRequests((level + 1 - size) * 60 / size)
 
 
+@dataclass(frozen=True, slots=True)
 class Gateway:
     """Checks host and origin, adds the headers of every reply, and logs; wraps an ASGI app."""
 
-    def __init__(self, inner: ASGIApp, policy: AuthPolicy, now: Callable[[], float]) -> None:
-        self._inner = inner
-        self._policy = policy
-        self._now = now
+    inner: ASGIApp
+    policy: AuthPolicy
+    now: Callable[[], float]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
-            await self._inner(scope, receive, send)
+            await self.inner(scope, receive, send)
             return
-        started, status, origin = self._now(), 0, None
+        started, status, origin = self.now(), 0, None
         # Routing uses the encoded path: a name may contain a slash, encoded as %2F.
         scope["path"] = scope["raw_path"].decode("latin-1")
 
@@ -187,38 +164,32 @@ class Gateway:
 
         try:
             origin = self._check(scope)
-        except TruespanError as error:
+        except errors.TruespanError as error:
             await send_reply(problem_reply(error), send_with_headers)
         else:
-            is_preflight = scope["method"] == "OPTIONS" and bool(
-                header(scope, b"access-control-request-method")
-            )
-            if origin is not None and is_preflight:
+            requested = header(scope, b"access-control-request-method")
+            if origin is not None and scope["method"] == "OPTIONS" and requested:
                 await send_reply(_PREFLIGHT, send_with_headers)
             else:
-                await self._inner(scope, receive, send_with_headers)
-        _log_request(scope, status, self._now() - started)
+                await self.inner(scope, receive, send_with_headers)
+        if _log.isEnabledFor(logging.INFO):
+            # Never the path: it may contain names.
+            operation = scope.get("truespan.operation")
+            name = operation.name if isinstance(operation, Operation) else OTHER
+            fields = {"call": name, "status": status, "seconds": round(self.now() - started, 6)}
+            _log.info(Event.HTTP_ANSWERED.value, extra={FIELDS: fields})
 
     def _check(self, scope: Scope) -> str | None:
         """Return the foreign origin that may read the reply, if there is one."""
-        host = self._policy.check_host(header(scope, b"host"))
+        host = self.policy.check_host(header(scope, b"host"))
         # A link from another site to the page is harmless: it carries no data.
         follows_link = scope["method"] in ("GET", "HEAD") and (
             header(scope, b"sec-fetch-mode")[-1:] == [b"navigate"]
         )
         is_cross_site = header(scope, b"sec-fetch-site")[-1:] == [b"cross-site"]
-        return self._policy.check_origin(
+        return self.policy.check_origin(
             header(scope, b"origin"), host, cross_site=is_cross_site and not follows_link
         )
-
-
-def _log_request(scope: Scope, status: int, seconds: float) -> None:
-    """Log the operation, and never the path: it may contain names."""
-    if _log.isEnabledFor(logging.INFO):
-        operation = scope.get("truespan.operation")
-        name = operation.name if isinstance(operation, Operation) else OTHER
-        fields = {"call": name, "status": status, "seconds": round(seconds, 6)}
-        _log.info(Event.HTTP_ANSWERED.value, extra={FIELDS: fields})
 
 
 def is_loopback(host: str) -> bool:

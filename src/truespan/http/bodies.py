@@ -17,17 +17,9 @@ from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Message, Receive, Scope
 
-from truespan.arguments import explain_error
-from truespan.errors import (
-    DeadlineExceeded,
-    InternalError,
-    Interrupted,
-    InvalidSettings,
-    MediaTypeUnsupported,
-    RequestTooLarge,
-    StorageFull,
-)
-from truespan.http.schemas import Body, Label
+from truespan import errors
+from truespan.arguments import Arguments, explain_error
+from truespan.http.schemas import Label
 from truespan.types.source import Upload
 
 FORM = "multipart/form-data"
@@ -42,7 +34,6 @@ _ADVICE = (
 
 
 def header(scope: Scope, name: bytes) -> list[bytes]:
-    """Return every value of a header."""
     return [value for key, value in scope["headers"] if key == name]
 
 
@@ -56,7 +47,7 @@ def check_length(scope: Scope, limit: int) -> None:
     """Refuse a body whose Content-Length is over the limit, before it is read."""
     announced = header(scope, b"content-length")
     if announced and announced[0].isdigit() and int(announced[0]) > limit:
-        raise RequestTooLarge(limit)
+        raise errors.RequestTooLarge(limit)
 
 
 def limit_body(receive: Receive, limit: int, seconds: float | None = None) -> Receive:
@@ -70,29 +61,24 @@ def limit_body(receive: Receive, limit: int, seconds: float | None = None) -> Re
             async with asyncio.timeout_at(None if complete else deadline):
                 message = await receive()
         except TimeoutError:
-            raise DeadlineExceeded(seconds or 0.0) from None
+            raise errors.DeadlineExceeded(seconds or 0.0) from None
         length += len(message.get("body", b""))
         complete = complete or not message.get("more_body", False)
         if length > limit:
-            raise RequestTooLarge(limit)
+            raise errors.RequestTooLarge(limit)
         return message
 
     return receive_limited
 
 
 async def _stream_body(scope: Scope, receive: Receive, limit: int) -> AsyncGenerator[bytes, None]:
-    """Yield the body in the pieces in which it arrives.
-
-    Raises:
-        RequestTooLarge: it is longer than allowed, or announced as longer.
-        Interrupted: the client has disconnected.
-    """
+    """Yield the body in the pieces in which it arrives."""
     check_length(scope, limit)
     receive_limited = limit_body(receive, limit)
     while True:
         message = await receive_limited()
         if message["type"] == "http.disconnect":
-            raise Interrupted
+            raise errors.Interrupted
         yield message.get("body", b"")
         if not message.get("more_body", False):
             return
@@ -104,35 +90,25 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, seconds: floa
         async with asyncio.timeout(seconds):
             return b"".join([piece async for piece in _stream_body(scope, receive, limit)])
     except TimeoutError:
-        raise DeadlineExceeded(seconds) from None
+        raise errors.DeadlineExceeded(seconds) from None
 
 
 def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
-    """Return a JSON body as the type that an operation takes.
-
-    Raises:
-        MediaTypeUnsupported: the Content-Type is not JSON.
-        InvalidSettings: the body is not JSON, or has an unknown or invalid member.
-    """
+    """Return a JSON body as the type that an operation takes."""
     if media_type(scope) != "application/json":
-        raise MediaTypeUnsupported("application/json")
+        raise errors.MediaTypeUnsupported("application/json")
     try:
         return msgspec.json.decode(body, type=kind, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidSettings(explain_error(error, kind)) from None
+        raise errors.InvalidSettings(explain_error(error, kind)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidSettings("The body is not JSON.") from None
+        raise errors.InvalidSettings("The body is not JSON.") from None
 
 
 def parse_query(kind: type | None, query_string: bytes) -> Any:
-    """Return a query string as the type that an operation takes; None if it takes none.
-
-    Raises:
-        RequestTooLarge: it is too long.
-        InvalidSettings: a name is unknown or repeated, or has an invalid value.
-    """
+    """Return a query string as the type that an operation takes; None if it takes none."""
     if len(query_string) > MAX_QUERY_STRING:
-        raise RequestTooLarge(MAX_QUERY_STRING)
+        raise errors.RequestTooLarge(MAX_QUERY_STRING)
     try:
         pairs = parse_qsl(
             query_string.decode("ascii"),
@@ -141,14 +117,14 @@ def parse_query(kind: type | None, query_string: bytes) -> Any:
             errors="strict",
         )
     except (UnicodeDecodeError, ValueError):
-        raise InvalidSettings("The query string is not UTF-8.") from None
+        raise errors.InvalidSettings("The query string is not UTF-8.") from None
     if kind is None:
         if pairs:
-            raise InvalidSettings("This address takes no query string.")
+            raise errors.InvalidSettings("This address takes no query string.")
         return None
     values = dict(pairs)
     if len(values) != len(pairs):
-        raise InvalidSettings("A name is repeated in the query string.")
+        raise errors.InvalidSettings("A name is repeated in the query string.")
     return _convert(kind, values)
 
 
@@ -157,10 +133,10 @@ def _convert(kind: type, values: dict[str, Any]) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidSettings(explain_error(error, kind)) from None
+        raise errors.InvalidSettings(explain_error(error, kind)) from None
 
 
-class Declaration(Body, frozen=True, kw_only=True):
+class Declaration(Arguments, frozen=True, kw_only=True):
     """Declared properties of uploaded documents."""
 
     kind: Annotated[Literal["document", "book"], Meta(description="How to read it.")] | None = None
@@ -201,7 +177,6 @@ class _FormParser(MultiPartParser):
     complete = False
 
     def on_end(self) -> None:
-        """Called at the final boundary."""
         self.complete = True
 
     def close_files(self) -> None:
@@ -211,16 +186,9 @@ class _FormParser(MultiPartParser):
 
 
 async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: float) -> FormData:
-    """Return the parts of a form; files are in spooled temporary files.
-
-    Raises:
-        MediaTypeUnsupported: the body is not a form.
-        InvalidSettings: the form is malformed or incomplete.
-        DeadlineExceeded: it takes too long.
-        StorageFull: there is no room for its files.
-    """
+    """Return the parts of a form; files are in spooled temporary files."""
     if media_type(scope) != FORM:
-        raise MediaTypeUnsupported(FORM)
+        raise errors.MediaTypeUnsupported(FORM)
     parser = _FormParser(
         Headers(scope=scope),
         _stream_body(scope, receive, limit),
@@ -232,38 +200,34 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
         async with asyncio.timeout(seconds):
             parts = await parser.parse()
         if not parser.complete:
-            raise InvalidSettings("The form ends before its last part.", advice=_ADVICE)
+            raise errors.InvalidSettings("The form ends before its last part.", advice=_ADVICE)
         return parts
     except BaseException as error:
         parser.close_files()
         if isinstance(error, TimeoutError):
-            raise DeadlineExceeded(seconds) from None
+            raise errors.DeadlineExceeded(seconds) from None
         if isinstance(error, OSError):
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise StorageFull(0, 0) from None
-            raise InternalError("error of the folder for temporary files") from None
+                raise errors.StorageFull(0, 0) from None
+            raise errors.InternalError("error of the folder for temporary files") from None
         if isinstance(error, MultiPartException | KeyError | ValueError):
-            raise InvalidSettings("The form is malformed.", advice=_ADVICE) from None
+            raise errors.InvalidSettings("The form is malformed.", advice=_ADVICE) from None
         raise
 
 
 @contextmanager
 def open_form(parts: FormData) -> Iterator[Form]:
-    """Give the validated files and fields of a form; its files are closed afterwards.
-
-    Raises:
-        InvalidSettings: there is no file, or an unknown or repeated field.
-    """
+    """Give the validated files and fields of a form; its files are closed afterwards."""
     items = parts.multi_items()
     uploads = [(name, value) for name, value in items if isinstance(value, UploadFile)]
     try:
         if not uploads or any(name != "file" for name, _ in uploads):
-            raise InvalidSettings("Send at least one file, in parts named file.")
+            raise errors.InvalidSettings("Send at least one file, in parts named file.")
         fields = [(name, value) for name, value in items if isinstance(value, str)]
         values: dict[str, Any] = {name: value for name, value in fields if name != "tags"}
         tags = [value for name, value in fields if name == "tags"]
         if len(values) + len(tags) != len(fields):
-            raise InvalidSettings("A field is repeated in the form.")
+            raise errors.InvalidSettings("A field is repeated in the form.")
         declared = _convert(Declaration, values | ({"tags": tags} if tags else {}))
         files = tuple((file.filename or "", file.file) for _, file in uploads)
         yield Form(files, msgspec.structs.asdict(declared))

@@ -10,40 +10,19 @@ from typing import Any
 
 import msgspec
 
-from truespan import __version__
-from truespan.errors import (
-    DeadlineExceeded,
-    DomainNotFound,
-    HostRefused,
-    InternalError,
-    Interrupted,
-    InvalidSettings,
-    KeyBusy,
-    KeyReused,
-    MediaTypeUnsupported,
-    OriginRefused,
-    Overloaded,
-    RequestTooLarge,
-    RouteNotFound,
-    StorageFull,
-    StoreBusy,
-    StoreDamaged,
-    TooManyRequests,
-    TruespanError,
-    Unauthorized,
-    error_types,
-)
+from truespan import __version__, errors
 from truespan.http.bodies import FORM, MAX_FILES, Declaration
-from truespan.http.operation import EVENTS, JSON, CallContext, Operation, Reply
+from truespan.http.operation import EVENTS, JSON, CallContext, Operation
 from truespan.http.replies import PROBLEM, ProblemDetails, problem_reply
 from truespan.http.routes import ROUTES
-from truespan.http.schemas import NOT_BLANK, JobSummary, Parameters
+from truespan.http.schemas import NOT_BLANK, JobSummary
 from truespan.serialize import status_of
 from truespan.types.answer import Answer, Piece, Started
 from truespan.types.decision import AnswerMode
+from truespan.types.token import LONGEST_KEY
 
 Schema = dict[str, Any]
-ErrorType = type[TruespanError]
+ErrorType = type[errors.TruespanError]
 
 INFO = {
     "title": "Truespan",
@@ -69,56 +48,104 @@ BEARER = {
     "the server was started with --require-token; without one, the caller is the owner.",
 }
 
-HEADERS: dict[str, Schema] = {
-    "X-Answer-Mode": {
-        "description": "The basis of the answer, as in its `mode`.",
-        "required": True,
-        "schema": {"type": "string", "enum": [str(mode) for mode in AnswerMode]},
+
+def _text(description: str, pattern: str | None = "^[^/]+$", longest: int | None = None) -> Schema:
+    return {
+        "description": description,
+        **({} if pattern is None else {"pattern": pattern}),
+        "type": "string",
+        **({} if longest is None else {"maxLength": longest}),
+        "minLength": 1,
+    }
+
+
+PARAMETERS = {
+    "world": _text("The id or the name of a world."),
+    "document": _text("The number of a document, its doc_id, or its file name if that is unique."),
+    "chunk": _text("The id of a chunk."),
+    "image_ref": _text(
+        "An image as figures name it: the doc_id, a slash, and the file name.", None
+    ),
+    "job": _text("The id of a job."),
+    "reader": _text(
+        "The name of a reader. A reader without a position has read nothing.",
+        rf"^[^/]*{NOT_BLANK.replace('[^', '[^/')}[^/]*$",
+        200,
+    ),
+    "record": _text("The id of a record in the usage log."),
+    "generation": {
+        "description": "The number of a generation.",
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 999_999_999,
     },
-    "X-RAG-Domain": {
-        "description": "The domain of the request, if it named one.",
-        "schema": {"type": "string"},
-    },
-    "Location": {
-        "description": "The address of the created world or of the job.",
-        "required": True,
-        "schema": {"type": "string", "format": "uri-reference"},
-    },
-    "Retry-After": {
-        "description": "Seconds to wait before retrying.",
-        "required": True,
-        "schema": {"type": "integer", "minimum": 1},
-    },
-    "Maybe-Retry-After": {
-        "description": "Seconds to wait before retrying, if known.",
-        "schema": {"type": "integer", "minimum": 1},
-    },
-    "WWW-Authenticate": {
-        "description": "The required authentication scheme.",
-        "required": True,
-        "schema": {"type": "string", "const": 'Bearer realm="truespan"'},
-    },
-    "Allow": {
-        "description": "The methods that the address supports.",
-        "required": True,
-        "schema": {"type": "string"},
-    },
+    "X-RAG-Domain": _text(
+        "The key of a domain, which selects its world and generation.", None, 200
+    ),
+    "Idempotency-Key": _text(
+        "A unique string. A request repeated with the same key is executed only once.",
+        r"^[!-~]([ -~]*[!-~])?$",
+        LONGEST_KEY,
+    ),
+}
+"""The parameters of paths and headers by name."""
+
+
+def _header(description: str, required: bool = True, **schema: Any) -> Schema:
+    always = {"required": True} if required else {}
+    return {"description": description, **always, "schema": schema}
+
+
+HEADERS = {
+    "X-Answer-Mode": _header(
+        "The basis of the answer, as in its `mode`.",
+        type="string",
+        enum=[str(mode) for mode in AnswerMode],
+    ),
+    "X-RAG-Domain": _header("The domain of the request, if it named one.", False, type="string"),
+    "Location": _header(
+        "The address of the created world or of the job.", type="string", format="uri-reference"
+    ),
+    "Retry-After": _header("Seconds to wait before retrying.", type="integer", minimum=1),
+    "Maybe-Retry-After": _header(
+        "Seconds to wait before retrying, if known.", False, type="integer", minimum=1
+    ),
+    "WWW-Authenticate": _header(
+        "The required authentication scheme.", type="string", const='Bearer realm="truespan"'
+    ),
+    "Allow": _header("The methods that the address supports.", type="string"),
 }
 
 COMMON_ERRORS: tuple[ErrorType, ...] = (
-    InvalidSettings,
-    RequestTooLarge,
-    HostRefused,
-    OriginRefused,
-    DeadlineExceeded,
-    Interrupted,
-    Overloaded,
-    InternalError,
+    errors.InvalidSettings,
+    errors.RequestTooLarge,
+    errors.HostRefused,
+    errors.OriginRefused,
+    errors.DeadlineExceeded,
+    errors.Interrupted,
+    errors.Overloaded,
+    errors.InternalError,
 )
 """Errors of every operation."""
-TOKEN_ERRORS: tuple[ErrorType, ...] = (Unauthorized, TooManyRequests, StoreBusy, StoreDamaged)
+TOKEN_ERRORS: tuple[ErrorType, ...] = (
+    errors.Unauthorized,
+    errors.TooManyRequests,
+    errors.StoreBusy,
+    errors.StoreDamaged,
+)
 """Further errors of every operation that is not public."""
-_WRITE_ERRORS: tuple[ErrorType, ...] = (KeyReused, KeyBusy, StorageFull)
+_WRITE_ERRORS: tuple[ErrorType, ...] = (errors.KeyReused, errors.KeyBusy, errors.StorageFull)
+
+_NOT_FOUND: dict[str, ErrorType] = {
+    "world": errors.WorldNotFound,
+    "document": errors.DocumentNotFound,
+    "chunk": errors.ChunkNotFound,
+    "image_ref": errors.ImageNotFound,
+    "job": errors.JobNotFound,
+    "record": errors.RecordNotFound,
+    "generation": errors.GenerationNotFound,
+}
+"""Errors of operations by the parameters of their paths."""
 
 _ANSWER_EVENTS = {"started": Started, "piece": Piece, "finished": Answer, "problem": ProblemDetails}
 _JOB_EVENTS = {"job": JobSummary, "problem": ProblemDetails}
@@ -146,15 +173,15 @@ def document_operation(
 ) -> Operation:
     """Return the operation that serves the document, which is generated on first use."""
 
-    def openapi(_: CallContext) -> Reply[dict[str, Any]]:
+    def openapi(_: CallContext) -> dict[str, Any]:
         """Get this document.
 
         Describes every operation of this server in OpenAPI 3.1.
         """
         encoded: Any = make_document((*operations, operation), needs_token=needs_token)
-        return Reply(encoded)
+        return encoded
 
-    operation = Operation.from_handler("GET", "/openapi.json", openapi, public=True)
+    operation = Operation("GET", "/openapi.json", openapi, public=True)
     return operation
 
 
@@ -222,10 +249,22 @@ def _schemas(operations: tuple[Operation, ...]) -> tuple[dict[Any, Schema], dict
 
 
 def _describe(operation: Operation, references: dict[Any, Schema]) -> Schema:
-    """Return the description of one operation."""
     content: Schema = {}
     if operation.takes_form:
-        content = {FORM: {"schema": _form_schema()}}
+        files = {
+            "description": "The files, each in a part of this name with its own file name.",
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_FILES,
+            "items": {"type": "string", "format": "binary"},
+        }
+        form = {
+            "type": "object",
+            "required": ["file"],
+            "additionalProperties": False,
+            "properties": {"file": files, **_properties(Declaration)},
+        }
+        content = {FORM: {"schema": form}}
     elif operation.body_type is not None:
         content = {JSON: {"schema": references[operation.body_type], "example": operation.example}}
     return {
@@ -246,15 +285,13 @@ def _describe(operation: Operation, references: dict[Any, Schema]) -> Schema:
 
 
 def _parameters(operation: Operation) -> list[Schema]:
-    """Return the parameters of path, query string and headers."""
-    known = _properties(Parameters)
     path = re.findall(r"{(\w+)", operation.path)
     query = {} if operation.query_type is None else _properties(operation.query_type)
     headers = ["X-RAG-Domain"] * operation.domains + ["Idempotency-Key"] * operation.writes
     found = [
-        *((name, "path", known[name]) for name in path),
+        *((name, "path", PARAMETERS[name]) for name in path),
         *((name, "query", schema) for name, schema in query.items()),
-        *((name, "header", known[name]) for name in headers),
+        *((name, "header", PARAMETERS[name]) for name in headers),
     ]
     parameters: list[Schema] = []
     for name, place, schema in found:
@@ -277,24 +314,7 @@ def _properties(kind: type) -> dict[str, Schema]:
     return {name: without_null(schema) for name, schema in properties.items()}
 
 
-def _form_schema() -> Schema:
-    files = {
-        "description": "The files, each in a part of this name with its own file name.",
-        "type": "array",
-        "minItems": 1,
-        "maxItems": MAX_FILES,
-        "items": {"type": "string", "format": "binary"},
-    }
-    return {
-        "type": "object",
-        "required": ["file"],
-        "additionalProperties": False,
-        "properties": {"file": files, **_properties(Declaration)},
-    }
-
-
 def _success(operation: Operation, references: dict[Any, Schema]) -> Schema:
-    """Return the response of an operation that succeeds."""
     headers = ["Location"] if operation.status in (201, 202) else []
     headers += ["X-Answer-Mode"] if operation.streams else []
     headers += ["X-RAG-Domain"] if operation.streams and operation.domains else []
@@ -337,12 +357,14 @@ def errors_of(operation: Operation) -> list[ErrorType]:
     """Return every error that an operation can give, ordered by status and code."""
     declared = [*COMMON_ERRORS, *operation.errors]
     declared += [] if operation.public else TOKEN_ERRORS
-    declared += [RouteNotFound] if "{" in operation.path else []
+    names = re.findall(r"{(\w+)", operation.path)
+    declared += [errors.RouteNotFound] if names else []
+    declared += [_NOT_FOUND[name] for name in names if name in _NOT_FOUND]
     has_body = operation.body_type is not None or operation.takes_form
-    declared += [MediaTypeUnsupported] if has_body else []
+    declared += [errors.MediaTypeUnsupported] if has_body else []
     declared += _WRITE_ERRORS if operation.writes else []
-    declared += [DomainNotFound] if operation.domains else []
-    kinds = {kind for parent in declared for kind in error_types(parent)}
+    declared += [errors.DomainNotFound] if operation.domains else []
+    kinds = {kind for parent in declared for kind in errors.error_types(parent)}
     return sorted(kinds, key=lambda kind: (_status(kind), kind.code))
 
 
@@ -351,7 +373,6 @@ def _status(kind: ErrorType) -> int:
 
 
 def _failures(operation: Operation) -> dict[str, Schema]:
-    """Return the responses of an operation that fails, by status."""
     by_status: dict[int, list[ErrorType]] = {}
     for kind in errors_of(operation):
         by_status.setdefault(_status(kind), []).append(kind)
@@ -362,10 +383,10 @@ def _failures(operation: Operation) -> dict[str, Schema]:
         either = " or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
         headers: dict[str, Schema] = {}
         if any(kind.retryable for kind in kinds):
-            is_always_sent = all(kind is TooManyRequests for kind in kinds)
+            is_always_sent = all(kind is errors.TooManyRequests for kind in kinds)
             name = "Retry-After" if is_always_sent else "Maybe-Retry-After"
             headers["Retry-After"] = _ref("headers", name)
-        if Unauthorized in kinds:
+        if errors.Unauthorized in kinds:
             headers["WWW-Authenticate"] = _ref("headers", "WWW-Authenticate")
         narrowed = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}
         content = {
@@ -381,7 +402,6 @@ def _failures(operation: Operation) -> dict[str, Schema]:
 
 
 def _error_example(kind: ErrorType) -> Schema:
-    """Return an example of an error, made with sample arguments."""
     arguments = [
         _SAMPLES.get(parameter.name) or _SAMPLES[str(parameter.annotation)]
         for parameter in inspect.signature(kind).parameters.values()

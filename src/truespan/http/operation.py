@@ -1,25 +1,17 @@
 """Operations of the API: a method and a path, a handler, and what its signature says about both.
 
 A handler is written once. Its name is the operation's id, its docstring the description, its
-`body` and `query` parameters the types that a request must have, and its return type the reply.
+`body` and `query` parameters the types that a request must have, and its return type the reply: a
+plain value, or one in a `Reply` that has headers or a media type of its own.
 """
 
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    TypeAlias,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from truespan.errors import TruespanError
 from truespan.http.bodies import Form
@@ -52,10 +44,9 @@ class CallContext:
 
     def world(self) -> World:
         """Return the world in the path, at the generation of the domain if the request has one."""
-        reference = self.path["world"]
-        if self.domain is not None:
-            return self.library.domain(self.domain, world=reference)
-        return self.library.world(reference)
+        if self.domain is None:
+            return self.library.world(self.path["world"])
+        return self.library.domain(self.domain, world=self.path["world"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +88,18 @@ class JobStream(Generic[Value]):
 Result: TypeAlias = Reply[Any] | Events | JobStream[Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Operation:
-    """One operation of the API. Its handler runs on a thread and may block."""
+    """One operation of the API. Its handler runs on a thread and may block.
+
+    The types are those of the handler's signature.
+    """
 
     method: str
     path: str
-    handler: Callable[..., Result]
+    handler: Callable[..., Any]
     errors: tuple[type[TruespanError], ...] = ()
-    """The errors specific to this operation, for the OpenAPI document."""
+    """Its errors for the OpenAPI document, besides those that follow from path and type."""
     status: int = 200
     media_type: str = JSON
     writes: bool = False
@@ -122,36 +116,28 @@ class Operation:
     """An example of the body."""
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])
     """Operations that take their parameters from the reply, for the OpenAPI document."""
-    body_type: Any = None
+    body_type: Any = field(init=False)
     """The type of a JSON body; None for no body or a form."""
-    query_type: Any = None
-    reply_type: Any = None
-    takes_form: bool = False
-    streams: bool = False
+    query_type: Any = field(init=False)
+    reply_type: Any = field(init=False)
+    takes_form: bool = field(init=False)
+    streams: bool = field(init=False)
     """Whether the reply may be sent as events."""
 
-    @classmethod
-    def from_handler(
-        cls, method: str, path: str, handler: Callable[..., Result], **options: Any
-    ) -> Operation:
-        """Make an operation whose types are those of the handler's signature."""
-        hints = get_type_hints(handler, include_extras=True)
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(self.handler, include_extras=True)
         returns = hints["return"]
-        kinds = get_args(returns) if get_origin(returns) is Union else (returns,)
-        body, takes_form = hints.get("body"), hints.get("body") is Form
-        if get_origin(kinds[0]) is JobStream:
-            options["media_type"] = EVENTS
-        return cls(
-            method,
-            path,
-            handler,
-            body_type=None if takes_form else body,
-            query_type=hints.get("query"),
-            reply_type=get_args(kinds[0])[0],
-            takes_form=takes_form,
-            streams=Events in kinds,
-            **options,
-        )
+        is_union = typing.get_origin(returns) is typing.Union
+        kinds = typing.get_args(returns) if is_union else (returns,)
+        wrapper = typing.get_origin(kinds[0])
+        if wrapper is JobStream:
+            self.media_type = EVENTS
+        is_wrapped = wrapper in (Reply, JobStream)
+        self.reply_type = typing.get_args(kinds[0])[0] if is_wrapped else kinds[0]
+        self.streams = Events in kinds
+        self.takes_form = hints.get("body") is Form
+        self.body_type = None if self.takes_form else hints.get("body")
+        self.query_type = hints.get("query")
 
     @property
     def name(self) -> str:
@@ -160,51 +146,53 @@ class Operation:
 
     @property
     def summary(self) -> str:
-        """The first line of the handler's docstring."""
         return (self.handler.__doc__ or "").partition("\n")[0].rstrip(".")
 
     @property
     def description(self) -> str:
-        """The rest of the handler's docstring."""
         return " ".join((self.handler.__doc__ or "").partition("\n")[2].split())
 
     def run(self, context: CallContext, body: Any, query: Any) -> Result:
-        """Call the handler with what its signature asks for."""
+        """Call the handler with what its signature asks for; a plain value becomes a reply."""
         arguments = {} if self.body_type is None and not self.takes_form else {"body": body}
         if self.query_type is not None:
             arguments["query"] = query
-        return self.handler(context, **arguments)
+        result = self.handler(context, **arguments)
+        is_complete = isinstance(result, Reply | Events | JobStream)
+        return result if is_complete else Reply(result, self.status)
 
 
 class Routes:
-    """The operations of one topic. Handlers register with `get`, `post`, `put` and `delete`."""
+    """The operations of one topic, and errors that they have in common.
 
-    def __init__(self, topic: str, description: str) -> None:
+    Handlers register with `get`, `post`, `put` and `delete`.
+    """
+
+    def __init__(self, topic: str, description: str, *errors: type[TruespanError]) -> None:
         self.topic = topic
         self.description = description
         self.operations: list[Operation] = []
+        self._errors = errors
 
     def get(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
         """Register a handler for GET; the options are fields of `Operation`."""
         return self._register("GET", path, options)
 
     def post(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Register a handler for POST."""
         return self._register("POST", path, options)
 
     def put(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Register a handler for PUT, which writes."""
         return self._register("PUT", path, {"writes": True, **options})
 
     def delete(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Register a handler for DELETE, which writes."""
         return self._register("DELETE", path, {"writes": True, **options})
 
     def _register(
         self, method: str, path: str, options: Mapping[str, Any]
     ) -> Callable[[Handler], Handler]:
         def register(handler: Handler) -> Handler:
-            self.operations.append(Operation.from_handler(method, path, handler, **options))
+            every = {**options, "errors": (*self._errors, *options.get("errors", ()))}
+            self.operations.append(Operation(method, path, handler, **every))
             return handler
 
         return register

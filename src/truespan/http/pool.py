@@ -52,7 +52,12 @@ class Pool:
         self._busy += 1
         if seconds is None:
             return await future
-        timer = loop.call_later(seconds, _time_out, future, seconds)
+
+        def time_out() -> None:
+            if not future.done():
+                future.set_exception(DeadlineExceeded(seconds))
+
+        timer = loop.call_later(seconds, time_out)
         try:
             return await future
         finally:
@@ -91,7 +96,6 @@ class Pool:
         threading.Thread(target=self._serve, args=(job,), name=name, daemon=True).start()
 
     def _serve(self, first: _Job) -> None:
-        """Run job after job until the pool is closed."""
         inbox: _Inbox = SimpleQueue()
         job: _Job | None = first
         while job is not None:
@@ -120,7 +124,6 @@ class Pool:
     def _deliver(
         self, future: asyncio.Future[Any], value: Any, error: BaseException | None
     ) -> None:
-        """Complete a future, on the thread of its loop."""
         self._busy -= 1
         # The waiting request may be cancelled or timed out.
         if future.done():
@@ -132,7 +135,6 @@ class Pool:
 
 
 def _run(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """Return the result of a call, or its exception."""
     try:
         return work(), None
     except StopIteration as error:
@@ -142,8 +144,3 @@ def _run(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         return None, replacement
     except BaseException as error:
         return None, error
-
-
-def _time_out(future: asyncio.Future[Any], seconds: float) -> None:
-    if not future.done():
-        future.set_exception(DeadlineExceeded(seconds))

@@ -7,7 +7,7 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from starlette.types import Receive, Send
 
 from truespan.errors import MethodNotAllowed, Overloaded, TruespanError, Unauthorized
 from truespan.http.operation import EVENTS, Event, Events, JobStream, Reply
-from truespan.serialize import failure_of, problem, status_of
+from truespan.serialize import failure_of, members, status_of
 from truespan.types.bundle import ContextBundle
 
 if TYPE_CHECKING:
@@ -25,8 +25,19 @@ if TYPE_CHECKING:
 PROBLEM = "application/problem+json"
 POLL_SECONDS = 0.5
 HEARTBEAT_SECONDS = 15.0
-OnBug = Callable[[str, Exception], TruespanError]
 _ENCODER = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamContext:
+    """What streams of events need: threads, and whom to tell of an unexpected exception."""
+
+    pool: Pool
+    streams: Pool
+    """For work that may wait for a model."""
+    ending: asyncio.Event
+    """Set when the server shuts down."""
+    on_bug: Callable[[str, Exception], TruespanError]
 
 
 class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,15 +60,13 @@ def problem_reply(
     error: TruespanError, bundle: ContextBundle | None = None
 ) -> Reply[ProblemDetails]:
     """Return an error as problem details, with the headers of its kind."""
-    status, data = status_of(error).http, problem(error)
+    status = status_of(error).http
     details = ProblemDetails(
         type=f"urn:truespan:problem:{error.code}",
         title=HTTPStatus(status).phrase,
         status=status,
-        detail=data["message"],
-        code=data["code"],
-        retryable=data["retryable"],
-        advice=data["advice"],
+        detail=error.message,
+        **members(error, "code", "retryable", "advice"),
         bundle=msgspec.UNSET if bundle is None else bundle,
     )
     headers: list[tuple[str, str]] = []
@@ -84,7 +93,6 @@ def encode_reply(reply: Reply[Any]) -> Reply[bytes]:
 
 
 async def send_reply(reply: Reply[Any], send: Send) -> None:
-    """Send a complete reply."""
     body = encode_reply(reply).value
     headers = [
         (b"content-type", reply.media_type.encode()),
@@ -95,9 +103,7 @@ async def send_reply(reply: Reply[Any], send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_events(
-    reply: Events, send: Send, receive: Receive, pool: Pool, ending: asyncio.Event, on_bug: OnBug
-) -> None:
+async def send_events(reply: Events, send: Send, receive: Receive, context: StreamContext) -> None:
     """Send events as they are produced; a client that disconnects stops their production."""
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
     loop, cancelled = asyncio.get_running_loop(), threading.Event()
@@ -105,9 +111,27 @@ async def send_events(
     def put(event: Event | None) -> None:
         loop.call_soon_threadsafe(queue.put_nowait, event)
 
+    def produce() -> None:
+        try:
+            for event in reply.events:
+                if cancelled.is_set():
+                    break
+                put(event)
+        except TruespanError as error:
+            # An error after a cancellation is its consequence.
+            if not cancelled.is_set():
+                put(_problem_event(error))
+        except Exception as error:
+            put(_problem_event(context.on_bug("events", error)))
+        finally:
+            close = getattr(reply.events, "close", None)
+            if close is not None:
+                close()
+            put(None)
+
     await _start_stream(send, reply.headers)
-    watching = asyncio.create_task(_watch(receive, cancelled, ending, reply.cancel))
-    producing = asyncio.ensure_future(pool.run(partial(_produce, reply, put, cancelled, on_bug)))
+    watching = asyncio.create_task(_watch(receive, cancelled, context.ending, reply.cancel))
+    producing = asyncio.ensure_future(context.streams.run(produce))
     try:
         while (event := await _next_event(queue, producing)) is not None:
             await _send_block(send, _encode_event(event))
@@ -117,17 +141,13 @@ async def send_events(
         cancelled.set()
         reply.cancel()
         watching.cancel()
-    await _end_stream(send)
+    await _send_block(send, b"", more=False)
 
 
 async def _next_event(
     queue: asyncio.Queue[Event | None], producing: asyncio.Future[None]
 ) -> Event | None:
-    """Return the next event; None after the last.
-
-    Raises:
-        Overloaded: the pool refused the work.
-    """
+    """Return the next event; None after the last."""
     waiting = asyncio.ensure_future(queue.get())
     done, _ = await asyncio.wait({waiting, producing}, return_when=asyncio.FIRST_COMPLETED)
     if waiting in done:
@@ -136,43 +156,13 @@ async def _next_event(
     return await waiting
 
 
-def _produce(
-    reply: Events,
-    put: Callable[[Event | None], None],
-    cancelled: threading.Event,
-    on_bug: OnBug,
-) -> None:
-    """Produce events on a thread until there are no more or the stream is cancelled."""
-    try:
-        for event in reply.events:
-            if cancelled.is_set():
-                break
-            put(event)
-    except TruespanError as error:
-        # An error after a cancellation is its consequence.
-        if not cancelled.is_set():
-            put(_problem_event(error))
-    except Exception as error:
-        put(_problem_event(on_bug("events", error)))
-    finally:
-        close = getattr(reply.events, "close", None)
-        if close is not None:
-            close()
-        put(None)
-
-
 async def send_job(
-    reply: JobStream[Any],
-    send: Send,
-    receive: Receive,
-    pool: Pool,
-    ending: asyncio.Event,
-    on_bug: OnBug,
+    reply: JobStream[Any], send: Send, receive: Receive, context: StreamContext
 ) -> None:
     """Send a job's state whenever it changes, until the job is finished."""
     await _start_stream(send, ())
     cancelled = threading.Event()
-    watching = asyncio.create_task(_watch(receive, cancelled, ending))
+    watching = asyncio.create_task(_watch(receive, cancelled, context.ending))
     (event, finished), sent, quiet_seconds = reply.first, b"", 0.0
     try:
         while not cancelled.is_set():
@@ -189,14 +179,14 @@ async def send_job(
             quiet_seconds += POLL_SECONDS
             # Under load, the next poll is soon enough.
             with contextlib.suppress(Overloaded):
-                event, finished = await pool.run(reply.poll)
+                event, finished = await context.pool.run(reply.poll)
     except TruespanError as error:
         await _send_block(send, _encode_event(_problem_event(error)))
     except Exception as error:
-        await _send_block(send, _encode_event(_problem_event(on_bug("events", error))))
+        await _send_block(send, _encode_event(_problem_event(context.on_bug("events", error))))
     finally:
         watching.cancel()
-    await _end_stream(send)
+    await _send_block(send, b"", more=False)
 
 
 async def _watch(
@@ -206,10 +196,8 @@ async def _watch(
     cancel: Callable[[], object] = bool,
 ) -> None:
     """Cancel the stream when the client disconnects or the server shuts down."""
-    tasks = {
-        asyncio.create_task(wait_for_disconnect(receive)),
-        asyncio.create_task(ending.wait()),
-    }
+    waits = (wait_for_disconnect(receive), ending.wait())
+    tasks = {asyncio.create_task(coroutine) for coroutine in waits}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         cancelled.set()
@@ -220,7 +208,6 @@ async def _watch(
 
 
 async def wait_for_disconnect(receive: Receive) -> bool:
-    """Return once the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         continue
     return True
@@ -243,9 +230,5 @@ async def _start_stream(send: Send, headers: tuple[tuple[str, str], ...]) -> Non
     await send({"type": "http.response.start", "status": 200, "headers": start})
 
 
-async def _send_block(send: Send, block: bytes) -> None:
-    await send({"type": "http.response.body", "body": block, "more_body": True})
-
-
-async def _end_stream(send: Send) -> None:
-    await send({"type": "http.response.body", "body": b""})
+async def _send_block(send: Send, block: bytes, *, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": block, "more_body": more})

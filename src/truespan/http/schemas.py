@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from truespan.arguments import (
     Arguments,
@@ -16,6 +16,7 @@ from truespan.arguments import (
     RetrievalArguments,
 )
 from truespan.maintenance.delete import PointsRemoved
+from truespan.serialize import members
 from truespan.types.answer import UsageRecord
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.types.document import (
@@ -30,7 +31,6 @@ from truespan.types.job import Job, JobCounts, JobDocument, JobLine, JobState, P
 from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES, ReadingPosition
 from truespan.types.request import MOST_TOP_K, RETRIEVAL_TOP_K
 from truespan.types.scope import World
-from truespan.types.token import LONGEST_KEY
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -43,81 +43,29 @@ ChunkName = Annotated[str, Meta(min_length=1, max_length=200, description="A chu
 
 NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
 """Matches a character that Python does not count as white space."""
-_SEGMENT = r"^[^/]+$"
 _STRING = {"type": "string"}
 
 
-def _text(description: str, pattern: str | None = _SEGMENT, most: int | None = None) -> Meta:
-    schema = {} if pattern is None else {"pattern": pattern}
-    return Meta(min_length=1, max_length=most, description=description, extra_json_schema=schema)
-
-
-class Parameters(Struct, frozen=True, kw_only=True):
-    """The parameters of paths and headers by name, for the OpenAPI document."""
-
-    world: Annotated[str, _text("The id or the name of a world.")]
-    document: Annotated[
-        str, _text("The number of a document, its doc_id, or its file name if that is unique.")
-    ]
-    chunk: Annotated[str, _text("The id of a chunk.")]
-    image_ref: Annotated[
-        str, _text("An image as figures name it: the doc_id, a slash, and the file name.", None)
-    ]
-    job: Annotated[str, _text("The id of a job.")]
-    reader: Annotated[
-        str,
-        _text(
-            "The name of a reader. A reader without a position has read nothing.",
-            rf"^[^/]*{NOT_BLANK.replace('[^', '[^/')}[^/]*$",
-            200,
-        ),
-    ]
-    record: Annotated[str, _text("The id of a record in the usage log.")]
-    generation: Annotated[
-        int, Meta(ge=0, le=999_999_999, description="The number of a generation.")
-    ]
-    domain: Annotated[
-        str,
-        _text("The key of a domain, which selects its world and generation.", None, 200),
-    ] = field(name="X-RAG-Domain")
-    idempotency_key: Annotated[
-        str,
-        _text(
-            "A unique string. A request repeated with the same key is executed only once.",
-            r"^[!-~]([ -~]*[!-~])?$",
-            LONGEST_KEY,
-        ),
-    ] = field(name="Idempotency-Key")
-
-
-class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body or query string of a request. Unknown names are refused."""
-
-
-class ReplyPart(Struct, frozen=True, kw_only=True):
-    """Part of a reply."""
-
-
-class NewWorld(Body, frozen=True, kw_only=True):
+class NewWorld(Arguments, frozen=True, kw_only=True):
     """A world to create."""
 
     name: WorldName
 
 
-class NewGeneration(Body, frozen=True, kw_only=True):
+class NewGeneration(Arguments, frozen=True, kw_only=True):
     """How to build a new generation. Members left out default to the library's settings."""
 
     embedding: Label | None = None
     chunking: Label | None = None
 
 
-class DoctorRequest(Body, frozen=True, kw_only=True):
+class DoctorRequest(Arguments, frozen=True, kw_only=True):
     """Whether the doctor only reports, or also repairs."""
 
     apply: bool = False
 
 
-class AliasMove(Body, frozen=True, kw_only=True):
+class AliasMove(Arguments, frozen=True, kw_only=True):
     """Which alias to move: that of a domain, or the world's own."""
 
     domain: DomainKey | None = None
@@ -141,7 +89,7 @@ class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
                     "fused": {"const": False},
                 },
             },
-        ],
+        ]
     }
     """Which members go together. The engine refuses other combinations with its own errors."""
 
@@ -182,7 +130,7 @@ class ReaderWhyNotRequest(ReadingArguments, frozen=True, kw_only=True):
     chunk_id: ChunkName
 
 
-class NewPosition(Body, frozen=True, kw_only=True):
+class NewPosition(Arguments, frozen=True, kw_only=True):
     """A reader's position: exactly one of a sentence, a chapter, or the passage read last."""
 
     book: Label
@@ -196,18 +144,18 @@ class NewPosition(Body, frozen=True, kw_only=True):
             {"required": ["sid"], "properties": {"sid": {"type": "integer"}}},
             {"required": ["through_chapter"], "properties": {"through_chapter": _STRING}},
             {"required": ["passage"], "properties": {"passage": _STRING}},
-        ],
+        ]
     }
 
 
-class PageQuery(Body, frozen=True, kw_only=True):
+class PageQuery(Arguments, frozen=True, kw_only=True):
     """Which sentences to return."""
 
     first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
     count: Annotated[int, Meta(ge=1, le=MOST_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
-class BookQuery(Body, frozen=True, kw_only=True):
+class BookQuery(Arguments, frozen=True, kw_only=True):
     """Which book; the current one if left out."""
 
     book: Label | None = None
@@ -219,19 +167,19 @@ class BookPageQuery(PageQuery, frozen=True, kw_only=True):
     book: Label | None = None
 
 
-class UsageQuery(Body, frozen=True, kw_only=True):
+class UsageQuery(Arguments, frozen=True, kw_only=True):
     """How many records to return."""
 
     limit: Annotated[int, Meta(ge=0, le=10_000)] = 50
 
 
-class EraseQuery(Body, frozen=True, kw_only=True):
+class EraseQuery(Arguments, frozen=True, kw_only=True):
     """Whether to also erase the deleted data from the library's files."""
 
     erase: bool = True
 
 
-class Permissions(ReplyPart, frozen=True, kw_only=True):
+class Permissions(Struct, frozen=True, kw_only=True):
     """What the caller may do. `unlimited` means every world or reader."""
 
     token: str | None
@@ -240,7 +188,7 @@ class Permissions(ReplyPart, frozen=True, kw_only=True):
     readers: list[str] | str
 
 
-class WorldEntry(ReplyPart, frozen=True, kw_only=True):
+class WorldEntry(Struct, frozen=True, kw_only=True):
     """A world and its active generation, which is null while the world is empty."""
 
     id: str
@@ -248,7 +196,7 @@ class WorldEntry(ReplyPart, frozen=True, kw_only=True):
     generation: int | None
 
 
-class WorldList(ReplyPart, frozen=True, kw_only=True):
+class WorldList(Struct, frozen=True, kw_only=True):
     """The worlds that the caller may see."""
 
     worlds: list[WorldEntry]
@@ -260,7 +208,7 @@ class WorldDetail(WorldEntry, frozen=True, kw_only=True):
     status: WorldStatus | None
 
 
-class DocumentEntry(ReplyPart, frozen=True, kw_only=True):
+class DocumentEntry(Struct, frozen=True, kw_only=True):
     """A document. The path of its file is not included."""
 
     number: int
@@ -283,13 +231,13 @@ class DocumentEntry(ReplyPart, frozen=True, kw_only=True):
     """Whether it can be searched yet."""
 
 
-class DocumentList(ReplyPart, frozen=True, kw_only=True):
+class DocumentList(Struct, frozen=True, kw_only=True):
     """The documents of a world."""
 
     documents: list[DocumentEntry]
 
 
-class DocumentDetail(ReplyPart, frozen=True, kw_only=True):
+class DocumentDetail(Struct, frozen=True, kw_only=True):
     """A document with its outline, its derived metadata and its sanitiser counts."""
 
     document: DocumentEntry
@@ -299,7 +247,7 @@ class DocumentDetail(ReplyPart, frozen=True, kw_only=True):
     last_sid: int
 
 
-class JobSummary(ReplyPart, frozen=True, kw_only=True):
+class JobSummary(Struct, frozen=True, kw_only=True):
     """The state of a job."""
 
     id: str
@@ -313,13 +261,13 @@ class JobSummary(ReplyPart, frozen=True, kw_only=True):
     error: str | None
 
 
-class AcceptedJob(ReplyPart, frozen=True, kw_only=True):
+class AcceptedJob(Struct, frozen=True, kw_only=True):
     """A job."""
 
     job: JobSummary
 
 
-class JobDetail(ReplyPart, frozen=True, kw_only=True):
+class JobDetail(Struct, frozen=True, kw_only=True):
     """A job, the outcome of each source, and the last lines of its log."""
 
     job: JobSummary
@@ -327,32 +275,32 @@ class JobDetail(ReplyPart, frozen=True, kw_only=True):
     lines: list[JobLine]
 
 
-class JobList(ReplyPart, frozen=True, kw_only=True):
+class JobList(Struct, frozen=True, kw_only=True):
     """The jobs of a world, newest first."""
 
     jobs: list[JobSummary]
 
 
-class GenerationList(ReplyPart, frozen=True, kw_only=True):
+class GenerationList(Struct, frozen=True, kw_only=True):
     """The generations of a world."""
 
     generations: list[GenerationRecord]
 
 
-class RemovedGeneration(ReplyPart, frozen=True, kw_only=True):
+class RemovedGeneration(Struct, frozen=True, kw_only=True):
     """The number of the removed generation."""
 
     removed: int
 
 
-class FilesRemoved(ReplyPart, frozen=True, kw_only=True):
+class FilesRemoved(Struct, frozen=True, kw_only=True):
     """How many files were removed, and their size."""
 
     files: int
     bytes: int
 
 
-class EraseCheck(ReplyPart, frozen=True, kw_only=True):
+class EraseCheck(Struct, frozen=True, kw_only=True):
     """The search of all files for deleted data: how much was searched, and how much was found."""
 
     traces: int
@@ -361,7 +309,7 @@ class EraseCheck(ReplyPart, frozen=True, kw_only=True):
     found: int
 
 
-class DeletionReceipt(ReplyPart, frozen=True, kw_only=True):
+class DeletionReceipt(Struct, frozen=True, kw_only=True):
     """What a deletion removed, and whether any of it can still be found. It contains no text.
 
     `number` and `doc_id` are null if the whole world was deleted. `erased` means that the data is
@@ -388,7 +336,7 @@ class DeletionReceipt(ReplyPart, frozen=True, kw_only=True):
     digest: str
 
 
-class ChunkDetail(ReplyPart, frozen=True, kw_only=True):
+class ChunkDetail(Struct, frozen=True, kw_only=True):
     """A chunk as stored. Most members are missing if only its state is left.
 
     `intact` says whether the stored bytes still match their hash; if not, `text` is null.
@@ -413,25 +361,25 @@ class ChunkDetail(ReplyPart, frozen=True, kw_only=True):
     text: str | UnsetType | None = UNSET
 
 
-class DomainList(ReplyPart, frozen=True, kw_only=True):
+class DomainList(Struct, frozen=True, kw_only=True):
     """The domains that the caller may use."""
 
     domains: list[DomainRecord]
 
 
-class UsageList(ReplyPart, frozen=True, kw_only=True):
+class UsageList(Struct, frozen=True, kw_only=True):
     """Answered requests, newest first."""
 
     usage: list[UsageRecord]
 
 
-class ReaderBooks(ReplyPart, frozen=True, kw_only=True):
+class ReaderBooks(Struct, frozen=True, kw_only=True):
     """The books in which a reader has a position."""
 
     books: list[ReadingPosition]
 
 
-class RecordedPosition(ReplyPart, frozen=True, kw_only=True):
+class RecordedPosition(Struct, frozen=True, kw_only=True):
     """A reader's recorded position, without any text of the book."""
 
     document: int
@@ -440,7 +388,7 @@ class RecordedPosition(ReplyPart, frozen=True, kw_only=True):
     current: bool
 
 
-class Health(ReplyPart, frozen=True, kw_only=True):
+class Health(Struct, frozen=True, kw_only=True):
     """The state and version of the server."""
 
     status: str
@@ -448,22 +396,18 @@ class Health(ReplyPart, frozen=True, kw_only=True):
 
 
 def world_entry(world: World) -> WorldEntry:
-    """Convert a world to a list entry."""
-    return WorldEntry(
-        id=world.id,
-        name=world.name,
-        generation=world.generation.number if world.generation else None,
-    )
+    generation = world.generation.number if world.generation else None
+    return WorldEntry(id=world.id, name=world.name, generation=generation)
 
 
 def document_entry(document: Document) -> DocumentEntry:
     """Convert a document, leaving out the path of its file: that is for the operator only."""
-    names = [field.name for field in structs.fields(DocumentEntry)]
-    values = {name: getattr(document, name) for name in names if name not in ("tags", "visible")}
-    return DocumentEntry(**values, tags=list(document.tags), visible=document.active is not None)
+    *names, _visible = DocumentEntry.__struct_fields__
+    values = members(document, *names)
+    values["tags"] = list(document.tags)
+    return DocumentEntry(**values, visible=document.active is not None)
 
 
 def job_summary(job: Job) -> JobSummary:
     """Convert a job, leaving out its request and its worker."""
-    names = [field.name for field in structs.fields(JobSummary)]
-    return JobSummary(**{name: getattr(job, name) for name in names})
+    return JobSummary(**members(job, *JobSummary.__struct_fields__))

@@ -19,7 +19,6 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
 from typing import Any
 
 import msgspec
@@ -27,21 +26,13 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 import truespan
-from truespan.errors import (
-    DeadlineExceeded,
-    InternalError,
-    InvalidConfiguration,
-    InvalidSettings,
-    RequestTooLarge,
-    TruespanError,
-)
-from truespan.http.app import Application, ServerOptions, make_app
+from truespan import errors
+from truespan.http.app import Application, Limits, ServerOptions, make_app
 from truespan.http.auth import LOOPBACK, AuthPolicy, is_loopback
-from truespan.http.endpoint import Limits
 from truespan.http.replies import PROBLEM, problem_reply
 from truespan.library import Library
 from truespan.settings import read_settings, share_metrics
-from truespan.settings.catalogue import MEBIBYTE, Settings
+from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
 from truespan.types.token import TokenState
 
 MAX_HEAD_BYTES = 1 << 16
@@ -57,39 +48,35 @@ class BoundedConnection(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timer of the first request."""
         super().connection_made(transport)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
         self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless the headers have become too long."""
         if self._reading_head:
             if self._head > MAX_HEAD_BYTES:
-                self._refuse(RequestTooLarge(MAX_HEAD_BYTES), 431)
+                self._refuse(errors.RequestTooLarge(MAX_HEAD_BYTES), 431)
                 return
             self._head += len(data)
         super().data_received(data)
 
     def on_message_begin(self) -> None:
-        """Start the timer of another request."""
         if not self._reading_head:
             self._start_timer()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Stop the timer and handle the request."""
         self._stop_timer()
         super().on_headers_complete()
 
     def _start_timer(self) -> None:
         self._head, self._reading_head = 0, True
         loop: Any = self.loop
-        self._head_timer = loop.call_later(HEAD_SECONDS, self._on_timeout)
+        timeout = errors.DeadlineExceeded(HEAD_SECONDS)
+        self._head_timer = loop.call_later(HEAD_SECONDS, self._refuse, timeout, 408)
 
     def _stop_timer(self) -> None:
         self._reading_head = False
@@ -97,10 +84,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _on_timeout(self) -> None:
-        self._refuse(DeadlineExceeded(HEAD_SECONDS), 408)
-
-    def _refuse(self, error: TruespanError, status: int) -> None:
+    def _refuse(self, error: errors.TruespanError, status: int) -> None:
         """Send a problem and close the connection; the status is the one HTTP has for headers."""
         self._stop_timer()
         if self.transport.is_closing():
@@ -157,35 +141,30 @@ def serve(service: Service, on_ready: Callable[[str], None]) -> int:
     with _listen(service) as listener, TemporaryDirectory(prefix="truespan-") as shared:
         share_metrics(Path(shared))
         address = _address(service.host, listener)
-        return _WorkerProcesses(configured, listener).run(lambda: on_ready(address))
+        return _serve_with_workers(configured, listener, lambda: on_ready(address))
 
 
 def _configure(service: Service, settings: Settings, library: Library) -> ServerOptions:
-    """Return the options with the values of the settings.
-
-    Raises:
-        InvalidSettings: options contradict each other, or the library would be open to everyone.
-        InvalidConfiguration: a host or origin in the settings is malformed.
-    """
+    """Return the options with the values of the settings."""
     options = service.options
     if not 0 <= service.port <= 65535:
-        raise InvalidSettings("The port must be between 0 and 65535.")
+        raise errors.InvalidSettings("The port must be between 0 and 65535.")
     if not 1 <= service.workers <= 64:
-        raise InvalidSettings("The number of workers must be between 1 and 64.")
+        raise errors.InvalidSettings("The number of workers must be between 1 and 64.")
     if options.mcp_owner and options.mcp_reader is not None:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             "MCP can serve a reader or the owner, not both.",
             advice="Give either --mcp-reader or --mcp-owner.",
         )
     if options.world is None and (options.mcp_owner or options.mcp_reader is not None):
-        raise InvalidSettings("MCP needs a world.", advice="Give --world NAME.")
+        raise errors.InvalidSettings("MCP needs a world.", advice="Give --world NAME.")
     check_names(settings)
     is_local = is_loopback(service.host)
     tokens = library.tokens
     if not is_local and not any(
         tokens.state(token) is TokenState.ACTIVE for token in tokens.list()
     ):
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"Other machines could reach the library at {service.host}, and there is no token.",
             advice="Create one with 'truespan token create', or serve at 127.0.0.1.",
         )
@@ -193,14 +172,14 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
         # A name may be given to another world later; the id is fixed.
         options = replace(options, world=library.world(options.world).id)
     on_all_addresses = service.host.strip("[]") in _ALL_ADDRESSES
-    hosts = {*settings.http_hosts_listed, *(() if on_all_addresses else (service.host,))}
+    hosts = {*split_list(settings.http_hosts), *(() if on_all_addresses else (service.host,))}
     return replace(
         options,
         sessions=service.workers == 1,
         auth=AuthPolicy(
             hosts=LOOPBACK | frozenset(_bracket_ipv6(host) for host in hosts),
             any_address=on_all_addresses,
-            origins=frozenset(settings.http_origins_listed),
+            origins=frozenset(split_list(settings.http_origins)),
             needs_token=service.require_token or not is_local,
             per_minute=-(-settings.http_requests_per_minute // service.workers),
         ),
@@ -213,23 +192,19 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
 
 
 def check_names(settings: Settings) -> None:
-    """Refuse hosts and origins that no request could match.
-
-    Raises:
-        InvalidConfiguration: one is not a host or not an origin.
-    """
-    for host in settings.http_hosts_listed:
+    """Refuse hosts and origins that no request could match."""
+    for host in split_list(settings.http_hosts):
         if not _HOST.fullmatch(host):
-            raise InvalidConfiguration(
+            raise errors.InvalidConfiguration(
                 f"http_hosts contains {host!r}, which is not a host name.",
                 advice="Give names or addresses without scheme, port or '*'.",
             )
-    for origin in settings.http_origins_listed:
+    for origin in split_list(settings.http_origins):
         scheme, _, rest = origin.partition("://")
         host, colon, port = rest.rpartition(":") if rest[-1:].isdigit() else (rest, "", "")
         is_host = _HOST.fullmatch(host if colon else rest) is not None
         if scheme not in ("http", "https") or not is_host or (colon and not port.isdecimal()):
-            raise InvalidConfiguration(
+            raise errors.InvalidConfiguration(
                 f"http_origins contains {origin!r}, which is not an origin.",
                 advice="Give scheme, host and port only, such as https://reader.example.org.",
             )
@@ -246,35 +221,27 @@ def _address(host: str, listener: socket.socket) -> str:
 
 @contextlib.contextmanager
 def _listen(service: Service) -> Iterator[socket.socket]:
-    """Give a socket that listens already, so that its address can be announced.
-
-    Raises:
-        InvalidConfiguration: the address is in use, or not of this machine.
-    """
+    """Give a socket that listens already, so that its address can be announced."""
     host = service.host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Without the explicit protocol asyncio does not disable Nagle's algorithm, which delays
     # replies on kept connections by 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, service.port))
         except OSError as error:
-            raise InvalidConfiguration(
+            raise errors.InvalidConfiguration(
                 f"Cannot listen on {_bracket_ipv6(host)}:{service.port}: {error.strerror}.",
                 advice="Choose another with --host or --port; --port 0 takes a free port.",
             ) from None
         listener.listen(BACKLOG)
         yield listener
-    finally:
-        listener.close()
 
 
 def _serve_here(
     service: Service, listener: socket.socket, library: Library, on_started: Callable[[], None]
 ) -> int:
-    """Serve in this process."""
     # Malformed requests would otherwise be logged, each of them.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     ending = asyncio.Event()
@@ -291,7 +258,6 @@ def _serve_here(
 
 
 def uvicorn_config(application: Application) -> uvicorn.Config:
-    """Return the configuration of uvicorn."""
     return uvicorn.Config(
         application.asgi,
         http=BoundedConnection,
@@ -329,11 +295,9 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        def stop(number: int, frame: FrameType | None) -> None:
-            self.handle_exit(number, frame)
-
+        # Unlike uvicorn's own, this does not raise the signal again after the shutdown.
         signals = (signal.SIGINT, signal.SIGTERM)
-        previous = {number: signal.signal(number, stop) for number in signals}
+        previous = {number: signal.signal(number, self.handle_exit) for number in signals}
         try:
             yield
         finally:
@@ -341,73 +305,51 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-class _WorkerProcesses:
-    """Serves with several processes, and restarts those that end by themselves."""
+def _serve_with_workers(
+    service: Service, listener: socket.socket, on_started: Callable[[], None]
+) -> int:
+    """Serve with several processes, and restart those that end by themselves."""
+    started, stopping, restarts = _SPAWN.Semaphore(0), threading.Event(), 0
+    wakeup, wakeup_sender = _SPAWN.Pipe(duplex=False)
+    workers: list[BaseProcess] = []
 
-    def __init__(self, service: Service, listener: socket.socket) -> None:
-        self._service = service
-        self._listener = listener
-        self._started = _SPAWN.Semaphore(0)
-        self._stopping = threading.Event()
-        self._wakeup, self._wakeup_sender = _SPAWN.Pipe(duplex=False)
-        self._workers: list[BaseProcess] = []
+    def stop(*_: Any) -> None:
+        if not stopping.is_set():
+            stopping.set()
+            wakeup_sender.send_bytes(b".")
 
-    def run(self, on_ready: Callable[[], None]) -> int:
-        """Serve until a signal ends the server, and return the exit code.
-
-        Raises:
-            InternalError: workers do not start, or end by themselves repeatedly.
-        """
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._stop)
-        try:
-            self._workers = [self._start_worker() for _ in range(self._service.workers)]
-            self._wait_for_start()
-            if not self._stopping.is_set():
-                on_ready()
-            self._restart_workers()
-        finally:
-            for worker in self._workers:
-                if worker.exitcode is None:
-                    worker.terminate()
-            for worker in self._workers:
-                worker.join()
-        return 0
-
-    def _stop(self, *_: Any) -> None:
-        if not self._stopping.is_set():
-            self._stopping.set()
-            self._wakeup_sender.send_bytes(b".")
-
-    def _start_worker(self) -> BaseProcess:
-        worker = _SPAWN.Process(
-            target=_serve_in_worker,
-            args=(self._service, self._listener, self._started),
-            daemon=False,
-        )
+    def start_worker() -> BaseProcess:
+        arguments = (service, listener, started)
+        worker = _SPAWN.Process(target=_serve_in_worker, args=arguments, daemon=False)
         worker.start()
         return worker
 
-    def _wait_for_start(self) -> None:
-        for _ in self._workers:
-            while not self._started.acquire(timeout=0.2):
-                if self._stopping.is_set():
-                    return
-                if any(worker.exitcode is not None for worker in self._workers):
-                    raise InternalError("end of a worker that was starting")
-
-    def _restart_workers(self) -> None:
-        """Restart workers that end by themselves, until the server is stopped."""
-        restarts = 0
-        while not self._stopping.is_set():
-            wait([self._wakeup, *(worker.sentinel for worker in self._workers)])
-            for place, worker in enumerate(self._workers):
-                if worker.exitcode is None or self._stopping.is_set():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    try:
+        workers += [start_worker() for _ in range(service.workers)]
+        for _ in workers:
+            while not stopping.is_set() and not started.acquire(timeout=0.2):
+                if any(worker.exitcode is not None for worker in workers):
+                    raise errors.InternalError("end of a worker that was starting")
+        if not stopping.is_set():
+            on_started()
+        while not stopping.is_set():
+            wait([wakeup, *(worker.sentinel for worker in workers)])
+            for place, worker in enumerate(workers):
+                if worker.exitcode is None or stopping.is_set():
                     continue
                 restarts += 1
                 if restarts > MAX_RESTARTS:
-                    raise InternalError("end of worker after worker")
-                self._workers[place] = self._start_worker()
+                    raise errors.InternalError("end of worker after worker")
+                workers[place] = start_worker()
+    finally:
+        for worker in workers:
+            if worker.exitcode is None:
+                worker.terminate()
+        for worker in workers:
+            worker.join()
+    return 0
 
 
 def _serve_in_worker(service: Service, listener: socket.socket, started: Any) -> None:
@@ -415,8 +357,8 @@ def _serve_in_worker(service: Service, listener: socket.socket, started: Any) ->
     try:
         with truespan.open(service.folder, metrics=True, logs=True) as library:
             threading.Thread(target=_stop_with_parent, daemon=True).start()
-            _serve_here(service, listener, library, lambda: started.release())
-    except TruespanError as error:
+            _serve_here(service, listener, library, started.release)
+    except errors.TruespanError as error:
         raise SystemExit(f"truespan: {error}") from None
     except KeyboardInterrupt:
         return

@@ -1,6 +1,140 @@
-"""Retrievers for LangChain, LlamaIndex and Haystack.
+"""Retrievers for LangChain, LlamaIndex and Haystack: texts that are verified and can be cited.
 
-Owns: the classes that these frameworks expect, around one shared way to ask and to cite.
-Does not own: any decision about what is found or shown.
-Must hold: the text is the verified text, and its metadata can be cited.
+Owns: the classes that these frameworks expect, around one shared way to query and to cite.
+Does not own: what is found, and the defaults and limits of a request (the engine's).
+Must hold: the text is the verified text, and its metadata can be cited; an error of Truespan is
+raised as it is; a reader's retriever is never ahead of the reader; nothing in the package imports
+the modules of the frameworks.
 """
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from truespan.errors import InvalidSettings
+from truespan.serialize import failure_of
+from truespan.types.bundle import (
+    ContextBundle,
+    Passage,
+    Receipt,
+    RetrievedChunk,
+    SearchResult,
+    SourceNote,
+)
+from truespan.types.request import FILTER_ARGUMENTS
+
+if TYPE_CHECKING:
+    from truespan.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Citable:
+    """A verified text, and what a citation of it needs; `cited` also holds its id and its score."""
+
+    text: str
+    chunk_id: str
+    score: float
+    cited: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """A way to query a world, with settings for every query.
+
+    Settings are those of the engine, which has their defaults and checks their values.
+    """
+
+    call: Callable[..., ContextBundle | SearchResult]
+    world: str
+    settings: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        self._merge({})
+
+    def run(self, query: str, **changes: Any) -> list[Citable]:
+        """Return what was found, best first; `changes` of the settings apply to this query.
+
+        Raises:
+            TruespanError: whatever the engine raised, or reported in a bundle that failed.
+        """
+        found = self.call(query, **self._merge(changes))
+        if isinstance(found, SearchResult):
+            return [
+                _citable(self.world, each, each, each.receipt, each.text, each.score)
+                for each in found.results
+            ]
+        if failure := failure_of(found):
+            raise failure
+        return [
+            _citable(self.world, chunk, note, note, chunk.content, chunk.relevance_score)
+            for chunk, note in zip(found.retrieved_chunks, found.metadata.sources, strict=True)
+        ]
+
+    async def run_async(self, query: str, **changes: Any) -> list[Citable]:
+        """Return the same, from a thread: the engine is synchronous and would block the loop."""
+        return await asyncio.to_thread(self.run, query, **changes)
+
+    def _merge(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings with changes; refuse a name that the engine does not know.
+
+        A misspelt filter must not be ignored. A `top_k` of None counts as not set; for other
+        settings None is a value.
+        """
+        known = [name for name in signature(self.call).parameters if name != "query"]
+        if "filters" in known:
+            known[known.index("filters") :] = FILTER_ARGUMENTS
+        merged: dict[str, Any] = {}
+        for name, value in (*self.settings.items(), *changes.items()):
+            if (name, value) == ("top_k", None):
+                continue
+            if name not in known:
+                raise InvalidSettings(
+                    f"There is no setting {name!r}; there are: {', '.join(known)}."
+                )
+            merged[name] = value
+        return merged
+
+
+def retrieval(world: World, **settings: Any) -> Retrieval:
+    """Query with `World.retrieve`: context within the budget."""
+    return Retrieval(world.retrieve, world.id, settings)
+
+
+def search(world: World, **settings: Any) -> Retrieval:
+    """Query with `World.search`: the closest passages, however many."""
+    return Retrieval(world.search, world.id, settings)
+
+
+def reading(world: World, reader: str, **settings: Any) -> Retrieval:
+    """Query with `Reader.retrieve`: never ahead of this reader."""
+    return Retrieval(world.reader(reader).retrieve, world.id, settings)
+
+
+def _citable(
+    world: str,
+    chunk: RetrievedChunk | Passage,
+    place: SourceNote | Passage,
+    receipt: SourceNote | Receipt,
+    text: str,
+    score: float,
+) -> Citable:
+    cited = {
+        "chunk_id": chunk.chunk_id,
+        "document": place.document,
+        "source": place.source,
+        "title": place.title,
+        "chapter": chunk.chapter,
+        "section": chunk.section,
+        "page": place.page,
+        "first_sid": place.first_sid,
+        "last_sid": place.last_sid,
+        "score": score,
+        "world": world,
+        "generation": receipt.generation,
+        "text_hash": receipt.text_hash,
+    }
+    return Citable(text, chunk.chunk_id, score, cited)

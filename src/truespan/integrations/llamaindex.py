@@ -1,17 +1,10 @@
-"""Retrievers for LlamaIndex: nodes whose text is verified and whose metadata can be cited.
-
-Owns: how a request of LlamaIndex becomes one of Truespan, and a passage one of its nodes.
-Does not own: what is found, and the defaults and limits of a request (the engine's).
-Must hold: an error of Truespan comes out as it is; a reader's retriever is never ahead of the
-reader; a model gets the text of a node and nothing beside it; the module is imported by nothing in
-the package.
-"""
+"""Retrievers for LlamaIndex; the package says what must hold."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from truespan.integrations.passages import Asking, Citable, of_reading, of_retrieval, of_search
+from truespan.integrations import Citable, Retrieval, reading, retrieval, search
 
 try:
     from llama_index.core.retrievers import (  # pyright: ignore[reportMissingImports]
@@ -32,21 +25,21 @@ __all__ = ["TruespanReadingRetriever", "TruespanRetriever", "TruespanSearchRetri
 
 
 class _Retriever(BaseRetriever):
-    """What the three have in common."""
+    """What the three share."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, engine: Retrieval) -> None:
+        self._retrieval = engine
         super().__init__()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _nodes(self._asking.ask(query_bundle.query_str))
+        return _nodes(self._retrieval.run(query_bundle.query_str))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _nodes(await self._asking.ask_aside(query_bundle.query_str))
+        return _nodes(await self._retrieval.run_async(query_bundle.query_str))
 
 
 class TruespanRetriever(_Retriever):
-    """Asks with `World.retrieve`: context within the budget, by relevance.
+    """Queries with `World.retrieve`: context within the budget, by relevance.
 
     Takes any other argument of `World.retrieve` as well.
     """
@@ -54,37 +47,37 @@ class TruespanRetriever(_Retriever):
     def __init__(
         self, world: World, *, similarity_top_k: int | None = None, **settings: Any
     ) -> None:
-        super().__init__(of_retrieval(world, top_k=similarity_top_k, **settings))
+        super().__init__(retrieval(world, top_k=similarity_top_k, **settings))
 
 
 class TruespanSearchRetriever(_Retriever):
-    """Asks with `World.search`: the closest passages, however many, above a `floor`."""
+    """Queries with `World.search`: the closest passages, however many, above a `floor`."""
 
     def __init__(
         self, world: World, *, similarity_top_k: int | None = None, **settings: Any
     ) -> None:
-        super().__init__(of_search(world, top_k=similarity_top_k, **settings))
+        super().__init__(search(world, top_k=similarity_top_k, **settings))
 
 
 class TruespanReadingRetriever(_Retriever):
-    """Asks with `Reader.retrieve`: from what this reader has read, and from nothing else."""
+    """Queries with `Reader.retrieve`: from what this reader has read, and from nothing else."""
 
     def __init__(
         self, world: World, reader: str, *, similarity_top_k: int | None = None, **settings: Any
     ) -> None:
-        super().__init__(of_reading(world, reader, top_k=similarity_top_k, **settings))
+        super().__init__(reading(world, reader, top_k=similarity_top_k, **settings))
 
 
 def _nodes(found: list[Citable]) -> list[NodeWithScore]:
-    return [NodeWithScore(node=_node(one), score=one.score) for one in found]
+    return [NodeWithScore(node=_node(entry), score=entry.score) for entry in found]
 
 
-def _node(one: Citable) -> TextNode:
+def _node(entry: Citable) -> TextNode:
     # LlamaIndex writes metadata into what a model reads unless they are excluded by name.
     return TextNode(
-        id_=one.chunk_id,
-        text=one.text,
-        metadata=one.cited,
-        excluded_llm_metadata_keys=[*one.cited],
-        excluded_embed_metadata_keys=[*one.cited],
+        id_=entry.chunk_id,
+        text=entry.text,
+        metadata=entry.cited,
+        excluded_llm_metadata_keys=[*entry.cited],
+        excluded_embed_metadata_keys=[*entry.cited],
     )

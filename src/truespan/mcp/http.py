@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from truespan.mcp.sessions import AnonymousAccess
-
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from truespan.library import Library
     from truespan.mcp.streamable import StreamableApp
+    from truespan.mcp.tools import AnonymousAccess
 
 
 class McpApp:
@@ -55,21 +54,20 @@ class McpApp:
         return self._app is None or self._app.idle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         self._requested.set()
         await self._loaded.wait()
         assert self._app is not None
         await self._app(scope, receive, send)
 
     async def _load_on_request(self) -> None:
+        def load() -> StreamableApp:
+            from truespan.mcp.streamable import StreamableApp
+
+            return StreamableApp(self._library, self._anonymous, sessions=self._sessions)
+
         await self._requested.wait()
-        app = await to_thread.run_sync(self._load)
+        app = await to_thread.run_sync(load)
         async with app.lifetime():
             self._app = app
             self._loaded.set()
             await anyio.sleep_forever()
-
-    def _load(self) -> StreamableApp:
-        from truespan.mcp.streamable import StreamableApp
-
-        return StreamableApp(self._library, self._anonymous, sessions=self._sessions)

@@ -7,26 +7,20 @@ the contents. What a reader has not read is reported as if it did not exist.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import msgspec
 
 from truespan.errors import CallerError, DocumentNotFound, InvalidSettings, PositionNotFound
-from truespan.types.document import OutlineEntry
-from truespan.types.reading import (
-    LAST_FIRST,
-    MOST_PAGE_SENTENCES,
-    PageSentence,
-    ReadingPosition,
-    SentencePage,
-)
+from truespan.serialize import members
+from truespan.types.document import Document, OutlineEntry
+from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, ReadingPosition, SentencePage
 
 if TYPE_CHECKING:
-    from truespan.reader import Reader
     from truespan.world import World
 
 DOCUMENT = "truespan://documents/{doc_id}"
@@ -38,17 +32,6 @@ MAX_COMPLETIONS = 100
 _URI = re.compile(
     r"truespan://documents/([^/?#\s]+)(?:/sentences/([0-9]{1,10})-([0-9]{1,10}))?", re.ASCII
 )
-
-
-class ListedDocument(Protocol):
-    """A document in a list."""
-
-    @property
-    def document(self) -> int: ...
-    @property
-    def doc_id(self) -> str: ...
-    @property
-    def source(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,69 +50,49 @@ class DocumentDescription:
     outline: tuple[OutlineEntry, ...] = ()
 
 
-class ResourceProvider(Protocol):
-    """Lists and describes the documents that a role can see."""
+@dataclass(frozen=True, slots=True)
+class ResourceProvider:
+    """Lists and describes the documents that a role can see, and reads their sentences."""
 
-    def list(self, subject: Any) -> Sequence[ListedDocument]: ...
-
-    def describe(self, subject: Any, reference: str) -> Any: ...
-
-    def sentences(self, subject: Any, reference: str, first: int, count: int) -> SentencePage: ...
-
-
-class WorldResources:
-    """The active documents of a world."""
-
-    def list(self, subject: World) -> Sequence[ListedDocument]:
-        """Return the documents that can be read."""
-        return [
-            _describe(document)
-            for document in subject.documents.list()
-            if document.active is not None
-        ]
-
-    def describe(self, subject: World, reference: str) -> DocumentDescription:
-        """Return a document's labels and its outline."""
-        document = subject.documents.get(reference)
-        if document.active is None:
-            raise DocumentNotFound(reference)
-        return _describe(document, tuple(subject.documents.outline(document.doc_id)))
-
-    def sentences(self, subject: World, reference: str, first: int, count: int) -> SentencePage:
-        """Return sentences of a document."""
-        return subject.documents.sentences(reference, first=first, count=count)
+    list: Callable[[Any], Sequence[DocumentDescription | ReadingPosition]]
+    describe: Callable[[Any, str], DocumentDescription | ReadingPosition]
+    sentences: Callable[[Any, str, int, int], SentencePage]
 
 
-class ReaderResources:
-    """The books in which a reader has a position."""
-
-    def list(self, subject: Reader) -> Sequence[ListedDocument]:
-        """Return the books."""
-        return subject.books()
-
-    def describe(self, subject: Reader, reference: str) -> ReadingPosition:
-        """Return the reader's position in a book."""
-        return subject.where(reference)
-
-    def sentences(self, subject: Reader, reference: str, first: int, count: int) -> SentencePage:
-        """Return sentences of a book, up to the reader's position."""
-        return subject.sentences(reference, first=first, count=count)
+def _list_documents(world: World) -> Sequence[DocumentDescription]:
+    active = [document for document in world.documents.list() if document.active is not None]
+    return [_describe(document) for document in active]
 
 
-def _describe(document: Any, outline: tuple[OutlineEntry, ...] = ()) -> DocumentDescription:
+def _describe_document(world: World, reference: str) -> DocumentDescription:
+    document = world.documents.get(reference)
+    if document.active is None:
+        raise DocumentNotFound(reference)
+    return _describe(document, tuple(world.documents.outline(document.doc_id)))
+
+
+def _describe(document: Document, outline: tuple[OutlineEntry, ...] = ()) -> DocumentDescription:
+    names = ("doc_id", "title", "kind", "language", "version", "tags", "sentences")
+    values = members(document, *names)
     return DocumentDescription(
-        document=document.number,
-        doc_id=document.doc_id,
-        title=document.title,
-        source=document.name,
-        kind=document.kind,
-        language=document.language,
-        version=document.version,
-        tags=document.tags,
-        sentences=document.sentences,
-        outline=outline,
+        document=document.number, source=document.name, outline=outline, **values
     )
 
+
+WORLD_RESOURCES = ResourceProvider(
+    _list_documents,
+    _describe_document,
+    lambda world, reference, first, count: world.documents.sentences(
+        reference, first=first, count=count
+    ),
+)
+"""The active documents of a world."""
+READER_RESOURCES = ResourceProvider(
+    lambda reader: reader.books(),
+    lambda reader, reference: reader.where(reference),
+    lambda reader, reference, first, count: reader.sentences(reference, first=first, count=count),
+)
+"""The books in which a reader has a position, up to that position."""
 
 TEMPLATES: dict[str, Any] = {
     "resourceTemplates": [
@@ -155,11 +118,7 @@ TEMPLATES: dict[str, Any] = {
 
 
 def list_resources(provider: ResourceProvider, cursor: str | None, subject: Any) -> dict[str, Any]:
-    """Return a page of documents ordered by number, and the cursor of the next page.
-
-    Raises:
-        InvalidSettings: the cursor is malformed.
-    """
+    """Return a page of documents ordered by number, and the cursor of the next page."""
     if cursor is not None and not re.fullmatch("[0-9]{1,18}", cursor):
         raise InvalidSettings("The cursor is not one that this server returned.")
     after = -1 if cursor is None else int(cursor)
@@ -182,12 +141,7 @@ def list_resources(provider: ResourceProvider, cursor: str | None, subject: Any)
 
 
 def read_resource(provider: ResourceProvider, uri: str, subject: Any) -> dict[str, Any]:
-    """Return the contents of a resource.
-
-    Raises:
-        CallerError: it does not exist or may not be read; the error does not say which.
-        InvalidSettings: the range has too many sentences.
-    """
+    """Return the contents of a resource."""
     found = _URI.fullmatch(uri)
     if found is None:
         raise _not_found()
@@ -198,34 +152,30 @@ def read_resource(provider: ResourceProvider, uri: str, subject: Any) -> dict[st
             text = msgspec.json.encode(provider.describe(subject, reference)).decode()
         else:
             media_type = "text/plain"
-            page = _read_sentences(provider, subject, reference, int(found[2]), int(found[3]))
-            text = _join(page.sentences)
+            text = _read_text(provider, subject, reference, int(found[2]), int(found[3]))
     except (DocumentNotFound, PositionNotFound):
         raise _not_found() from None
     return {"contents": [{"uri": uri, "mimeType": media_type, "text": text}], **COMPLETE}
 
 
-def _read_sentences(
+def _read_text(
     provider: ResourceProvider, subject: Any, reference: str, first: int, last: int
-) -> SentencePage:
-    """Return exactly these sentences: a part of them would not be what the URI names."""
+) -> str:
+    """Return exactly these sentences, with an empty line where a paragraph or line ended.
+
+    A part of them would not be what the URI names.
+    """
     if not first <= last <= LAST_FIRST:
         raise _not_found()
     if last - first >= MOST_PAGE_SENTENCES:
         raise InvalidSettings(f"At most {MOST_PAGE_SENTENCES} sentences can be read at a time.")
-    page = provider.sentences(subject, reference, first, last - first + 1)
-    if [sentence.sid for sentence in page.sentences] != list(range(first, last + 1)):
+    sentences = provider.sentences(subject, reference, first, last - first + 1).sentences
+    if [sentence.sid for sentence in sentences] != list(range(first, last + 1)):
         raise _not_found()
-    return page
-
-
-def _join(sentences: Sequence[PageSentence]) -> str:
-    """Return sentences as one text, with an empty line where a paragraph or line ended."""
-    pieces = [sentences[0].text]
+    text = sentences[0].text
     for before, after in pairwise(sentences):
-        pieces.append(" " if after.start - before.end < 2 else "\n\n")
-        pieces.append(after.text)
-    return "".join(pieces)
+        text += (" " if after.start - before.end < 2 else "\n\n") + after.text
+    return text
 
 
 def _not_found() -> CallerError:

@@ -13,17 +13,9 @@ from typing import Any, TypeAlias
 
 import anyio
 import msgspec
+from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from mcp.types import (
-    CallToolRequestParams,
-    CompleteRequestParams,
-    GetPromptRequestParams,
-    ListPromptsResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
-)
 
 from truespan import __version__
 from truespan.arguments import parse_arguments
@@ -71,12 +63,13 @@ def make_server(role: Role, run: Runner) -> Server[Any]:
 
 def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
     tools = {tool.name: tool for tool in role.tools}
-    listed = ListToolsResult.model_validate({"tools": [tool.to_json() for tool in role.tools]})
+    entries = [tool.to_json() for tool in role.tools]
+    listed = types.ListToolsResult.model_validate({"tools": entries})
 
-    async def list_tools(_: Any, __: PaginatedRequestParams) -> ListToolsResult:
+    async def list_tools(_: Any, __: types.PaginatedRequestParams) -> types.ListToolsResult:
         return listed
 
-    async def call(context: Any, params: CallToolRequestParams) -> Content:
+    async def call(context: Any, params: types.CallToolRequestParams) -> Content:
         tool = tools.get(params.name)
         if tool is None:
             raise protocol_error(CallerError("This server has no such tool."))
@@ -91,8 +84,8 @@ def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
 
     # Without this, the newer protocol lists all tools before each call to look up one of them.
     server.get_tool_input_schema = {tool.name: tool.input_schema for tool in listed.tools}.get
-    server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
-    server.add_request_handler("tools/call", CallToolRequestParams, call)
+    server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
+    server.add_request_handler("tools/call", types.CallToolRequestParams, call)
 
 
 def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:
@@ -112,36 +105,37 @@ def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:
             raise result
         return result
 
-    async def list_resources(context: Any, params: PaginatedRequestParams) -> Content:
+    async def list_resources(context: Any, params: types.PaginatedRequestParams) -> Content:
         return await run_work(context, partial(resources.list_resources, provider, params.cursor))
 
-    async def list_templates(_: Any, __: PaginatedRequestParams) -> Content:
+    async def list_templates(_: Any, __: types.PaginatedRequestParams) -> Content:
         return resources.TEMPLATES
 
-    async def read_resource(context: Any, params: ReadResourceRequestParams) -> Content:
+    async def read_resource(context: Any, params: types.ReadResourceRequestParams) -> Content:
         return await run_work(context, partial(resources.read_resource, provider, params.uri))
 
-    async def complete(context: Any, params: CompleteRequestParams) -> Content:
+    async def complete(context: Any, params: types.CompleteRequestParams) -> Content:
         name, prefix = params.argument.name, params.argument.value
         work = partial(resources.complete_argument, provider, name, prefix)
         return await run_work(context, work)
 
-    server.add_request_handler("resources/list", PaginatedRequestParams, list_resources)
-    server.add_request_handler("resources/templates/list", PaginatedRequestParams, list_templates)
-    server.add_request_handler("resources/read", ReadResourceRequestParams, read_resource)
-    server.add_request_handler("completion/complete", CompleteRequestParams, complete)
+    server.add_request_handler("resources/list", types.PaginatedRequestParams, list_resources)
+    server.add_request_handler(
+        "resources/templates/list", types.PaginatedRequestParams, list_templates
+    )
+    server.add_request_handler("resources/read", types.ReadResourceRequestParams, read_resource)
+    server.add_request_handler("completion/complete", types.CompleteRequestParams, complete)
 
 
 def _serve_prompts(server: Server[Any], role: Role) -> None:
     prompts = {prompt.name: prompt for prompt in role.prompts}
-    listed = ListPromptsResult.model_validate(
-        {"prompts": [prompt.to_json() for prompt in role.prompts]}
-    )
+    entries = [prompt.to_json() for prompt in role.prompts]
+    listed = types.ListPromptsResult.model_validate({"prompts": entries})
 
-    async def list_prompts(_: Any, __: PaginatedRequestParams) -> ListPromptsResult:
+    async def list_prompts(_: Any, __: types.PaginatedRequestParams) -> types.ListPromptsResult:
         return listed
 
-    async def get_prompt(_: Any, params: GetPromptRequestParams) -> Content:
+    async def get_prompt(_: Any, params: types.GetPromptRequestParams) -> Content:
         prompt = prompts.get(params.name)
         if prompt is None:
             raise protocol_error(CallerError("This server has no such prompt."))
@@ -155,8 +149,8 @@ def _serve_prompts(server: Server[Any], role: Role) -> None:
             "resultType": "complete",
         }
 
-    server.add_request_handler("prompts/list", PaginatedRequestParams, list_prompts)
-    server.add_request_handler("prompts/get", GetPromptRequestParams, get_prompt)
+    server.add_request_handler("prompts/list", types.PaginatedRequestParams, list_prompts)
+    server.add_request_handler("prompts/get", types.GetPromptRequestParams, get_prompt)
 
 
 def call_tool(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
@@ -230,7 +224,6 @@ class TemplateFormatter(logging.Formatter):
     """Formats a record without its arguments and exceptions, which may quote a document."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record's level, logger and message template."""
         return f"{record.levelname.lower()}: {record.name}: {record.msg}"
 
 

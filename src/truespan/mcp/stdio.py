@@ -76,7 +76,6 @@ class Outgoing(ObjectSendStream[SessionMessage]):
         self._thread.start()
 
     async def send(self, item: SessionMessage) -> None:
-        """Queue a message."""
         message = item.message
         if isinstance(message, JSONRPCResponse):
             # Results are the largest messages, and slow to encode with pydantic.
@@ -87,7 +86,6 @@ class Outgoing(ObjectSendStream[SessionMessage]):
             self.put(line.encode() + b"\n")
 
     def put(self, line: bytes) -> None:
-        """Queue a line."""
         self._lines.put(line)
 
     async def aclose(self) -> None:
@@ -126,11 +124,7 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
             self._loop.call_soon_threadsafe(self._messages.put_nowait, None)
 
     async def receive(self) -> SessionMessage:
-        """Return the next message.
-
-        Raises:
-            EndOfStream: the stream has ended.
-        """
+        """Return the next message."""
         message = await self._messages.get()
         if message is None:
             self._messages.put_nowait(None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -18,31 +19,20 @@ from anyio import to_thread
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.responses import Response
 
-from truespan.errors import MethodNotAllowed, RouteNotFound, TruespanError
-from truespan.http.replies import encode_reply, problem_reply
-from truespan.mcp.server import (
-    SHUTDOWN_SECONDS,
-    Work,
-    make_server,
-    report_bug,
-    restrict_logger,
-)
-from truespan.mcp.sessions import (
-    AnonymousAccess,
-    SessionLimiter,
-    Target,
-    TargetPath,
-    select_target,
-)
-from truespan.mcp.tools import OWNER_ROLE, READER_ROLE, Role
+from truespan.errors import CallerError, MethodNotAllowed, NotAllowed, RouteNotFound, TruespanError
+from truespan.http.replies import problem_reply, send_reply
+from truespan.mcp.server import SHUTDOWN_SECONDS, Work, make_server, report_bug, restrict_logger
+from truespan.mcp.tools import OWNER_ROLE, READER_ROLE, AnonymousAccess, CallerContext, Role
+from truespan.types.ids import WorldId
+from truespan.types.scope import UNLIMITED, Authority, Unlimited, Verb
 from truespan.types.token import Principal
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from truespan.library import Library
+    from truespan.world import World
 
 MAX_BODY_BYTES = 1 << 20
 MAX_SESSIONS = 10_000
@@ -50,11 +40,146 @@ MAX_SESSIONS = 10_000
 IDLE_SECONDS = 30 * 60
 MAX_CALLS = 32
 """Calls that run at the same time; others wait."""
+MAX_SESSIONS_PER_CALLER = 50
+"""Many clients forget to end their sessions; beyond this, the oldest is ended."""
 METHODS = ("POST", "DELETE")
 """GET would open a stream of unrequested messages. There are none, and an open stream would delay
 the shutdown."""
 TARGET = "truespan.mcp"
 """The key of a request's target in its scope."""
+_SESSION_ID = b"mcp-session-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a request is for: a role, and its world or reader."""
+
+    role: Role
+    caller: CallerContext
+    session_owner: tuple[str, str, str]
+    """The token's id, the world's id and the reader's name. A session belongs to all three."""
+
+
+def select_target(
+    library: Library,
+    anonymous: AnonymousAccess,
+    principal: Principal,
+    world: str | None = None,
+    reader: str | None = None,
+) -> Target:
+    """Return what a request is for, always within the caller's authority.
+
+    World and reader are those in the path, which may leave them out if there is only one.
+
+    Raises:
+        WorldNotFound: the world does not exist, or the caller may not see it.
+        NotAllowed: the caller may not use MCP.
+        CallerError: there are several worlds or readers, and the path names none.
+    """
+    authority = principal.authority
+    if principal.token is None:
+        authority = _anonymous_authority(library, anonymous, authority)
+    found = _select_world(library.under(authority), world)
+    requested = reader or _only_reader(authority)
+    world_id, name = WorldId(found.id), found.reader(requested).name if requested else None
+    if name is None:
+        role, narrowed = OWNER_ROLE, authority.narrow(worlds=[world_id], verbs=[Verb.READ])
+    elif authority.may_follow(name, world_id):
+        role, narrowed = READER_ROLE, authority.as_reader(world_id, name)
+    else:
+        raise NotAllowed("read as this reader")
+    caller = CallerContext(library.under(narrowed).world(world_id), name)
+    return Target(role, caller, (principal.token or "", world_id, name or ""))
+
+
+def _anonymous_authority(
+    library: Library, anonymous: AnonymousAccess, authority: Authority
+) -> Authority:
+    """Narrow the authority of a caller without a token to what the operator chose."""
+    if anonymous.reader is None and not anonymous.owner:
+        raise _refuse("Send a token, or start the server with --mcp-reader NAME or --mcp-owner.")
+    worlds = authority.worlds
+    if anonymous.world is not None:
+        worlds = frozenset([WorldId(library.under(authority).world(anonymous.world).id)])
+    verb = Verb.READ if anonymous.reader is None else Verb.FOLLOW
+    readers = UNLIMITED if anonymous.reader is None else frozenset([anonymous.reader.strip()])
+    return authority.within(Authority(worlds, frozenset([verb]), readers))
+
+
+def _refuse(advice: str) -> NotAllowed:
+    refusal = NotAllowed("use MCP")
+    refusal.advice = advice
+    return refusal
+
+
+def _select_world(library: Library, name: str | None) -> World:
+    """Return the named world, or the only one that the caller may see."""
+    if name is not None:
+        return library.world(name)
+    worlds = library.worlds()
+    if not worlds:
+        raise _refuse("There is no world that this caller may see.")
+    if len(worlds) > 1:
+        raise CallerError(
+            "There is more than one world.", advice="Name one by name or id: /mcp/WORLD."
+        )
+    return library.world(worlds[0].id)
+
+
+def _only_reader(authority: Authority) -> str | None:
+    """Return the only reader of an authority; None if it may read whole documents."""
+    if isinstance(authority.readers, Unlimited):
+        if Verb.READ in authority.verbs:
+            return None
+        if Verb.FOLLOW not in authority.verbs:
+            raise _refuse("Use a token that may read, or one that is bound to a reader.")
+    elif len(authority.readers) == 1:
+        return next(iter(authority.readers))
+    raise CallerError("There is more than one reader.", advice="Name one: /mcp/WORLD/READER.")
+
+
+@dataclass(slots=True)
+class SessionLimiter:
+    """Ends a caller's oldest session when it opens too many.
+
+    Sessions are counted from the replies of the server; an entry of an ended session is harmless.
+    """
+
+    limit: int = MAX_SESSIONS_PER_CALLER
+    _open: dict[str, dict[bytes, None]] = field(default_factory=dict)
+
+    async def answer(
+        self, inner: ASGIApp, owner: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Pass a request on, and end the owner's oldest session if it opens one too many."""
+        opened: list[bytes] = []
+
+        async def receive_nothing() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send_nothing(_message: Message) -> None:
+            return
+
+        async def send_and_record(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 300:
+                opened.extend(value for name, value in message["headers"] if name == _SESSION_ID)
+            await send(message)
+
+        requested = [value for name, value in scope["headers"] if name == _SESSION_ID]
+        await inner(scope, receive, send if requested else send_and_record)
+        sessions = self._open.setdefault(owner, {})
+        if scope["method"] == "DELETE":
+            for session in requested:
+                sessions.pop(session, None)
+        for session in opened:
+            sessions[session] = None
+        if not sessions:
+            self._open.pop(owner, None)
+        while len(sessions) > self.limit:
+            oldest = next(iter(sessions))
+            del sessions[oldest]
+            ending = {**scope, "method": "DELETE", "headers": [(_SESSION_ID, oldest)]}
+            await inner(ending, receive_nothing, send_nothing)
 
 
 class StreamableApp:
@@ -78,15 +203,26 @@ class StreamableApp:
                 for name in ("mcp", "sse_starlette"):
                     running.enter_context(restrict_logger(name))
                 for role in (READER_ROLE, OWNER_ROLE):
-                    manager = self._managers[role.name] = self._make_manager(role)
+                    manager = self._managers[role.name] = StreamableHTTPSessionManager(
+                        make_server(role, self._run),
+                        # Events stored for replay would be text that outlives the permission to
+                        # see it.
+                        event_store=None,
+                        stateless=not self._sessions,
+                        session_idle_timeout=IDLE_SECONDS,
+                        max_request_body_size=MAX_BODY_BYTES,
+                        max_sessions=MAX_SESSIONS,
+                    )
                     await running.enter_async_context(manager.run())
                 yield
         finally:
-            await _wait_for_calls(self._calls)
+            # The library is about to be closed.
+            with anyio.move_on_after(SHUTDOWN_SECONDS, shield=True):
+                while not self.idle:
+                    await anyio.sleep(0.01)
 
     @property
     def idle(self) -> bool:
-        """Whether no call uses the library."""
         return self._calls is None or not self._calls.borrowed_tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,14 +232,19 @@ class StreamableApp:
                 raise MethodNotAllowed(METHODS)
             target = await to_thread.run_sync(self._select, scope)
         except TruespanError as error:
-            await _problem(error)(scope, receive, send)
+            await send_reply(problem_reply(error), send)
             return
         except Exception as error:
             self._library.count_bug()
-            await _problem(report_bug("target", error))(scope, receive, send)
+            await send_reply(problem_reply(report_bug("target", error)), send)
             return
         answer: ASGIApp = self._managers[target.role.name].handle_request
-        prepared = {**scope, TARGET: target, "user": _sdk_user(target)}
+        token, world, reader = target.session_owner
+        # The SDK binds a session to this user. It requires a token's text but does not use it.
+        user = AuthenticatedUser(
+            AccessToken(token="", client_id=token, scopes=[], subject=f"{world}/{reader}")
+        )
+        prepared = {**scope, TARGET: target, "user": user}
         if self._sessions:
             owner = str(target.session_owner)
             await self._session_limiter.answer(answer, owner, prepared, receive, send)
@@ -117,18 +258,7 @@ class StreamableApp:
         names = [unquote(part) for part in path.partition("/mcp")[2].split("/") if part]
         if len(names) > 2:
             raise RouteNotFound
-        return select_target(self._library, self._anonymous, principal, TargetPath(*names))
-
-    def _make_manager(self, role: Role) -> StreamableHTTPSessionManager:
-        return StreamableHTTPSessionManager(
-            make_server(role, self._run),
-            # Events stored for replay would be text that outlives the permission to see it.
-            event_store=None,
-            stateless=not self._sessions,
-            session_idle_timeout=IDLE_SECONDS,
-            max_request_body_size=MAX_BODY_BYTES,
-            max_sessions=MAX_SESSIONS,
-        )
+        return select_target(self._library, self._anonymous, principal, *names)
 
     async def _run(self, request: Any, work: Work) -> Any:
         """Run work on a thread; a call that its client cancels is finished and dropped."""
@@ -136,28 +266,3 @@ class StreamableApp:
         return await to_thread.run_sync(
             partial(work, target.caller), limiter=self._calls, abandon_on_cancel=True
         )
-
-
-async def _wait_for_calls(calls: anyio.CapacityLimiter) -> None:
-    """Wait until no call uses the library, which is about to be closed."""
-    acquired: list[object] = []
-    with anyio.move_on_after(SHUTDOWN_SECONDS, shield=True):
-        for borrower in [object() for _ in range(MAX_CALLS)]:
-            await calls.acquire_on_behalf_of(borrower)
-            acquired.append(borrower)
-    for borrower in acquired:
-        calls.release_on_behalf_of(borrower)
-
-
-def _sdk_user(target: Target) -> AuthenticatedUser:
-    """Return the user that the SDK binds a session to: the same token, world and reader."""
-    token, world, reader = target.session_owner
-    # The SDK requires a token's text but does not use it, so it gets none.
-    return AuthenticatedUser(
-        AccessToken(token="", client_id=token, scopes=[], subject=f"{world}/{reader}")
-    )
-
-
-def _problem(error: TruespanError) -> Response:
-    reply = encode_reply(problem_reply(error))
-    return Response(reply.value, reply.status, dict(reply.headers), reply.media_type)

@@ -19,7 +19,7 @@ from truespan.arguments import (
 )
 from truespan.errors import PositionNotFound
 from truespan.mcp.prompts import OWNER_PROMPTS, READER_PROMPTS, Prompt
-from truespan.mcp.resources import ReaderResources, ResourceProvider, WorldResources
+from truespan.mcp.resources import READER_RESOURCES, WORLD_RESOURCES, ResourceProvider
 from truespan.types.bundle import ContextBundle, Notice, SearchResult
 from truespan.types.reading import ReadingPosition
 from truespan.types.telemetry import Stage
@@ -52,6 +52,18 @@ class CallerContext:
 
         world = self.world if on_stage is None else self.world.observed_by(StageListener(on_stage))
         return world if self.reader is None else world.reader(self.reader)
+
+
+@dataclass(frozen=True, slots=True)
+class AnonymousAccess:
+    """What callers without a token may use; by default nothing.
+
+    With a reader, that reader's tools; with `owner`, the owner's. A world restricts both to it.
+    """
+
+    world: str | None = None
+    reader: str | None = None
+    owner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,25 +152,13 @@ def _get_reading_position(reader: Reader, arguments: PositionArguments) -> BookP
         return BookPosition(None, (NO_POSITION,))
 
 
-def _retrieve_context(reader: Reader, arguments: ReadingArguments) -> ContextBundle:
-    return reader.retrieve(arguments.query, book=arguments.book, top_k=arguments.top_k)
+def _retrieve(subject: Reader | World, arguments: Arguments) -> ContextBundle:
+    return subject.retrieve(**msgspec.structs.asdict(arguments))
 
 
-def _search(world: World, arguments: SearchArguments) -> SearchResult:
-    return world.search(**msgspec.structs.asdict(arguments))
-
-
-def _retrieve(world: World, arguments: RetrievalArguments) -> ContextBundle:
-    return world.retrieve(**msgspec.structs.asdict(arguments))
-
-
-def _render_books(result: BookList) -> list[str]:
-    books = [_render_position(book) for book in result.books]
-    return [*books, *(notice.message for notice in result.warnings)]
-
-
-def _render_book_position(result: BookPosition) -> list[str]:
-    found = [_render_position(result.position)] if result.position else []
+def _render_books(result: BookList | BookPosition) -> list[str]:
+    books = result.books if isinstance(result, BookList) else [result.position]
+    found = [_render_position(book) for book in books if book is not None]
     return [*found, *(notice.message for notice in result.warnings)]
 
 
@@ -175,11 +175,12 @@ def _render_position(position: ReadingPosition) -> str:
 
 def _render_reading(bundle: ContextBundle) -> list[str]:
     found, readable = bundle.metadata.returned_count, bundle.metadata.funnel.in_scope
-    summary = (
+    return _render_context(
+        bundle.context,
         f"{bundle.status}: {found} of {readable} chunks that have been read, "
-        f"{bundle.total_tokens} tokens, in reading order."
+        f"{bundle.total_tokens} tokens, in reading order.",
+        bundle.metadata.warnings,
     )
-    return _render_context(bundle.context, summary, bundle.metadata.warnings)
 
 
 def _render_bundle(bundle: ContextBundle) -> list[str]:
@@ -227,7 +228,7 @@ READER_ROLE = Role(
             PositionArguments,
             BookPosition,
             _get_reading_position,
-            _render_book_position,
+            _render_books,
         ),
         Tool(
             "retrieve_context",
@@ -237,11 +238,11 @@ READER_ROLE = Role(
             "book; nothing past the reading position is ever returned.",
             ReadingArguments,
             ContextBundle,
-            _retrieve_context,
+            _retrieve,
             _render_reading,
         ),
     ),
-    ReaderResources(),
+    READER_RESOURCES,
     READER_PROMPTS,
 )
 
@@ -256,7 +257,7 @@ OWNER_ROLE = Role(
             "Find the passages closest to a query in the whole world, each verified as it is read.",
             SearchArguments,
             SearchResult,
-            _search,
+            lambda world, arguments: world.search(**msgspec.structs.asdict(arguments)),
             _render_search,
         ),
         Tool(
@@ -271,6 +272,6 @@ OWNER_ROLE = Role(
             _render_bundle,
         ),
     ),
-    WorldResources(),
+    WORLD_RESOURCES,
     OWNER_PROMPTS,
 )

@@ -13,21 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from truespan.errors import InvalidConfiguration
+from truespan.settings import tables
 from truespan.settings.catalogue import SHARED_NAMES, Settings
-from truespan.settings.check import convert_setting, refuse_passwords
-from truespan.settings.tables import read_chunkings, read_embeddings, read_keys
-
-__all__ = [
-    "Settings",
-    "debugging",
-    "default_library",
-    "model_cache",
-    "names_server",
-    "read_own_settings",
-    "read_settings",
-    "share_metrics",
-    "shared_metrics",
-]
 
 FILE_NAME = "truespan.toml"
 PREFIX = "TRUESPAN_"
@@ -37,20 +24,22 @@ _OTHER_VARIABLES = {"TRUESPAN_LIBRARY", "TRUESPAN_WORLD", "TRUESPAN_DEBUG"}
 """Variables that are no settings: the command line reads them."""
 
 
-def read_settings(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
+def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings of a library.
 
     Raises:
         InvalidConfiguration: a name is unknown or a value is invalid.
     """
-    variables = os.environ if environment is None else environment
-    values = _read_file(folder / FILE_NAME)
-    refuse_passwords(values)
-    tables = {
-        "chunkings": read_chunkings(values.pop("chunking", {})),
-        "embeddings": read_embeddings(values.pop("embedding", {})),
-        "keys": read_keys(values.pop("keys", []), folder, variables),
-    }
+    try:
+        values = tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        values: dict[str, Any] = {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidConfiguration(f"{FILE_NAME} cannot be read: {error}.") from None
+    tables.refuse_passwords(values)
+    chunkings = tables.read_chunkings(values.pop("chunking", {}))
+    embeddings = tables.read_embeddings(values.pop("embedding", {}))
+    keys = tables.read_keys(values.pop("keys", []), folder, variables)
     given = {name: (value, FILE_NAME) for name, value in values.items()}
     # Other programs may read the shared names too, so the names with our prefix come last and win.
     given |= {
@@ -63,8 +52,8 @@ def read_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
         for variable, value in variables.items()
         if variable.startswith(PREFIX) and variable not in _OTHER_VARIABLES
     }
-    converted = {name: convert_setting(name, *entry) for name, entry in given.items()}
-    return Settings(**converted, **tables)
+    converted = {name: tables.convert_setting(name, *entry) for name, entry in given.items()}
+    return Settings(**converted, chunkings=chunkings, embeddings=embeddings, keys=keys)
 
 
 def read_own_settings(folder: Path) -> Settings:
@@ -91,26 +80,23 @@ def names_server(file: Path) -> bool:
     return any(values.get(name) for name in ("store_url", "store_url_file", "index_url"))
 
 
-def default_library(environment: Mapping[str, str] | None = None) -> Path:
+def default_library(variables: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the library that is used when none is named."""
-    variables = os.environ if environment is None else environment
     if chosen := variables.get("TRUESPAN_LIBRARY"):
         return Path(chosen)
     data = variables.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "truespan"
 
 
-def model_cache(environment: Mapping[str, str] | None = None) -> Path:
+def model_cache() -> Path:
     """Return the folder for downloaded models."""
-    variables = os.environ if environment is None else environment
-    cache = variables.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "truespan" / "models"
 
 
-def debugging(environment: Mapping[str, str] | None = None) -> bool:
+def debugging() -> bool:
     """Return whether unexpected errors are shown with their traceback."""
-    variables = os.environ if environment is None else environment
-    return variables.get("TRUESPAN_DEBUG", "") not in ("", "0")
+    return os.environ.get("TRUESPAN_DEBUG", "") not in ("", "0")
 
 
 def share_metrics(folder: Path) -> None:
@@ -121,16 +107,6 @@ def share_metrics(folder: Path) -> None:
     os.environ[SHARED_METRICS] = str(folder)
 
 
-def shared_metrics(environment: Mapping[str, str] | None = None) -> str | None:
+def shared_metrics() -> str | None:
     """Return the folder to which several processes write their metrics; None if there is none."""
-    variables = os.environ if environment is None else environment
-    return variables.get(SHARED_METRICS) or None
-
-
-def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidConfiguration(f"{path.name} cannot be read: {error}.") from None
+    return os.environ.get(SHARED_METRICS) or None

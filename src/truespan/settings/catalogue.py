@@ -208,27 +208,12 @@ class Settings:
     """Settings of further embedding profiles, by name, where they differ from the library's."""
 
     @property
-    def http_hosts_listed(self) -> tuple[str, ...]:
-        """Return the further host names, in lower case."""
-        return _split(self.http_hosts)
-
-    @property
-    def http_origins_listed(self) -> tuple[str, ...]:
-        """Return the allowed origins, in lower case."""
-        return _split(self.http_origins)
-
-    @property
-    def approximate_worlds_listed(self) -> tuple[str, ...]:
-        """Return the ids of worlds that are searched approximately, in lower case."""
-        return _split(self.index_approximate_worlds)
-
-    @property
     def disk_reserve(self) -> int:
-        """Return the reserve in bytes."""
         return self.disk_reserve_mib * MEBIBYTE
 
 
-def _split(text: str) -> tuple[str, ...]:
+def split_list(text: str) -> tuple[str, ...]:
+    """Return the entries of a comma-separated list, in lower case."""
     return tuple(part.strip().lower() for part in text.split(",") if part.strip())
 
 

@@ -1,4 +1,4 @@
-"""Tables of a settings file: `[chunking.NAME]`, `[embedding.NAME]` and `[[keys]]`.
+"""Values of settings, and tables: `[chunking.NAME]`, `[embedding.NAME]` and `[[keys]]`.
 
 A world may have generations of several models at once: the active one, and one that is being built.
 Each model needs its table for as long as a generation uses it. Keys come from the environment or
@@ -7,15 +7,20 @@ from files, never from the settings file itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
 
 from truespan.errors import InvalidConfiguration
-from truespan.settings.check import convert_setting
+from truespan.settings.catalogue import LARGEST, SECRETS, TYPES, base_type, choices, constraints
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, OverlapMode, Strategy
 from truespan.types.token import ProviderKey, Secret
 
+_ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no", "")
 CHUNKING_FIELDS = ("strategy", "size", "overlap", "overlap_mode", "pack", "dedupe")
 EMBEDDING_FIELDS = {
     "local": {"model_folder": "model_folder"},
@@ -35,6 +40,95 @@ USUAL_VARIABLES = {
     "qdrant": ("QDRANT_API_KEY",),
 }
 _LONGEST_KEY = 4096
+
+
+def convert_setting(name: str, value: Any, source: str) -> Any:
+    """Return the value of a setting in its own type; `source` says where the value was given."""
+    if name not in TYPES:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, TYPES, n=1)
+        advice = f"Settings are: {', '.join(sorted(TYPES))}."
+        if close:
+            advice = f"Did you mean {close[0]!r}?"
+        raise InvalidConfiguration(f"There is no setting {name!r} (in {source}).", advice=advice)
+    kind, bounds = base_type(name), constraints(name)
+    if value == "" and kind is float and type(None) in getattr(TYPES[name], "__args__", ()):
+        return None
+    try:
+        plain = msgspec.convert(_parse(value, kind, bounds.title), TYPES[name], strict=True)
+    except (msgspec.ValidationError, ValueError):
+        raise _invalid(name, value, source) from None
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise _invalid(name, value, source)
+    if bounds.title in ("url", "url or blank"):
+        optional = bounds.title == "url or blank"
+        if not (_is_url(str(plain)) or (optional and not plain)):
+            raise _invalid(name, value, source)
+    return plain
+
+
+def _parse(value: Any, kind: type, title: str | None) -> Any:
+    """Return a value from the environment, which is always text, in the setting's plain type."""
+    if isinstance(value, list) and title == "comma-separated list":
+        return ",".join(value) if all(isinstance(part, str) for part in value) else value
+    if kind is bool and isinstance(value, str | int) and not isinstance(value, bool):
+        word = str(value).strip().lower()
+        return word in _ON if word in (*_ON, *_OFF) else value
+    return kind(value) if isinstance(value, str) and kind in (int, float) else value
+
+
+def _invalid(name: str, value: Any, source: str) -> InvalidConfiguration:
+    kind, bounds = base_type(name), constraints(name)
+    if allowed := choices(name):
+        expected = f"one of: {', '.join(choice or '(blank)' for choice in allowed)}"
+    elif kind is bool:
+        expected = "true or false (1 or 0)"
+    elif kind is str:
+        expected = {"url": "an http:// or https:// URL without user, query and fragment"}.get(
+            (bounds.title or "")[:3], "text" if bounds.pattern is None else "text that is not blank"
+        )
+    else:
+        expected = "a whole number" if kind is int else "a number"
+        if bounds.ge is not None and bounds.le == LARGEST:
+            expected += f" of at least {bounds.ge}"
+        elif bounds.ge is not None:
+            expected += f" from {bounds.ge} to {bounds.le}"
+        if bounds.le == LARGEST and isinstance(value, int | str) and len(str(value)) > 9:
+            expected += f" and at most {LARGEST}"
+    # The value of a text setting is not repeated: a key or a password may have been pasted into it.
+    shown = "" if kind is str and not allowed else f", not {str(value)[:60]!r}"
+    return InvalidConfiguration(f"The setting {name} (in {source}) must be {expected}{shown}.")
+
+
+def refuse_passwords(values: Mapping[str, Any]) -> None:
+    """Refuse settings of a file that contain a password."""
+    for name in sorted(SECRETS & values.keys()):
+        if not isinstance(values[name], str):
+            continue
+        try:
+            parts = urlsplit(values[name])
+            has_password = parts.password is not None or "password" in parts.query
+        except ValueError:
+            has_password = True
+        if has_password:
+            raise InvalidConfiguration(
+                f"The setting {name} contains a password, which must not be in this file.",
+                advice=f"Set the variable TRUESPAN_{name.upper()}, or {name}_file.",
+            )
+
+
+def _is_url(value: str) -> bool:
+    """Return whether a value has an allowed scheme and a host, and no part for a password.
+
+    The client of the service checks the rest of it.
+    """
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        return False
+    extra = parts.query or parts.fragment or "@" in parts.netloc
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not extra
 
 
 def read_chunkings(tables: Any) -> dict[str, ChunkingProfile]:
@@ -76,22 +170,21 @@ def read_embeddings(tables: Any) -> dict[str, dict[str, Any]]:
     """Return for each further embedding profile the settings that it changes."""
     if not isinstance(tables, dict):
         raise InvalidConfiguration("The setting embedding must be tables: [embedding.NAME].")
-    return {name: _embedding(name, table) for name, table in tables.items()}
-
-
-def _embedding(name: str, table: Any) -> dict[str, Any]:
-    where = f"[embedding.{name}]"
-    provider = table.get("provider") if isinstance(table, dict) else None
-    if not isinstance(provider, str) or provider not in EMBEDDING_FIELDS:
-        known = ", ".join(EMBEDDING_FIELDS)
-        raise InvalidConfiguration(f"{where}: provider must be one of: {known}.")
-    settings = EMBEDDING_FIELDS[provider]
-    table = _require_fields(where, table, ("provider", *settings))
-    changes: dict[str, Any] = {"embedding_provider": provider}
-    for member, value in table.items():
-        if member != "provider":
-            changes[settings[member]] = convert_setting(settings[member], value, where)
-    return changes
+    profiles: dict[str, dict[str, Any]] = {}
+    for name, table in tables.items():
+        where = f"[embedding.{name}]"
+        provider = table.get("provider") if isinstance(table, dict) else None
+        if not isinstance(provider, str) or provider not in EMBEDDING_FIELDS:
+            known = ", ".join(EMBEDDING_FIELDS)
+            raise InvalidConfiguration(f"{where}: provider must be one of: {known}.")
+        settings = EMBEDDING_FIELDS[provider]
+        table = _require_fields(where, table, ("provider", *settings))
+        profiles[name] = {"embedding_provider": provider} | {
+            settings[member]: convert_setting(settings[member], value, where)
+            for member, value in table.items()
+            if member != "provider"
+        }
+    return profiles
 
 
 def read_keys(tables: Any, folder: Path, environment: Mapping[str, str]) -> tuple[ProviderKey, ...]:

@@ -18,48 +18,34 @@ from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.files.usage_key import UsageKey
 from truespan.index.edge.client import EdgeIndex
+from truespan.index.server.index import QdrantServerIndex
 from truespan.ingest.draft import Preparation
 from truespan.ingest.embed import OnTokenLimit
 from truespan.jobs.thread import JobThread
 from truespan.library import Library
-from truespan.observer import Observer
+from truespan.observer import NULL_OBSERVER, Observer, combine_observers
 from truespan.parsing import supported
 from truespan.parsing.child_parser import ChildParser
 from truespan.protocols import (
     ChatModels,
     Clock,
-    Cooldowns,
     Embedder,
     EmbeddingLimits,
-    JobQueue,
-    RateLimitStore,
     TokenCounter,
     VectorIndex,
 )
-from truespan.providers.local import LocalEmbedder, LocalModel
+from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.sanitize.findings import Mode, Style
 from truespan.sanitize.profile import Profile, parse_profile
 from truespan.sanitize.sanitizer import Sanitizer
-from truespan.settings import model_cache, read_settings
+from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings
-from truespan.store import Store
-from truespan.store.sqlite import SqliteDatabase
 from truespan.system import SystemClock, SystemProcesses
 from truespan.types.chunk import FigureFlags
 from truespan.types.scope import OWNER, Authority
-from truespan.wiring.answers import CONFIGURED_DISTANCE, answer_rules
-from truespan.wiring.backup import (
-    ASSETS_FOLDER,
-    KEY_FILE,
-    STORE_FILE,
-    USAGE_KEY_FILE,
-    backup_writer,
-)
+from truespan.wiring import providers, storage
 from truespan.wiring.environment import LibraryEnvironment
-from truespan.wiring.observability import observers_of
-from truespan.wiring.providers import chat_choices, chat_models
-from truespan.wiring.servers import is_on_server, server_queue, server_store
 
 INDEX_FOLDER = "index"
 UPLOADS_FOLDER = "uploads"
@@ -91,39 +77,59 @@ def open_library(
     if not (create or folder.is_dir()):
         raise LibraryNotFound(str(folder))
     settings = read_settings(folder)
-    on_server = is_on_server(settings)
-    if not (folder.is_dir() if on_server else (folder / STORE_FILE).exists()):
+    on_server = storage.is_on_server(settings)
+    if not (folder.is_dir() if on_server else (folder / storage.STORE_FILE).exists()):
         if not create:
             raise LibraryNotFound(str(folder))
-        _create_folder(folder, with_store=not on_server)
+        try:
+            # Readable by the owner only.
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not on_server:
+                (folder / storage.STORE_FILE).touch(mode=0o600)
+        except OSError as error:
+            raise InvalidConfiguration(
+                f"Cannot create a library at {folder}: {error.strerror}.",
+                advice="Choose another path.",
+            ) from None
     # Contradictory settings are refused before anything is opened.
     is_custom = embedder is not None or bool(others)
-    rules = answer_rules(settings, known=None if is_custom else CONFIGURED_DISTANCE)
-    chat_choices(settings)
+    distance = None if is_custom else providers.CONFIGURED_DISTANCE
+    rules = providers.answer_rules(settings, known=distance)
+    providers.chat_choices(settings)
     clock = SystemClock()
-    queue: JobQueue
-    paces: RateLimitStore | None
-    server = server_store(folder, settings, clock) if on_server else None
-    if server is not None:
-        store = paces = server
-        queue = server_queue(folder, settings)
-    else:
-        file = SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve)
-        store = Store(file, clock)
-        paces, queue = None, JobThread()
-    model = _model(settings)
+    store, index = storage.open_store(folder, settings, clock), _index(folder, settings, clock)
+    model = providers.local_model(settings)
     wordpiece = WordPieceCounter(model)
-    index = _index(folder, settings, clock)
-    observers = observers_of(settings, observer, metrics=metrics, logs=logs)
+    assets = AssetFolder(storage.assets_folder(folder, settings), reserve=settings.disk_reserve)
+    own_files = [
+        folder / storage.STORE_FILE,
+        folder / INDEX_FOLDER,
+        storage.assets_folder(folder, settings),
+        folder / UPLOADS_FOLDER,
+    ]
+    max_bytes = settings.source_max_mib * MEBIBYTE
+    price = settings.embedding_price_per_million
+    make_embedder = partial(
+        providers.make_embedder,
+        wordpiece=wordpiece,
+        clock=clock,
+        cooldowns=store,
+        paces=store if on_server else None,
+    )
+    environment = LibraryEnvironment(folder, settings, store, index, model, clock)
+    all_observers, exposition = _observers(settings, observer, metrics=metrics, logs=logs)
     return Library(
         Components(
             store=store,
             index=index,
-            embedder=embedder or _embedder(settings, model, wordpiece, clock, store, paces),
+            embedder=embedder or make_embedder(settings, model),
             counter=counter or wordpiece,
-            sources=FileSources(supported, max_bytes=settings.source_max_mib * MEBIBYTE),
-            parser=_parser(settings),
-            assets=_assets(folder, settings),
+            sources=FileSources(supported, max_bytes=max_bytes),
+            parser=ChildParser(
+                memory_bytes=settings.loader_memory_mib * MEBIBYTE,
+                cpu_seconds=settings.loader_cpu_seconds,
+            ),
+            assets=assets,
             golden=GoldenFolder(),
             processes=SystemProcesses(),
             clock=clock,
@@ -132,169 +138,94 @@ def open_library(
                 tokens=settings.embedding_max_tokens_per_batch,
                 in_flight=settings.embedding_api_concurrency,
             ),
-            preparation=_preparation(folder, settings),
-            price=_price(settings),
+            preparation=Preparation(
+                figures=FigureFlags(
+                    extract_images=settings.docx_extract_images,
+                    placeholders=settings.docx_inline_figure_placeholders,
+                    chunks=settings.docx_figure_chunks,
+                    debug=settings.docx_image_debug,
+                ),
+                sanitizer=_sanitizer(folder, settings),
+                chunkings=settings.chunkings,
+                on_token_limit=OnTokenLimit(settings.on_token_limit),
+            ),
+            price=price if price >= 0 else None,
             fused_weight=settings.fused_weight,
-            others=(
-                _others(settings, wordpiece, clock, store, paces)
-                if others is None
-                else {name: _ready(other) for name, other in others.items()}
-            ),
-            chat=chat if chat is not None else chat_models(settings, clock, store),
+            others=_other_embedders(settings, make_embedder, others),
+            chat=chat if chat is not None else providers.chat_models(settings, clock, store),
             answers=rules,
-            find_leftovers=partial(
-                find_leftovers,
-                [
-                    folder / STORE_FILE,
-                    folder / INDEX_FOLDER,
-                    _assets_folder(folder, settings),
-                    folder / UPLOADS_FOLDER,
-                ],
-            ),
+            find_leftovers=partial(find_leftovers, own_files),
             uploads=UploadFolder(
-                folder / UPLOADS_FOLDER,
-                reserve=settings.disk_reserve,
-                max_bytes=settings.source_max_mib * MEBIBYTE,
+                folder / UPLOADS_FOLDER, reserve=settings.disk_reserve, max_bytes=max_bytes
             ),
-            backups=backup_writer(folder, _assets(folder, settings), settings, clock, server),
-            queue=queue,
+            backups=storage.backup_writer(folder, assets, settings, clock, store),
+            queue=storage.server_queue(folder, settings) if on_server else JobThread(),
             most_crashes=settings.worker_crashes,
             doctor_hours=settings.worker_doctor_hours,
             random_bytes=secrets.token_bytes,
-            mark_query=UsageKey(folder / USAGE_KEY_FILE).mark,
-            observer=observers.observer,
-            metrics=observers.metrics,
-            check_environment=LibraryEnvironment(
-                folder, settings, store, index, model, clock
-            ).checks,
+            mark_query=UsageKey(folder / storage.USAGE_KEY_FILE).mark,
+            observer=all_observers,
+            metrics=exposition,
+            check_environment=environment.checks,
         ),
         authority,
     )
 
 
-def _embedder(
+def _other_embedders(
     settings: Settings,
-    model: LocalModel,
-    wordpiece: TokenCounter,
-    clock: Clock,
-    cooldowns: Cooldowns,
-    paces: RateLimitStore | None = None,
-) -> Embedder:
-    """Return the configured embedder; it connects when it is first used."""
-    if settings.embedding_provider == "local":
-        return LocalEmbedder(model, threads=settings.embedding_threads or None)
-    # Importing the clients of providers costs milliseconds that most commands need not spend.
-    from truespan.wiring.providers import provider_embedder
-
-    return provider_embedder(settings, wordpiece, clock, cooldowns, paces)
-
-
-def _others(
-    settings: Settings,
-    wordpiece: TokenCounter,
-    clock: Clock,
-    cooldowns: Cooldowns,
-    paces: RateLimitStore | None,
+    make_embedder: Callable[[Settings, LocalModel], Embedder],
+    given: Mapping[str, Embedder] | None,
 ) -> dict[str, OtherEmbedder]:
-    """Return the further configured embedders, each created when it is first used."""
+    """Return further embedders: those given, or the configured ones, created when first used."""
 
-    def deferred(changes: Mapping[str, Any]) -> Callable[[], Embedder]:
+    def ready(embedder: Embedder) -> OtherEmbedder:
+        return OtherEmbedder(embedder.profile.provider, lambda: embedder)
+
+    def deferred(changes: Mapping[str, Any]) -> OtherEmbedder:
         chosen = replace(settings, **changes)
-        return cache(lambda: _embedder(chosen, _model(chosen), wordpiece, clock, cooldowns, paces))
+        make = cache(lambda: make_embedder(chosen, providers.local_model(chosen)))
+        return OtherEmbedder(chosen.embedding_provider, make)
 
-    return {
-        name: OtherEmbedder(changes["embedding_provider"], deferred(changes))
-        for name, changes in settings.embeddings.items()
-    }
-
-
-def _ready(embedder: Embedder) -> OtherEmbedder:
-    return OtherEmbedder(embedder.profile.provider, lambda: embedder)
-
-
-def _model(settings: Settings) -> LocalModel:
-    return LocalModel(
-        folder=Path(settings.model_folder) if settings.model_folder else None,
-        cache=model_cache() / "bge-small-en-v1.5",
-    )
-
-
-def _parser(settings: Settings) -> ChildParser:
-    return ChildParser(
-        memory_bytes=settings.loader_memory_mib * MEBIBYTE,
-        cpu_seconds=settings.loader_cpu_seconds,
-    )
-
-
-def _assets(folder: Path, settings: Settings) -> AssetFolder:
-    return AssetFolder(_assets_folder(folder, settings), reserve=settings.disk_reserve)
-
-
-def _assets_folder(folder: Path, settings: Settings) -> Path:
-    # A relative path is relative to the library, not to the working directory.
-    return folder / (settings.rag_assets_dir or ASSETS_FOLDER)
-
-
-def _preparation(folder: Path, settings: Settings) -> Preparation:
-    return Preparation(
-        figures=FigureFlags(
-            extract_images=settings.docx_extract_images,
-            placeholders=settings.docx_inline_figure_placeholders,
-            chunks=settings.docx_figure_chunks,
-            debug=settings.docx_image_debug,
-        ),
-        sanitizer=_sanitizer(folder, settings),
-        chunkings=settings.chunkings,
-        on_token_limit=OnTokenLimit(settings.on_token_limit),
-    )
+    if given is not None:
+        return {name: ready(embedder) for name, embedder in given.items()}
+    return {name: deferred(changes) for name, changes in settings.embeddings.items()}
 
 
 def _sanitizer(folder: Path, settings: Settings) -> Sanitizer:
+    """Return the sanitizer. Its key is in the configured file, else in one generated here."""
     mode, style = Mode(settings.sanitize_enabled), Style(settings.sanitize_style)
     if mode is Mode.OFF:
         return Sanitizer()
-    pseudonyms = mode is Mode.ON and style is Style.PSEUDONYM
+    path, profile = settings.sanitize_profile, Profile()
+    if path:
+        try:
+            text = (folder / path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise InvalidConfiguration(
+                "The file named by sanitize_profile cannot be read."
+            ) from None
+        profile = parse_profile(text, Path(path).name)
+    key, file = b"", folder / (settings.sanitize_key_file or storage.KEY_FILE)
+    if mode is Mode.ON and style is Style.PSEUDONYM:
+        try:
+            if not settings.sanitize_key_file and not file.exists():
+                file.touch(mode=0o600)
+                file.write_bytes(secrets.token_hex(32).encode())
+            key = file.read_bytes().strip()
+        except OSError:
+            raise InvalidConfiguration(
+                "The file named by sanitize_key_file cannot be read."
+            ) from None
     return Sanitizer(
-        mode=mode,
-        style=style,
-        key=_pseudonym_key(folder, settings.sanitize_key_file) if pseudonyms else b"",
-        profile=_sanitize_profile(folder, settings.sanitize_profile),
-        phones=settings.sanitize_phones,
+        mode=mode, style=style, key=key, profile=profile, phones=settings.sanitize_phones
     )
-
-
-def _sanitize_profile(folder: Path, path: str) -> Profile:
-    if not path:
-        return Profile()
-    try:
-        return parse_profile((folder / path).read_text(encoding="utf-8"), Path(path).name)
-    except (OSError, UnicodeDecodeError):
-        raise InvalidConfiguration("The file named by sanitize_profile cannot be read.") from None
-
-
-def _pseudonym_key(folder: Path, path: str) -> bytes:
-    """Return the key of pseudonyms: from a configured file, else the library's own."""
-    file = folder / (path or KEY_FILE)
-    try:
-        if not path and not file.exists():
-            file.touch(mode=0o600)
-            file.write_bytes(secrets.token_hex(32).encode())
-        return file.read_bytes().strip()
-    except OSError:
-        raise InvalidConfiguration("The file named by sanitize_key_file cannot be read.") from None
-
-
-def _price(settings: Settings) -> float | None:
-    price = settings.embedding_price_per_million
-    return price if price >= 0 else None
 
 
 def _index(folder: Path, settings: Settings, clock: Clock) -> VectorIndex:
     """Return the embedded index, or the one on the configured server."""
     if settings.index_url:
-        from truespan.wiring.servers import server_index
-
-        return server_index(folder, settings, clock)
+        return QdrantServerIndex(storage.server_options(folder, settings), clock)
     return EdgeIndex(
         folder / INDEX_FOLDER,
         reserve=settings.disk_reserve,
@@ -302,14 +233,28 @@ def _index(folder: Path, settings: Settings, clock: Clock) -> VectorIndex:
     )
 
 
-def _create_folder(folder: Path, *, with_store: bool) -> None:
-    """Create the library's folder, and its file if the store is one, readable by the owner only."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if with_store:
-            (folder / STORE_FILE).touch(mode=0o600)
-    except OSError as error:
-        raise InvalidConfiguration(
-            f"Cannot create a library at {folder}: {error.strerror}.",
-            advice="Choose another path.",
-        ) from None
+def _observers(
+    settings: Settings, own: Observer | None, *, metrics: bool | None, logs: bool
+) -> tuple[Observer, Callable[[], bytes]]:
+    """Return all observers as one, and the function that returns the metrics.
+
+    Libraries are imported only if they are used: they take longer to import than a search.
+    """
+    observers: list[Observer] = [own or NULL_OBSERVER]
+    exposition: Callable[[], bytes] = bytes
+    if settings.tracing:
+        from truespan.observability.tracing import TracingObserver
+
+        observers.append(TracingObserver())
+    if settings.metrics if metrics is None else metrics:
+        from truespan.observability.metrics import MetricsObserver
+
+        metrics_observer = MetricsObserver(shared_metrics())
+        observers.append(metrics_observer)
+        exposition = metrics_observer.exposition
+    if logs:
+        from truespan.observability.logs import LogObserver, write_logs
+
+        write_logs(level=settings.log_level, as_json=settings.log_format == "json")
+        observers.append(LogObserver())
+    return combine_observers(*observers), exposition

@@ -5,9 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-from typing import Protocol
 
 from truespan.errors import TruespanError
 from truespan.files.checks import file_checks
@@ -16,6 +14,7 @@ from truespan.providers.local import NETWORK_FILE, TOKENIZER_FILE, LocalModel
 from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES
+from truespan.store import Store
 from truespan.types.maintenance import Check, Verdict
 
 _PACKAGES = (
@@ -24,50 +23,43 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-class _Store(Protocol):
-    """The part of a store that checks its database."""
-
-    def soundness(self) -> list[Check]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class LibraryEnvironment:
     """Checks the environment of a library; nothing is read before `checks` is called."""
 
     folder: Path
     settings: Settings
-    store: _Store
+    store: Store
     index: VectorIndex
     model: LocalModel
     clock: Clock
 
     def checks(self) -> list[Check]:
         """Return every check. None contains a key or a text of the library."""
-        return [*self._all()]
+        settings, reserve = self.settings, self.settings.disk_reserve
+        return [
+            Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known"),
+            *file_checks(self.folder, FILE_NAME, reserve=reserve, now=self.clock.now()),
+            *self.store.soundness(),
+            self._check_index(),
+            self._check_model(),
+            _check_keys(
+                settings, settings.embedding_provider, "embedding", settings.openai_keyless
+            ),
+            _check_chat(settings),
+            Check("versions", Verdict.OK, ", ".join(_versions())),
+        ]
 
-    def _all(self) -> Iterator[Check]:
-        settings = self.settings
-        yield Check("settings", Verdict.OK, "valid, and every TRUESPAN_ variable is known")
-        yield from file_checks(
-            self.folder, FILE_NAME, reserve=settings.disk_reserve, now=self.clock.now()
-        )
-        yield from self.store.soundness()
-        yield self._index_answers()
-        yield self._embedding_model()
-        yield _keys(settings, settings.embedding_provider, "embedding", settings.openai_keyless)
-        yield _chat(settings)
-        yield Check("versions", Verdict.OK, ", ".join(_versions()))
-
-    def _index_answers(self) -> Check:
+    def _check_index(self) -> Check:
         name = "index server" if self.settings.index_url else "index process"
         try:
             count = len(self.index.collections())
         except TruespanError as error:
             return Check(name, Verdict.PROBLEM, error.message, error.advice)
-        held = "1 collection" if count == 1 else f"{count} collections"
-        return Check(name, Verdict.OK, f"answers, with {held}")
+        collections = "1 collection" if count == 1 else f"{count} collections"
+        return Check(name, Verdict.OK, f"answers, with {collections}")
 
-    def _embedding_model(self) -> Check:
+    def _check_model(self) -> Check:
         provider = self.settings.embedding_provider
         if provider != "local":
             return Check("embedding model", Verdict.OK, f"of {provider}, not checked here")
@@ -80,7 +72,7 @@ class LibraryEnvironment:
         return Check("embedding model", Verdict.OK, says)
 
 
-def _keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Check:
+def _check_keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Check:
     """Check that a provider that needs keys has one, without showing it."""
     name = f"{purpose} keys"
     if provider not in USUAL_VARIABLES or keyless:
@@ -92,16 +84,18 @@ def _keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Che
     return Check(name, Verdict.PROBLEM, f"none for {provider}", remedy)
 
 
-def _chat(settings: Settings) -> Check:
+def _check_chat(settings: Settings) -> Check:
     if not settings.chat_provider:
         return Check("chat model", Verdict.OK, "none: an answer consists of the passages")
-    keys = _keys(settings, settings.chat_provider, "chat", settings.chat_openai_keyless)
+    keys = _check_keys(settings, settings.chat_provider, "chat", settings.chat_openai_keyless)
     if keys.verdict is not Verdict.OK:
         return keys
     return Check("chat model", Verdict.OK, f"{settings.chat_provider}/{settings.chat_model}")
 
 
 def _versions() -> Iterator[str]:
+    from importlib import metadata
+
     yield f"Python {platform.python_version()}"
     for name in _PACKAGES:
         try:

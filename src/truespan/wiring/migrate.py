@@ -4,51 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from truespan.errors import InvalidSettings, LibraryNotFound
 from truespan.files.disk import copy_file, copy_tree
+from truespan.maintenance.doctor.plan import count_findings
 from truespan.settings import read_own_settings, read_settings
 from truespan.settings.catalogue import Settings
-from truespan.store import Store
-from truespan.store.sqlite import SqliteDatabase
 from truespan.store.transfer import StoreRows, copy_rows
 from truespan.system import SystemClock
 from truespan.types.maintenance import MigrationReport, MovedCount
-from truespan.wiring import open_library
-from truespan.wiring.backup import ASSETS_FOLDER, KEY_FILE, STORE_FILE, USAGE_KEY_FILE
-from truespan.wiring.servers import is_on_server, server_store
+from truespan.wiring import open_library, storage
 
 
-@dataclass(frozen=True, slots=True)
-class _Library:
-    """The source or the target of a move."""
-
-    folder: Path
-    settings: Settings
-
-    @property
-    def assets(self) -> Path:
-        return self.folder / (self.settings.rag_assets_dir or ASSETS_FOLDER)
-
-    @property
-    def on_server(self) -> bool:
-        return is_on_server(self.settings)
-
-    @contextmanager
-    def open_rows(self) -> Iterator[StoreRows]:
-        """Give the rows of its store."""
-        clock, reserve = SystemClock(), self.settings.disk_reserve
-        store = (
-            server_store(self.folder, self.settings, clock)
-            if self.on_server
-            else Store(SqliteDatabase(self.folder / STORE_FILE, reserve=reserve), clock)
-        )
-        try:
-            yield store.as_rows()
-        finally:
-            store.close()
+@contextmanager
+def _open_rows(folder: Path, settings: Settings) -> Iterator[StoreRows]:
+    store = storage.open_store(folder, settings, SystemClock())
+    try:
+        yield store.as_rows()
+    finally:
+        store.close()
 
 
 def migrate_library(source: Path, target: Path) -> MigrationReport:
@@ -63,17 +38,31 @@ def migrate_library(source: Path, target: Path) -> MigrationReport:
         InvalidSettings: both are the same library.
         MigrationRefused: the target holds something else, or what arrived differs from the source.
     """
-    moved, into = _require_library(source), _make_target(target)
+    if not source.is_dir():
+        raise LibraryNotFound(str(source))
+    old = read_own_settings(source)
+    if not (storage.is_on_server(old) or (source / storage.STORE_FILE).exists()):
+        raise LibraryNotFound(str(source))
+    try:
+        target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InvalidSettings(f"{target} cannot be made: {error.strerror}.") from None
+    new = read_settings(target)
+    same_library = InvalidSettings(
+        "A library cannot be moved into itself.",
+        advice="Name the folder that it is moved from, and with --library the other one.",
+    )
     same_folder = source.resolve() == target.resolve()
-    if same_folder and moved.on_server == into.on_server:
-        raise _same_library()
-    with moved.open_rows() as sent, into.open_rows() as received:
+    if same_folder and storage.is_on_server(old) == storage.is_on_server(new):
+        raise same_library
+    with _open_rows(source, old) as sent, _open_rows(target, new) as received:
         # Two folders may name one database.
         if sent.identity() == received.identity():
-            raise _same_library()
+            raise same_library
         copied = copy_rows(sent, received)
-        files = copy_tree(moved.assets, into.assets, reserve=into.settings.disk_reserve)
-        for name in (KEY_FILE, USAGE_KEY_FILE):
+        images, copies = storage.assets_folder(source, old), storage.assets_folder(target, new)
+        files = copy_tree(images, copies, reserve=new.disk_reserve)
+        for name in (storage.KEY_FILE, storage.USAGE_KEY_FILE):
             if not same_folder:
                 files += copy_file(source / name, target / name)
         with open_library(target) as library:
@@ -81,41 +70,13 @@ def migrate_library(source: Path, target: Path) -> MigrationReport:
             # Each point is compared with the store, which was compared with the source.
             plan = library.doctor(embed_sample=0)
             pending = library.pending()
-    findings: dict[str, int] = {}
-    for item in plan.all_items():
-        findings[item.finding.value] = findings.get(item.finding.value, 0) + item.count
+    counts = {name: MovedCount(table.rows, table.digest) for name, table in copied.tables.items()}
     return MigrationReport(
         path=str(target),
         worlds=copied.worlds,
-        tables={
-            name: MovedCount(table.rows, table.digest) for name, table in copied.tables.items()
-        },
+        tables=counts,
         files=files,
         points=sum(world.checked_points for world in plan.values()),
         pending=pending,
-        findings=findings,
-    )
-
-
-def _require_library(folder: Path) -> _Library:
-    if not folder.is_dir():
-        raise LibraryNotFound(str(folder))
-    library = _Library(folder, read_own_settings(folder))
-    if not (library.on_server or (folder / STORE_FILE).exists()):
-        raise LibraryNotFound(str(folder))
-    return library
-
-
-def _make_target(folder: Path) -> _Library:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise InvalidSettings(f"{folder} cannot be made: {error.strerror}.") from None
-    return _Library(folder, read_settings(folder))
-
-
-def _same_library() -> InvalidSettings:
-    return InvalidSettings(
-        "A library cannot be moved into itself.",
-        advice="Name the folder that it is moved from, and with --library the other one.",
+        findings={code.value: count for code, count in count_findings(plan.all_items()).items()},
     )

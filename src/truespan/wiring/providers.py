@@ -1,9 +1,13 @@
-"""Build embedders and chat models from settings. Clients are imported when first needed."""
+"""Build embedders, chat models and the rules of answers from settings.
+
+Clients are imported when they are first needed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from threading import Lock
 
 from truespan.errors import InvalidConfiguration
@@ -18,20 +22,43 @@ from truespan.protocols import (
     TokenCounter,
 )
 from truespan.providers.keys import KeyRing
+from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.settings import model_cache
 from truespan.settings.catalogue import Settings
-from truespan.types.answer import Message
+from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
+from truespan.types.chunk import ChunkKind
+from truespan.types.decision import DecisionSettings, ScoreMode
+from truespan.types.profile import Distance
+
+ANSWER_PREFIX = "answer_"
+CONFIGURED_DISTANCE = Distance.COSINE
+"""The distance of every embedder that settings can name."""
 
 
-def provider_embedder(
+def local_model(settings: Settings) -> LocalModel:
+    """Return the configured local model; its files are read when it is first used."""
+    return LocalModel(
+        folder=Path(settings.model_folder) if settings.model_folder else None,
+        cache=model_cache() / "bge-small-en-v1.5",
+    )
+
+
+def make_embedder(
     settings: Settings,
+    model: LocalModel,
+    *,
     wordpiece: TokenCounter,
     clock: Clock,
     cooldowns: Cooldowns,
-    paces: RateLimitStore | None = None,
+    paces: RateLimitStore | None,
 ) -> Embedder:
-    """Return the embedder of the configured provider; it connects when it is first used."""
+    """Return the configured embedder; it connects when it is first used.
+
+    With `paces`, all processes share its rate limit.
+    """
     provider = settings.embedding_provider
+    if provider == "local":
+        return LocalEmbedder(model, threads=settings.embedding_threads or None)
     if provider == "fastembed":
         from truespan.providers.fastembed import FastembedEmbedder
 
@@ -40,6 +67,11 @@ def provider_embedder(
             cache_dir=model_cache() / "fastembed",
             threads=settings.embedding_threads or None,
         )
+    per_minute, pace = settings.embedding_requests_per_minute, None
+    if per_minute and paces is None:
+        pace = RateLimiter(per_minute, clock)
+    elif per_minute and paces is not None:
+        pace = SharedRateLimiter(per_minute, clock, provider, paces)
     from truespan.providers.embedder import EmbedderOptions
 
     options = EmbedderOptions(
@@ -48,7 +80,7 @@ def provider_embedder(
         clock=clock,
         dimensions=getattr(settings, f"{provider}_dimensions") or None,
         in_flight=settings.embedding_api_concurrency,
-        pace=_pace(settings, clock, paces),
+        pace=pace,
     )
     if provider == "ollama":
         from truespan.providers.ollama import OllamaEmbedder
@@ -67,16 +99,6 @@ def provider_embedder(
         counter=wordpiece,
         input_limit=settings.openai_input_limit or None,
     )
-
-
-def _pace(settings: Settings, clock: Clock, paces: RateLimitStore | None) -> RateLimiter | None:
-    """Return the rate limiter of a provider; shared by all processes if the store supports it."""
-    per_minute = settings.embedding_requests_per_minute
-    if not per_minute:
-        return None
-    if paces is None:
-        return RateLimiter(per_minute, clock)
-    return SharedRateLimiter(per_minute, clock, settings.embedding_provider, paces)
 
 
 def key_ring(
@@ -98,29 +120,23 @@ class ChatChoice:
 
     @property
     def name(self) -> str:
-        """Return provider and model."""
         return f"{self.provider}/{self.model}"
 
 
+@dataclass(slots=True)
 class DeferredChat:
     """A chat model that is created when it is first used."""
 
-    def __init__(self, name: str, make: Callable[[], ChatModel]) -> None:
-        self._name = name
-        self._make = make
-        self._making = Lock()
-        self._made: ChatModel | None = None
-
-    @property
-    def name(self) -> str:
-        """Return provider and model."""
-        return self._name
+    name: str
+    make: Callable[[], ChatModel]
+    _making: Lock = field(default_factory=Lock)
+    _made: ChatModel | None = None
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
         """Give the reply piece by piece; see `ChatModel`."""
         with self._making:
             if self._made is None:
-                self._made = self._make()
+                self._made = self.make()
         return self._made.stream(messages)
 
 
@@ -158,17 +174,13 @@ def _choice(which: str, settings: Settings) -> ChatChoice | None:
         )
     if not provider:
         return None
-    fallback = which == "chat_fallback"
-    own = settings.chat_fallback_base_url if fallback else ""
-    address = own or _default_address(provider, settings)
-    keyless = settings.chat_fallback_keyless if fallback else settings.chat_openai_keyless
+    address, keyless = settings.chat_openai_base_url, settings.chat_openai_keyless
+    if provider == "ollama":
+        address = settings.chat_ollama_base_url or settings.ollama_base_url
+    if which == "chat_fallback":
+        address = settings.chat_fallback_base_url or address
+        keyless = settings.chat_fallback_keyless
     return ChatChoice(provider, model, address, keyless)
-
-
-def _default_address(provider: str, settings: Settings) -> str:
-    if provider == "openai":
-        return settings.chat_openai_base_url
-    return settings.chat_ollama_base_url or settings.ollama_base_url
 
 
 def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cooldowns) -> ChatModel:
@@ -188,3 +200,75 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
 
     keys = key_ring("openai", settings, clock, cooldowns, keyless=choice.keyless)
     return OpenAiChat(choice.address, choice.model, keys=keys, clock=clock, dialect=dialect)
+
+
+def answer_rules(settings: Settings, *, known: Distance | None = None) -> AnswerRules:
+    """Return the rules of answers; `known` is the distance of every profile, if it is certain.
+
+    Raises:
+        InvalidConfiguration: settings contradict each other.
+    """
+    wanted = settings.answer_retrieval_distance
+    distance = Distance(wanted) if wanted else None
+    calibrated = settings.answer_thresholds == "calibrated"
+    if calibrated and settings.answer_score_mode == ScoreMode.RAW:
+        raise InvalidConfiguration(
+            "answer_thresholds is 'calibrated' and answer_score_mode is 'raw', but calibrated "
+            "thresholds are normalized similarities.",
+            advice="Set answer_score_mode to 'normalized', or answer_thresholds to 'contract'.",
+        )
+    if known is not None and distance not in (None, known):
+        raise InvalidConfiguration(
+            f"answer_retrieval_distance is {distance.value!r}, but the vectors of the configured "
+            f"models are compared by {known.value!r}.",
+            advice=f"Set it to {known.value!r}, or leave it empty.",
+        )
+    if settings.answer_min_chunks_for_hybrid > ANSWER_TOP_K:
+        raise InvalidConfiguration(
+            f"answer_min_chunks_for_hybrid is {settings.answer_min_chunks_for_hybrid}, but only "
+            f"{ANSWER_TOP_K} passages are retrieved, so no hybrid answer would be possible.",
+            advice=f"Set it to at most {ANSWER_TOP_K}.",
+        )
+    return AnswerRules(
+        decision=_decision_settings(settings, distance or known),
+        distance=distance,
+        calibrated=calibrated,
+        log_queries=settings.usage_log_queries,
+        usage_days=settings.usage_days,
+        usage_records=settings.usage_records,
+    )
+
+
+def _decision_settings(settings: Settings, distance: Distance | None) -> DecisionSettings:
+    kinds = settings.answer_exclude_chunk_types_from_llm.split(",")
+    try:
+        excluded = tuple(ChunkKind(kind.strip()) for kind in kinds if kind.strip())
+    except ValueError:
+        raise InvalidConfiguration(
+            "answer_exclude_chunk_types_from_llm names an unknown kind of chunk.",
+            advice=f"Known kinds: {', '.join(ChunkKind)}.",
+        ) from None
+    if ChunkKind.TEXT in excluded and not settings.docx_figure_chunks:
+        raise InvalidConfiguration(
+            "answer_exclude_chunk_types_from_llm names 'text' while docx_figure_chunks is off, so "
+            "every chunk would be excluded.",
+            advice="Remove 'text' from it.",
+        )
+    others = ("exclude_chunk_types_from_llm", "score_mode", "distance")
+    names = {entry.name for entry in fields(DecisionSettings)}.difference(others)
+    values = {name: getattr(settings, ANSWER_PREFIX + name) for name in names}
+    mode = ScoreMode(settings.answer_score_mode)
+    if distance is None:
+        # Raw thresholds may be set for only one of the distances; cosine if that is unclear.
+        has_dot = None not in (values["raw_dot_low"], values["raw_dot_high"])
+        has_cosine = None not in (values["raw_cosine_low"], values["raw_cosine_high"])
+        only_dot = mode is ScoreMode.RAW and has_dot and not has_cosine
+        distance = Distance.DOT if only_dot else Distance.COSINE
+    try:
+        return DecisionSettings(
+            **values, exclude_chunk_types_from_llm=excluded, score_mode=mode, distance=distance
+        )
+    except InvalidConfiguration as problem:
+        raise InvalidConfiguration(
+            f"Settings that begin with {ANSWER_PREFIX!r}: {problem.message}", advice=problem.advice
+        ) from None

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from truespan.http.operation import Operation
-from truespan.http.routes import documents, jobs, library, questions, reading
+from truespan.http.routes.jobs import generations, jobs
+from truespan.http.routes.library import documents, server, worlds
+from truespan.http.routes.questions import asking, reading
 
-ROUTES = (
-    library.worlds,
-    documents.routes,
-    jobs.jobs,
-    questions.routes,
-    reading.routes,
-    jobs.generations,
-    library.server,
-)
+ROUTES = (worlds, documents, jobs, asking, reading, generations, server)
 OPERATIONS: tuple[Operation, ...] = tuple(
     operation for routes in ROUTES for operation in routes.operations
 )

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import asdict
 
-from truespan.errors import (
-    DomainNotFound,
-    GenerationIncomplete,
-    GenerationInUse,
-    GenerationNotFound,
-    InvalidSettings,
-    JobNotFound,
-    JobNotResumable,
-    NotAllowed,
-    ProfileMismatch,
-    PromotionRefused,
-    WorldNotFound,
-)
+from truespan import errors
 from truespan.generations import Promotion
 from truespan.http import schemas
 from truespan.http.operation import CallContext, Event, JobStream, Reply, Routes
@@ -25,22 +13,25 @@ from truespan.world import World
 
 _JOBS = "/v1/worlds/{world}/jobs"
 _GENERATIONS = "/v1/worlds/{world}/generations"
-_JOB_ERRORS = (WorldNotFound, JobNotFound, NotAllowed)
-_WORLD_ERRORS = (WorldNotFound, NotAllowed, InvalidSettings)
 _ALIAS_ERRORS = (
-    *_WORLD_ERRORS,
-    GenerationNotFound,
-    GenerationIncomplete,
-    PromotionRefused,
-    DomainNotFound,
-    ProfileMismatch,
+    errors.GenerationNotFound,
+    errors.GenerationIncomplete,
+    errors.PromotionRefused,
+    errors.DomainNotFound,
+    errors.ProfileMismatch,
 )
 _JOB = {"world": "$request.path.world", "job": "$response.body#/job/id"}
 JOB_LINKS = {"showJob": _JOB, "followJob": _JOB, "cancelJob": _JOB}
 
-jobs = Routes("Jobs", "Ingesting, building generations and maintenance run as background jobs.")
+jobs = Routes(
+    "Jobs",
+    "Ingesting, building generations and maintenance run as background jobs.",
+    errors.NotAllowed,
+)
 generations = Routes(
-    "Generations", "Build a world anew next to the one in use, then switch to it atomically."
+    "Generations",
+    "Build a world anew next to the one in use, then switch to it atomically.",
+    errors.NotAllowed,
 )
 
 
@@ -53,33 +44,31 @@ def accept_job(world: World, job: Job) -> Reply[schemas.AcceptedJob]:
     return Reply(schemas.AcceptedJob(job=schemas.job_summary(job)), 202, (("location", location),))
 
 
-@jobs.get(_JOBS, errors=(WorldNotFound, NotAllowed))
-def list_jobs(context: CallContext) -> Reply[schemas.JobList]:
+@jobs.get(_JOBS)
+def list_jobs(context: CallContext) -> schemas.JobList:
     """List the jobs of a world.
 
     Returns the jobs of a world, newest first.
     """
     found = context.world().jobs.list()
-    return Reply(schemas.JobList(jobs=[schemas.job_summary(job) for job in found]))
+    return schemas.JobList(jobs=[schemas.job_summary(job) for job in found])
 
 
-@jobs.get(_JOBS + "/{job}", errors=_JOB_ERRORS)
-def show_job(context: CallContext) -> Reply[schemas.JobDetail]:
+@jobs.get(_JOBS + "/{job}")
+def show_job(context: CallContext) -> schemas.JobDetail:
     """Get a job with its documents and its log.
 
     Returns a job, the outcome of each of its sources, and the last lines of its log.
     """
     found, job = context.world().jobs, context.path["job"]
-    return Reply(
-        schemas.JobDetail(
-            job=schemas.job_summary(found.get(job)),
-            documents=found.documents(job),
-            lines=found.lines(job),
-        )
+    return schemas.JobDetail(
+        job=schemas.job_summary(found.get(job)),
+        documents=found.documents(job),
+        lines=found.lines(job),
     )
 
 
-@jobs.get(_JOBS + "/{job}/events", errors=_JOB_ERRORS)
+@jobs.get(_JOBS + "/{job}/events")
 def follow_job(context: CallContext) -> JobStream[schemas.JobSummary]:
     """Follow a job until it is finished.
 
@@ -95,7 +84,7 @@ def follow_job(context: CallContext) -> JobStream[schemas.JobSummary]:
     return JobStream(poll, poll())
 
 
-@jobs.post(_JOBS + "/{job}/cancel", status=202, writes=True, errors=_JOB_ERRORS)
+@jobs.post(_JOBS + "/{job}/cancel", status=202, writes=True)
 def cancel_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
     """Cancel a job.
 
@@ -110,7 +99,7 @@ def cancel_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
     _JOBS + "/{job}/resume",
     status=202,
     writes=True,
-    errors=(*_JOB_ERRORS, JobNotResumable),
+    errors=(errors.JobNotResumable,),
     links={"showJob": _JOB, "followJob": _JOB},
 )
 def resume_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
@@ -123,9 +112,7 @@ def resume_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
     return accept_job(world, world.submit_resume(context.path["job"]))
 
 
-@jobs.post(
-    "/v1/worlds/{world}/repair", status=202, writes=True, errors=_WORLD_ERRORS, links=JOB_LINKS
-)
+@jobs.post("/v1/worlds/{world}/repair", status=202, writes=True, links=JOB_LINKS)
 def repair_world(context: CallContext) -> Reply[schemas.AcceptedJob]:
     """Start a repair job.
 
@@ -137,12 +124,7 @@ def repair_world(context: CallContext) -> Reply[schemas.AcceptedJob]:
 
 
 @jobs.post(
-    "/v1/worlds/{world}/doctor",
-    status=202,
-    writes=True,
-    errors=_WORLD_ERRORS,
-    example={"apply": False},
-    links=JOB_LINKS,
+    "/v1/worlds/{world}/doctor", status=202, writes=True, example={"apply": False}, links=JOB_LINKS
 )
 def examine_world(context: CallContext, body: schemas.DoctorRequest) -> Reply[schemas.AcceptedJob]:
     """Start a job that compares store and index.
@@ -154,18 +136,16 @@ def examine_world(context: CallContext, body: schemas.DoctorRequest) -> Reply[sc
     return accept_job(world, world.submit_doctor(apply=body.apply))
 
 
-@generations.get(_GENERATIONS, errors=_WORLD_ERRORS)
-def list_generations(context: CallContext) -> Reply[schemas.GenerationList]:
+@generations.get(_GENERATIONS)
+def list_generations(context: CallContext) -> schemas.GenerationList:
     """List the generations of a world.
 
     Returns the generations of a world, how complete each is, and the aliases that point to it.
     """
-    return Reply(schemas.GenerationList(generations=context.world().generations.list()))
+    return schemas.GenerationList(generations=context.world().generations.list())
 
 
-@generations.post(
-    _GENERATIONS, status=202, writes=True, errors=_WORLD_ERRORS, example={}, links=JOB_LINKS
-)
+@generations.post(_GENERATIONS, status=202, writes=True, example={}, links=JOB_LINKS)
 def reindex(context: CallContext, body: schemas.NewGeneration) -> Reply[schemas.AcceptedJob]:
     """Start a job that builds a new generation.
 
@@ -173,47 +153,44 @@ def reindex(context: CallContext, body: schemas.NewGeneration) -> Reply[schemas.
     one. The generation is not used before it is promoted.
     """
     world = context.world()
-    options = msgspec.structs.asdict(body)
-    return accept_job(world, world.generations.submit_reindex(**options))
+    return accept_job(world, world.generations.submit_reindex(**asdict(body)))
 
 
 @generations.post(_GENERATIONS + "/rollback", writes=True, errors=_ALIAS_ERRORS, example={})
-def rollback(context: CallContext, body: schemas.AliasMove) -> Reply[Promotion]:
+def rollback(context: CallContext, body: schemas.AliasMove) -> Promotion:
     """Return to the previous generation.
 
     Moves the world's alias, or that of a domain, back to the generation it pointed to before.
     """
-    return Reply(context.world().generations.rollback(domain=body.domain))
+    return context.world().generations.rollback(domain=body.domain)
 
 
 @generations.post(
     _GENERATIONS + "/{generation}/promote", writes=True, errors=_ALIAS_ERRORS, example={}
 )
-def promote(context: CallContext, body: schemas.AliasMove) -> Reply[Promotion]:
+def promote(context: CallContext, body: schemas.AliasMove) -> Promotion:
     """Promote a generation.
 
     Moves the world's alias, or that of a domain, to a generation if that generation is complete
     and verified.
     """
     number = _generation_number(context)
-    return Reply(context.world().generations.promote(number, domain=body.domain))
+    return context.world().generations.promote(number, domain=body.domain)
 
 
-@generations.delete(
-    _GENERATIONS + "/{generation}", errors=(*_WORLD_ERRORS, GenerationNotFound, GenerationInUse)
-)
-def remove_generation(context: CallContext) -> Reply[schemas.RemovedGeneration]:
+@generations.delete(_GENERATIONS + "/{generation}", errors=(errors.GenerationInUse,))
+def remove_generation(context: CallContext) -> schemas.RemovedGeneration:
     """Remove an unused generation.
 
     Removes a generation with its vectors. A generation that an alias points to is refused.
     """
     number = _generation_number(context)
     context.world().generations.remove(number)
-    return Reply(schemas.RemovedGeneration(removed=number))
+    return schemas.RemovedGeneration(removed=number)
 
 
 def _generation_number(context: CallContext) -> int:
     text = context.path["generation"]
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise InvalidSettings("A generation is named by its number.")
+        raise errors.InvalidSettings("A generation is named by its number.")
     return int(text)

@@ -1,68 +1,61 @@
-"""Worlds, domains, the caller's permissions, and the state of the server."""
+"""Worlds, domains and documents; the caller's permissions; and the state of the server."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from truespan import __version__
-from truespan.errors import (
-    IndexUnavailable,
-    InvalidSettings,
-    NotAllowed,
-    StoreBusy,
-    StoreDamaged,
-    WorldBusy,
-    WorldExists,
-    WorldNotFound,
-)
+from msgspec.structs import asdict
+
+from truespan import __version__, errors
 from truespan.http import schemas
+from truespan.http.bodies import Form
 from truespan.http.operation import CallContext, Reply, Routes
-from truespan.types.scope import Unlimited
+from truespan.http.routes.jobs import JOB_LINKS, accept_job
+from truespan.serialize import allowed_names, chunk_data
+from truespan.types.reading import SentencePage
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _CREATED = {"world": "$response.body#/id"}
+_DOCUMENTS = "/v1/worlds/{world}/documents"
+_IMAGE = "/v1/worlds/{world}/images/{image_ref:path}"
+_READ_ERRORS = (errors.NotAllowed,)
 
 worlds = Routes("Worlds", "Worlds keep documents apart. Domains are named aliases of generations.")
+documents = Routes("Documents", "Upload, list, read and delete documents.")
 server = Routes("Server", "Health, readiness, metrics, and this document.")
 
 
 @worlds.get("/v1/me")
-def me(context: CallContext) -> Reply[schemas.Permissions]:
+def me(context: CallContext) -> schemas.Permissions:
     """Get the caller's permissions.
 
     Returns the id of the token and the worlds, verbs and readers it allows. Without a token on
     loopback, everything is allowed.
     """
     authority = context.principal.authority
-
-    def names(allowed: frozenset[Any] | Unlimited) -> list[str] | str:
-        return allowed.value if isinstance(allowed, Unlimited) else sorted(allowed)
-
-    return Reply(
-        schemas.Permissions(
-            token=context.principal.token,
-            worlds=names(authority.worlds),
-            verbs=sorted(authority.verbs),
-            readers=names(authority.readers),
-        )
+    return schemas.Permissions(
+        token=context.principal.token,
+        worlds=allowed_names(authority.worlds),
+        verbs=sorted(authority.verbs),
+        readers=allowed_names(authority.readers),
     )
 
 
 @worlds.get("/v1/worlds")
-def list_worlds(context: CallContext) -> Reply[schemas.WorldList]:
+def list_worlds(context: CallContext) -> schemas.WorldList:
     """List worlds.
 
     Returns the worlds that the caller may see, ordered by name.
     """
     found = context.library.worlds()
-    return Reply(schemas.WorldList(worlds=[schemas.world_entry(world) for world in found]))
+    return schemas.WorldList(worlds=[schemas.world_entry(world) for world in found])
 
 
 @worlds.post(
     "/v1/worlds",
     status=201,
     writes=True,
-    errors=(WorldExists, InvalidSettings, WorldNotFound),
+    errors=(errors.WorldExists, errors.WorldNotFound),
     example={"name": "mysteries"},
     links={"showWorld": _CREATED, "listDocuments": _CREATED, "deleteWorld": _CREATED},
 )
@@ -76,8 +69,8 @@ def create_world(context: CallContext, body: schemas.NewWorld) -> Reply[schemas.
     return Reply(entry, 201, (("location", f"/v1/worlds/{world.id}"),))
 
 
-@worlds.get("/v1/worlds/{world}", errors=(WorldNotFound,))
-def show_world(context: CallContext) -> Reply[schemas.WorldDetail]:
+@worlds.get("/v1/worlds/{world}")
+def show_world(context: CallContext) -> schemas.WorldDetail:
     """Get a world and its statistics.
 
     The statistics are null for a caller who may only read as a reader.
@@ -86,18 +79,13 @@ def show_world(context: CallContext) -> Reply[schemas.WorldDetail]:
     record = next(entry for entry in context.library.worlds() if entry.id == world.id)
     try:
         status = world.status()
-    except NotAllowed:
+    except errors.NotAllowed:
         status = None
-    entry = schemas.world_entry(record)
-    return Reply(
-        schemas.WorldDetail(
-            id=entry.id, name=entry.name, generation=entry.generation, status=status
-        )
-    )
+    return schemas.WorldDetail(**asdict(schemas.world_entry(record)), status=status)
 
 
-@worlds.delete("/v1/worlds/{world}", errors=(WorldNotFound, WorldBusy))
-def delete_world(context: CallContext, query: schemas.EraseQuery) -> Reply[schemas.DeletionReceipt]:
+@worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy,))
+def delete_world(context: CallContext, query: schemas.EraseQuery) -> schemas.DeletionReceipt:
     """Delete a world and everything in it.
 
     Removes the world with its documents, positions and vectors. Returns a receipt that says what
@@ -105,38 +93,136 @@ def delete_world(context: CallContext, query: schemas.EraseQuery) -> Reply[schem
     the files are not rewritten.
     """
     receipt = context.library.delete_world(context.path["world"], erase=query.erase)
-    return Reply(schemas.DeletionReceipt(**receipt.to_json()))
+    return schemas.DeletionReceipt(**receipt.to_json())
 
 
 @worlds.get("/v1/domains")
-def list_domains(context: CallContext) -> Reply[schemas.DomainList]:
+def list_domains(context: CallContext) -> schemas.DomainList:
     """List domains.
 
     Returns the domains of the worlds that the caller may see, each with its generation.
     """
-    return Reply(schemas.DomainList(domains=context.library.domains()))
+    return schemas.DomainList(domains=context.library.domains())
+
+
+@documents.get(_DOCUMENTS, errors=_READ_ERRORS)
+def list_documents(context: CallContext) -> schemas.DocumentList:
+    """List the documents of a world.
+
+    Returns the documents ordered by number, with how much of each can be searched already.
+    """
+    found = context.world().documents.list()
+    return schemas.DocumentList(documents=[schemas.document_entry(document) for document in found])
+
+
+@documents.post(
+    _DOCUMENTS,
+    status=202,
+    writes=True,
+    check=lambda context: context.world().require_writable(),
+    errors=(errors.SourceTooLarge, errors.ProfileMismatch),
+    links=JOB_LINKS,
+)
+def upload_documents(context: CallContext, body: Form) -> Reply[schemas.AcceptedJob]:
+    """Upload documents and start an ingest job.
+
+    Stores the files and starts a job that parses, chunks and embeds them. The reply is sent before
+    the job is done; follow the job for its progress. A file whose name the world already has
+    becomes a new revision of that document.
+    """
+    world = context.world()
+    return accept_job(world, world.submit_uploads(body.uploads, **body.declared))
+
+
+@documents.get(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
+def show_document(context: CallContext) -> schemas.DocumentDetail:
+    """Get a document with its outline.
+
+    Returns a document with its chapters and sections, its derived metadata, and the counts of the
+    sanitiser.
+    """
+    found, reference = context.world().documents, context.path["document"]
+    document = found.get(reference)
+    return schemas.DocumentDetail(
+        document=schemas.document_entry(document),
+        outline=found.outline(reference),
+        metadata=found.metadata(reference),
+        audit=found.audit(reference),
+        last_sid=document.sentences - 1,
+    )
+
+
+@documents.delete(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
+def delete_document(context: CallContext, query: schemas.EraseQuery) -> schemas.DeletionReceipt:
+    """Delete a document.
+
+    Removes a document with its text and vectors, and returns a receipt as for a world.
+    """
+    receipt = context.world().documents.delete(context.path["document"], erase=query.erase)
+    return schemas.DeletionReceipt(**receipt.to_json())
+
+
+@documents.get(_DOCUMENTS + "/{document}/sentences", errors=_READ_ERRORS)
+def read_sentences(context: CallContext, query: schemas.PageQuery) -> SentencePage:
+    """Read the verified text of a document by sentence.
+
+    Returns sentences of the active revision, each verified against its stored hash. If one
+    sentence does not match, the whole page is refused.
+    """
+    return context.world().documents.sentences(context.path["document"], **asdict(query))
+
+
+@documents.get("/v1/worlds/{world}/chunks/{chunk}", errors=_READ_ERRORS)
+def show_chunk(context: CallContext) -> schemas.ChunkDetail:
+    """Get a chunk as stored.
+
+    Returns a chunk with its state. Text that does not match its hash is not returned.
+    """
+    record = context.world().documents.chunk(context.path["chunk"])
+    return schemas.ChunkDetail(**chunk_data(record))
+
+
+@documents.get(_IMAGE, errors=_READ_ERRORS, media_type="image/*")
+def show_image(context: CallContext) -> Reply[bytes]:
+    """Get the image of a figure.
+
+    Returns the bytes of an image extracted from a document. Formats that a browser could execute
+    are returned as application/octet-stream.
+    """
+    return image_reply(context.world().documents.image(context.path["image_ref"]))
+
+
+def image_reply(image: Any) -> Reply[bytes]:
+    """Return an image with headers that let a browser display it and nothing else."""
+    headers = (
+        ("content-security-policy", "default-src 'none'; sandbox"),
+        ("cache-control", "private, no-store"),
+    )
+    return Reply(image.data, 200, headers, image.media_type)
 
 
 @server.get("/health", public=True, inline=True)
-def health(_: CallContext) -> Reply[schemas.Health]:
+def health(_: CallContext) -> schemas.Health:
     """Check that the server runs.
 
     Answers as long as the server runs, without using the library.
     """
-    return Reply(schemas.Health(status="alive", version=__version__))
+    return schemas.Health(status="alive", version=__version__)
 
 
-@server.get("/ready", public=True, errors=(IndexUnavailable, StoreBusy, StoreDamaged))
-def ready(context: CallContext) -> Reply[schemas.Health]:
+@server.get(
+    "/ready", public=True, errors=(errors.IndexUnavailable, errors.StoreBusy, errors.StoreDamaged)
+)
+def ready(context: CallContext) -> schemas.Health:
     """Check that store and index answer.
 
     Use it as the readiness check of a load balancer.
     """
     context.library.ready()
-    return Reply(schemas.Health(status="ready", version=__version__))
+    return schemas.Health(status="ready", version=__version__)
 
 
-@server.get("/metrics", errors=(NotAllowed,), media_type=METRICS)
+@server.get("/metrics", errors=(errors.NotAllowed,), media_type=METRICS)
 def metrics(context: CallContext) -> Reply[bytes]:
     """Get metrics for Prometheus.
 

@@ -1,97 +1,82 @@
-"""Search, retrieval and answers over a whole world."""
+"""Search, retrieval and answers: over a whole world, and as a reader who has a position."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
-from truespan.arguments import SearchArguments
-from truespan.errors import (
-    BlankQuery,
-    CredentialsMissing,
-    DocumentNotFound,
-    DomainNotFound,
-    IndexKeyRefused,
-    IndexRefused,
-    IndexUnavailable,
-    InternalError,
-    Interrupted,
-    InvalidSettings,
-    NotAllowed,
-    ProfileMismatch,
-    ProviderBadReply,
-    ProviderRefused,
-    ProviderUnavailable,
-    QueryTooLong,
-    RecordNotFound,
-    ScopeViolation,
-    StoreDamaged,
-    WorldNotFound,
-)
+from truespan import errors
+from truespan.arguments import ReadingArguments, SearchArguments
 from truespan.http import schemas
 from truespan.http.operation import CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
+from truespan.http.routes.library import image_reply
+from truespan.serialize import members
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.decision import Decision
+from truespan.types.reading import ReadingPosition, SentencePage
 from truespan.world import World
 
+if TYPE_CHECKING:
+    from truespan.reader import Reader
+
 QUERY_ERRORS = (
-    WorldNotFound,
-    NotAllowed,
-    InvalidSettings,
-    BlankQuery,
-    QueryTooLong,
-    CredentialsMissing,
-    ProviderUnavailable,
-    ProviderRefused,
-    ProviderBadReply,
-    IndexUnavailable,
-    IndexRefused,
-    IndexKeyRefused,
-    ProfileMismatch,
-    StoreDamaged,
+    errors.BlankQuery,
+    errors.QueryTooLong,
+    errors.CredentialsMissing,
+    errors.ProviderUnavailable,
+    errors.ProviderRefused,
+    errors.ProviderBadReply,
+    errors.IndexUnavailable,
+    errors.IndexRefused,
+    errors.IndexKeyRefused,
+    errors.ProfileMismatch,
 )
 """The errors of every operation that searches."""
 QUESTION = {"query": "Who wound the great clock?"}
 CHUNK = {"chunk_id": "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"}
 _WORLD = "/v1/worlds/{world}"
 _ANSWER: dict[str, Any] = {
-    "errors": (*QUERY_ERRORS, DomainNotFound, DocumentNotFound),
+    "errors": (*QUERY_ERRORS, errors.WorldNotFound, errors.DocumentNotFound),
     "domains": True,
     "example": QUESTION,
 }
+_READER_ERRORS = (*QUERY_ERRORS, errors.DocumentNotFound)
+_BOOK_ERRORS = (errors.PositionNotFound, errors.DocumentNotFound)
+_READER = "/v1/worlds/{world}/readers/{reader}"
 
-routes = Routes("Asking", "Search a world, retrieve context from it, and ask it questions.")
+asking = Routes(
+    "Asking", "Search a world, retrieve context from it, and ask it questions.", errors.NotAllowed
+)
+reading = Routes(
+    "Reading", "Nothing past a reader's position in a book is ever returned.", errors.NotAllowed
+)
 
 
-class Replay(msgspec.Struct, frozen=True, kw_only=True):
+class Replay(Struct, frozen=True, kw_only=True):
     """A decision recomputed from its record, and whether it equals the recorded one."""
 
     decision: Decision
     same: bool | None
 
 
-@routes.post(
-    _WORLD + "/search",
-    errors=(*QUERY_ERRORS, DomainNotFound),
-    domains=True,
-    example=QUESTION | {"top_k": 5},
-)
-def search(context: CallContext, body: SearchArguments) -> Reply[SearchResult]:
+@asking.post(_WORLD + "/search", errors=QUERY_ERRORS, domains=True, example=QUESTION | {"top_k": 5})
+def search(context: CallContext, body: SearchArguments) -> SearchResult:
     """Search for the passages closest to a query.
 
     Returns passages ordered by similarity, each verified when it was read, and the number of
     candidates left after each stage.
     """
-    return Reply(context.world().search(**msgspec.structs.asdict(body)))
+    return context.world().search(**asdict(body))
 
 
-@routes.post(
+@asking.post(
     _WORLD + "/retrieve",
-    errors=(*QUERY_ERRORS, DomainNotFound, DocumentNotFound, ScopeViolation),
+    errors=(*QUERY_ERRORS, errors.DocumentNotFound, errors.ScopeViolation),
     domains=True,
     example=QUESTION | {"language_constraint": None},
 )
@@ -102,25 +87,20 @@ def retrieve(context: CallContext, body: schemas.RetrieveRequest) -> Reply[Conte
     was assembled. An empty bundle is not an error. A failed retrieval is a problem that contains
     the bundle.
     """
-    return bundle_reply(context.world().retrieve(**msgspec.structs.asdict(body)))
+    return bundle_reply(context.world().retrieve(**asdict(body)))
 
 
-@routes.post(
-    _WORLD + "/why-not",
-    errors=(*QUERY_ERRORS, DomainNotFound),
-    domains=True,
-    example=QUESTION | CHUNK,
-)
-def why_not(context: CallContext, body: schemas.WhyNotRequest) -> Reply[Reason]:
+@asking.post(_WORLD + "/why-not", errors=QUERY_ERRORS, domains=True, example=QUESTION | CHUNK)
+def why_not(context: CallContext, body: schemas.WhyNotRequest) -> Reason:
     """Explain why a query does not return a chunk.
 
     Returns why the same request to retrieve does not return the chunk, and the chunk's similarity
     if it is known.
     """
-    return Reply(context.world().why_not(**msgspec.structs.asdict(body)))
+    return context.world().why_not(**asdict(body))
 
 
-@routes.post(_WORLD + "/answer", **_ANSWER)
+@asking.post(_WORLD + "/answer", **_ANSWER)
 def answer(context: CallContext, body: schemas.Question) -> Reply[Answer] | Events:
     """Answer a question from the documents of a world.
 
@@ -131,7 +111,7 @@ def answer(context: CallContext, body: schemas.Question) -> Reply[Answer] | Even
     return _answer_in(context, context.world(), body)
 
 
-@routes.post("/chat", **_ANSWER)
+@asking.post("/chat", **_ANSWER)
 def chat(context: CallContext, body: schemas.ChatQuestion) -> Reply[Answer] | Events:
     """Answer a question; X-RAG-Domain selects the domain.
 
@@ -141,24 +121,24 @@ def chat(context: CallContext, body: schemas.ChatQuestion) -> Reply[Answer] | Ev
     return _answer_in(context, _select_world(context, body.world), body)
 
 
-@routes.get(_WORLD + "/usage", errors=(WorldNotFound, NotAllowed))
-def list_usage(context: CallContext, query: schemas.UsageQuery) -> Reply[schemas.UsageList]:
+@asking.get(_WORLD + "/usage")
+def list_usage(context: CallContext, query: schemas.UsageQuery) -> schemas.UsageList:
     """List the latest answered requests.
 
     Returns the records of the latest answers, newest first. Queries are stored as keyed hashes
     unless the operator chose otherwise.
     """
-    return Reply(schemas.UsageList(usage=context.world().usage(limit=query.limit)))
+    return schemas.UsageList(usage=context.world().usage(limit=query.limit))
 
 
-@routes.get(_WORLD + "/usage/{record}", errors=(WorldNotFound, NotAllowed, RecordNotFound))
-def explain(context: CallContext) -> Reply[Replay]:
+@asking.get(_WORLD + "/usage/{record}")
+def explain(context: CallContext) -> Replay:
     """Recompute the decision of an answered request.
 
     Decides again from the recorded inputs, and says whether the outcome is the same.
     """
     found = context.world().explain(context.path["record"])
-    return Reply(Replay(decision=found.decision, same=found.same))
+    return Replay(decision=found.decision, same=found.same)
 
 
 def answer_reply(
@@ -167,12 +147,21 @@ def answer_reply(
     """Return an answer complete or as events. Its mode is decided before the headers are sent."""
     first = next(events)
     if not isinstance(first, Started):
-        raise InternalError("beginning of an answer")
+        raise errors.InternalError("beginning of an answer")
     headers = (("x-answer-mode", str(first.mode)),)
     if context.domain is not None:
         headers += (("x-rag-domain", context.domain),)
+
+    def sent_events() -> Iterator[Event]:
+        yield Event("started", first)
+        for event in events:
+            if isinstance(event, Piece):
+                yield Event("piece", event)
+            elif isinstance(event, Finished):
+                yield Event("finished", event.answer)
+
     if stream:
-        return Events(_to_sent_events(first, events), headers)
+        return Events(sent_events(), headers)
     return Reply(_wait_for_answer(context, events), headers=headers)
 
 
@@ -183,39 +172,26 @@ def _wait_for_answer(context: CallContext, events: Iterator[AnswerEvent]) -> Ans
             if isinstance(event, Finished):
                 return event.answer
             if context.is_cancelled():
-                raise Interrupted
+                raise errors.Interrupted
     finally:
         # The raised error references the generator, so it is not closed by itself.
         close = getattr(events, "close", None)
         if close is not None:
             close()
-    raise InternalError("end of an answer")
-
-
-def _to_sent_events(first: Started, events: Iterator[AnswerEvent]) -> Iterator[Event]:
-    yield Event("started", first)
-    for event in events:
-        if isinstance(event, Piece):
-            yield Event("piece", event)
-        elif isinstance(event, Finished):
-            yield Event("finished", event.answer)
+    raise errors.InternalError("end of an answer")
 
 
 def _answer_in(
     context: CallContext, world: World, body: schemas.Question
 ) -> Reply[Answer] | Events:
-    question = msgspec.structs.asdict(body)
+    question = asdict(body)
     question.pop("world", None)
     stream = question.pop("stream")
     return answer_reply(context, world.answer_stream(**question), stream=stream)
 
 
 def _select_world(context: CallContext, name: str | None) -> World:
-    """Return the world of a request that need not name one.
-
-    Raises:
-        InvalidSettings: there are several worlds and none is chosen.
-    """
+    """Return the world of a request that need not name one."""
     if context.domain is not None:
         return context.library.domain(context.domain, world=name)
     if name is not None:
@@ -224,7 +200,95 @@ def _select_world(context: CallContext, name: str | None) -> World:
     # The operator's default counts only if this caller may see it.
     candidates = [world for world in visible if world == context.default_world] or visible
     if len(candidates) != 1:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             "The request must name a world.", advice='Send "world", or the header X-RAG-Domain.'
         )
     return context.library.world(candidates[0])
+
+
+def _reader(context: CallContext) -> Reader:
+    return context.world().reader(context.path["reader"])
+
+
+@reading.get(_READER + "/books", errors=(errors.PositionNotFound,))
+def list_books(context: CallContext) -> schemas.ReaderBooks:
+    """List the books in which a reader has a position.
+
+    Returns each book that the reader has started, and the position in it. Nothing past the
+    positions is included.
+    """
+    return schemas.ReaderBooks(books=_reader(context).books())
+
+
+@reading.get(_READER + "/position", errors=(errors.PositionNotFound,))
+def read_position(context: CallContext, query: schemas.BookQuery) -> ReadingPosition:
+    """Get a reader's position.
+
+    Returns the reader's position in a book; in the current one if the request names none.
+    """
+    return _reader(context).where(query.book)
+
+
+@reading.put(
+    _READER + "/position",
+    errors=(*_BOOK_ERRORS, errors.PassageNotFound, errors.PassageAmbiguous),
+    example={"book": "clockmaker.md", "sid": 41},
+)
+def set_position(context: CallContext, body: schemas.NewPosition) -> schemas.RecordedPosition:
+    """Set a reader's position; for the owner.
+
+    Sets the position to the end of a sentence, a chapter or a passage; the body has exactly one of
+    them. The reply contains no text of the book. A token that is bound to readers cannot do this.
+    """
+    found = _reader(context).set(**asdict(body))
+    return schemas.RecordedPosition(**members(found, "document", "doc_id", "sid", "current"))
+
+
+@reading.post(_READER + "/retrieve", errors=_READER_ERRORS, example=QUESTION)
+def retrieve_as_reader(context: CallContext, body: ReadingArguments) -> Reply[ContextBundle]:
+    """Retrieve context from what the reader has read.
+
+    Returns a bundle from the part of a book that the reader has read, in reading order. Text past
+    the position does not influence the reply.
+    """
+    return bundle_reply(_reader(context).retrieve(**asdict(body)))
+
+
+@reading.post(_READER + "/answer", errors=_READER_ERRORS, example=QUESTION)
+def answer_as_reader(context: CallContext, body: schemas.ReaderQuestion) -> Reply[Answer] | Events:
+    """Answer a question from what the reader has read.
+
+    Answers from the part of a book that the reader has read, or says that it cannot. Events are
+    sent as for answer.
+    """
+    events = _reader(context).answer_stream(body.query, body.book)
+    return answer_reply(context, events, stream=body.stream)
+
+
+@reading.post(_READER + "/why-not", errors=_READER_ERRORS, example=QUESTION | CHUNK)
+def why_not_as_reader(context: CallContext, body: schemas.ReaderWhyNotRequest) -> Reason:
+    """Explain why a reader's query does not return a chunk.
+
+    Returns why the reader's request does not return the chunk. A chunk past the position is
+    reported as one that does not exist.
+    """
+    return _reader(context).why_not(**asdict(body))
+
+
+@reading.get(_READER + "/sentences", errors=_BOOK_ERRORS)
+def read_sentences_as_reader(context: CallContext, query: schemas.BookPageQuery) -> SentencePage:
+    """Read the verified text that the reader has read.
+
+    Returns sentences up to the reader's position and never past it; `more` says whether further
+    sentences up to the position follow.
+    """
+    return _reader(context).sentences(**asdict(query))
+
+
+@reading.get(_READER + "/images/{image_ref:path}", media_type="image/*")
+def show_image_as_reader(context: CallContext) -> Reply[bytes]:
+    """Get the image of a figure that the reader has reached.
+
+    Any other image is reported as one that does not exist.
+    """
+    return image_reply(_reader(context).image(context.path["image_ref"]))

@@ -1,0 +1,221 @@
+"""Where a library keeps its rows, points, jobs and files: in its folder or on servers; backups."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from truespan.errors import InvalidConfiguration
+from truespan.files.assets import AssetFolder
+from truespan.files.backup import (
+    SETTINGS_ASIDE,
+    BackupWriter,
+    restore_to_folder,
+    restore_to_server,
+    verify_backup,
+)
+from truespan.index.server import ServerOptions, server_target
+from truespan.protocols import Clock
+from truespan.settings import FILE_NAME, names_server, read_settings
+from truespan.settings.catalogue import Settings, split_list
+from truespan.store import Store
+from truespan.store.snapshot import FileSnapshots, ServerSnapshots
+from truespan.store.sqlite import SqliteDatabase
+from truespan.system import SystemClock
+from truespan.types.ids import WorldId
+from truespan.types.maintenance import Manifest
+from truespan.types.token import Secret
+
+if TYPE_CHECKING:
+    from truespan.jobs.queue import ProcrastinateQueue
+
+__all__ = ["verify_backup"]
+
+STORE_FILE = "store.db"
+ASSETS_FOLDER = "data/rag-assets"
+KEY_FILE = "pseudonyms.key"
+USAGE_KEY_FILE = "usage.key"
+_MAX_LENGTH = 4096
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def is_on_server(settings: Settings) -> bool:
+    """Return whether the settings put the store on a server."""
+    return bool(settings.store_url or settings.store_url_file)
+
+
+def assets_folder(folder: Path, settings: Settings) -> Path:
+    """Return the folder of images; a relative path is relative to the library."""
+    return folder / (settings.rag_assets_dir or ASSETS_FOLDER)
+
+
+def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
+    """Return the store: a file, or a PostgreSQL database that is checked to separate worlds.
+
+    Raises:
+        InvalidConfiguration: the address is invalid, no server answers, or a package is missing.
+        StoreUnsafe, StoreOutdated, LibraryTooNew: the database cannot be used as it is.
+    """
+    if not is_on_server(settings):
+        return Store(SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve), clock)
+    _require_installed()
+    from truespan.store.postgres import Address, PostgresDatabase
+
+    url = _server_url(folder, settings, "store_url")
+    address = Address(url, settings.store_pool_size, settings.store_timeout_seconds)
+    return Store(PostgresDatabase(address), clock)
+
+
+def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
+    """Return the job queue in the database of the store; it connects when it is first used."""
+    from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
+
+    limits = QueueLimits(
+        waiting=settings.queue_most_waiting,
+        tries=settings.worker_tries,
+        stalled_seconds=settings.worker_stalled_seconds,
+        timeout_seconds=settings.store_timeout_seconds,
+    )
+    return ProcrastinateQueue(_server_url(folder, settings, "store_url"), limits)
+
+
+def prepare_tables(folder: Path) -> tuple[int, int]:
+    """Create or update the tables of a library's store; return the schema before and after.
+
+    Raises:
+        InvalidConfiguration: the settings have no store_url, or no store_owner_url.
+        StoreUnsafe, LibraryTooNew: the database cannot be used, or not by this version.
+    """
+    settings = read_settings(folder)
+    if not is_on_server(settings):
+        raise InvalidConfiguration(
+            "The store of this library is a file, which needs no preparation.",
+            advice="Set store_url for a store in a PostgreSQL database; see docs/postgres.md.",
+        )
+    _require_installed()
+    from truespan.jobs.schema import prepare_queue
+    from truespan.store.postgres_server import prepare_store, role_of
+
+    owner = _server_url(folder, settings, "store_owner_url")
+    role = role_of(_server_url(folder, settings, "store_url"))
+    prepared = prepare_store(owner, role, also=prepare_queue)
+    return prepared.before, prepared.now
+
+
+def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
+    """Return a URL from a setting, or from the file it names; no message contains any of it."""
+    url, file = getattr(settings, name), getattr(settings, f"{name}_file")
+    if bool(url) == bool(file):
+        raise InvalidConfiguration(f"Set either {name} or {name}_file.")
+    if file:
+        try:
+            with (folder / file).open(encoding="utf-8") as content:
+                url = content.read(_MAX_LENGTH).strip()
+        except (OSError, UnicodeDecodeError):
+            raise InvalidConfiguration(f"The file named by {name}_file cannot be read.") from None
+    try:
+        is_valid = urlsplit(url).scheme in ("postgresql", "postgres")
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise InvalidConfiguration(
+            f"The setting {name} must be a postgresql:// address with host, database and role."
+        )
+    return Secret(url)
+
+
+def _require_installed() -> None:
+    if any(find_spec(name) is None for name in ("psycopg", "psycopg_pool", "procrastinate")):
+        raise InvalidConfiguration(
+            "A store in PostgreSQL needs packages that are not installed.",
+            advice="Install truespan[server].",
+        )
+
+
+def server_options(folder: Path, settings: Settings) -> ServerOptions:
+    """Return the options of the Qdrant server, if settings do not contradict each other."""
+    if not _PREFIX.fullmatch(settings.qdrant_prefix):
+        raise InvalidConfiguration(
+            "The setting qdrant_prefix must have 1 to 64 letters, digits, _ or -."
+        )
+    if settings.qdrant_write_factor > settings.qdrant_replicas:
+        raise InvalidConfiguration(
+            "The setting qdrant_write_factor is greater than qdrant_replicas: no write could end."
+        )
+    server_target(settings.index_url)
+    worlds = split_list(settings.index_approximate_worlds)
+    try:
+        approximate = frozenset(WorldId(str(UUID(world))) for world in worlds)
+    except ValueError:
+        raise InvalidConfiguration(
+            "The setting index_approximate_worlds must be ids of worlds.",
+            advice="'truespan status --json' shows them.",
+        ) from None
+    usable = (key.secret for key in settings.keys if key.provider == "qdrant" and key.enabled)
+    return ServerOptions(
+        url=settings.index_url,
+        key=next(usable, Secret("")),
+        ca_file=folder / settings.qdrant_ca_file if settings.qdrant_ca_file else None,
+        grpc=settings.qdrant_grpc,
+        grpc_port=settings.qdrant_grpc_port,
+        timeout_seconds=settings.qdrant_timeout_seconds,
+        prefix=settings.qdrant_prefix,
+        shards=settings.qdrant_shards,
+        replicas=settings.qdrant_replicas,
+        write_factor=settings.qdrant_write_factor,
+        read_consistency=settings.qdrant_read_consistency,
+        write_ordering=settings.qdrant_write_ordering,
+        approximate=approximate,
+    )
+
+
+def backup_writer(
+    folder: Path, assets: AssetFolder, settings: Settings, clock: Clock, store: Store
+) -> BackupWriter:
+    def version() -> str:
+        from importlib import metadata
+
+        return metadata.version("truespan")
+
+    return BackupWriter(
+        store=ServerSnapshots(store.as_rows, settings.disk_reserve)
+        if is_on_server(settings)
+        else FileSnapshots(folder / STORE_FILE),
+        assets=assets,
+        settings={f"settings/{FILE_NAME}": folder / FILE_NAME},
+        keys={f"keys/{name}": folder / name for name in (KEY_FILE, USAGE_KEY_FILE)},
+        version=version,
+        clock=clock,
+        reserve=settings.disk_reserve,
+    )
+
+
+def restore_library(path: Path, folder: Path) -> Manifest:
+    """Make a library from a backup, completely or not at all; its index is yet to be written.
+
+    It goes into a new folder, unless the settings of the folder or the environment name a store on
+    a server.
+    """
+    settings = read_settings(folder)
+    if not is_on_server(settings):
+        return restore_to_folder(path, folder, assets=ASSETS_FOLDER, names_server=names_server)
+    store = open_store(folder, settings, SystemClock())
+    try:
+        return restore_to_server(
+            path,
+            folder,
+            assets=assets_folder(folder, settings),
+            target=store.as_rows(),
+            names_server=names_server,
+        )
+    finally:
+        store.close()
+
+
+def find_settings_aside(folder: Path) -> Path | None:
+    """Return the settings of a restored backup that did not take effect; None without any."""
+    return folder / SETTINGS_ASIDE if (folder / SETTINGS_ASIDE).exists() else None
