@@ -405,7 +405,7 @@ def _error_example(kind: ErrorType) -> Schema:
     arguments = [
         _SAMPLES.get(parameter.name) or _SAMPLES[str(parameter.annotation)]
         for parameter in inspect.signature(kind).parameters.values()
-        if parameter.default is parameter.empty
+        if parameter.default in (parameter.empty, "")
     ]
     error = kind(*arguments)
     value = msgspec.to_builtins(problem_reply(error).value)

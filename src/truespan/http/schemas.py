@@ -17,6 +17,7 @@ from truespan.arguments import (
 )
 from truespan.maintenance.delete import PointsRemoved
 from truespan.serialize import members
+from truespan.types import decision as decisions
 from truespan.types.answer import UsageRecord
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.types.document import (
@@ -28,6 +29,7 @@ from truespan.types.document import (
     WorldStatus,
 )
 from truespan.types.job import Job, JobCounts, JobDocument, JobLine, JobState, Phase
+from truespan.types.profile import Distance
 from truespan.types.reading import LAST_FIRST, MOST_PAGE_SENTENCES, PAGE_SENTENCES, ReadingPosition
 from truespan.types.request import MOST_TOP_K, RETRIEVAL_TOP_K
 from truespan.types.scope import World
@@ -373,6 +375,41 @@ class UsageList(Struct, frozen=True, kw_only=True):
     usage: list[UsageRecord]
 
 
+class Decision(Struct, frozen=True, kw_only=True):
+    """Which mode answers, on what grounds, and what is to be done next.
+
+    `retrieved` is the order of `retrieved_chunks_metadata`. `max_similarity` is that of the best
+    chunk a model may be given, and None without one; `max_score` is the same on the scale of the
+    thresholds. `context_characters` counts each character of the chosen chunks once.
+    """
+
+    mode: decisions.AnswerMode
+    reason: decisions.DecisionReason
+    step: decisions.Step
+    refusal: decisions.Refusal | None
+    used_llm: decisions.UsedModel
+    thresholds: decisions.Thresholds
+    score_mode: decisions.ScoreMode
+    distance: Distance
+    max_similarity: float | None
+    max_score: float | None
+    gates: tuple[decisions.Gate, ...]
+    retrieved: tuple[decisions.Considered, ...]
+    context_characters: int
+    reading: bool
+    primary: decisions.ModelOutcome
+    fallback: decisions.ModelOutcome
+    retrieval_target: str
+    effective_query: str
+
+
+class Replay(Struct, frozen=True, kw_only=True):
+    """A decision recomputed from its record, and whether it equals the recorded one."""
+
+    decision: Decision
+    same: bool | None
+
+
 class ReaderBooks(Struct, frozen=True, kw_only=True):
     """The books in which a reader has a position."""
 
@@ -398,6 +435,15 @@ class Health(Struct, frozen=True, kw_only=True):
 def world_entry(world: World) -> WorldEntry:
     generation = world.generation.number if world.generation else None
     return WorldEntry(id=world.id, name=world.name, generation=generation)
+
+
+def decision_detail(decision: decisions.Decision) -> Decision:
+    """Convert a decision: the evidence it was made from is not repeated as a whole."""
+    values: dict[str, Any] = {}
+    for name in Decision.__struct_fields__:
+        holders = (decision, decision.evidence, decision.evidence.settings)
+        values[name] = getattr(next(each for each in holders if hasattr(each, name)), name)
+    return Decision(**values)
 
 
 def document_entry(document: Document) -> DocumentEntry:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import asdict
 
 from truespan import errors
@@ -17,7 +16,6 @@ from truespan.http.routes.library import image_reply
 from truespan.serialize import members
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
-from truespan.types.decision import Decision
 from truespan.types.reading import ReadingPosition, SentencePage
 from truespan.world import World
 
@@ -55,13 +53,6 @@ asking = Routes(
 reading = Routes(
     "Reading", "Nothing past a reader's position in a book is ever returned.", errors.NotAllowed
 )
-
-
-class Replay(Struct, frozen=True, kw_only=True):
-    """A decision recomputed from its record, and whether it equals the recorded one."""
-
-    decision: Decision
-    same: bool | None
 
 
 @asking.post(_WORLD + "/search", errors=QUERY_ERRORS, domains=True, example=QUESTION | {"top_k": 5})
@@ -132,13 +123,13 @@ def list_usage(context: CallContext, query: schemas.UsageQuery) -> schemas.Usage
 
 
 @asking.get(_WORLD + "/usage/{record}")
-def explain(context: CallContext) -> Replay:
+def explain(context: CallContext) -> schemas.Replay:
     """Recompute the decision of an answered request.
 
     Decides again from the recorded inputs, and says whether the outcome is the same.
     """
     found = context.world().explain(context.path["record"])
-    return Replay(decision=found.decision, same=found.same)
+    return schemas.Replay(decision=schemas.decision_detail(found.decision), same=found.same)
 
 
 def answer_reply(
