@@ -51,7 +51,9 @@ def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path
         "import sys, truespan.wiring.storage as one;"
         "from truespan.settings import read_settings; from pathlib import Path;"
         "from truespan.system import SystemClock;"
-        f"one.server_index(Path('.'), read_settings(Path('.'), {URL!r}), SystemClock());"
+        "from truespan.index.server.index import QdrantServerIndex;"
+        f"options = one.server_options(Path('.'), read_settings(Path('.'), {URL!r}));"
+        "QdrantServerIndex(options, SystemClock());"
         "sys.exit(any(name in sys.modules for name in ('qdrant_client', 'httpx', 'grpc')))"
     )
 

@@ -20,7 +20,6 @@ from starlette.types import Message, Receive, Scope
 from truespan import errors
 from truespan.arguments import Arguments, explain_error
 from truespan.http.schemas import Label
-from truespan.types.source import Upload
 
 FORM = "multipart/form-data"
 MAX_QUERY_STRING = 8192
@@ -153,11 +152,6 @@ class Form:
 
     files: tuple[tuple[str, BinaryIO], ...]
     declared: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def uploads(self) -> list[Upload]:
-        """The files as the engine takes them."""
-        return [Upload(name, content) for name, content in self.files]
 
     def fingerprint(self) -> bytes:
         """Return a digest of files and fields; the order of the parts' bytes does not matter."""

@@ -111,6 +111,10 @@ async def send_events(reply: Events, send: Send, receive: Receive, context: Stre
     def put(event: Event | None) -> None:
         loop.call_soon_threadsafe(queue.put_nowait, event)
 
+    def stop() -> None:
+        cancelled.set()
+        reply.cancel()
+
     def produce() -> None:
         try:
             for event in reply.events:
@@ -130,7 +134,7 @@ async def send_events(reply: Events, send: Send, receive: Receive, context: Stre
             put(None)
 
     await _start_stream(send, reply.headers)
-    watching = asyncio.create_task(_watch(receive, cancelled, context.ending, reply.cancel))
+    watching = asyncio.create_task(_watch(receive, context.ending, stop))
     producing = asyncio.ensure_future(context.streams.run(produce))
     try:
         while (event := await _next_event(queue, producing)) is not None:
@@ -138,8 +142,7 @@ async def send_events(reply: Events, send: Send, receive: Receive, context: Stre
     except Overloaded as error:
         await _send_block(send, _encode_event(_problem_event(error)))
     finally:
-        cancelled.set()
-        reply.cancel()
+        stop()
         watching.cancel()
     await _send_block(send, b"", more=False)
 
@@ -162,7 +165,7 @@ async def send_job(
     """Send a job's state whenever it changes, until the job is finished."""
     await _start_stream(send, ())
     cancelled = threading.Event()
-    watching = asyncio.create_task(_watch(receive, cancelled, context.ending))
+    watching = asyncio.create_task(_watch(receive, context.ending, cancelled.set))
     (event, finished), sent, quiet_seconds = reply.first, b"", 0.0
     try:
         while not cancelled.is_set():
@@ -189,19 +192,13 @@ async def send_job(
     await _send_block(send, b"", more=False)
 
 
-async def _watch(
-    receive: Receive,
-    cancelled: threading.Event,
-    ending: asyncio.Event,
-    cancel: Callable[[], object] = bool,
-) -> None:
-    """Cancel the stream when the client disconnects or the server shuts down."""
+async def _watch(receive: Receive, ending: asyncio.Event, stop: Callable[[], object]) -> None:
+    """Stop the stream when the client disconnects or the server shuts down."""
     waits = (wait_for_disconnect(receive), ending.wait())
     tasks = {asyncio.create_task(coroutine) for coroutine in waits}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        cancelled.set()
-        cancel()
+        stop()
     finally:
         for task in tasks:
             task.cancel()

@@ -109,12 +109,9 @@ def open_library(
     ]
     max_bytes = settings.source_max_mib * MEBIBYTE
     price = settings.embedding_price_per_million
+    paces = store if on_server else None
     make_embedder = partial(
-        providers.make_embedder,
-        wordpiece=wordpiece,
-        clock=clock,
-        cooldowns=store,
-        paces=store if on_server else None,
+        providers.make_embedder, wordpiece=wordpiece, clock=clock, cooldowns=store, paces=paces
     )
     environment = LibraryEnvironment(folder, settings, store, index, model, clock)
     all_observers, exposition = _observers(settings, observer, metrics=metrics, logs=logs)

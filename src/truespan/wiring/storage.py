@@ -62,16 +62,16 @@ def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
     """
     if not is_on_server(settings):
         return Store(SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve), clock)
-    _require_installed()
+    url = _server_url(folder, settings, "store_url")
     from truespan.store.postgres import Address, PostgresDatabase
 
-    url = _server_url(folder, settings, "store_url")
     address = Address(url, settings.store_pool_size, settings.store_timeout_seconds)
     return Store(PostgresDatabase(address), clock)
 
 
 def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
     """Return the job queue in the database of the store; it connects when it is first used."""
+    url = _server_url(folder, settings, "store_url")
     from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
 
     limits = QueueLimits(
@@ -80,7 +80,7 @@ def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
         stalled_seconds=settings.worker_stalled_seconds,
         timeout_seconds=settings.store_timeout_seconds,
     )
-    return ProcrastinateQueue(_server_url(folder, settings, "store_url"), limits)
+    return ProcrastinateQueue(url, limits)
 
 
 def prepare_tables(folder: Path) -> tuple[int, int]:
@@ -96,18 +96,22 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
             "The store of this library is a file, which needs no preparation.",
             advice="Set store_url for a store in a PostgreSQL database; see docs/postgres.md.",
         )
-    _require_installed()
+    owner = _server_url(folder, settings, "store_owner_url")
+    url = _server_url(folder, settings, "store_url")
     from truespan.jobs.schema import prepare_queue
     from truespan.store.postgres_server import prepare_store, role_of
 
-    owner = _server_url(folder, settings, "store_owner_url")
-    role = role_of(_server_url(folder, settings, "store_url"))
-    prepared = prepare_store(owner, role, also=prepare_queue)
+    prepared = prepare_store(owner, role_of(url), also=prepare_queue)
     return prepared.before, prepared.now
 
 
 def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
     """Return a URL from a setting, or from the file it names; no message contains any of it."""
+    if any(find_spec(package) is None for package in ("psycopg", "psycopg_pool", "procrastinate")):
+        raise InvalidConfiguration(
+            "A store in PostgreSQL needs packages that are not installed.",
+            advice="Install truespan[server].",
+        )
     url, file = getattr(settings, name), getattr(settings, f"{name}_file")
     if bool(url) == bool(file):
         raise InvalidConfiguration(f"Set either {name} or {name}_file.")
@@ -126,14 +130,6 @@ def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
             f"The setting {name} must be a postgresql:// address with host, database and role."
         )
     return Secret(url)
-
-
-def _require_installed() -> None:
-    if any(find_spec(name) is None for name in ("psycopg", "psycopg_pool", "procrastinate")):
-        raise InvalidConfiguration(
-            "A store in PostgreSQL needs packages that are not installed.",
-            advice="Install truespan[server].",
-        )
 
 
 def server_options(folder: Path, settings: Settings) -> ServerOptions:

@@ -13,6 +13,7 @@ from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.jobs import JOB_LINKS, accept_job
 from truespan.serialize import allowed_names, chunk_data
 from truespan.types.reading import SentencePage
+from truespan.types.source import Upload
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _CREATED = {"world": "$response.body#/id"}
@@ -130,8 +131,8 @@ def upload_documents(context: CallContext, body: Form) -> Reply[schemas.Accepted
     the job is done; follow the job for its progress. A file whose name the world already has
     becomes a new revision of that document.
     """
-    world = context.world()
-    return accept_job(world, world.submit_uploads(body.uploads, **body.declared))
+    world, uploads = context.world(), [Upload(*file) for file in body.files]
+    return accept_job(world, world.submit_uploads(uploads, **body.declared))
 
 
 @documents.get(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
