@@ -18,9 +18,9 @@ from truespan.evaluation.evaluate import Evaluation, QueryResult, ScoredHit, sco
 from truespan.evaluation.metrics import LABELS, NAMES
 from truespan.evaluation.tables import (
     calibration_lines,
+    comparison_rows,
     describe_changes,
     describe_counts,
-    format_change,
     format_number,
     verdict_lines,
 )
@@ -315,19 +315,8 @@ def _comparison(comparison: Comparison, verdict: Verdict | None) -> Iterable[Mar
     yield _paragraph(describe_changes(comparison))
     yield from map(_paragraph, verdict_lines(verdict) if verdict else ())
     heads = ("metric", "old", "new", "change", "better", "worse", "same", "p (random)")
-    rows = [
-        (
-            LABELS[change.name],
-            format_number(change.old),
-            format_number(change.new),
-            format_change(change.difference),
-            *(change.better, change.worse, change.same),
-            format_number(change.randomisation_p),
-        )
-        for change in comparison.metrics
-    ]
-    cells = [list(map(text, row)) for row in rows]
-    yield _table("Old against new, over the queries both have", heads, cells)
+    rows = [[*map(text, row[:7]), text(row[-1])] for row in comparison_rows(comparison)]
+    yield _table("Old against new, over the queries both have", heads, rows)
     if comparison.changes:
         yield _changes_plot(comparison.changes)
 

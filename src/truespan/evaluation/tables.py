@@ -58,20 +58,9 @@ def summary_table(evaluation: Evaluation) -> str:
 def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> str:
     """Return old against new for each metric, the queries that changed most, and the verdict."""
     heads = ("metric", "old", "new", "change", "better", "worse", "same", "p sign", "p random")
-    rows = [
-        (
-            LABELS[metric.name],
-            format_number(metric.old),
-            format_number(metric.new),
-            format_change(metric.difference),
-            *map(str, (metric.better, metric.worse, metric.same)),
-            format_number(metric.sign_p),
-            format_number(metric.randomisation_p),
-        )
-        for metric in comparison.metrics
-    ]
     names = f"{one_line(comparison.old_name)} -> {one_line(comparison.new_name)}"
-    lines = [f"{names}: {describe_changes(comparison)}", "", _table([heads, *rows])]
+    table = _table([heads, *comparison_rows(comparison)])
+    lines = [f"{names}: {describe_changes(comparison)}", "", table]
     ordered = sorted(comparison.changes, key=lambda change: (-abs(change.difference), change.id))
     moved = [change for change in ordered if format_change(change.difference)[0] in "+-"][:MOVERS]
     if moved:
@@ -83,6 +72,22 @@ def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> 
         lines.append(_table([("changed most", "nDCG or RR"), *movers]))
     lines += verdict_lines(verdict) if verdict else []
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return a row for each metric: its label, old and new, how queries changed, and chance."""
+    return [
+        (
+            LABELS[metric.name],
+            format_number(metric.old),
+            format_number(metric.new),
+            format_change(metric.difference),
+            *map(str, (metric.better, metric.worse, metric.same)),
+            format_number(metric.sign_p),
+            format_number(metric.randomisation_p),
+        )
+        for metric in comparison.metrics
+    ]
 
 
 def calibration_table(report: CalibrationReport) -> str:

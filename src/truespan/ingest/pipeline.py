@@ -40,7 +40,7 @@ def ingest_sources(
     deps: IngestDeps, scope: Scope, sources: Sequence[Source], log: RunLog
 ) -> IngestReport:
     """Ingest sources into a world; a source that is refused is reported, and the rest goes on."""
-    return _Run(deps, scope, log).run(sources)
+    return _Run(deps, scope, sources, log).run()
 
 
 def remove_documents(
@@ -110,7 +110,6 @@ class _Group:
     """Documents that are staged and indexed together."""
 
     drafts: list[Draft] = field(default_factory=list)
-    refs: list[RevisionRef] = field(default_factory=list)
     members: dict[RevisionRef, JobDocument] = field(default_factory=dict)
     chunks: int = 0
     size: int = 0
@@ -123,28 +122,27 @@ class _Group:
 class _Run:
     """One run over a list of sources, and its counts so far."""
 
-    def __init__(self, deps: IngestDeps, scope: Scope, log: RunLog) -> None:
+    def __init__(
+        self, deps: IngestDeps, scope: Scope, sources: Sequence[Source], log: RunLog
+    ) -> None:
         self._deps = deps
         self._scope = scope
+        self._sources = sources
         self._log = log
         self._indexer = Indexer(deps, scope)
         self._drafts = _DraftMaker(deps, scope)
-        self._with_images: frozenset[str] = frozenset()
-        self._total = self._documents = self._chunks = 0
-        self._size = 0
+        self._with_images = deps.assets.documents_with_images()
+        self._size = sum(source.size for source in sources)
+        self._documents = self._chunks = 0
         self._size_done = self._group_done = 0.0
         self.report = IngestReport()
 
-    def run(self, sources: Sequence[Source]) -> IngestReport:
-        doc_ids = {source.doc_id for source in sources}
-        known = {
-            document.doc_id: document
-            for document in self._deps.store.documents(self._scope, named=doc_ids)
-        }
-        self._with_images = self._deps.assets.documents_with_images()
-        self._total, self._size = len(sources), sum(source.size for source in sources)
+    def run(self) -> IngestReport:
+        doc_ids = {source.doc_id for source in self._sources}
+        documents = self._deps.store.documents(self._scope, named=doc_ids)
+        known = {document.doc_id: document for document in documents}
         group = _Group()
-        for source in sources:
+        for source in self._sources:
             self._log.enter(Phase.READING)
             try:
                 self._add(group, source, known.get(source.doc_id))
@@ -157,6 +155,8 @@ class _Run:
         self._index(group)
         clear_retired(self._deps, self._scope)
         self._derive_metadata()
+        counts = self._indexer.counts
+        self.report.embedded, self.report.reused = counts.embedded, counts.reused
         return self.report
 
     def _add(self, group: _Group, source: Source, known: Document | None) -> None:
@@ -211,7 +211,6 @@ class _Run:
             self._finish_source(source)
             return
         ref = RevisionRef(known.number, revision)
-        group.refs.append(ref)
         group.members[ref] = replace(member, state=DocumentState.READ)
         group.chunks += known.chunks
         group.size += source.size
@@ -223,13 +222,11 @@ class _Run:
             with self._deps.trace.stage(Stage.STAGED):
                 staged = self._deps.store.stage(self._scope, group.drafts)
             for ref, draft in zip(staged, group.drafts, strict=True):
-                count = len(draft.chunks)
-                group.members[ref] = JobDocument(
-                    draft.doc_id, draft.name, DocumentState.READ, chunks=count
-                )
-            group.refs += staged
+                state, count = DocumentState.READ, len(draft.chunks)
+                group.members[ref] = JobDocument(draft.doc_id, draft.name, state, chunks=count)
+            # Free the memory: until it is embedded, only the stored text is needed.
             group.drafts = []
-        if not group.refs:
+        if not group.members:
             return
         self._log.enter(Phase.EMBEDDING)
 
@@ -240,11 +237,7 @@ class _Run:
             if count:
                 self._show(group.name(ref))
 
-        counts = self._indexer.counts
-        embedded, reused = counts.embedded, counts.reused
-        outcome = self._indexer.index_revisions(group.refs, on_chunks)
-        self.report.embedded += counts.embedded - embedded
-        self.report.reused += counts.reused - reused
+        outcome = self._indexer.index_revisions(list(group.members), on_chunks)
         for ref in outcome.activated:
             if ref in group.members:
                 member = replace(group.members[ref], state=DocumentState.EMBEDDED)
@@ -300,7 +293,7 @@ class _Run:
     def _show(self, current: str) -> None:
         done, counts = self._size_done + self._group_done, self._indexer.counts
         fraction = min(done / self._size, 1.0) if self._size else 0.0
-        documents = self._documents, self._total
+        documents = self._documents, len(self._sources)
         self._log.progress(
             Progress(fraction, *documents, self._chunks, counts.embedded, current, counts.reused)
         )

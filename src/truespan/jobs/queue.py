@@ -118,10 +118,7 @@ class QueueLimits:
 
 
 class ProcrastinateQueue:
-    """Runs jobs on any free worker; in this process only during `serve`.
-
-    A submitted job is called an order.
-    """
+    """Runs jobs, called orders here, on any free worker; in this process only during `serve`."""
 
     queue_id = QUEUE_ID
     """The owner of queued jobs: the queue, since it outlives every process."""
@@ -138,10 +135,8 @@ class ProcrastinateQueue:
         self._worker = worker
 
     def require_room(self) -> None:
-        """Raise Overloaded while the queue is full.
-
-        Simultaneous callers may all be accepted, so the limit is approximate.
-        """
+        """Raise Overloaded while the queue is full."""
+        # Simultaneous callers may all be accepted, so the limit is approximate.
         most = self.limits.waiting
         if self._query(_WAITING, most=most)["waiting"] >= most:
             raise Overloaded("The job queue is full.", retry_after=30.0)
@@ -163,11 +158,7 @@ class ProcrastinateQueue:
         return self._query(_ORDERED, job=job)["orders"] > 0
 
     def status(self) -> QueueStatus:
-        """Return the number of queued jobs and live workers.
-
-        Raises:
-            StoreBusy, StoreOutdated, InvalidConfiguration: the queue cannot be read.
-        """
+        """Return the number of queued jobs and live workers; raises StoreBusy, StoreOutdated."""
         found = self._query(_STATUS, seconds=self.limits.stalled_seconds)
         ordered = frozenset(found.pop("ordered"))
         return QueueStatus(**found, most_waiting=self.limits.waiting, ordered=ordered)
@@ -185,7 +176,9 @@ class ProcrastinateQueue:
             raise AssertionError("work_with was not called")
         # Raises if the tables are missing or of another version.
         self._app()
-        return QueueWorker(self, self._worker(), stopping, on_tick).run(concurrency, once=once)
+        worker = QueueWorker(self, self._worker(), concurrency, once, stopping, on_tick)
+        asyncio.run(worker.run())
+        return worker.runs
 
     def close(self) -> None:
         """Close every connection; queued orders stay."""
@@ -241,13 +234,11 @@ class TryLater(Exception):
 
 
 class BackOff(BaseRetryStrategy):
-    """Doubles the pause before each attempt, and waits at least as long as a provider asked for.
-
-    The number of attempts is limited where `TryLater` is raised.
-    """
+    """Doubles the pause before each attempt, and waits at least as long as a provider asked for."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         """Return when an order is tried again; None if it is not."""
+        # The number of attempts is limited where `TryLater` is raised.
         if not isinstance(exception, TryLater):
             return None
         own = min(2**job.attempts, LONGEST_PAUSE)
@@ -266,42 +257,36 @@ class StoppableWorker(Worker):
         await super()._shutdown(side_tasks)
 
 
+@dataclass
 class QueueWorker:
     """Runs the orders of the queue in this process."""
 
-    def __init__(
-        self,
-        queue: ProcrastinateQueue,
-        worker: JobWorker,
-        stopping: Callable[[], bool],
-        on_tick: Callable[[], None],
-    ) -> None:
-        self._queue = queue
-        self._worker = worker
-        self._stopping = stopping
-        self._on_tick = on_tick
-        self._runs = 0
+    queue: ProcrastinateQueue
+    worker: JobWorker
+    concurrency: int
+    once: bool
+    stopping: Callable[[], bool]
+    on_tick: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self.runs = 0
         self._draining = threading.Event()
         self._is_unreachable = False
         self._lock = threading.Lock()
 
-    def run(self, concurrency: int, *, once: bool) -> int:
-        """Run orders until `stopping`, or with `once` until no order can start; return how many."""
-        asyncio.run(self._run(concurrency, once))
-        return self._runs
-
-    async def _run(self, concurrency: int, once: bool) -> None:
+    async def run(self) -> None:
+        """Run orders until `stopping`, or with `once` until no order can start."""
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(concurrency + 2, "truespan-jobs"))
-        while not self._stopping():
+        loop.set_default_executor(ThreadPoolExecutor(self.concurrency + 2, "truespan-jobs"))
+        while not self.stopping():
             try:
-                await self._work(concurrency, once)
-                if once:
+                await self._work()
+                if self.once:
                     return
             except (ConnectorException, OSError, ExceptionGroup) as error:
                 # If another worker took this one for dead, it only has to register again.
                 if not is_foreign_key_violation(error.__cause__):
-                    if once:
+                    if self.once:
                         raise StoreBusy("The job queue cannot be reached.") from error
                     if isinstance(error, ConnectorException) and not _is_outage(error):
                         raise
@@ -309,36 +294,34 @@ class QueueWorker:
                         _log.warning("The job queue cannot be reached; retrying.")
                     self._is_unreachable = True
             waited = 0.0
-            while waited < _PAUSE_SECONDS and not self._stopping():
+            while waited < _PAUSE_SECONDS and not self.stopping():
                 await asyncio.sleep(_WATCH_SECONDS)
                 waited += _WATCH_SECONDS
 
-    async def _work(self, concurrency: int, once: bool) -> None:
-        connector = PsycopgConnector(**self._queue.pool(concurrency + 4))
+    async def _work(self) -> None:
+        connector = PsycopgConnector(**self.queue.pool(self.concurrency + 4))
         app = App(connector=connector)
         app.task(name=TASK, queue=QUEUE, retry=BackOff(), pass_context=True)(self._run_order)
         async with app.open_async():
             await self._requeue_orphans(connector)
             self._is_unreachable = False
             await self._tick()
-            await self._serve(app, connector, concurrency, once)
+            await self._serve(app, connector)
             # The last jobs may have submitted orders after the worker stopped fetching.
-            while once and not self._stopping():
+            while self.once and not self.stopping():
                 row = await connector.execute_query_one_async(query=_DUE, queue=QUEUE)
                 if not row["due"]:
                     break
-                await self._serve(app, connector, concurrency, once)
+                await self._serve(app, connector)
 
-    async def _serve(
-        self, app: App, connector: PsycopgConnector, concurrency: int, once: bool
-    ) -> None:
+    async def _serve(self, app: App, connector: PsycopgConnector) -> None:
         """Register a worker, and run orders until it ends."""
-        seconds = self._queue.limits.stalled_seconds
+        seconds = self.queue.limits.stalled_seconds
         worker = StoppableWorker(
             app,
             queues=[QUEUE],
-            concurrency=concurrency,
-            wait=not once,
+            concurrency=self.concurrency,
+            wait=not self.once,
             fetch_job_polling_interval=min(5.0, seconds / 4),
             delete_jobs="always",
             install_signal_handlers=False,
@@ -348,23 +331,23 @@ class QueueWorker:
         self._draining.clear()
         heartbeats = asyncio.create_task(self._send_heartbeats(worker, connector))
         try:
-            await self._watch(worker, once)
+            await self._watch(worker)
         finally:
             heartbeats.cancel()
             with suppress(asyncio.CancelledError):
                 await heartbeats
 
-    async def _watch(self, worker: StoppableWorker, once: bool) -> None:
+    async def _watch(self, worker: StoppableWorker) -> None:
         """Wait for a worker to end; if it ends by itself, stop its running jobs too."""
         loop, working = asyncio.get_running_loop(), asyncio.create_task(worker.run())
         tick_at = loop.time() + TICK_SECONDS
         while not (await asyncio.wait({working}, timeout=_WATCH_SECONDS))[0]:
-            if self._stopping():
+            if self.stopping():
                 # It waits for running jobs, which stop before their next step.
                 working.cancel()
                 self._draining.set()
                 break
-            if worker.is_stopping and not once:
+            if worker.is_stopping and not self.once:
                 # The queue was unreachable. Running jobs are requeued, and start again.
                 self._draining.set()
             if loop.time() >= tick_at:
@@ -381,7 +364,7 @@ class QueueWorker:
         requeue what it is running itself.
         """
         while True:
-            await asyncio.sleep(self._queue.limits.stalled_seconds / 4)
+            await asyncio.sleep(self.queue.limits.stalled_seconds / 4)
             with suppress(ConnectorException):
                 if (key := worker.worker_id) is not None:
                     known = await connector.execute_query_all_async(query=_HEARTBEAT, worker=key)
@@ -395,13 +378,13 @@ class QueueWorker:
     async def _tick(self) -> None:
         """Submit recorded jobs that are missing from the queue, and maintenance that is due."""
         try:
-            await asyncio.to_thread(self._on_tick)
+            await asyncio.to_thread(self.on_tick)
         except TruespanError as error:
             _log.warning("The periodic check of jobs failed: %s.", error.code)
 
     async def _requeue_orphans(self, connector: PsycopgConnector) -> None:
         """Requeue the orders of workers that are gone."""
-        seconds = self._queue.limits.stalled_seconds
+        seconds = self.queue.limits.stalled_seconds
         rows = await connector.execute_query_all_async(query=_REQUEUE_ORPHANS, seconds=seconds)
         if rows:
             _log.warning("Workers died; jobs requeued: %d.", len(rows))
@@ -415,33 +398,31 @@ class QueueWorker:
             self._put_back(order)
             return
         pauses = [0.0]
-        last = context.job.attempts + 1 >= self._queue.limits.tries
+        last = context.job.attempts + 1 >= self.queue.limits.tries
         outcome = self._outcome(order, last=last, later=pauses.append)
         with self._lock:
-            self._runs += 1
+            self.runs += 1
         if outcome is Outcome.OVER:
             return
         if outcome is Outcome.STOPPED:
             self._put_back(order)
         elif outcome is Outcome.LATER:
-            self._queue.submit(order, delay=LATER_SECONDS)
-        elif not self._queue.is_ordered(job):
+            self.queue.submit(order, delay=LATER_SECONDS)
+        elif not self.queue.is_ordered(job):
             raise TryLater(max(pauses))
 
     def _is_ending(self) -> bool:
-        return self._stopping() or self._draining.is_set()
+        return self.stopping() or self._draining.is_set()
 
     def _put_back(self, order: JobOrder) -> None:
-        """Submit an order again, so that a stop does not count as an attempt.
-
-        This waits until this process fetches no more orders: it would get this one again.
-        """
+        """Submit an order again, so that a stop does not count as an attempt."""
+        # Wait until this process fetches no more orders: it would get this one again.
         self._draining.wait(_DRAINED_SECONDS)
-        self._queue.submit(order)
+        self.queue.submit(order)
 
     def _outcome(self, order: JobOrder, *, last: bool, later: Callable[[float], None]) -> Outcome:
         try:
-            return self._worker.run(order, self._is_ending, last=last, later=later)
+            return self.worker.run(order, self._is_ending, last=last, later=later)
         except TruespanError as error:
             # The end could not even be recorded, so the job is not over.
             _log.warning("The job %s failed with %s.", order.job, error.code)
