@@ -28,7 +28,7 @@ from bench.scifact import (
     read_queries,
     write_files,
 )
-from truespan.evaluation.metrics import randomisation_test
+from truespan.evaluation.compare import randomisation_test
 from truespan.library import Library
 from truespan.types.bundle import Passage
 from truespan.types.words import FUSED_WEIGHT

@@ -78,14 +78,7 @@ class IngestJobs:
         )
 
     def _other_generations(self, scope: Scope) -> list[OtherGeneration]:
-        """Return the other generations that documents enter.
-
-        A generation without an alias is skipped if its model is not configured; `reindex` completes
-        it later.
-
-        Raises:
-            ProfileMismatch: the model of a generation with an alias is not configured.
-        """
+        """Return the other generations that documents enter; raises ProfileMismatch."""
         others: list[OtherGeneration] = []
         for record in self._components.store.kept_generations(scope):
             profile = record.generation.profile
@@ -95,6 +88,7 @@ class IngestJobs:
             if embedder.profile.id == profile.id:
                 own = replace(scope, generation=record.generation)
                 others.append(OtherGeneration(own, embedder, record.named))
+            # A generation without an alias is skipped; `reindex` completes it later.
             elif record.named:
                 raise ProfileMismatch(str(profile), str(embedder.profile))
         return others
@@ -105,12 +99,7 @@ class IngestJobs:
         manifest: str | PurePath | None,
         options: IngestOptions,
     ) -> IngestRequest:
-        """Return a checked request with absolute paths, which any process can run.
-
-        Raises:
-            InvalidSettings: there are neither paths nor a manifest, or both, or the options of
-                documents are given beside a manifest, or the chunking profile does not exist.
-        """
+        """Return a checked request with absolute paths, which any process can run."""
         listed = [paths] if isinstance(paths, str | PurePath) else list(paths)
         if bool(listed) == (manifest is not None):
             raise InvalidSettings("Pass either paths or a manifest.")
@@ -175,10 +164,7 @@ class IngestJobs:
     def work(
         self, job: Job, log: JobLog, trace: RequestTrace, checks: dict[int, ProviderCheck]
     ) -> WorkOutcome:
-        """Do a background job, a share of one, or what follows after all shares are done.
-
-        If there are workers, a job of many sources is split into shares.
-        """
+        """Do a background job, or a share of it, or split it; or do what follows all its shares."""
         self._other_generations(self.scope)
         scope, deps = self.scope, replace(self.deps, trace=trace, checks=checks)
         if job.parent is not None:

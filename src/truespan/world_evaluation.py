@@ -18,7 +18,7 @@ from truespan.evaluation.calibrate import (
     unrelated,
 )
 from truespan.evaluation.compare import SEED, Comparison, compare
-from truespan.evaluation.evaluate import Evaluation, Found, evaluate
+from truespan.evaluation.evaluate import NDCG_CUT, Evaluation, Found, evaluate
 from truespan.evaluation.golden import (
     GOLDEN_TOP_K,
     DocumentNames,
@@ -28,7 +28,6 @@ from truespan.evaluation.golden import (
     check_golden,
     parse_golden,
 )
-from truespan.evaluation.metrics import NDCG_CUT
 from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score, similarity_of
 from truespan.retrieval.search import search_documents

@@ -199,5 +199,4 @@ def test_a_segmenter_that_loses_characters_is_not_believed(monkeypatch: pytest.M
 
 
 def test_the_segmenter_is_named_with_its_version():
-    assert sentences.SEGMENTER.startswith("sentencex-1.")
-    assert sentences.segmenter_name() == sentences.SEGMENTER
+    assert sentences.segmenter_name().startswith("sentencex-1.")

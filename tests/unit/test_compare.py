@@ -16,10 +16,11 @@ from truespan.evaluation.compare import (
     Comparison,
     compare,
     gate,
+    randomisation_test,
+    sign_test,
 )
 from truespan.evaluation.evaluate import Evaluation, Found, evaluate
 from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.evaluation.metrics import randomisation_test, sign_test
 from truespan.evaluation.tables import comparison_table
 from truespan.serialize import to_json
 from truespan.types.request import Filters

@@ -14,6 +14,7 @@ from truespan.errors import BlankQuery, IndexUnavailable, Interrupted, InvalidSe
 from truespan.evaluation.evaluate import (
     Evaluation,
     Found,
+    QueryMetrics,
     QueryResult,
     ScoredHit,
     State,
@@ -23,7 +24,6 @@ from truespan.evaluation.evaluate import (
     trec_run,
 )
 from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.evaluation.metrics import QueryMetrics
 from truespan.evaluation.tables import evaluation_table
 from truespan.serialize import to_json
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from truespan.evaluation.metrics import (
+from truespan.evaluation.evaluate import (
     LABELS,
     NAMES,
     QueryMetrics,

@@ -190,10 +190,7 @@ def curve_of(hits: Iterable[ScoredHit]) -> tuple[CurvePoint, ...]:
 
 
 def auc_of(curve: Sequence[CurvePoint]) -> float | None:
-    """Return how often a relevant hit outscores an irrelevant one, a tie counting half.
-
-    None when there is none of either kind.
-    """
+    """Return how often a relevant hit outscores an irrelevant one, a tie counting half; or None."""
     if not curve or not curve[-1].relevant or not curve[-1].irrelevant:
         return None
     wins = right = wrong = 0

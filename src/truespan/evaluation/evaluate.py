@@ -2,28 +2,58 @@
 
 An evaluation contains queries, names, scores and metrics, and never text of a document: phrases are
 counted, not repeated. The time a search took is reported but does not count for equality.
+
+The formulas of metrics are those of trec_eval, so that the numbers compare with published ones:
+precision divides by k even if fewer documents were returned, gains are the grades themselves, and
+documents without a judgement count as irrelevant.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from math import fsum, log2
 
 from truespan.errors import Interrupted, InvalidSettings, TruespanError
-from truespan.evaluation.golden import Expected, GoldenQuery, question_digest
-from truespan.evaluation.metrics import (
-    NDCG_CUT,
-    QueryMetrics,
-    averages,
-    document_metrics,
-    first_rank,
-    mean,
-    phrase_matcher,
-    phrase_metrics,
+from truespan.evaluation.golden import (
+    Expected,
+    GoldenQuery,
+    normalize_text,
+    question_digest,
 )
 from truespan.types.bundle import Notice
+
+NDCG_CUT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMetrics:
+    """The metrics of one query; None where there is nothing to judge by.
+
+    A query that expects documents has all but `phrase_hit`, one that expects phrases has that; hit
+    and reciprocal rank go by the documents, or by passages where phrases alone are expected.
+    """
+
+    hit: float | None = None
+    reciprocal_rank: float | None = None
+    recall: float | None = None
+    precision: float | None = None
+    ndcg: float | None = None
+    phrase_hit: float | None = None
+
+
+NAMES = tuple(field.name for field in fields(QueryMetrics))
+"""Every metric, in the order in which tables show them."""
+LABELS = {
+    "hit": "hit rate",
+    "reciprocal_rank": "MRR",
+    "recall": "recall@k",
+    "precision": "precision@k",
+    "ndcg": f"nDCG@{NDCG_CUT}",
+    "phrase_hit": "phrase hits",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +255,67 @@ def _evaluate_query(
         error=error,
         seconds=seconds,
     )
+
+
+def document_metrics(ranking: Sequence[str], grades: Mapping[str, int], top_k: int) -> QueryMetrics:
+    """Return the metrics of a ranking without repetitions; none if no document is relevant."""
+    relevant = {document for document, grade in grades.items() if grade > 0}
+    if not relevant:
+        return QueryMetrics()
+    rank = first_rank(document in relevant for document in ranking[:top_k])
+    found = len(relevant.intersection(ranking[:top_k]))
+    return QueryMetrics(
+        hit=float(rank is not None),
+        reciprocal_rank=1 / rank if rank else 0.0,
+        recall=found / len(relevant),
+        precision=found / top_k,
+        ndcg=ndcg(ranking, grades),
+    )
+
+
+def phrase_metrics(rank: int | None) -> QueryMetrics:
+    """Return the metrics of a query by the rank of the first passage that contains a phrase."""
+    hit = float(rank is not None)
+    return QueryMetrics(hit=hit, reciprocal_rank=1 / rank if rank else 0.0, phrase_hit=hit)
+
+
+def first_rank(holds: Iterable[bool]) -> int | None:
+    """Return the place, counted from 1, of the first true value; None if there is none."""
+    return next((place for place, one in enumerate(holds, start=1) if one), None)
+
+
+def ndcg(ranking: Sequence[str], grades: Mapping[str, int], cut: int = NDCG_CUT) -> float:
+    """Return the discounted gain of the first `cut` places as a share of the best possible."""
+    ideal = sorted(grades.values(), reverse=True)[:cut]
+    gains = [grades.get(document, 0) for document in ranking[:cut]]
+    best = _discounted(ideal)
+    return _discounted(gains) / best if best else 0.0
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    return fsum(gain / log2(place + 1) for place, gain in enumerate(gains, start=1))
+
+
+def phrase_matcher(phrases: Iterable[str]) -> Callable[[str], bool]:
+    """Return a function that tells whether a passage contains any of these phrases."""
+    wanted = [normalize_text(phrase) for phrase in phrases]
+
+    def holds(passage: str) -> bool:
+        plain = normalize_text(passage)
+        return any(phrase in plain for phrase in wanted)
+
+    return holds
+
+
+def averages(judged: Sequence[QueryMetrics]) -> QueryMetrics:
+    """Return each metric's mean over the queries that have it; None if none has."""
+    return QueryMetrics(**{name: mean(getattr(one, name) for one in judged) for name in NAMES})
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are there; None when there is none."""
+    there = [value for value in values if value is not None]
+    return fsum(there) / len(there) if there else None
 
 
 _MICRO = 1_000_000

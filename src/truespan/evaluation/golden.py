@@ -21,7 +21,6 @@ from typing import Any
 
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidSettings
 from truespan.evaluation.golden_yaml import Item, read_items
-from truespan.evaluation.metrics import normalize_text
 from truespan.types.document import Document
 from truespan.types.request import LONGEST_QUERY, Filters
 from truespan.types.source import FieldError
@@ -61,11 +60,7 @@ class GoldenQuery:
 
 
 def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
-    """Return the golden queries of a file; its name says whether it is YAML or JSON Lines.
-
-    Raises:
-        GoldenInvalid: with every line that cannot be used, and why.
-    """
+    """Return the golden queries of a YAML or JSON Lines file; raises GoldenInvalid."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -364,11 +359,7 @@ class DocumentNames:
         return found.doc_id if found else None
 
     def to_write(self, reference: str) -> str:
-        """Return the reference to write into a file: the name if no other document has it.
-
-        Raises:
-            DocumentNotFound: none or several documents match the reference.
-        """
+        """Return the reference to write into a file: the name if no other document has it."""
         found = self.find(reference)
         if found is None:
             raise DocumentNotFound(reference)
@@ -376,22 +367,17 @@ class DocumentNames:
 
 
 def check_golden(name: str, query: GoldenQuery) -> GoldenQuery:
-    """Return a query with an id, after the checks that an entry of a file gets.
-
-    Raises:
-        GoldenInvalid: it cannot be a golden query.
-        InvalidSettings: the name is not that of a file of golden queries.
-    """
+    """Return a query with an id, after the checks that an entry of a file gets."""
     return parse_golden(name, _to_bytes(name, with_id(query)))[0]
 
 
-def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
-    """Return a file's bytes with one more query at the end; the rest stays unchanged.
+def normalize_text(text: str) -> str:
+    """Return a text as phrases are compared: in one case, white space and line breaks as one."""
+    return " ".join(text.casefold().split())
 
-    Raises:
-        GoldenInvalid: the file is not valid as it stands.
-        InvalidSettings: it has the query already.
-    """
+
+def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
+    """Return a file's bytes with one more query at the end, unless it has the query already."""
 
     def question(query: GoldenQuery) -> tuple[object, ...]:
         return normalize_text(query.query), query.top_k, query.filters

@@ -39,10 +39,7 @@ class Item:
 
 
 def read_items(text: str) -> tuple[list[Item], list[tuple[int, str]]]:
-    """Return the mappings of the list in `text`, and what is wrong with which lines.
-
-    A fault spoils its own entry and no other, so that all faults are reported at once.
-    """
+    """Return the mappings of the list in `text`, and all faults; each spoils one entry only."""
     items: list[Item] = []
     faults: list[tuple[int, str]] = []
     lines = [line.removesuffix("\r").rstrip(" ") for line in text.split("\n")]

@@ -14,8 +14,14 @@ from typing import NewType
 
 from truespan.evaluation.calibrate import Curve, CurvePoint, Proposal
 from truespan.evaluation.compare import Comparison, QueryChange, Verdict, leading
-from truespan.evaluation.evaluate import Evaluation, QueryResult, ScoredHit, scored_hits
-from truespan.evaluation.metrics import LABELS, NAMES
+from truespan.evaluation.evaluate import (
+    LABELS,
+    NAMES,
+    Evaluation,
+    QueryResult,
+    ScoredHit,
+    scored_hits,
+)
 from truespan.evaluation.tables import (
     calibration_lines,
     comparison_rows,
@@ -278,10 +284,7 @@ def report_page(
     verdict: Verdict | None = None,
     calibration: Curve | None = None,
 ) -> str:
-    """Return the page: figures, plots, and every query; with old against new where that is known.
-
-    The same values give the same page, byte for byte.
-    """
+    """Return the page, always the same for the same values: figures, plots, and every query."""
     head = element(
         "head",
         {},

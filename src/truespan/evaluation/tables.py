@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from truespan.evaluation.calibrate import CalibrationReport, Curve, CurvePoint
 from truespan.evaluation.compare import Comparison, Verdict
-from truespan.evaluation.evaluate import Evaluation, Totals
-from truespan.evaluation.metrics import LABELS, NAMES, QueryMetrics
+from truespan.evaluation.evaluate import LABELS, NAMES, Evaluation, QueryMetrics, Totals
 
 QUERY_WIDTH = 40
 MOVERS = 10

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from truespan.ingest.draft import Preparation
 from truespan.ingest.embed import Canary
-from truespan.ingest.metadata import derive_metadata
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import (
     AssetStore,
@@ -21,7 +20,6 @@ from truespan.protocols import (
     UploadStore,
     VectorIndex,
 )
-from truespan.types.document import Derivable
 from truespan.types.scope import Scope
 from truespan.types.source import Source
 
@@ -46,11 +44,6 @@ class ProviderCheck:
     probed: bool = False
 
 
-def no_other_generations(_scope: Scope) -> Sequence[OtherGeneration]:
-    """Return none: documents enter one generation only."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class IngestDeps:
     """The store, the index, the provider and the rest that ingestion uses, each as a port."""
@@ -66,8 +59,7 @@ class IngestDeps:
     limits: EmbeddingLimits
     preparation: Preparation
     uploads: UploadStore | None = None
-    derive: Callable[[Derivable], str] = derive_metadata
-    other_generations: Callable[[Scope], Sequence[OtherGeneration]] = no_other_generations
+    other_generations: Callable[[Scope], Sequence[OtherGeneration]] = lambda _scope: ()
     """Return the other generations of the scope's world that documents enter as well."""
     trace: RequestTrace = NULL_OBSERVER
     checks: dict[int, ProviderCheck] = field(default_factory=dict)

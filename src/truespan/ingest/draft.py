@@ -48,11 +48,9 @@ def dedupe_hash(text: str) -> TextHash:
 
 
 def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
-    """Keep the first chunk of each dedupe hash, and number the rest without gaps.
-
-    Whether a chunk is kept depends only on the chunks before it, so a reader's chunks are the same
-    whatever follows.
-    """
+    """Keep the first chunk of each dedupe hash, and number the rest without gaps."""
+    # Whether a chunk is kept depends only on the chunks before it, so a reader's chunks are the
+    # same whatever follows.
     unique: dict[TextHash, NewChunk] = {}
     for chunk in chunks:
         key = dedupe_hash(chunk.text)
@@ -131,13 +129,7 @@ def make_draft(
     chunking: ChunkingProfile | None = None,
     trace: RequestTrace = NULL_OBSERVER,
 ) -> Draft:
-    """Make the draft of a revision: canonical text, sentences, chunks and figures.
-
-    `chunking` is the profile of the generation, if it has one for all documents.
-
-    Raises:
-        SourceEmpty: the source has no text.
-    """
+    """Make the draft of a revision; `chunking` is the generation's, if it has one for all."""
     declared, flags, sanitizer = source.declared, preparation.figures, preparation.sanitizer
     audit: tuple[AuditEntry, ...] = ()
 

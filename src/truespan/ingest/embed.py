@@ -75,12 +75,10 @@ Item = tuple[TextHash, str]
 
 
 def batches(texts: Sequence[Item], limits: EmbeddingLimits) -> Iterator[list[Item]]:
-    """Group texts so that no batch exceeds the limits; a text above them is a batch of its own.
-
-    If the provider returns the vectors of a batch together, room is left for canaries.
-    """
+    """Group texts so that no batch exceeds the limits; a text above them is a batch of its own."""
     batch: list[Item] = []
     used = 0
+    # If the provider returns the vectors of a batch together, room is left for canaries.
     room = room_for_texts(limits)
     for item in texts:
         tokens = -(-len(item[1]) // CHARACTERS_PER_TOKEN)
@@ -176,10 +174,7 @@ Send = Callable[[list[str]], list[Vector]]
 
 
 class Canary:
-    """Detects vectors that come back in another order, by texts whose vector is known.
-
-    The vector is known because the canary was embedded alone.
-    """
+    """Detects vectors that come back in another order, by a text that was embedded alone."""
 
     def __init__(self) -> None:
         self._vector: Vector | None = None

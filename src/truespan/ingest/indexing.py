@@ -15,17 +15,16 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from truespan.errors import GenerationNotFound, IndexUnavailable, ProfileMismatch, StoreDamaged
-from truespan.ingest.deps import IngestDeps, ProviderCheck, no_other_generations
+from truespan.ingest.deps import IngestDeps, ProviderCheck
 from truespan.ingest.draft import text_chunks
 from truespan.ingest.embed import Remark, check_drift, embed_texts
 from truespan.ingest.figures import find_parent, parent_ref
 from truespan.ingest.job_log import REMARKS, Failure, Progress, RunLog
-from truespan.protocols import TokenCounter, VectorIndex
+from truespan.protocols import VectorIndex
 from truespan.types.chunk import NewChunk, PendingChunk, Vector
-from truespan.types.document import Document, RevisionRef, StoredText, assets_token
+from truespan.types.document import Document, RevisionRef, assets_token
 from truespan.types.ids import TextHash
 from truespan.types.job import Phase
-from truespan.types.profile import ChunkingProfile
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, Stage, VectorOrigin
 from truespan.types.text import CanonicalText
@@ -72,11 +71,9 @@ class Indexer:
         self.counts = IndexCounts()
 
     def index_revisions(self, refs: Sequence[RevisionRef], on_chunks: OnChunks) -> IndexOutcome:
-        """Embed the pending chunks of revisions, and activate those staged and complete.
-
-        If the index process dies, points it had not flushed may be lost. None of them was marked
-        yet, so all are written again; their vectors are stored.
-        """
+        """Embed the pending chunks of revisions, and activate those staged and complete."""
+        # If the index process dies, points it had not flushed may be lost. None of them was marked
+        # yet, so all are written again; their vectors are stored.
         for attempt in range(1, INDEX_ATTEMPTS + 1):
             try:
                 return self._index(refs, on_chunks)
@@ -117,28 +114,44 @@ class Indexer:
     def rechunk(self, ref: RevisionRef) -> bool:
         """Store the chunks of a revision in this generation; False if the revision is gone.
 
-        Raises StoreDamaged if its stored text does not match its digests.
+        A text is chunked by the generation's profile, or by its own if the generation has none.
         """
         store, scope = self._deps.store, self._scope
         stored = store.stored_text(scope, ref)
         if stored is None:
             return False
-        chunking, limit = scope.generation.chunking, scope.profile.input_limit
-        chunks = rechunk(stored, chunking, self._deps.counter, limit)
-        return store.write_chunks(scope, ref, chunks)
+        canonical = CanonicalText(stored.text, stored.starts, stored.places, pages=stored.pages)
+        chunks = text_chunks(
+            canonical,
+            stored.sentences,
+            self._deps.counter.measure(stored.text),
+            scope.generation.chunking or stored.chunking,
+            scope.profile.input_limit,
+        )
+        starts = [sentence.start for sentence in stored.sentences]
+        # Chunks of figures keep their text; only the text chunk around them changes.
+        figures: list[NewChunk] = []
+        for index, chunk in enumerate(stored.figures, len(chunks)):
+            figure, reach = chunk.figure, chunk.reach
+            if figure is not None:
+                # A sentence that starts at the figure's offset comes after the figure.
+                before = stored.sentences[max(bisect_left(starts, chunk.start) - 1, 0)]
+                parent = find_parent(chunks, before, chunk.start, between=figure.between)
+                reach = reach if figure.reach is None else figure.reach
+                if parent is not None:
+                    # Its id names the parent, so it is visible only once the parent is.
+                    reach = max(reach, parent.reach)
+                figure = replace(figure, parent=parent_ref(parent))
+            figures.append(replace(chunk, index=index, figure=figure, reach=reach))
+        return store.write_chunks(scope, ref, (*chunks, *figures))
 
     def _fill_others(self, refs: Sequence[RevisionRef], outcome: IndexOutcome) -> None:
-        """Index revisions in the other generations before they become active in this one.
-
-        A generation without an alias may stay incomplete: its remarks are not reported.
-        """
+        """Index revisions in the other generations before they become active in this one."""
         for other in self._deps.other_generations(self._scope):
-            deps = replace(
-                self._deps, embedder=other.embedder, other_generations=no_other_generations
-            )
-            indexer = Indexer(deps, other.scope)
+            indexer = Indexer(replace(self._deps, embedder=other.embedder), other.scope)
             found = indexer.fill(refs)
             self.counts.embedded += indexer.counts.embedded
+            # A generation without an alias may stay incomplete: its remarks are not reported.
             if other.named:
                 outcome.rejected |= found.rejected
                 outcome.remarks |= found.remarks
@@ -225,14 +238,12 @@ class Indexer:
         return known
 
     def _require_model(self) -> None:
-        """Refuse another model than the generation's, by its profile and once by its vectors.
-
-        A local model is identified by its digest. A remote one is probed: the provider may have
-        changed what its name stands for.
-        """
+        """Refuse another model than the generation's, by its profile and once by its vectors."""
         built, configured = self._scope.profile, self._deps.embedder.profile
         if built.id != configured.id:
             raise ProfileMismatch(str(built), str(configured))
+        # A local model is identified by its digest. A remote one is probed: the provider may have
+        # changed what its name stands for.
         if self._check.probed or not self._deps.embedder.limits.joint:
             return
         earlier = self._deps.store.probes(self._scope)
@@ -254,10 +265,7 @@ def _ref(chunk: PendingChunk) -> RevisionRef:
 
 
 def clear_retired(deps: IngestDeps, scope: Scope) -> None:
-    """Remove images and points, then rows, of revisions that no reader sees any more.
-
-    The rows go last: while they are stored, the next run knows what is left to remove.
-    """
+    """Remove images and points, then rows, of revisions that no reader sees any more."""
     store, index = deps.store, deps.index
     retired = store.retired(scope)
     if not retired:
@@ -270,49 +278,17 @@ def clear_retired(deps: IngestDeps, scope: Scope) -> None:
         for ref in retired:
             index.delete(own, store.chunk_ids(own, ref))
         index.flush(own)
+    # The rows go last: while they are stored, the next run knows what is left to remove.
     for ref in retired:
         store.purge(scope, ref)
 
 
 def prepare_index(store: Store, index: VectorIndex, scope: Scope) -> None:
-    """Create the index of a generation if it is missing.
-
-    A new index lacks the points that the store has marked as embedded. They are marked as pending,
-    so that an empty index is never taken for an empty result.
-    """
+    """Create the index of a generation if it is missing."""
+    # A new index lacks the points that the store has marked as embedded. They are marked as
+    # pending, so that an empty index is never taken for an empty result.
     if index.prepare(scope):
         store.mark_all_pending(scope)
-
-
-def rechunk(
-    stored: StoredText, chunking: ChunkingProfile | None, counter: TokenCounter, input_limit: int
-) -> tuple[NewChunk, ...]:
-    """Chunk a stored text by a generation's profile, or by its own where the generation has none.
-
-    Chunks of figures keep their text; only the text chunk around them changes.
-    """
-    canonical = CanonicalText(stored.text, stored.starts, stored.places, pages=stored.pages)
-    tokens = counter.measure(stored.text)
-    chunks = text_chunks(
-        canonical, stored.sentences, tokens, chunking or stored.chunking, input_limit
-    )
-    starts = [sentence.start for sentence in stored.sentences]
-    figures: list[NewChunk] = []
-    for index, chunk in enumerate(stored.figures, len(chunks)):
-        figure = chunk.figure
-        if figure is None:
-            figures.append(replace(chunk, index=index))
-            continue
-        # A sentence that starts at the figure's offset comes after the figure.
-        before = stored.sentences[max(bisect_left(starts, chunk.start) - 1, 0)]
-        parent = find_parent(chunks, before, chunk.start, between=figure.between)
-        reach = chunk.reach if figure.reach is None else figure.reach
-        if parent is not None:
-            # Its id names the parent, so it is visible only once the parent is.
-            reach = max(reach, parent.reach)
-        moved = replace(figure, parent=parent_ref(parent))
-        figures.append(replace(chunk, index=index, figure=moved, reach=reach))
-    return (*chunks, *figures)
 
 
 def embed_pending(
@@ -349,10 +325,7 @@ class ReindexReport:
 
 
 def build_generation(deps: IngestDeps, scope: Scope, log: RunLog | None = None) -> ReindexReport:
-    """Index every document of the world in one generation, as far as that is possible.
-
-    Raises GenerationNotFound if it was removed meanwhile; its points are removed too.
-    """
+    """Index every document in one generation; raises GenerationNotFound if that is removed."""
     return _Build(deps, scope, log or RunLog()).run()
 
 

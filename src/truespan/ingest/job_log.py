@@ -167,15 +167,13 @@ class JobLog(RunLog):
         self._left_open = True
 
     def end(self, state: JobState, error: str | None = None) -> None:
-        """Record how the job ended, unless it was left open.
-
-        Raises Cancelled if the job was to be queued again, and had been cancelled.
-        """
+        """Record how the job ended, unless it was left open."""
         if self._left_open:
             return
         if state is JobState.DONE:
             self._phase = Phase.FINISHED
             self._latest = replace(self._latest, fraction=1.0, current="")
+        # It was to be queued again, and had been cancelled.
         if self._write(state, error) and state is JobState.QUEUED:
             self._write(JobState.CANCELLED, None)
             raise Cancelled
@@ -184,10 +182,7 @@ class JobLog(RunLog):
     def record_end(
         self, will_retry: Callable[[TruespanError], bool] = lambda _: False
     ) -> Iterator[None]:
-        """Run a block and record how it ended, whatever happens in it.
-
-        An error for which `will_retry` is true leaves the job queued instead of failed.
-        """
+        """Run a block and record how it ended; an error that `will_retry` leaves the job queued."""
         try:
             yield
         except Cancelled:

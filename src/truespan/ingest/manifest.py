@@ -117,13 +117,7 @@ _OTHER_NAMES = {"chunking": "profile", "language": "lang"}
 _DECLARED_FIELDS = {_OTHER_NAMES.get(name, name): name for name in FIELD_CHECKS}
 """The field of `DocumentOptions` that each field of a line sets."""
 MANIFEST_FIELDS = ("path", "doc_id", *_DECLARED_FIELDS)
-_MEANT = {
-    "id": "doc_id",
-    "file": "path",
-    "url": "source_url",
-    "chunking": "profile",
-    "language": "lang",
-}
+_MEANT = {"id": "doc_id", "file": "path", "url": "source_url", **_OTHER_NAMES}
 
 
 def path_fault(path: str) -> str | None:

@@ -22,6 +22,7 @@ from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
 from truespan.ingest.job_log import REMARKS, Failure, IngestReport, Progress, RunLog
 from truespan.ingest.manifest import parse_manifest
+from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
@@ -266,7 +267,7 @@ class _Run:
                 for ref in refs[start : start + METADATA_BATCH]:
                     try:
                         source = store.derivable(self._scope, ref)
-                        batch.append(Derived(ref, self._deps.derive(source) if source else None))
+                        batch.append(Derived(ref, derive_metadata(source) if source else None))
                     # Whatever fails while a document is described, the document itself stays.
                     except Exception as error:
                         known = isinstance(error, TruespanError)
@@ -335,10 +336,7 @@ class IngestRequest:
 
 
 def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> FoundSources:
-    """Return the sources that a request names; a manifest is checked as a whole first.
-
-    Raises SourceMissing for what does not exist, and ManifestInvalid.
-    """
+    """Return the sources that a request names; a manifest is checked as a whole first."""
     if request.uploads is not None:
         if deps.uploads is None:
             raise SourceMissing("upload")
@@ -353,10 +351,7 @@ def find_sources(deps: IngestDeps, scope: Scope, request: IngestRequest) -> Foun
 def find_removed(
     deps: IngestDeps, scope: Scope, request: IngestRequest, found: FoundSources
 ) -> list[Document]:
-    """Return the documents that a request with `prune` removes; none without it.
-
-    Raises InvalidSettings if nothing was found below a folder that has documents.
-    """
+    """Return the documents that a request with `prune` removes; none without it."""
     if not request.options.prune:
         return []
     return documents_to_remove(
@@ -403,11 +398,9 @@ def run_request(
 
 
 def finish_request(deps: IngestDeps, scope: Scope, request: IngestRequest, log: RunLog) -> None:
-    """Remove what a request's `prune` removes, after its shares were ingested.
-
-    The sources are searched again, so that files that appeared meanwhile are not removed.
-    """
+    """Remove what a request's `prune` removes, after its shares were ingested."""
     if request.options.prune:
+        # Searched again, so that files that appeared meanwhile are not removed.
         found = find_sources(deps, scope, request)
         remove_documents(deps, scope, find_removed(deps, scope, request, found), log)
 

@@ -56,13 +56,6 @@ def segmenter_name() -> str:
     return f"sentencex-{version('sentencex')}/{_SENTENCE_RULES}"
 
 
-def __getattr__(name: str) -> str:
-    # Computed lazily: looking up a version takes longer than importing this package.
-    if name == "SEGMENTER":
-        return segmenter_name()
-    raise AttributeError(name)
-
-
 def split_sentences(canonical: CanonicalText, language: str = "en") -> list[Sentence]:
     """Return the sentences of a text in order, numbered from 0.
 

@@ -57,12 +57,7 @@ def prepare_queue(connection: Connection, application: str) -> None:
 
 
 def require_migrations(connection: Connection) -> None:
-    """Check that every migration of the installed procrastinate was applied.
-
-    Raises:
-        StoreOutdated: some were not applied.
-        InvalidConfiguration: the role of store_url is not a member of the queue's role.
-    """
+    """Raise an error unless the tables are up to date, and ours to use."""
     rows = connection.execute(
         """SELECT to_regclass('truespan_queue.queue_steps') IS NOT NULL,
              EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'truespan_queue'

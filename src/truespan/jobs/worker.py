@@ -164,10 +164,7 @@ class LibraryWorker:
             return checks
 
     def _requeue(self, scope: Scope, job: Job, outcome: Outcome) -> Outcome:
-        """Give a queued job back to the queue; `OVER` if another process has it.
-
-        A share may be gone: its job is over.
-        """
+        """Give a queued job back to the queue; `OVER` if it is gone, or another process has it."""
         store, owner = self._components.store, self._components.job_owner
         record = store.job(scope, job.id)
         requeued = record is not None and store.requeue_job(
@@ -190,10 +187,7 @@ class LibraryWorker:
 
 
 def resume_waiting(components: Components, scopes: list[Scope]) -> list[Job]:
-    """Queue background jobs again whose processes are gone; return these jobs.
-
-    If several processes do this at once, each job is queued by one of them.
-    """
+    """Queue background jobs again whose processes are gone, each by one process; return them."""
     background = [
         (scope, job)
         for scope in scopes
@@ -235,10 +229,8 @@ def _resume(components: Components, scope: Scope, seen: Job) -> Job | None:
 
 
 def _take_over(components: Components, scope: Scope, job: Job) -> bool:
-    """Queue a running job whose worker lost it; return whether it can be started now.
-
-    If that worker is alive after all, it notices when it next records its progress.
-    """
+    """Queue a running job whose worker lost it; return whether it can be started now."""
+    # If that worker is alive after all, it notices when it next records its progress.
     if components.queue.queue_id is None:
         return False
     owner, most_crashes = components.job_owner, components.most_crashes

@@ -194,13 +194,7 @@ def submit_maintenance(
     *,
     since: float | None = None,
 ) -> Job:
-    """Queue maintenance of a world, unless the same is queued already; return the job.
-
-    With `since`, a job of the same kind that was created after this time counts too.
-
-    Raises:
-        Overloaded: too many jobs are queued.
-    """
+    """Queue maintenance of a world, unless the same is queued or was created after `since`."""
     components.queue.require_room()
     job = components.store.queue_job_once(scope, kind, request, components.job_owner, since=since)
     if job.state is JobState.QUEUED:
@@ -215,10 +209,7 @@ def doctor_request(*, apply: bool, embed_sample: int, self_test: bool) -> str:
 
 
 def background_repair(components: Components) -> Callable[[Scope], object]:
-    """Return the function that repairs what a search found, in the background.
-
-    Where there are workers it only queues a job for them.
-    """
+    """Return the function that repairs what a search found, or queues that for a worker."""
 
     def submit(scope: Scope) -> None:
         submit_maintenance(components, Scope(OWNER, scope.world, scope.generation), REPAIR)
@@ -231,10 +222,7 @@ def background_repair(components: Components) -> Callable[[Scope], object]:
 
 
 def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> None:
-    """Queue repairs that were never queued, and doctor jobs of worlds that are due.
-
-    If several processes do this at once, each job is queued once.
-    """
+    """Queue repairs that were never queued, and doctor jobs that are due; each of them once."""
     now, doctor_jobs, store = components.clock.now(), 0, components.store
     for scope in scopes:
         try:
@@ -302,10 +290,7 @@ def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
 
 
 def remove_uploads(components: Components, scope: Scope, doc_id: str) -> RemovedFiles:
-    """Delete a document's uploads of jobs that stopped.
-
-    A queued or running job keeps its upload, which replaces the document.
-    """
+    """Delete a document's uploads of jobs that stopped; a waiting upload will replace it."""
     if components.uploads is None:
         return NO_FILES
     return components.uploads.remove(
