@@ -18,6 +18,7 @@ from tests.support.index_process import SCOPE, end_process, opened, process_of
 from truespan.errors import IndexRefused
 from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex
+from truespan.index.edge.messages import VERSION, Hello, encode
 from truespan.types.scope import Scope
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX signals")
@@ -180,6 +181,23 @@ def test_a_client_with_another_key_is_refused_and_others_are_served_on(folder: P
 
     assert index.count(SCOPE) == 3
     assert process_of(folder) == address.pid
+
+
+@proves("store.second-process")
+def test_client_that_ignores_its_refusal_gets_no_reply(folder: Path):
+    opened(folder)
+    address = channel.published(folder)
+    assert address is not None
+
+    with Client(address.name, "AF_UNIX") as connection:
+        channel.limit_waiting(connection, 5)
+        connection.recv_bytes()
+        connection.send_bytes(b"not the answer to the challenge")
+        connection.recv_bytes()
+        with contextlib.suppress(ConnectionError):
+            connection.send_bytes(encode(Hello(VERSION, channel.identity(folder))))
+        with pytest.raises((EOFError, ConnectionError)):
+            connection.recv_bytes()
 
 
 @proves("store.second-process")
