@@ -8,7 +8,8 @@ import unicodedata
 from collections.abc import Iterable
 
 from truespan.components import Components
-from truespan.errors import InvalidSettings, NotAllowed, TokenNotFound, Unauthorized, WorldNotFound
+from truespan.errors import InvalidSettings, NotAllowed, TokenNotFound, Unauthorized
+from truespan.retrieval.snapshot import require_world
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
 from truespan.types.token import (
@@ -57,7 +58,10 @@ class AccessTokens:
         random_bytes = self._components.random_bytes
         if self._authority != OWNER or random_bytes is None:
             raise NotAllowed("create tokens")
-        bound = readers if isinstance(readers, Unlimited) else _readers(readers)
+        bound = readers
+        if not isinstance(bound, Unlimited):
+            names = _require_list("reader", bound)
+            bound = frozenset(_require_name("A reader", reader) for reader in names)
         now = self._components.clock.now()
         secret = TokenSecret.of(random_bytes(ID_BYTES), random_bytes(SECRET_BYTES))
         record = TokenRecord(
@@ -102,13 +106,8 @@ class AccessTokens:
         return record.state(self._components.clock.now())
 
     def _worlds(self, references: str | Iterable[str]) -> frozenset[WorldId]:
-        return frozenset(self._world(reference) for reference in _require_list("world", references))
-
-    def _world(self, reference: str) -> WorldId:
-        record = self._components.store.find_world(self._authority, reference)
-        if record is None:
-            raise WorldNotFound(reference)
-        return record.id
+        store, names = self._components.store, _require_list("world", references)
+        return frozenset(require_world(store, self._authority, name).id for name in names)
 
 
 def authenticate_token(components: Components, within: Authority, text: object) -> Principal:
@@ -152,10 +151,6 @@ def _verbs(
             advice="Omit the verbs or the readers.",
         )
     return chosen
-
-
-def _readers(names: str | Iterable[str]) -> frozenset[str]:
-    return frozenset(_require_name("A reader", name) for name in _require_list("reader", names))
 
 
 def _require_name(what: str, name: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from truespan.errors import ChunkNotFound, DocumentNotFound, ImageNotFound, WorldNotFound
 from truespan.jobs.world_jobs import remove_uploads
 from truespan.maintenance.delete import Receipt
-from truespan.retrieval.pages import pages_in_force
+from truespan.retrieval.pages import active_pages
 from truespan.retrieval.snapshot import with_stable_snapshot
 from truespan.types.chunk import ChunkRecord
 from truespan.types.document import AuditEntry, Document, OutlineEntry
@@ -76,7 +76,7 @@ class Documents:
             revision = store.in_force(scope, document.number)
             if revision is None:
                 raise DocumentNotFound(str(reference))
-            return pages_in_force(store, scope, revision).page(wanted)
+            return active_pages(store, scope, revision).page(wanted)
 
         return self._with_stable_snapshot(read)
 
@@ -93,7 +93,7 @@ class Documents:
             revision = store.in_force(scope, wanted.doc_id) if scope and wanted else None
             if scope is None or wanted is None or revision is None:
                 return None
-            pages = pages_in_force(store, scope, revision)
+            pages = active_pages(store, scope, revision)
             return pages.image_of(self._access.components.assets, revision.images, wanted)
 
         found = self._with_stable_snapshot(read)

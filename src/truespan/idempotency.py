@@ -34,7 +34,11 @@ class IdempotencyStore:
             KeyBusy: the first request with it is still running.
             InvalidSettings: the key is invalid.
         """
-        _require_valid(key.text)
+        text = key.text
+        if not 1 <= len(text) <= LONGEST_KEY or not text.isascii() or not text.isprintable():
+            raise InvalidSettings(
+                f"An idempotency key has 1 to {LONGEST_KEY} printable ASCII characters."
+            )
         self._write_remembered()
         stored = self._claim(key, fingerprint)
         if stored is not None:
@@ -93,10 +97,3 @@ class IdempotencyStore:
             store.release_key(digest, own)
         else:
             store.keep_reply(digest, own, reply)
-
-
-def _require_valid(text: str) -> None:
-    if not 1 <= len(text) <= LONGEST_KEY or not text.isascii() or not text.isprintable():
-        raise InvalidSettings(
-            f"An idempotency key has 1 to {LONGEST_KEY} printable ASCII characters."
-        )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from copy import copy
 from functools import cache
 from pathlib import PurePath
-from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from truespan.jobs.world_jobs import Jobs, background_repair, submit_due_mainten
 from truespan.maintenance.delete import ErasureReport, Receipt
 from truespan.maintenance.repair import BackgroundRepairs, refill
 from truespan.protocols import JobWorker
+from truespan.retrieval.snapshot import require_world
 from truespan.types.document import DomainRecord
 from truespan.types.job import Job, JobState
 from truespan.types.maintenance import BackupReport
@@ -72,13 +73,15 @@ class Library:
             WorldExists: the name is taken.
             InvalidSettings: the name is blank or too long.
         """
-        plain = isinstance(name, str) and name.strip() and name.strip().isprintable()
-        if not plain or len(name) > 200 or _is_id(name.strip()):
+        plain = name.strip() if isinstance(name, str) else ""
+        is_id = False
+        with suppress(ValueError):
+            is_id = bool(UUID(plain))
+        if not plain or not plain.isprintable() or len(name) > 200 or is_id:
             raise InvalidSettings(
                 "A world needs a name of 1 to 200 printable characters that is not an id."
             )
-        record = self._components.store.create_world(self._authority, name.strip())
-        return self._open(record.id)
+        return self._open(self._components.store.create_world(self._authority, plain).id)
 
     def world(self, reference: str, *, create: bool = False) -> World:
         """Return the world with this id or name; with `create`, create it if it is absent.
@@ -86,12 +89,9 @@ class Library:
         Raises:
             WorldNotFound: it is absent, or this authority may not see it.
         """
-        try:
-            return self._open(self._record(reference).id)
-        except WorldNotFound:
-            if not create:
-                raise
+        if create and self._components.store.find_world(self._authority, reference) is None:
             return self.create_world(reference)
+        return self._open(self._record(reference).id)
 
     def domain(self, key: str, *, world: str | None = None) -> World:
         """Return the world of a domain; its requests use the domain's generation.
@@ -189,7 +189,8 @@ class Library:
             InvalidSettings: the file exists, and `replace` is not given.
             StorageFull: the disk is full.
         """
-        if self._authority != OWNER or self._components.backups is None:
+        self._require_owner("back up the library")
+        if self._components.backups is None:
             raise NotAllowed("back up the library")
         return self._components.backups.write(
             str(path), vectors=vectors, settings=settings, keys=keys, replace=replace
@@ -201,8 +202,7 @@ class Library:
         Raises:
             NotAllowed: this authority does not own the library.
         """
-        if self._authority != OWNER:
-            raise NotAllowed("read the metrics")
+        self._require_owner("read the metrics")
         return self._components.metrics()
 
     def refill(self) -> int:
@@ -235,8 +235,7 @@ class Library:
         """
         from truespan.jobs.worker import resume_waiting
 
-        if self._authority != OWNER:
-            raise NotAllowed("resume jobs")
+        self._require_owner("resume jobs")
         return resume_waiting(self._components, self._scopes())
 
     @property
@@ -263,8 +262,7 @@ class Library:
         """
         from truespan.jobs.worker import resume_waiting
 
-        if self._authority != OWNER:
-            raise NotAllowed("run jobs")
+        self._require_owner("run jobs")
         if concurrency < 1:
             raise InvalidSettings("At least one job must run at a time.")
 
@@ -353,12 +351,7 @@ class Library:
     def __enter__(self) -> Library:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _open(self, world: str, target: GenerationSelector = None) -> World:
@@ -366,15 +359,8 @@ class Library:
         return World(WorldAccess(self._components, self._authority, repair, world, target))
 
     def _record(self, reference: str) -> WorldRecord:
-        record = self._components.store.find_world(self._authority, reference)
-        if record is None:
-            raise WorldNotFound(reference)
-        return record
+        return require_world(self._components.store, self._authority, reference)
 
-
-def _is_id(name: str) -> bool:
-    """Return whether a name has the form of a world's id."""
-    try:
-        return bool(UUID(name))
-    except ValueError:
-        return False
+    def _require_owner(self, action: str) -> None:
+        if self._authority != OWNER:
+            raise NotAllowed(action)

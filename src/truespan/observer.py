@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from truespan.errors import Interrupted, TruespanError
@@ -52,12 +52,7 @@ class NullObserver:
     def __enter__(self) -> NullObserver:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         return
 
 
@@ -89,16 +84,12 @@ def combine_observers(*observers: Observer) -> Observer:
     return _CombinedObserver(active) if active else NULL_OBSERVER
 
 
+@dataclass(frozen=True, slots=True)
 class _CombinedObserver:
-    """Several observers as one."""
-
-    __slots__ = ("_observers",)
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = observers
+    observers: Sequence[Observer]
 
     def request(self, name: Request, /) -> _CombinedTrace:
-        return _CombinedTrace([observer.request for observer in self._observers], name)
+        return _CombinedTrace([observer.request for observer in self.observers], name)
 
 
 class _CombinedTrace:
@@ -123,10 +114,7 @@ class _CombinedTrace:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
     ) -> None:
         for context in reversed(self._entered):
             with suppress(Exception):
@@ -153,14 +141,12 @@ class StageListener:
     def __init__(self, on_stage: Callable[[Stage], None]) -> None:
         self._on_stage = on_stage
 
-    def request(self, _name: Request, /) -> _HeardRequest:
+    def request(self, _name: Request, /) -> _ReportedRequest:
         """Return a request whose stages are reported."""
-        return _HeardRequest(self._on_stage)
+        return _ReportedRequest(self._on_stage)
 
 
-class _HeardRequest(NullObserver):
-    """One request of a listener."""
-
+class _ReportedRequest(NullObserver):
     __slots__ = ("_known", "_on_stage")
 
     def __init__(self, on_stage: Callable[[Stage], None]) -> None:

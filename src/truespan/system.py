@@ -1,10 +1,11 @@
-"""Which processes are alive on this machine."""
+"""The machine: its time, and which processes are alive on it."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -38,34 +39,25 @@ class SystemProcesses:
     def is_alive(self, name: str) -> bool:
         """Say whether a process is alive; one on another machine is taken to be."""
         machine, _, rest = name.rpartition("/")
-        number, _, _ = rest.partition(":")
-        if machine != socket.gethostname() or not number.isdigit():
+        digits, _, _ = rest.partition(":")
+        if machine != socket.gethostname() or not digits.isdigit():
             return True
-        if not _exists(int(number)):
-            return False
-        return _name(int(number)) == name
-
-
-def _exists(number: int) -> bool:
-    if os.name == "nt":
-        # A signal would end the process there, so only this one is known to exist.
-        return number == os.getpid()
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        number = int(digits)
+        if os.name == "nt":
+            # A signal would end the process there, so only this one is known to exist.
+            return number == os.getpid() and _name(number) == name
+        with suppress(PermissionError):
+            try:
+                os.kill(number, 0)
+            except ProcessLookupError:
+                return False
+        return _name(number) == name
 
 
 def _name(number: int) -> str:
-    return f"{socket.gethostname()}/{number}:{_started(number)}"
-
-
-def _started(number: int) -> str:
     try:
         fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
-        return fields.rpartition(")")[2].split()[_START_FIELD]
+        started = fields.rpartition(")")[2].split()[_START_FIELD]
     except (OSError, IndexError):
-        return "-"
+        started = "-"
+    return f"{socket.gethostname()}/{number}:{started}"

@@ -52,8 +52,6 @@ class LogObserver:
 
 
 class _LoggedRequest:
-    """One request and its counts."""
-
     __slots__ = ("_name", "counts")
 
     def __init__(self, name: Request) -> None:

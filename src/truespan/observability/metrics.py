@@ -139,8 +139,6 @@ def _labels(counter: CounterName) -> list[str]:
 
 
 class _TimedRequest:
-    """One request with its counters."""
-
     __slots__ = ("_instruments", "_name")
 
     def __init__(self, instruments: _Instruments, name: Request) -> None:

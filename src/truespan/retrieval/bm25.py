@@ -209,12 +209,6 @@ class Layout:
             lengths = np.where(inside, lengths, OUTSIDE)
         return lengths
 
-    def stemmers_among(self, taking_part: NDArray[np.bool_]) -> list[int]:
-        """Return the codes of the stemmers of these chunks."""
-        import numpy as np
-
-        return np.unique(self.codes[taking_part]).tolist()
-
     def places_of(
         self, store: Store, scope: Scope, term: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -246,18 +240,22 @@ class Layout:
 
 
 @lru_cache(maxsize=4)
-def layout_of(shelf: WordCatalog) -> Layout:
+def layout_of(catalog: WordCatalog) -> Layout:
     """Return the layout of a catalog; the same object is laid out once."""
     import numpy as np
 
-    entries = tuple(sorted(shelf.entries, key=lambda entry: entry.key))
+    entries = tuple(sorted(catalog.entries, key=lambda entry: entry.key))
     sizes = np.array([max(entry.lengths, default=-1) + 1 for entry in entries], np.int64)
     rows = np.repeat(np.arange(len(entries)), sizes)
     names = [stemmer_of(entry.language) for entry in entries]
     stemmers = tuple(sorted(set(names)))
     codes = np.array([stemmers.index(name) for name in names], np.int64)
     return Layout(
-        due=tuple(entry for entry in shelf.entries if _is_due(entry)),
+        due=tuple(
+            entry
+            for entry in catalog.entries
+            if not entry.fresh or entry.recipe != recipe_of(entry.language)
+        ),
         entries=entries,
         by_document={entry.ref.document: row for row, entry in enumerate(entries)},
         keys=np.array([entry.key for entry in entries], np.int64),
@@ -278,10 +276,6 @@ def layout_of(shelf: WordCatalog) -> Layout:
     )
 
 
-def _is_due(entry: WordEntry) -> bool:
-    return not entry.fresh or entry.recipe != recipe_of(entry.language)
-
-
 K1, B = 1.2, 0.75
 """The usual constants of BM25: saturation of repeated words, and the weight of the length."""
 
@@ -295,12 +289,12 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     Returns the catalog with the new counts. A chunk whose bytes do not match their hash is skipped;
     its revision is counted again once the world has changed.
     """
-    shelf = store.word_catalog(scope, world)
-    due = layout_of(shelf).due
+    catalog = store.word_catalog(scope, world)
+    due = layout_of(catalog).due
     for start in range(0, len(due), REVISIONS_AT_ONCE):
         part = due[start : start + REVISIONS_AT_ONCE]
         store.keep_words(scope, [_count_revision(store, scope, entry) for entry in part])
-    return store.word_catalog(scope, world) if due else shelf
+    return store.word_catalog(scope, world) if due else catalog
 
 
 def keep_counting(store: Store, scope: Scope) -> None:
@@ -352,7 +346,7 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
     taking_part = lengths != OUTSIDE
     chunks, total = int(taking_part.sum()), int(lengths[taking_part].sum())
     values = np.zeros(len(lengths))
-    codes = layout.stemmers_among(taking_part)
+    codes = np.unique(layout.codes[taking_part]).tolist()
     for word in query_words(query, [layout.stemmers[code] for code in codes]):
         forms = dict(zip(codes, word, strict=True))
         places, counts = _find_word(store, scope, layout, taking_part, forms)

@@ -143,21 +143,19 @@ class _Blend:
     words: WordScores
     best: float
 
-    def blend(self, found: Verified, lowest: float, highest: float) -> Verified:
-        """Return a candidate with its blend; the similarities of the closest span the scale."""
-        bm25 = self._bm25(found)
-        by_words = bm25 / self.best if self.best else 0.0
-        by_similarity = scale_between(found.score, lowest, highest)
-        blend = self.weight * by_words + (1 - self.weight) * by_similarity
-        return replace(found, fused=FusedScore(_rounded(bm25), _rounded(blend)))
+    def score(self, found: Verified, scale: tuple[float, float] | None) -> Verified:
+        """Return a candidate with its blend; the similarities of the closest span the scale.
 
-    def append(self, found: Verified) -> Verified:
-        """Return a chunk that follows the candidates, without a blend."""
-        return replace(found, fused=FusedScore(_rounded(self._bm25(found)), None))
-
-    def _bm25(self, found: Verified) -> float:
+        A chunk that follows the candidates has no scale and no blend.
+        """
         document = found.document
-        return self.words.of(document.number, document.revision, found.chunk.index)
+        bm25 = self.words.of(document.number, document.revision, found.chunk.index)
+        blend = None
+        if scale is not None:
+            by_words = bm25 / self.best if self.best else 0.0
+            by_similarity = scale_between(found.score, *scale)
+            blend = _rounded(self.weight * by_words + (1 - self.weight) * by_similarity)
+        return replace(found, fused=FusedScore(_rounded(bm25), blend))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +183,8 @@ def _fill_pool(near: list[Verified], by_words: list[Verified], blend: _Blend) ->
     highest = close[0].score if close else 0.0
     lowest = close[min(POOL, len(close)) - 1].score if close else 0.0
     return _Pool(
-        [blend.blend(found, lowest, highest) for found in candidates],
-        [blend.append(found) for found in near if found.chunk.chunk_id not in known],
+        [blend.score(found, (lowest, highest)) for found in candidates],
+        [blend.score(found, None) for found in near if found.chunk.chunk_id not in known],
         max(0, POOL - len(near)),
         least,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from truespan.errors import CallerError, ScopeViolation, TruespanError
 from truespan.retrieval.fetch import Fetched
@@ -22,6 +21,7 @@ from truespan.types.bundle import (
     Funnel,
     Located,
     NearMiss,
+    Passage,
     Problem,
     Reason,
     RetrievedChunk,
@@ -40,29 +40,6 @@ OVER_BUDGET = "over_budget"
 EXCLUDED = "excluded_kind"
 PATIENCE = 64
 """Candidates that may be too large for the rest of the budget before it counts as full."""
-
-RECEIVED, VECTORIZED, SEARCHED, FILTERED, RANKED, ASSEMBLED, COMPLETED = (
-    "received",
-    "vectorized",
-    "searched",
-    "filtered",
-    "ranked",
-    "assembled",
-    "completed",
-)
-
-
-class Showable(Protocol):
-    """Text at a place of a document."""
-
-    @property
-    def document(self) -> int: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def text(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -93,7 +70,7 @@ class CoveredText:
         insort(self._taken.setdefault(document, []), (start, end))
 
 
-def render(parts: Iterable[Showable]) -> str:
+def render(parts: Iterable[Passage | Visible]) -> str:
     """Join texts in their order, leaving out what overlaps an earlier one."""
     covered = CoveredText()
     pieces: list[str] = []
@@ -170,7 +147,7 @@ class BundleAttempt(Attempt):
     query_type: str
     top_k: int
     floor: float | None
-    steps: list[str] = field(default_factory=lambda: [RECEIVED])
+    steps: list[str] = field(default_factory=lambda: ["received"])
     packed: Packed = field(default_factory=Packed)
     fetched_count: int = 0
     verified_count: int = 0
@@ -232,15 +209,12 @@ def assemble(
     scope, packed = attempt.scope, attempt.packed
     chosen = [] if failure else packed.chosen
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
-    steps = attempt.steps if failure else [*attempt.steps, ASSEMBLED, COMPLETED]
+    steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]
     left_out = [Skipped(code, len(parts)) for code, parts in sorted(packed.left_out.items())]
-    reading = scope is not None and scope.position is not None
-    # A reader's context follows the order of the book.
-    ordered = (
-        sorted(chosen, key=lambda part: (part.first_sid, part.start, part.end))
-        if reading
-        else chosen
-    )
+    ordered = chosen
+    if scope is not None and scope.position is not None:
+        # A reader's context follows the order of the book.
+        ordered = sorted(chosen, key=lambda part: (part.first_sid, part.start, part.end))
     metadata = BundleMetadata(
         query_type=attempt.query_type,
         processing_time_ms=int(seconds * 1000),

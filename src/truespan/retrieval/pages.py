@@ -7,7 +7,7 @@ against its hash as it is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -44,19 +44,11 @@ from truespan.types.text import CanonicalText
 if TYPE_CHECKING:
     from truespan.store import Store
 
-_MEDIA_TYPES = {
-    "png": "image/png",
-    "jpg": "image/jpeg",
-    "jpeg": "image/jpeg",
-    "gif": "image/gif",
-    "webp": "image/webp",
-    "avif": "image/avif",
-    "bmp": "image/bmp",
-    "tif": "image/tiff",
-    "tiff": "image/tiff",
+_MEDIA_TYPES = {"jpg": "jpeg", "tif": "tiff"} | {
+    kind: kind for kind in ("png", "jpeg", "gif", "webp", "avif", "bmp", "tiff")
 }
-_UNNAMED = "application/octet-stream"
-"""For everything that no browser should open as a page of its own: SVG can contain scripts."""
+"""The media type of images by their ending. All others are plain bytes, which no browser opens as
+a page of its own: SVG can contain scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +68,15 @@ class Pages:
             StoreDamaged: a sentence has changed since the document was ingested.
             Restart: the revision is gone.
         """
-        stored = self._stored(wanted)
+        # One more than wanted, if it may be seen: it says whether others follow.
+        first, last = wanted.first, wanted.first + wanted.count
+        if self.until is not None:
+            last = min(last, self.until)
+        stored = self.store.sentences(self.scope, self.ref, first, last) if first <= last else []
+        if any(sentence.sid != first + place for place, sentence in enumerate(stored)):
+            raise StoreDamaged("A sentence of the document is missing.")
+        if self.until is not None and len(stored) != max(last - first + 1, 0):
+            raise Restart
         shown, following = stored[: wanted.count], stored[wanted.count :]
         return SentencePage(
             document=self.head.document,
@@ -86,8 +86,8 @@ class Pages:
             first=wanted.first,
             last=shown[-1].sid if shown else -1,
             more=bool(following),
-            sentences=self._sentences(shown),
-            figures=self._figures(shown, following),
+            sentences=tuple(self._sentences(shown)) if shown else (),
+            figures=tuple(self._figures(shown, following)) if shown else (),
         )
 
     def image_of(self, assets: AssetStore, token: str, wanted: ImageFile) -> StoredImage | None:
@@ -98,23 +98,10 @@ class Pages:
         found = assets.read(self.scope.world, wanted.doc_id, token, wanted.name)
         if found is None:
             return None
-        return StoredImage(found, _MEDIA_TYPES.get(wanted.extension, _UNNAMED))
+        kind = _MEDIA_TYPES.get(wanted.extension)
+        return StoredImage(found, f"image/{kind}" if kind else "application/octet-stream")
 
-    def _stored(self, wanted: PageRequest) -> list[StoredSentence]:
-        """Return the wanted sentences and, if it may be seen, the one after them."""
-        first, last = wanted.first, wanted.first + wanted.count
-        if self.until is not None:
-            last = min(last, self.until)
-        stored = self.store.sentences(self.scope, self.ref, first, last) if first <= last else []
-        if any(sentence.sid != first + place for place, sentence in enumerate(stored)):
-            raise StoreDamaged("A sentence of the document is missing.")
-        if self.until is not None and len(stored) != max(last - first + 1, 0):
-            raise Restart
-        return stored
-
-    def _sentences(self, shown: Sequence[StoredSentence]) -> tuple[PageSentence, ...]:
-        if not shown:
-            return ()
+    def _sentences(self, shown: Sequence[StoredSentence]) -> Iterator[PageSentence]:
         start = shown[0].start
         passage = self.store.passage(self.scope, self.ref, start, shown[-1].end)
         if passage is None:
@@ -122,73 +109,47 @@ class Pages:
         # Bytes that cannot be decoded are replaced, and the text then no longer matches its hash.
         text = passage.text.decode(errors="replace")
         places = CanonicalText(text, passage.starts, passage.places, pages=passage.pages)
-        return tuple(
-            self._sentence(one, text[one.start - start : one.end - start], places) for one in shown
-        )
-
-    def _sentence(self, one: StoredSentence, text: str, places: CanonicalText) -> PageSentence:
-        if sha256(text.encode()).digest() != one.digest:
-            raise StoreDamaged("A sentence of the document does not match its hash.")
-        place = places.place_at(one.start)
-        chapter = place.chapter or self.head.title
-        section = place.section or chapter
-        page = places.page_at(one.start)
-        return PageSentence(one.sid, one.start, one.end, text, chapter, section, page)
+        for sentence in shown:
+            content = text[sentence.start - start : sentence.end - start]
+            if sha256(content.encode()).digest() != sentence.digest:
+                raise StoreDamaged("A sentence of the document does not match its hash.")
+            place, page = places.place_at(sentence.start), places.page_at(sentence.start)
+            chapter = place.chapter or self.head.title
+            section = place.section or chapter
+            span = sentence.sid, sentence.start, sentence.end
+            yield PageSentence(*span, content, chapter, section, page)
 
     def _visible_figures(self) -> list[StoredFigure]:
         """Return the figures that may be seen: for a reader, those independent of unread text."""
-        figures = self.store.figures(self.scope, self.ref)
-        until = self.until
+        figures, until = self.store.figures(self.scope, self.ref), self.until
         if until is None:
             return figures
-        return [one for one in figures if one.reach is not None and one.reach <= until]
+        return [part for part in figures if part.reach is not None and part.reach <= until]
 
     def _figures(
         self, shown: Sequence[StoredSentence], following: Sequence[StoredSentence]
-    ) -> tuple[PageFigure, ...]:
-        """Return the figures in or right after the sentences of a page."""
-        if not shown:
-            return ()
-        sentence_of = _sentence_finder(shown, following)
-        placed = ((sentence_of(figure.start), figure) for figure in self._visible_figures())
-        return tuple(
-            PageFigure(sid, figure.figure_id, figure.image_ref, _description(figure))
-            for sid, figure in placed
-            if sid is not None
-        )
+    ) -> Iterator[PageFigure]:
+        """Yield the figures in or right after the sentences of a page."""
+        end = following[0].start if following else None
+        for figure in self._visible_figures():
+            # A sentence that begins exactly at the figure comes after it.
+            earlier = [sentence.sid for sentence in shown if sentence.start < figure.start]
+            before_all = not earlier and shown[0].sid == 0
+            if (end is not None and figure.start > end) or not (earlier or before_all):
+                continue
+            description = None
+            if figure.text_hash is not None:
+                if hash_bytes(figure.description) != figure.text_hash:
+                    raise StoreDamaged("The description of a figure does not match its hash.")
+                description = figure.description.decode()
+            sid = earlier[-1] if earlier else 0
+            yield PageFigure(sid, figure.figure_id, figure.image_ref, description)
 
 
-def pages_in_force(store: Store, scope: Scope, held: InForce) -> Pages:
+def active_pages(store: Store, scope: Scope, revision: InForce) -> Pages:
     """Return the pages of the whole active revision, for a caller who may read all of it."""
-    head = PageHead(held.ref.document, held.doc_id, held.title, held.name)
-    return Pages(store, scope, held.ref, head)
-
-
-def _sentence_finder(
-    shown: Sequence[StoredSentence], following: Sequence[StoredSentence]
-) -> Callable[[int], int | None]:
-    """Return a function from a figure's offset to its sentence on the page; None if on another."""
-    end = following[0].start if following else None
-
-    def sid(offset: int) -> int | None:
-        if end is not None and offset > end:
-            return None
-        # A sentence that begins exactly at the figure comes after it.
-        earlier = [one.sid for one in shown if one.start < offset]
-        if earlier:
-            return earlier[-1]
-        return 0 if shown[0].sid == 0 else None
-
-    return sid
-
-
-def _description(figure: StoredFigure) -> str | None:
-    """Return the description of a figure, checked against the hash of its chunk."""
-    if figure.text_hash is None:
-        return None
-    if hash_bytes(figure.description) != figure.text_hash:
-        raise StoreDamaged("The description of a figure does not match its hash.")
-    return figure.description.decode()
+    head = PageHead(revision.ref.document, revision.doc_id, revision.title, revision.name)
+    return Pages(store, scope, revision.ref, head)
 
 
 def read_pages(store: Store, scope: Scope, position: Position) -> Pages:
@@ -242,69 +203,51 @@ def resolve(
         InvalidSettings: not exactly one is given, or the sentence does not exist.
         PassageNotFound, PassageAmbiguous: the passage occurs nowhere, or more than once.
     """
-    given = [value for value in (sid, through_chapter, passage) if value is not None]
-    if len(given) != 1:
+    if [sid, through_chapter, passage].count(None) != 2:
         raise InvalidSettings(
             "Give the position as a sentence, a chapter or a passage: exactly one of them."
         )
     if document.active is None:
         raise DocumentNotFound(document.doc_id)
     if passage is not None:
-        return _by_passage(store, scope, document, passage)
+        text = store.canonical_text(scope, document.number)
+        found = list(find_passage(passage, text))
+        if not found:
+            raise PassageNotFound
+        if len(found) > 1:
+            raise PassageAmbiguous(len(found))
+        return store.sentences_across(scope, document.number, *found[0])[1]
+    # The last sentence of the active revision; a newer one may be staged.
+    last = store.sentence_at(scope, RevisionRef(document.number, document.active), _END_OF_TEXT)
     if through_chapter is not None:
-        return _by_chapter(store, scope, document, through_chapter)
+        starts = _chapter_starts(store.outline(scope, document.number))
+        following = _find_chapter(starts, through_chapter) + 1
+        return starts[following][1] - 1 if following < len(starts) else last
     if isinstance(sid, bool) or not isinstance(sid, int):
         raise InvalidSettings("The sentence must be a whole number.")
-    last = _last_sentence(store, scope, document)
     if not NOTHING_READ <= sid <= last:
         raise InvalidSettings(f"The document has sentences 0 to {last}.")
     return sid
 
 
-def _last_sentence(store: Store, scope: Scope, document: Document) -> int:
-    """Return the last sentence of the active revision; a newer one may be staged."""
-    return store.sentence_at(
-        scope, RevisionRef(document.number, document.active or 0), _END_OF_TEXT
-    )
-
-
-def _by_passage(store: Store, scope: Scope, document: Document, passage: str) -> int:
-    text = store.canonical_text(scope, document.number)
-    found = list(find_passage(passage, text))
-    if not found:
-        raise PassageNotFound
-    if len(found) > 1:
-        raise PassageAmbiguous(len(found))
-    start, end = found[0]
-    return store.sentences_across(scope, document.number, start, end)[1]
-
-
-def _by_chapter(store: Store, scope: Scope, document: Document, chapter: str) -> int:
-    """Return the last sentence of a chapter, given by its name or its number."""
-    starts = _chapter_starts(store.outline(scope, document.number))
+def _find_chapter(starts: list[tuple[str, int]], chapter: str) -> int:
+    """Return the place of a chapter, given by its name, its number or how its name begins."""
     wanted = chapter.strip().casefold()
     if not wanted:
         raise InvalidSettings("Name a chapter, or give its number.")
     names = [name.casefold() for name, _ in starts]
     if wanted in names:
-        place = names.index(wanted)
-    elif wanted.isdecimal() and 1 <= int(wanted) <= len(names) - (skipped := _title_lines(starts)):
-        place = int(wanted) - 1 + skipped
-    else:
-        matching = [place for place, name in enumerate(names) if name.startswith(wanted)]
-        if len(matching) != 1:
-            raise InvalidSettings(
-                f"There is no chapter {chapter!r}.", advice="'truespan show DOCUMENT' lists them."
-            )
-        place = matching[0]
-    if place + 1 < len(starts):
-        return starts[place + 1][1] - 1
-    return _last_sentence(store, scope, document)
-
-
-def _title_lines(starts: list[tuple[str, int]]) -> int:
-    """Return 1 if the first entry is only a title line, which does not count as a chapter."""
-    return int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
+        return names.index(wanted)
+    # A first entry that is only a title line does not count as a chapter.
+    title_lines = int(len(starts) > 1 and starts[1][1] - starts[0][1] <= 1)
+    if wanted.isdecimal() and 1 <= int(wanted) <= len(names) - title_lines:
+        return int(wanted) - 1 + title_lines
+    matching = [place for place, name in enumerate(names) if name.startswith(wanted)]
+    if len(matching) != 1:
+        raise InvalidSettings(
+            f"There is no chapter {chapter!r}.", advice="'truespan show DOCUMENT' lists them."
+        )
+    return matching[0]
 
 
 def _chapter_starts(outline: list[OutlineEntry]) -> list[tuple[str, int]]:

@@ -9,10 +9,6 @@ from math import inf
 from truespan.errors import DocumentNotFound
 from truespan.retrieval.fetch import Fetched, fetch_by_similarity
 from truespan.retrieval.pack import (
-    FILTERED,
-    RANKED,
-    SEARCHED,
-    VECTORIZED,
     BundleAttempt,
     Packed,
     build_bundle,
@@ -134,7 +130,7 @@ class ReaderRetriever:
             if attempt.scope is None or position is None:
                 return
             search = self._search(attempt, attempt.scope, position, request.query)
-            attempt.steps.append(VECTORIZED)
+            attempt.steps.append("vectorized")
             k = min(request.top_k, attempt.in_scope)
 
             def pack_visible(visible: list[Visible]) -> Packed:
@@ -145,7 +141,7 @@ class ReaderRetriever:
                 return packed.missing(k), packed.last
 
             attempt.fetched = search.fetch(k, None, progress)
-            attempt.steps += [SEARCHED, FILTERED, RANKED]
+            attempt.steps += ["searched", "filtered", "ranked"]
             readable = search.rank(attempt.fetched)
             with self.pipeline.trace.stage(Stage.PACKED):
                 packed = attempt.packed = pack_visible(readable)

@@ -9,10 +9,6 @@ from truespan.errors import ScopeViolation
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.retrieval.fetch import HitPager
 from truespan.retrieval.pack import (
-    FILTERED,
-    RANKED,
-    SEARCHED,
-    VECTORIZED,
     BundleAttempt,
     Packed,
     build_bundle,
@@ -71,12 +67,11 @@ class Retriever:
         Raises as `retrieve` does, and also when a service fails.
         """
         world, attempt = self._begin(request)
-        reason = None
         try:
             self._run(world, attempt, request, near_misses=False)
+            reason = why_not_packed(attempt.packed, chunk_id)
         except ScopeViolation:
             reason = Reason(WhyNot.UNRELATED)
-        reason = reason or why_not_packed(attempt.packed, chunk_id)
         if reason is None and world.generation is not None:
             whole = Scope(self.pipeline.authority, world.id, world.generation)
             reason = self._why_not_found(whole, attempt.scope or whole, request, chunk_id)
@@ -84,13 +79,10 @@ class Retriever:
         return replace(reason or Reason(WhyNot.ABSENT), warnings=inexact)
 
     def _begin(self, request: RetrievalRequest) -> tuple[World, BundleAttempt]:
-        world = self.pipeline.admit(
-            "retrieve without a reader", request.query, request.selected_text
-        )
-        attempt = BundleAttempt(
-            query_type=request.query_type, top_k=request.top_k, floor=RELEVANCE_FLOOR
-        )
-        return world, attempt
+        texts = request.query, request.selected_text
+        world = self.pipeline.admit("retrieve without a reader", *texts)
+        kind, top_k = request.query_type, request.top_k
+        return world, BundleAttempt(query_type=kind, top_k=top_k, floor=RELEVANCE_FLOOR)
 
     def _why_not_found(
         self, whole: Scope, scope: Scope, request: RetrievalRequest, chunk_id: ChunkId
@@ -128,7 +120,7 @@ class Retriever:
             if scope is None:
                 return
             ranking, selection = self._vectors(scope, request)
-            attempt.steps.append(VECTORIZED)
+            attempt.steps.append("vectorized")
             self._choose(attempt, scope, latest, request, ranking, selection)
             attempt.discriminates = floor_discriminates(pipeline.store, scope, attempt.floor)
             if near_misses or not attempt.packed.chosen:
@@ -182,7 +174,7 @@ class Retriever:
             missing=lambda verified, _: pack_verified(verified, NULL_OBSERVER).missing(k),
             words=request.query if request.fused else None,
         )
-        attempt.steps += [SEARCHED, FILTERED, RANKED]
+        attempt.steps += ["searched", "filtered", "ranked"]
         attempt.packed = pack_verified(attempt.fetched.verified, self.pipeline.trace)
         counted = attempt.fetched.down_to(attempt.packed.last)
         readable = sum(1 for found in counted.verified if reveal(found, scope))

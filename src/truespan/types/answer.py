@@ -26,8 +26,6 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One thing said to a chat model."""
-
     role: Role
     text: str
 
@@ -165,8 +163,6 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some more of the answer; all pieces joined are the answer."""
-
     text: str
 
 

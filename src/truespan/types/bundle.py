@@ -69,8 +69,6 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many candidates were left after each stage."""
-
     in_scope: int
     fetched: int
     verified: int
@@ -124,8 +122,6 @@ class Reason:
 
 
 class BundleStatus(StrEnum):
-    """How a retrieval ended."""
-
     SUCCESS = "success"
     PARTIAL = "partial"
     NO_MATCHES = "no_matches"
@@ -201,8 +197,6 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where a selected text stands."""
-
     document: int
     source: str
     chapter: str
@@ -215,8 +209,6 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class BundleMetadata:
-    """How a bundle came about."""
-
     query_type: str
     processing_time_ms: int
     original_top_k: int
@@ -235,8 +227,6 @@ class BundleMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a bundle failed."""
-
     code: str
     message: str
     retryable: bool

@@ -138,8 +138,6 @@ def marker(figure_id: str) -> str:
 
 
 class ChunkKind(StrEnum):
-    """What a chunk's text is."""
-
     TEXT = "text"
     FIGURE = "figure"
 

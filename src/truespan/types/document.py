@@ -242,8 +242,6 @@ class DomainRecord:
 
 @dataclass(frozen=True, slots=True)
 class WorldStatus:
-    """A world in numbers."""
-
     documents: int
     chunks: int
     embedded: int

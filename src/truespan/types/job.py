@@ -28,8 +28,6 @@ class JobState(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a job is doing."""
-
     READING = "reading"
     EMBEDDING = "embedding"
     METADATA = "metadata"
@@ -38,8 +36,6 @@ class Phase(StrEnum):
 
 
 class DocumentState(StrEnum):
-    """The result for one source."""
-
     READ = "read"
     EMBEDDED = "embedded"
     UNCHANGED = "unchanged"
@@ -49,8 +45,6 @@ class DocumentState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """The counts of a job."""
-
     documents: int = 0
     documents_total: int = 0
     unchanged: int = 0

@@ -29,8 +29,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One file of a backup."""
-
     name: str
     size: int
     sha256: str
@@ -110,19 +108,10 @@ def manifest_from_json(text: bytes, *, known_schema: int) -> Manifest:
             "The backup was written by a newer version of Truespan.", advice="Update Truespan."
         )
     try:
-        manifest = _manifest(fields)
+        members = tuple(Member(**member) for member in fields["members"])
+        manifest = Manifest(**{**fields, "members": members})
     except (TypeError, ValueError, KeyError, RecursionError):
         raise BackupInvalid("The manifest of the backup cannot be read.") from None
-    _check(manifest, fields)
-    return manifest
-
-
-def _manifest(fields: dict[str, Any]) -> Manifest:
-    members = tuple(Member(**member) for member in fields["members"])
-    return Manifest(**{**fields, "members": members})
-
-
-def _check(manifest: Manifest, fields: dict[str, Any]) -> None:
     if _digest_of(fields) != manifest.digest:
         raise BackupInvalid("The manifest of the backup is not as it was written.")
     names = [member.name.casefold() for member in manifest.members]
@@ -136,6 +125,7 @@ def _check(manifest: Manifest, fields: dict[str, Any]) -> None:
             raise BackupInvalid("The manifest of the backup states impossible sizes.")
         if not _DIGEST.fullmatch(member.sha256):
             raise BackupInvalid("The manifest of the backup states no digest of a member.")
+    return manifest
 
 
 def _digest_of(fields: dict[str, Any]) -> str:
@@ -232,8 +222,6 @@ NO_FILES = RemovedFiles(0, 0)
 
 
 class Verdict(StrEnum):
-    """How one check came out."""
-
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"

@@ -9,6 +9,7 @@ from truespan.types.chunk import ImageFile, Vector, image_file
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import ChunkingProfile
+from truespan.types.request import check_whole
 from truespan.types.text import PageStart, Place
 
 NOTHING_READ = -1
@@ -103,8 +104,8 @@ class PageRequest:
     count: int = PAGE_SENTENCES
 
     def __post_init__(self) -> None:
-        _check_whole("first", self.first, 0, LAST_FIRST)
-        _check_whole("count", self.count, 1, MOST_PAGE_SENTENCES)
+        check_whole("first", self.first, 0, LAST_FIRST)
+        check_whole("count", self.count, 1, MOST_PAGE_SENTENCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +218,3 @@ def wanted_image(image_ref: str) -> ImageFile | None:
     if not isinstance(image_ref, str):
         raise InvalidSettings("An image is named by a string.")
     return image_file(image_ref)
-
-
-def _check_whole(name: str, value: object, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidSettings(f"{name} must be a whole number.")
-    if not least <= value <= most:
-        raise InvalidSettings(f"{name} must lie between {least} and {most}.")

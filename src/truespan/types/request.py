@@ -23,11 +23,12 @@ DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 
 
-def _check_top_k(top_k: object) -> None:
-    if isinstance(top_k, bool) or not isinstance(top_k, int):
-        raise InvalidSettings("top_k must be a whole number.")
-    if not 1 <= top_k <= MOST_TOP_K:
-        raise InvalidSettings(f"top_k must lie between 1 and {MOST_TOP_K}.")
+def check_whole(name: str, value: object, least: int, most: int) -> None:
+    """Raise InvalidSettings unless a value is a whole number between two others."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidSettings(f"{name} must be a whole number.")
+    if not least <= value <= most:
+        raise InvalidSettings(f"{name} must lie between {least} and {most}.")
 
 
 def _check_length(name: str, value: object, longest: int) -> None:
@@ -156,7 +157,7 @@ class RetrievalRequest:
             raise InvalidSettings("Give a query, a selected text, or both.")
         _check_length("query", self.query, LONGEST_QUERY)
         _check_length("selected_text", self.selected_text, LONGEST_SELECTION)
-        _check_top_k(self.top_k)
+        check_whole("top_k", self.top_k, 1, MOST_TOP_K)
         _check_fused(self.fused, self.query)
 
     @property
@@ -177,5 +178,5 @@ class ReadingRequest:
         if self.query is None:
             raise InvalidSettings("A query is required.")
         _check_length("query", self.query, LONGEST_QUERY)
-        _check_top_k(self.top_k)
+        check_whole("top_k", self.top_k, 1, MOST_TOP_K)
         _check_length("book", self.book, LONGEST_QUERY)

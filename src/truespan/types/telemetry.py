@@ -8,7 +8,6 @@ reader or document, and no id.
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import cache
 
 import truespan.errors as errors
 from truespan.types.bundle import BundleStatus, WhyNot
@@ -27,8 +26,6 @@ OTHER = "other"
 
 
 class Request(StrEnum):
-    """A whole call."""
-
     SEARCH = "search"
     RETRIEVE = "retrieve"
     WHY_NOT = "why_not"
@@ -86,8 +83,6 @@ class Stage(StrEnum):
 
 
 class CounterName(StrEnum):
-    """A counter."""
-
     FETCHED = "fetched"
     VERIFIED = "verified"
     RETURNED = "returned"
@@ -115,15 +110,11 @@ class CacheOutcome(StrEnum):
 
 
 class VectorOrigin(StrEnum):
-    """Where a chunk's vector came from."""
-
     EMBEDDED = "embedded"
     REUSED = "reused"
 
 
 class RepairAction(StrEnum):
-    """What a repair did to a chunk."""
-
     DELETED_POINT = "deleted_point"
     RESTORED_TEXT = "restored_text"
     QUARANTINED = "quarantined"
@@ -131,8 +122,6 @@ class RepairAction(StrEnum):
 
 
 class Event(StrEnum):
-    """A kind of log line."""
-
     REQUEST_FINISHED = "request_finished"
     REQUEST_FAILED = "request_failed"
     REQUEST_ABANDONED = "request_abandoned"
@@ -146,34 +135,20 @@ class Event(StrEnum):
     """A line of another library, without the values filled in."""
 
 
-LABELS = {
-    CounterName.SKIPPED: "code",
-    CounterName.BUNDLES: "status",
-    CounterName.QUERY_CACHE: "outcome",
-    CounterName.ANSWERS: "mode",
-    CounterName.DOCUMENTS: "state",
-    CounterName.VECTORS: "origin",
-    CounterName.REPAIRS: "deed",
-    CounterName.ERRORS: "code",
+_CODES: dict[CounterName, tuple[str, frozenset[str]]] = {
+    CounterName.SKIPPED: ("code", frozenset(FailureKind) | frozenset(WhyNot)),
+    CounterName.BUNDLES: ("status", frozenset(BundleStatus)),
+    CounterName.QUERY_CACHE: ("outcome", frozenset(CacheOutcome)),
+    CounterName.ANSWERS: ("mode", frozenset(AnswerMode)),
+    CounterName.DOCUMENTS: ("state", frozenset(DocumentState)),
+    CounterName.VECTORS: ("origin", frozenset(VectorOrigin)),
+    CounterName.REPAIRS: ("deed", frozenset(RepairAction)),
+    CounterName.ERRORS: ("code", frozenset(kind.code for kind in errors.error_types())),
 }
-"""The label of a counter's code, for counters with codes."""
+"""The label of a counter's codes and the codes themselves, for counters with codes."""
+LABELS = {counter: label for counter, (label, _) in _CODES.items()}
 
 
 def known_code(counter: CounterName, code: str) -> str:
     """Return the code if it is one of the counter's codes, otherwise `other`."""
-    return code if not code or code in _codes()[counter] else OTHER
-
-
-@cache
-def _codes() -> dict[CounterName, frozenset[str]]:
-    known: dict[CounterName, frozenset[str]] = {counter: frozenset() for counter in CounterName}
-    return known | {
-        CounterName.SKIPPED: frozenset(FailureKind) | frozenset(WhyNot),
-        CounterName.BUNDLES: frozenset(BundleStatus),
-        CounterName.QUERY_CACHE: frozenset(CacheOutcome),
-        CounterName.ANSWERS: frozenset(AnswerMode),
-        CounterName.DOCUMENTS: frozenset(DocumentState),
-        CounterName.VECTORS: frozenset(VectorOrigin),
-        CounterName.REPAIRS: frozenset(RepairAction),
-        CounterName.ERRORS: frozenset(kind.code for kind in errors.error_types()),
-    }
+    return code if not code or code in _CODES.get(counter, ("", ()))[1] else OTHER

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 
 class BlockKind(StrEnum):
-    """What a piece of a source is."""
-
     HEADING = "heading"
     PARAGRAPH = "paragraph"
     LIST = "list"

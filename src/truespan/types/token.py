@@ -62,8 +62,6 @@ _NO_DIGEST: Final = hashlib.sha256(b"").digest()
 
 
 class TokenState(StrEnum):
-    """Whether a token can be used."""
-
     ACTIVE = "active"
     EXPIRED = "expired"
     REVOKED = "revoked"
