@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +12,6 @@ from truespan.errors import ChunkNotFound, DocumentNotFound, ImageNotFound, Worl
 from truespan.jobs.world_jobs import remove_uploads
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.pages import active_pages
-from truespan.retrieval.snapshot import with_stable_snapshot
 from truespan.types.chunk import ChunkRecord
 from truespan.types.document import AuditEntry, Document, OutlineEntry
 from truespan.types.ids import ChunkId
@@ -78,7 +76,8 @@ class Documents:
                 raise DocumentNotFound(str(reference))
             return active_pages(store, scope, revision).page(wanted)
 
-        return self._with_stable_snapshot(read)
+        self._access.readable_scope()
+        return self._access.with_stable_snapshot(read)
 
     def image(self, image_ref: str) -> StoredImage:
         """Return the image of a figure, by the figure's `image_ref`.
@@ -96,7 +95,8 @@ class Documents:
             pages = active_pages(store, scope, revision)
             return pages.image_of(self._access.components.assets, revision.images, wanted)
 
-        found = self._with_stable_snapshot(read)
+        self._access.readable_scope()
+        found = self._access.with_stable_snapshot(read)
         if found is None:
             raise ImageNotFound
         return found
@@ -151,34 +151,21 @@ class Documents:
 
     def _find(self, reference: str | int) -> tuple[Scope, Document]:
         """Return a document by number, else by doc id, else by file name if only one has it."""
-        scope, store, name = (
-            self._access.readable_scope(),
-            self._access.components.store,
-            str(reference),
-        )
+        name, scope = str(reference), self._access.readable_scope()
+        store = self._access.components.store
         if scope is None:
             raise DocumentNotFound(name)
+        found = []
         if _NUMBER.fullmatch(name):
             found = store.documents(scope.narrow(documents=[int(name)]))
-            if len(found) == 1:
-                return scope, found[0]
-        if name.isprintable():
+        if len(found) != 1 and name.isprintable():
             # PostgreSQL refuses to search for some characters; such ids are compared below.
             found = store.documents(scope, named=[name])
-            if len(found) == 1:
-                return scope, found[0]
-        everything = store.documents(scope)
-        for matches in (
-            [document for document in everything if document.doc_id == name],
-            [document for document in everything if document.name == name],
-        ):
-            if len(matches) == 1:
-                return scope, matches[0]
-        raise DocumentNotFound(name)
-
-    def _with_stable_snapshot(self, read: Callable[[], T]) -> T:
-        """Return what `read` gives when no change of the world happens during it."""
-        access = self._access
-        access.readable_scope()
-        store = access.components.store
-        return with_stable_snapshot(store, access.authority, access.record(), lambda _: read())
+        if len(found) != 1:
+            everything = store.documents(scope)
+            found = [document for document in everything if document.doc_id == name]
+            if len(found) != 1:
+                found = [document for document in everything if document.name == name]
+        if len(found) != 1:
+            raise DocumentNotFound(name)
+        return scope, found[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from truespan.errors import DocumentNotFound, ImageNotFound, NotAllowed, Positio
 from truespan.observer import RequestTrace
 from truespan.retrieval.pages import describe_position, read_pages, resolve
 from truespan.retrieval.reading import ReaderRetriever, find_position
-from truespan.retrieval.snapshot import Restart, with_stable_snapshot
+from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.tail import TailMaker
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
 from truespan.types.bundle import ContextBundle, Reason
@@ -83,10 +83,8 @@ class Reader:
     def books(self) -> list[ReadingPosition]:
         """Return the position in each book that has one."""
         scope, positions = self._positions()
-        if scope is None:
-            return []
         store = self._access.components.store
-        return [describe_position(store, scope, position) for position in positions]
+        return [describe_position(store, scope, position) for position in positions if scope]
 
     def sentences(
         self, book: str | None = None, *, first: int = 0, count: int = PAGE_SENTENCES
@@ -110,7 +108,8 @@ class Reader:
                 raise PositionNotFound
             return read_pages(self._access.components.store, scope, position).page(wanted)
 
-        return self._with_stable_snapshot(read)
+        self._scope()
+        return self._access.with_stable_snapshot(read)
 
     def image(self, image_ref: str) -> StoredImage:
         """Return the image of a figure, once the reader has reached the figure.
@@ -133,7 +132,8 @@ class Reader:
             pages = read_pages(components.store, scope, position)
             return pages.image_of(components.assets, active.images, wanted)
 
-        found = self._with_stable_snapshot(read)
+        self._scope()
+        found = self._access.with_stable_snapshot(read)
         if found is None:
             raise ImageNotFound
         return found
@@ -200,13 +200,6 @@ class Reader:
         if found is None:
             raise PositionNotFound
         return describe_position(store, scope, found)
-
-    def _with_stable_snapshot(self, read: Callable[[], T]) -> T:
-        """Return what `read` gives when no change of the world happens during it."""
-        self._scope()
-        access = self._access
-        store = access.components.store
-        return with_stable_snapshot(store, access.authority, access.record(), lambda _: read())
 
     def _retriever(self, trace: RequestTrace) -> ReaderRetriever:
         components = self._access.components

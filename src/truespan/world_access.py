@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from truespan.components import Components
 from truespan.errors import InvalidSettings, NotAllowed, WorldNotFound
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.retrieval.pipeline import Pipeline
-from truespan.retrieval.snapshot import require_world
+from truespan.retrieval.snapshot import require_world, with_stable_snapshot
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb
 from truespan.types.scope import World as WorldRecord
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,11 @@ class WorldAccess:
     def record(self) -> WorldRecord:
         """Return the world's record, with the targeted generation."""
         return require_world(self.components.store, self.authority, self.world, self.target)
+
+    def with_stable_snapshot(self, read: Callable[[], T]) -> T:
+        """Return what `read` gives when no change of the world happens during it."""
+        store = self.components.store
+        return with_stable_snapshot(store, self.authority, self.record(), lambda _: read())
 
     def pipeline(self, trace: RequestTrace = NULL_OBSERVER) -> Pipeline:
         """Return the retrieval pipeline for the targeted generation."""

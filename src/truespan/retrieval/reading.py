@@ -91,8 +91,7 @@ class ReaderRetriever:
 
         Raises as `retrieve` does, and also when a service fails.
         """
-        world = self._admit(request)
-        attempt = Attempt()
+        world, attempt = self._admit(request), Attempt()
 
         def fill(latest: World) -> None:
             position = self._open(attempt, latest, request.book)
@@ -121,8 +120,8 @@ class ReaderRetriever:
         return self.pipeline.admit("read as this reader", request.query, reader=self.reader)
 
     def _begin(self, request: ReadingRequest) -> tuple[World, BundleAttempt]:
-        world = self._admit(request)
-        return world, BundleAttempt(query_type="standard", top_k=request.top_k, floor=None)
+        attempt = BundleAttempt(query_type="standard", top_k=request.top_k, floor=None)
+        return self._admit(request), attempt
 
     def _run(self, world: World, attempt: BundleAttempt, request: ReadingRequest) -> None:
         def fill(latest: World) -> None:

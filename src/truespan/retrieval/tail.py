@@ -24,7 +24,7 @@ from truespan.types.ids import TextHash, hash_text
 from truespan.types.profile import ChunkingProfile, Strategy
 from truespan.types.reading import StoredSentence, TailChunk
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText, Place, Sentence, Span
+from truespan.types.text import CanonicalText, Place, Sentence
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -78,20 +78,29 @@ class TailMaker:
         if not text:
             raise Restart
         _check_sentences(text, start, stored)
-        canonical = self._canonical(scope, revision, text, start)
+        # The chapters and sections that begin within the text.
+        entries = self.store.places_until(scope, revision, start + len(text))
+        before = sum(entry.start <= start for entry in entries)
+        entries = entries[max(before - 1, 0) :]
+        canonical = CanonicalText(
+            text,
+            tuple(max(entry.start - start, 0) for entry in entries),
+            tuple(Place(entry.chapter, entry.section) for entry in entries),
+        )
         sentences = [
-            Sentence(place, max(one.start - start, 0), one.end - start)
-            for place, one in enumerate(stored)
+            Sentence(place, max(sentence.start - start, 0), sentence.end - start)
+            for place, sentence in enumerate(stored)
         ]
         tokens = self.counter.measure(text)
         spans = chunk_spans(canonical, sentences, tokens, profile, scope.profile.input_limit)
         index = anchor.index if anchor else 0
         chunks = []
         for number, span in enumerate(spans):
-            first, last = _sentences_of(sentences, span)
             if span.reach <= sentences[-1].sid:
                 # A stored chunk that depends on nothing unread: the index has it.
                 continue
+            first = next(part.sid for part in sentences if part.end > span.start)
+            last = max(part.sid for part in sentences if part.start < span.end)
             content = text[span.start : span.end]
             place = canonical.place_at(span.start)
             chunks.append(
@@ -111,19 +120,6 @@ class TailMaker:
                 )
             )
         return chunks
-
-    def _canonical(
-        self, scope: Scope, revision: RevisionRef, text: str, start: int
-    ) -> CanonicalText:
-        """Return the text with the chapters and sections that begin within it."""
-        entries = self.store.places_until(scope, revision, start + len(text))
-        before = [entry for entry in entries if entry.start <= start][-1:]
-        within = [entry for entry in entries if entry.start > start]
-        return CanonicalText(
-            text,
-            tuple(max(entry.start - start, 0) for entry in (*before, *within)),
-            tuple(Place(entry.chapter, entry.section) for entry in (*before, *within)),
-        )
 
     def _with_vectors(self, scope: Scope, tail: list[TailChunk]) -> list[TailChunk]:
         missing = {chunk.text_hash: chunk.text for chunk in tail if chunk.vector is None}
@@ -148,13 +144,6 @@ class TailMaker:
         ]
 
 
-def _sentences_of(sentences: list[Sentence], span: Span) -> tuple[int, int]:
-    """Return the first and last sentence that a span touches."""
-    first = next(place for place, one in enumerate(sentences) if one.end > span.start)
-    last = max(place for place, one in enumerate(sentences) if one.start < span.end)
-    return first, last
-
-
 def _check_sentences(text: str, start: int, stored: list[StoredSentence]) -> None:
     """Check each sentence that lies whole in a text against its recorded digest.
 
@@ -164,11 +153,11 @@ def _check_sentences(text: str, start: int, stored: list[StoredSentence]) -> Non
         StoreDamaged: a sentence has changed since the book was ingested.
     """
     before: int | None = None
-    for one in stored:
-        begin, end = one.start - start, one.end - start
+    for sentence in stored:
+        begin, end = sentence.start - start, sentence.end - start
         gap = text[before:begin] if before is not None else ""
         whole = begin >= 0 and end <= len(text)
-        intact = not whole or sha256(text[begin:end].encode()).digest() == one.digest
+        intact = not whole or sha256(text[begin:end].encode()).digest() == sentence.digest
         if not intact or gap.strip():
             raise StoreDamaged("A sentence of the book does not match its hash.")
         before = end

@@ -254,14 +254,6 @@ class WorldStatus:
 Documents = frozenset[int] | Unlimited
 
 
-@dataclass(frozen=True, slots=True)
-class LabelGroup:
-    """Documents with the same labels; one of them stands for all."""
-
-    one: CatalogEntry
-    numbers: frozenset[int]
-
-
 class DocumentCatalog:
     """Every document in force, by number.
 
@@ -283,13 +275,13 @@ class DocumentCatalog:
         """Return how many chunks of these documents are embedded."""
         if isinstance(among, Unlimited):
             return self._totals[0]
-        return sum(entry.embedded for entry in self._of(among))
+        return sum(entry.embedded for entry in self._among(among))
 
     def pending(self, among: Documents) -> int:
         """Return how many chunks of these documents wait to be embedded."""
         if isinstance(among, Unlimited):
             return self._totals[1]
-        return sum(entry.pending for entry in self._of(among))
+        return sum(entry.pending for entry in self._among(among))
 
     def labelled(self, suits: Callable[[CatalogEntry], bool]) -> frozenset[int] | None:
         """Return the numbers of documents whose labels suit; None when those of all do.
@@ -297,14 +289,14 @@ class DocumentCatalog:
         Only language, version and tags may be looked at: one document is asked for all that have
         the same.
         """
-        suitable = [group.numbers for group in self._groups if suits(group.one)]
+        suitable = [numbers for example, numbers in self._groups if suits(example)]
         return None if len(suitable) == len(self._groups) else frozenset().union(*suitable)
 
     def named(self, names: Iterable[str]) -> frozenset[int]:
         """Return the numbers of documents that have one of these names, ids or numbers."""
         return frozenset().union(*(self._names.get(name, ()) for name in names))
 
-    def _of(self, numbers: frozenset[int]) -> Iterator[CatalogEntry]:
+    def _among(self, numbers: frozenset[int]) -> Iterator[CatalogEntry]:
         return (self._entries[number] for number in numbers if number in self._entries)
 
     @cached_property
@@ -312,13 +304,12 @@ class DocumentCatalog:
         return sum(entry.embedded for entry in self), sum(entry.pending for entry in self)
 
     @cached_property
-    def _groups(self) -> list[LabelGroup]:
+    def _groups(self) -> list[tuple[CatalogEntry, frozenset[int]]]:
+        """Return the documents with the same labels, with one that stands for all of them."""
         found: dict[tuple[object, ...], list[CatalogEntry]] = {}
         for entry in self:
             found.setdefault((entry.language, entry.version, entry.tags), []).append(entry)
-        return [
-            LabelGroup(one[0], frozenset(entry.number for entry in one)) for one in found.values()
-        ]
+        return [(group[0], frozenset(part.number for part in group)) for group in found.values()]
 
     @cached_property
     def _names(self) -> dict[str, set[int]]:

@@ -201,9 +201,15 @@ class TokenMap:
         start, end = max(start, 0), min(end, len(self.text))
         if start >= end:
             return 0
-        inner_start = start if self._divides(start) else self._word_end(start, end)
-        inner_end = end if self._divides(end) else self._word_start(inner_start, end)
-        tokens = self._between(inner_start, inner_end)
+        inner_start, inner_end = start, end
+        if not self._divides(start):
+            word_end = self.lone.search(self.text, start, end)
+            inner_start = word_end.start() if word_end else end
+        if not self._divides(end):
+            while inner_end > inner_start and not self.lone.match(self.text, inner_end - 1):
+                inner_end -= 1
+        first, last = bisect_left(self.starts, inner_start), bisect_left(self.starts, inner_end)
+        tokens = self.totals[last] - self.totals[first]
         if inner_start > start:
             tokens += self.recount(self.text[start:inner_start])
         if inner_end < end:
@@ -217,20 +223,6 @@ class TokenMap:
         last = bisect_right(self.totals, room) - 1
         return self.starts[last] if last < len(self.starts) else len(self.text)
 
-    def _between(self, start: int, end: int) -> int:
-        starts = self.starts
-        return self.totals[bisect_left(starts, end)] - self.totals[bisect_left(starts, start)]
-
     def _divides(self, offset: int) -> bool:
         text, match = self.text, self.lone.match
         return offset in (0, len(text)) or bool(match(text, offset - 1) or match(text, offset))
-
-    def _word_end(self, offset: int, stop: int) -> int:
-        found = self.lone.search(self.text, offset, stop)
-        return found.start() if found else stop
-
-    def _word_start(self, stop: int, offset: int) -> int:
-        match = self.lone.match
-        while offset > stop and not match(self.text, offset - 1):
-            offset -= 1
-        return offset

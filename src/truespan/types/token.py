@@ -8,7 +8,7 @@ import hmac
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NoReturn
+from typing import Final
 
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
@@ -108,7 +108,7 @@ class Principal:
     authority: Authority
 
 
-class TokenSecret:
+class TokenSecret(Secret):
     """The secret text of a token, `ts_<id>_<256 random bits>`, which repr and pickle never show.
 
     Only its SHA-256 is stored. A slow hash protects guessable passwords; 256 random bits cannot be
@@ -116,10 +116,10 @@ class TokenSecret:
     a digest copied to another token's row does not match.
     """
 
-    __slots__ = ("_text", "id")
+    __slots__ = ("id",)
 
     def __init__(self, text: str, token_id: str) -> None:
-        self._text = text
+        super().__init__(text)
         self.id = token_id
 
     @classmethod
@@ -135,13 +135,9 @@ class TokenSecret:
         found = _FORM.fullmatch(text) if isinstance(text, str) else None
         return cls(found[0], found[1]) if found else None
 
-    def reveal(self) -> str:
-        """Return the text, to be shown once."""
-        return self._text
-
     def digest(self) -> bytes:
         """Return the digest that is stored instead of the secret."""
-        return hashlib.sha256(self._text.encode()).digest()
+        return hashlib.sha256(self.reveal().encode()).digest()
 
     def proves(self, digest: bytes | None) -> bool:
         """Return whether a stored digest belongs to this secret, in constant time.
@@ -152,9 +148,6 @@ class TokenSecret:
 
     def __repr__(self) -> str:
         return f"<TokenSecret of {self.id}>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a token's secret cannot be pickled")
 
 
 KEPT_SECONDS = 24 * 3600
