@@ -102,7 +102,6 @@ class AccessTokens:
         return found[0]
 
     def state(self, record: TokenRecord) -> TokenState:
-        """Return whether a token is active, expired or revoked now."""
         return record.state(self._components.clock.now())
 
     def _worlds(self, references: str | Iterable[str]) -> frozenset[WorldId]:

@@ -148,7 +148,6 @@ class Answerer:
 
 
 def final_answer(events: Iterator[AnswerEvent]) -> Answer:
-    """Return the answer that the events end with."""
     for event in events:
         if isinstance(event, Finished):
             return event.answer

@@ -145,6 +145,5 @@ def explain_error(error: msgspec.ValidationError, kind: type) -> str:
 
 
 def arguments_schema(kind: type[Arguments]) -> dict[str, Any]:
-    """Return the JSON Schema of arguments."""
     schema = msgspec.json.schema(kind)
     return schema["$defs"][schema["$ref"].rpartition("/")[2]]

@@ -24,7 +24,6 @@ class CancelToken:
 
     @property
     def cancelled(self) -> bool:
-        """Return whether the request was cancelled."""
         return self._cancelled
 
     def cancel(self) -> None:

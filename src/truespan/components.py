@@ -101,7 +101,6 @@ class Components:
         return self.queue.queue_id or self.processes.own()
 
     def remover(self) -> Remover:
-        """Return the remover of documents and worlds for these components."""
         return Remover(
             self.store, self.index, self.assets, self.clock, self.find_leftovers, self.uploads
         )
@@ -109,7 +108,6 @@ class Components:
     def retrieval_deps(
         self, start_repair: Callable[[Scope], None], trace: RequestTrace = NULL_OBSERVER
     ) -> RetrievalDeps:
-        """Return what a retrieval needs of these components."""
         return RetrievalDeps(
             self.store,
             self.index,

@@ -217,7 +217,6 @@ class Generations:
         return scope
 
     def _start(self, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
-        """Fill a generation as a new job."""
         components = self._access.components
         request = json.dumps({"generation": scope.generation.number})
         own = components.processes.own()
@@ -279,7 +278,6 @@ class Generations:
         raise GenerationNotFound(number)
 
     def _number_of(self, domain: str | None) -> int | None:
-        """Return the generation that an alias names now."""
         for record in self.list():
             if record.is_default if domain is None else domain in record.domains:
                 return record.generation.number

@@ -82,7 +82,6 @@ class IdempotencyStore:
                     self._unwritten.pop(next(iter(self._unwritten)))
 
     def _write_remembered(self) -> None:
-        """Store results that could not be stored earlier."""
         with self._lock:
             for digest, reply in list(self._unwritten.items()):
                 try:

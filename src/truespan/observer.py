@@ -142,7 +142,6 @@ class StageListener:
         self._on_stage = on_stage
 
     def request(self, _name: Request, /) -> _ReportedRequest:
-        """Return a request whose stages are reported."""
         return _ReportedRequest(self._on_stage)
 
 
@@ -154,7 +153,6 @@ class _ReportedRequest(NullObserver):
         self._known: set[Stage] = set()
 
     def stage(self, name: Stage, /) -> NullObserver:
-        """Report a stage at its first start."""
         if name not in self._known:
             self._known.add(name)
             self._on_stage(name)

@@ -38,20 +38,19 @@ class Processes(Protocol):
 
 
 class TokenCounter(Protocol):
-    """Counts tokens. Its counts are stored at ingest and never made again at query time."""
+    """Counts the tokens of short texts, and measures whole ones.
+
+    Its counts are stored at ingest and never made again at query time.
+    """
 
     @property
     def name(self) -> str:
         """Return a name that changes whenever counts would."""
         ...
 
-    def measure(self, text: str) -> TokenMap:
-        """Return the token map of a whole text."""
-        ...
+    def measure(self, text: str) -> TokenMap: ...
 
-    def count(self, text: str) -> int:
-        """Return the tokens of one short text."""
-        ...
+    def count(self, text: str) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,8 @@ class VectorIndex(Protocol):
     """Finds likely chunks. Believed about closeness, never about text.
 
     Methods with a scope touch the points of its world and generation, in the collection of its
-    profile.
+    profile. `scan` gives every point with its vector, in pages; `delete` and `read` ignore ids
+    without a point.
 
     Raises:
         IndexSchemaMismatch: the collection is not of the scope's profile.
@@ -191,9 +191,7 @@ class VectorIndex(Protocol):
         """Return once everything written so far survives a crash of the machine."""
         ...
 
-    def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
-        """Remove points; absent ones are no error."""
-        ...
+    def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None: ...
 
     def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
         """Remove each point only if its text hash is still the one given, in one step."""
@@ -229,13 +227,9 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:
-        """Give every point, with its vector, in pages."""
-        ...
+    def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]: ...
 
-    def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]:
-        """Return those of the points that exist."""
-        ...
+    def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]: ...
 
     def tenants(self, scope: Scope, *, limit: int) -> Holdings:
         """Return whose points the collection of the scope's profile holds, at most `limit` of them.
@@ -258,9 +252,7 @@ class VectorIndex(Protocol):
 
     def count(self, scope: Scope) -> int: ...
 
-    def drop(self, scope: Scope) -> None:
-        """Remove every point."""
-        ...
+    def drop(self, scope: Scope) -> None: ...
 
     def erase(self, profile: EmbeddingProfile) -> FileFate:
         """Write the files of a profile's collection anew, so that nothing deleted is left in them.

@@ -118,7 +118,6 @@ def _error_type(code: str) -> type[errors.TruespanError]:
 
 
 def problem(error: errors.TruespanError) -> dict[str, Any]:
-    """Return an error as data."""
     return {
         "code": error.code,
         "message": error.message,
@@ -158,7 +157,6 @@ def chunk_data(record: ChunkRecord) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> str:
-    """Return a value as indented JSON."""
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

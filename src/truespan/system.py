@@ -13,15 +13,12 @@ class SystemClock:
     """Tells the machine's time."""
 
     def now(self) -> float:
-        """Return seconds since the epoch."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Return seconds that only grow."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
         time.sleep(seconds)
 
 
@@ -33,7 +30,6 @@ class SystemProcesses:
     """Names processes by machine, number and start time: numbers are given out again."""
 
     def own(self) -> str:
-        """Return the name of this process."""
         return _name(os.getpid())
 
     def is_alive(self, name: str) -> bool:

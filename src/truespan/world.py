@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Unpack
 
+from truespan.components import Components
 from truespan.documents import Documents
 from truespan.errors import InvalidSettings, JobNotResumable, NotAllowed
 from truespan.jobs.world_jobs import (
@@ -85,12 +86,10 @@ class World:
 
     @property
     def name(self) -> str:
-        """Return the world's name."""
         return self.access.record().name
 
     @property
     def authority(self) -> Authority:
-        """Return what the caller may do."""
         return self.access.authority
 
     @property
@@ -133,16 +132,14 @@ class World:
 
         No result depends on it: what an observer raises is dropped.
         """
-        components = self.access.components
-        joint = replace(components, observer=combine_observers(components.observer, observer))
-        return World(replace(self.access, components=joint))
+        both = combine_observers(self._components.observer, observer)
+        components = replace(self._components, observer=both)
+        return World(replace(self.access, components=components))
 
     def status(self) -> WorldStatus:
         """Return the counts of documents, chunks and repairs."""
         scope = self.access.readable_scope()
-        if scope is None:
-            return WorldStatus(0, 0, 0, 0, 0, 0, 0)
-        return self.access.components.store.status(scope)
+        return self._components.store.status(scope) if scope else WorldStatus(0, 0, 0, 0, 0, 0, 0)
 
     def require_writable(self) -> None:
         """Raise WorldNotFound if the caller may not write; for checks before an upload."""
@@ -170,7 +167,7 @@ class World:
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: the index failed.
         """
         request = SearchRequest(query, top_k, floor, fused)
-        with self.access.components.observer.request(Request.SEARCH) as trace:
+        with self._components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
 
     def retrieve(
@@ -196,7 +193,7 @@ class World:
         """
         narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
         request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
-        with self.access.components.observer.request(Request.RETRIEVE) as trace:
+        with self._components.observer.request(Request.RETRIEVE) as trace:
             return self._retriever(trace).retrieve(request, near_misses=near_misses)
 
     def why_not(
@@ -212,7 +209,7 @@ class World:
         """Return why a chunk is not among what `retrieve` returns for the same arguments."""
         narrowed = RETRIEVAL_FILTERS.with_arguments(filters)
         request = RetrievalRequest(query, selected_text, top_k, narrowed, fused)
-        with self.access.components.observer.request(Request.WHY_NOT) as trace:
+        with self._components.observer.request(Request.WHY_NOT) as trace:
             return self._retriever(trace).why_not(request, ChunkId(chunk_id))
 
     def answer(
@@ -244,7 +241,7 @@ class World:
             raise InvalidSettings("The query must be a string.")
         narrowed = Filters().with_arguments(filters)
         request = RetrievalRequest(query=query, filters=narrowed, fused=fused)
-        answerer = Answerer(self.access.components, self.authority, query)
+        answerer = Answerer(self._components, self.authority, query)
         return answerer.events(
             lambda trace: find_candidates(self.access.pipeline(trace), request, answerer.rules),
             reading=False,
@@ -258,9 +255,8 @@ class World:
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise InvalidSettings("The limit must be an integer of at least 0.")
-        return self.access.components.store.usage(
-            self.authority, self._require_usage_log().id, limit=limit
-        )
+        world = self._require_usage_log()
+        return self._components.store.usage(self.authority, world.id, limit=limit)
 
     def explain(self, record: str) -> Replay:
         """Repeat the decision of an answered request from its record in the usage log.
@@ -270,7 +266,7 @@ class World:
         """
         from truespan.answers.decide import replay_record
 
-        store, world = self.access.components.store, self._require_usage_log()
+        store, world = self._components.store, self._require_usage_log()
         return replay_record(store.usage_record(self.authority, world.id, record))
 
     def evaluate(
@@ -321,9 +317,9 @@ class World:
             ProfileMismatch: the configured embedder is not the one the world was built with.
             Interrupted: stopped by Ctrl-C; the same call continues.
         """
-        checked = IngestOptions.from_arguments(**options)
         from truespan.generations import require_domain_key
 
+        checked = IngestOptions.from_arguments(**options)
         require_domain_key(domain_key)
         target = self._access_for(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
@@ -331,20 +327,18 @@ class World:
         if golden is not None:
             # Refuses an invalid file before anything is ingested or built.
             self.evaluation.queries(golden)
-        components = self.access.components
         jobs = self._ingest_jobs(target.writable_scope())
         request = jobs.request(paths, manifest, checked)
         report = jobs.run(request, on_progress=on_progress, on_prune=on_prune)
         # Finish erasures that a deletion could not do at once.
-        components.remover().finish_erasures(urgent=True)
+        self._components.remover().finish_erasures(urgent=True)
         if update_alias and report.failures:
             report.warnings.append("The alias was not moved, because documents failed.")
         elif update_alias:
             own = self.access.target
+            domain = domain_key or (own if isinstance(own, str) else None)
             promotion = self.generations.rotate(
-                domain=domain_key or (own if isinstance(own, str) else None),
-                golden=golden,
-                on_progress=on_progress,
+                domain=domain, golden=golden, on_progress=on_progress
             )
             report.generation = promotion.generation
         return report
@@ -379,13 +373,10 @@ class World:
         """
         checked = IngestOptions.from_arguments(**options)
         jobs = self._ingest_jobs(self.access.writable_scope())
-        request = jobs.request(paths, manifest, checked)
-        return self._submit(jobs.queue(request))
+        return self._submit(jobs.queue(jobs.request(paths, manifest, checked)))
 
     def submit_uploads(
-        self,
-        uploads: Sequence[Upload],
-        **options: Unpack[DocumentArguments],
+        self, uploads: Sequence[Upload], **options: Unpack[DocumentArguments]
     ) -> Job:
         """Store uploaded files and ingest them in the background; return the queued job.
 
@@ -401,12 +392,12 @@ class World:
         """
         from truespan.ingest.pipeline import IngestRequest
 
-        access, components = self.access, self.access.components
+        components = self._components
         # Refuse before files are stored.
         components.queue.require_room()
         declared = DocumentOptions.from_arguments(**options)
         checked = check_uploads(uploads)
-        jobs = self._ingest_jobs(access.writable_scope())
+        jobs = self._ingest_jobs(self.access.writable_scope())
         components.preparation.chunking_for(declared)
         if components.uploads is None:
             raise NotAllowed("upload")
@@ -428,13 +419,11 @@ class World:
         """
         kind = self.jobs.get(job).kind
         if kind == REINDEX:
-            raise InvalidSettings(
-                "This job builds a generation.", advice="Resume it with 'generations.resume'."
-            )
+            advice = "Resume it with 'generations.resume'."
+            raise InvalidSettings("This job builds a generation.", advice=advice)
         if kind in MAINTENANCE:
-            raise InvalidSettings(
-                f"This is a {kind} job.", advice="Resume it with 'submit_resume'."
-            )
+            advice = "Resume it with 'submit_resume'."
+            raise InvalidSettings(f"This is a {kind} job.", advice=advice)
         jobs = self._ingest_jobs(self.access.writable_scope())
         return jobs.resume(job, on_progress=on_progress, on_prune=on_prune)
 
@@ -444,12 +433,11 @@ class World:
         Raises:
             JobNotFound, JobNotResumable: there is no such job, or it cannot be resumed.
         """
-        access, components, kind = self.access, self.access.components, self.jobs.get(job).kind
+        access, components, kind = self.access, self._components, self.jobs.get(job).kind
         if kind == REINDEX:
             # Raises NotAllowed unless the caller may change generations.
             access.generations_scope()
-        is_maintenance = kind in MAINTENANCE
-        scope = access.maintenance_scope() if is_maintenance else access.writable_scope()
+        scope = access.maintenance_scope() if kind in MAINTENANCE else access.writable_scope()
         earlier = self.jobs.require_resumable(job)
         components.queue.require_room()
         owner = components.job_owner
@@ -463,7 +451,7 @@ class World:
         """Apply queued repairs and embed what they left pending."""
         from truespan.doctor import repair_world
 
-        with self.access.components.observer.request(Request.REPAIR) as trace:
+        with self._components.observer.request(Request.REPAIR) as trace:
             return repair_world(self.access, on_progress, trace)
 
     def submit_repair(self) -> Job:
@@ -474,7 +462,7 @@ class World:
             InvalidSettings: the world is empty.
             Overloaded: too many jobs are queued.
         """
-        return submit_maintenance(self.access.components, self.access.maintenance_scope(), REPAIR)
+        return submit_maintenance(self._components, self.access.maintenance_scope(), REPAIR)
 
     def submit_doctor(
         self, *, apply: bool = False, embed_sample: int = 0, self_test: bool = False
@@ -491,22 +479,26 @@ class World:
             raise InvalidSettings("embed_sample must be 0 or more.")
         request = doctor_request(apply=apply, embed_sample=embed_sample, self_test=self_test)
         scope = self.access.maintenance_scope()
-        return submit_maintenance(self.access.components, scope, DOCTOR, request)
+        return submit_maintenance(self._components, scope, DOCTOR, request)
+
+    @property
+    def _components(self) -> Components:
+        return self.access.components
 
     def _ingest_jobs(self, scope: Scope) -> IngestJobs:
         from truespan.ingestion import IngestJobs
 
-        return IngestJobs(self.access.components, scope)
+        return IngestJobs(self._components, scope)
 
     def _submit(self, job: Job) -> Job:
-        submit_job(self.access.components, self.access.record().id, job)
+        submit_job(self._components, self.access.record().id, job)
         return job
 
     def _access_for(self, domain: str | None, *, update_alias: bool) -> WorldAccess:
         """Return the access to a domain of this world; a new domain starts from this target."""
         if domain is None:
             return self.access
-        known = self.access.components.store.find_domain(self.authority, domain)
+        known = self._components.store.find_domain(self.authority, domain)
         if known is not None and known.id != self.id:
             raise InvalidSettings(f"The domain {domain!r} names no generation of this world.")
         if known is None and update_alias:
@@ -516,7 +508,7 @@ class World:
         return access
 
     def _require_usage_log(self) -> WorldRecord:
-        world = require_world(self.access.components.store, self.authority, self.id)
+        world = require_world(self._components.store, self.authority, self.id)
         if not self.authority.may(Verb.READ, world.id):
             raise NotAllowed("read the usage log")
         return world
@@ -524,7 +516,7 @@ class World:
     def _retriever(self, trace: RequestTrace) -> Retriever:
         from truespan.ingest.sentences import split_text
 
-        counter = self.access.components.counter
+        counter = self._components.counter
         return Retriever(
             self.access.pipeline(trace),
             lambda text, limit: split_text(text, counter, limit - INSTRUCTION_ROOM),

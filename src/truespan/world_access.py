@@ -30,7 +30,6 @@ class WorldAccess:
     """The generation that requests use: None for the default, a domain's key, or a number."""
 
     def record(self) -> WorldRecord:
-        """Return the world's record, with the targeted generation."""
         return require_world(self.components.store, self.authority, self.world, self.target)
 
     def with_stable_snapshot(self, read: Callable[[], T]) -> T:

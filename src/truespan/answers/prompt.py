@@ -106,7 +106,6 @@ def choose(
 
 
 def _verdict(candidate: Candidate, taken: _Taken, settings: DecisionSettings, low: float) -> WhyNot:
-    """Return why a candidate is skipped, or that it is chosen."""
     if candidate.kind in settings.exclude_chunk_types_from_llm:
         return WhyNot.EXCLUDED
     if not reaches(settings.to_score(candidate.similarity), low):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
+from itertools import chain
 from unicodedata import category
 
 from truespan.answers.citations import GROUP, OPENERS
@@ -30,7 +31,7 @@ def strip_reasoning(pieces: Generator[str, None, None]) -> Generator[str, None, 
                 # White space is passed on at once: without end, it is a blank reply.
                 yield " " * len(_unseen(piece))
             held += piece
-            name, held, speaking = _passed(name, held)
+            name, held, speaking = _skip_reasoning(name, held)
             if speaking and held:
                 yield held
         if held and not name and not speaking:
@@ -39,7 +40,7 @@ def strip_reasoning(pieces: Generator[str, None, None]) -> Generator[str, None, 
         pieces.close()
 
 
-def _passed(name: str, held: str) -> tuple[str, str, bool]:
+def _skip_reasoning(name: str, held: str) -> tuple[str, str, bool]:
     """Skip complete reasoning blocks; return the name of an open one, and the text to keep.
 
     The last value tells whether the reply has begun. Only a possible beginning of a tag is kept, so
@@ -47,36 +48,28 @@ def _passed(name: str, held: str) -> tuple[str, str, bool]:
     """
     while True:
         if name:
-            end, held = _closed(name, held)
-            if not end:
-                return name, held, False
+            end = re.search(rf"</{name}\s*>", held, re.IGNORECASE)
+            if end is None:
+                return name, held[-_LONGEST_TAG:], False
+            held = held[end.end() :]
         held = held[len(_unseen(held)) :]
-        name, held, undecided = _opened(held)
-        if not name:
-            return "", held, not undecided
-
-
-def _closed(name: str, held: str) -> tuple[bool, str]:
-    """Return whether the tag is closed, and the text after it or a possible beginning of it."""
-    found = re.search(rf"</{name}\s*>", held, re.IGNORECASE)
-    return (True, held[found.end() :]) if found else (False, held[-_LONGEST_TAG:])
-
-
-def _opened(held: str) -> tuple[str, str, bool]:
-    """Return the name of the tag here, the text after it, and whether a tag may still follow."""
-    tag, closing, behind = held[:_LONGEST_TAG].partition(">")
-    spelled = tag.lower().rstrip()
-    if closing:
-        name = spelled[1:] if spelled[:1] == "<" and spelled[1:] in _NAMES else ""
-        return (name, behind + held[_LONGEST_TAG:], False) if name else ("", held, False)
-    coming = len(held) < _LONGEST_TAG and any(f"<{one}".startswith(spelled) for one in _NAMES)
-    return "", held, coming
+        tag, closing, rest = held[:_LONGEST_TAG].partition(">")
+        tag = tag.lower().rstrip()
+        if not closing:
+            may_follow = any(f"<{known}".startswith(tag) for known in _NAMES)
+            return "", held, not may_follow or len(held) >= _LONGEST_TAG
+        name = tag[1:]
+        if not tag.startswith("<") or name not in _NAMES:
+            return "", held, True
+        held = rest + held[_LONGEST_TAG:]
 
 
 def _unseen(text: str) -> str:
     """Return the leading white space and invisible characters of a text."""
-    seen = (place for place, one in enumerate(text) if not one.isspace() and category(one) != "Cf")
-    return text[: next(seen, len(text))]
+    for place, char in enumerate(text):
+        if not char.isspace() and category(char) != "Cf":
+            return text[:place]
+    return text
 
 
 NO_CONTEXT = "NO_CONTEXT"
@@ -100,11 +93,7 @@ _REPLY_NAMES = (
 )
 _LABELS = (
     *_REPLY_NAMES.split(),
-    "the answer",
-    "my answer",
-    "final answer",
-    "the final answer",
-    "short answer",
+    *("the answer", "my answer", "final answer", "the final answer", "short answer"),
 )
 """What models write before an answer, followed by a colon."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -135,7 +124,7 @@ class Reply:
     def pieces(self) -> Iterator[str]:
         """Yield the reply without surrounding white space, beginning with what was held back."""
         waiting, begun = "", False
-        for piece in self._all():
+        for piece in chain([self._held], self._pieces):
             text = waiting + (piece if begun else piece.lstrip())
             shown = text.rstrip()
             waiting = text[len(shown) :]
@@ -144,12 +133,7 @@ class Reply:
                 yield shown
 
     def close(self) -> None:
-        """End the request to the model."""
         self._pieces.close()
-
-    def _all(self) -> Iterator[str]:
-        yield self._held
-        yield from self._pieces
 
 
 def outcome_of(text: str, *, whole: bool) -> ModelOutcome | None:
@@ -235,6 +219,4 @@ def _clean(pieces: Iterator[str]) -> Generator[str, None, None]:
         for piece in pieces:
             yield _SURROGATE.sub("\ufffd", piece)
     finally:
-        close = getattr(pieces, "close", None)
-        if close is not None:
-            close()
+        getattr(pieces, "close", lambda: None)()

@@ -38,7 +38,6 @@ class LogObserver:
 
     @contextmanager
     def request(self, name: Request, /) -> Iterator[_LoggedRequest]:
-        """Log a request when it ends."""
         trace, start = _LoggedRequest(name), perf_counter()
         level, event, outcome = _describe_end(None)
         try:
@@ -60,7 +59,6 @@ class _LoggedRequest:
 
     @contextmanager
     def stage(self, name: Stage, /) -> Iterator[None]:
-        """Log a stage when it ends."""
         start = perf_counter()
         try:
             yield
@@ -70,7 +68,6 @@ class _LoggedRequest:
             _write(logging.DEBUG, Event.STAGE_FINISHED, fields)
 
     def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
-        """Add to a number of the line."""
         code = known_code(counter, code)
         name = f"{counter}.{code}" if code else counter.value
         self.counts[name] = self.counts.get(name, 0) + amount

@@ -155,5 +155,4 @@ class _TimedRequest:
             self._instruments.time_stage(self._name, name, perf_counter() - start)
 
     def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
-        """Add to a counter."""
         self._instruments.count(self._name, counter, amount, code)

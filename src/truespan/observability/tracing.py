@@ -65,7 +65,6 @@ class _TracedRequest:
 
     @contextmanager
     def stage(self, name: Stage, /) -> Iterator[None]:
-        """Create a span below the request's."""
         parent = trace.set_span_in_context(self._span)
         with _span(self._tracer, f"{SYSTEM}.stage.{name}", parent):
             yield

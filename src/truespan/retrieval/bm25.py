@@ -188,7 +188,6 @@ class Layout:
         return int(self.starts[row]) + index
 
     def chunk_id(self, scope: Scope, place: int) -> ChunkId:
-        """Return the id of the chunk at a place."""
         row = int(self.rows[place])
         ref, index = self.entries[row].ref, place - int(self.starts[row])
         return chunk_id(scope.world, scope.generation.number, ref.document, ref.revision, index)
@@ -322,7 +321,6 @@ class WordScores:
         return float(self.values.max(initial=0.0))
 
     def of(self, document: int, revision: int, index: int) -> float:
-        """Return the score of one chunk."""
         place = self.layout.place(document, revision, index)
         return 0.0 if place is None else float(self.values[place])
 

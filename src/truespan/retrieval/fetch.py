@@ -49,12 +49,10 @@ class Fetched:
         )
 
     def funnel(self, in_scope: int, returned: int) -> Funnel:
-        """Return how many candidates each stage left."""
         fetched = len(self.verified) + len(self.failures)
         return Funnel(in_scope, fetched, len(self.verified), returned)
 
     def skipped(self) -> tuple[Skipped, ...]:
-        """Return how many hits were skipped, by reason."""
         counts = Counter(failed.kind.value for failed in self.failures)
         return tuple(Skipped(code, count) for code, count in sorted(counts.items()))
 

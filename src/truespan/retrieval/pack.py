@@ -66,7 +66,6 @@ class CoveredText:
         return left
 
     def add(self, document: int, start: int, end: int) -> None:
-        """Cover an interval."""
         insort(self._taken.setdefault(document, []), (start, end))
 
 

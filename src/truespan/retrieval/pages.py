@@ -251,7 +251,6 @@ def _find_chapter(starts: list[tuple[str, int]], chapter: str) -> int:
 
 
 def _chapter_starts(outline: list[OutlineEntry]) -> list[tuple[str, int]]:
-    """Return each chapter with its first sentence."""
     starts: list[tuple[str, int]] = []
     for entry in outline:
         if entry.chapter and (not starts or starts[-1][0] != entry.chapter):

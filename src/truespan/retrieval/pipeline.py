@@ -83,12 +83,10 @@ class Pipeline:
 
     @property
     def store(self) -> Store:
-        """Return the store that text comes from."""
         return self.deps.store
 
     @property
     def trace(self) -> RequestTrace:
-        """Return the trace of this request."""
         return self.deps.trace
 
     def admit(self, action: str, *texts: str | None, reader: str | None = None) -> World:
@@ -175,9 +173,8 @@ class Pipeline:
         """Fetch and verify hits by similarity or, given `words`, by these as well."""
         if words is None:
             return fetch_by_similarity(self.deps, scope, vector, k=k, floor=floor, missing=missing)
-        return fetch_fused(
-            self.deps, scope, world, vector, words, k=k, floor=floor, missing=missing
-        )
+        query = world, vector, words
+        return fetch_fused(self.deps, scope, *query, k=k, floor=floor, missing=missing)
 
 
 def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ...]) -> None:

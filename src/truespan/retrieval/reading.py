@@ -246,7 +246,6 @@ class BookSearch:
             return rank_visible([*visible, *self.tail])
 
     def _reveal(self, verified: Sequence[Verified]) -> list[Visible]:
-        """Reveal and score each chunk once."""
         unknown = [found for found in verified if found.chunk.chunk_id not in self._known]
         hashes = [found.chunk.text_hash for found in unknown]
         vectors = self.pipeline.store.vectors(self.scope, hashes) if hashes else {}

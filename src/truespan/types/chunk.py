@@ -22,7 +22,6 @@ NO_VECTOR = Vector(b"")
 
 
 def numbers_of(vector: bytes) -> array[float]:
-    """Return the numbers of a vector."""
     numbers = array("f", vector)
     if sys.byteorder == "big":
         numbers.byteswap()

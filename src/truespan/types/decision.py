@@ -357,7 +357,6 @@ class Gate:
     held: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return the gate for JSON."""
         needed, found = _shorten(self.needed), _shorten(self.found)
         return {"name": self.name.value, "needed": needed, "found": found, "held": self.held}
 

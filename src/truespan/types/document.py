@@ -272,13 +272,11 @@ class DocumentCatalog:
         return len(self._entries)
 
     def embedded(self, among: Documents) -> int:
-        """Return how many chunks of these documents are embedded."""
         if isinstance(among, Unlimited):
             return self._totals[0]
         return sum(entry.embedded for entry in self._among(among))
 
     def pending(self, among: Documents) -> int:
-        """Return how many chunks of these documents wait to be embedded."""
         if isinstance(among, Unlimited):
             return self._totals[1]
         return sum(entry.pending for entry in self._among(among))

@@ -56,7 +56,6 @@ def _uuid5(name: str) -> ChunkId:
 
 
 def hash_text(text: str) -> TextHash:
-    """Return the text hash of `text`."""
     return hash_bytes(text.encode())
 
 

@@ -23,7 +23,6 @@ class JobState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Return whether the job has ended."""
         return self not in (JobState.QUEUED, JobState.RUNNING)
 
 

@@ -52,7 +52,6 @@ class Manifest:
 
     @property
     def images(self) -> int:
-        """Return how many images it holds."""
         return sum("/img_" in member.name for member in self.members)
 
     @property
@@ -159,7 +158,6 @@ class MigrationReport:
 
     @property
     def rows(self) -> int:
-        """Return how many rows there are in all."""
         return sum(table.rows for table in self.tables.values())
 
 

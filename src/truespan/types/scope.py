@@ -41,7 +41,6 @@ def narrowed(allowed: frozenset[T] | Unlimited, wanted: Iterable[T]) -> frozense
 
 
 def admits(allowed: frozenset[T] | Unlimited, item: T) -> bool:
-    """Return whether `item` is allowed."""
     return isinstance(allowed, Unlimited) or item in allowed
 
 
@@ -71,7 +70,6 @@ class Authority:
         )
 
     def within(self, other: Authority) -> Authority:
-        """Return what both authorities allow."""
         readers = _both(self.readers, other.readers)
         verbs = self.verbs & other.verbs
         if not isinstance(readers, Unlimited):
@@ -87,11 +85,9 @@ class Authority:
         )
 
     def may(self, verb: Verb, world: WorldId) -> bool:
-        """Return whether `verb` is allowed in `world`."""
         return verb in self.verbs and admits(self.worlds, world)
 
     def may_follow(self, reader: str, world: WorldId) -> bool:
-        """Return whether this authority may act as `reader`."""
         return self.may(Verb.FOLLOW, world) and admits(self.readers, reader)
 
     def sees(self, world: WorldId) -> bool:
@@ -156,7 +152,6 @@ class Scope:
 
     @property
     def profile(self) -> EmbeddingProfile:
-        """Return the locked embedding profile."""
         return self.generation.profile
 
     def narrow(

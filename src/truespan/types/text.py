@@ -193,7 +193,6 @@ class TokenMap:
 
     @property
     def total(self) -> int:
-        """Return the tokens of the whole text."""
         return self.totals[-1]
 
     def count(self, start: int, end: int) -> int:

@@ -23,7 +23,6 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the text."""
         return self._value
 
     def __repr__(self) -> str:
@@ -50,7 +49,6 @@ class ProviderKey:
     models: tuple[str, ...] | None = None
 
     def serves(self, model: str) -> bool:
-        """Return whether the key may be used for a model."""
         return self.enabled and (self.models is None or model in self.models)
 
 
@@ -124,7 +122,6 @@ class TokenSecret(Secret):
 
     @classmethod
     def of(cls, id_bytes: bytes, secret_bytes: bytes) -> TokenSecret:
-        """Build the secret from random bytes."""
         token_id = id_bytes.hex()
         spelled = base64.urlsafe_b64encode(secret_bytes).rstrip(b"=").decode()
         return cls(f"ts_{token_id}_{spelled}", token_id)
