@@ -13,7 +13,7 @@ from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope
 from tests.promises import proves
 from truespan.errors import IndexRefused
 from truespan.files.disk import FileLock
-from truespan.index.calls import Collection
+from truespan.index.calls import Collection, Search
 from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex, EdgeLink
 from truespan.index.edge.messages import (
@@ -109,12 +109,12 @@ def test_world_documents_and_floor_are_part_of_the_search_request(recorded):
         (
             "search",
             COLLECTION,
-            (Equals(Field.TENANT, f"{scope.world}.3"), AnyOf(Field.DOCUMENT, (2, 4))),
-            vector(*EAST),
-            9,
-            float32_below(0.3),
-            (),
-            False,
+            Search(
+                (Equals(Field.TENANT, f"{scope.world}.3"), AnyOf(Field.DOCUMENT, (2, 4))),
+                vector(*EAST),
+                9,
+                float32_below(0.3),
+            ),
         ),
     ]
 
@@ -188,10 +188,10 @@ def link(folder: Path, index: EdgeIndex) -> Iterator[EdgeLink]:
 
 
 UNBOUND_CALLS: list[tuple[Any, ...]] = [
-    ("search", COLLECTION, UNBOUND, vector(*EAST), 5, None, (), False),
-    ("search", COLLECTION, (), vector(*EAST), 5, None, (), False),
-    ("search", COLLECTION, (Equals(Field.TENANT, ""),), vector(*EAST), 5, None, (), False),
-    ("search", COLLECTION, (Equals(Field.TENANT, 1),), vector(*EAST), 5, None, (), False),
+    ("search", COLLECTION, Search(UNBOUND, vector(*EAST), 5)),
+    ("search", COLLECTION, Search((), vector(*EAST), 5)),
+    ("search", COLLECTION, Search((Equals(Field.TENANT, ""),), vector(*EAST), 5)),
+    ("search", COLLECTION, Search((Equals(Field.TENANT, 1),), vector(*EAST), 5)),
     ("count", COLLECTION, UNBOUND),
     ("scan", COLLECTION, UNBOUND, None, 5),
     ("delete", COLLECTION, UNBOUND),
@@ -215,10 +215,10 @@ def test_the_process_refuses_a_collection_whose_name_is_not_a_digest(link: EdgeL
 
 def test_the_process_refuses_a_vector_of_another_length(link: EdgeLink):
     with pytest.raises(IndexRefused, match="bytes"):
-        link.search(COLLECTION, (TENANT,), b"1234", 5, None, (), False)
+        link.search(COLLECTION, Search((TENANT,), b"1234", 5))
 
 
-@pytest.mark.parametrize("name", ["close", "_shard", "__class__", "no_such_call", ""])
+@pytest.mark.parametrize("name", ["close", "shard", "_change", "__class__", "no_such_call", ""])
 def test_the_process_refuses_a_call_that_is_not_in_the_table(link: EdgeLink, name: str):
     assert name not in CALLS
     with pytest.raises(IndexRefused, match="no such call"):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from truespan.index.calls import BYTES_PER_PAYLOAD, Collection, IndexCalls
+from truespan.index.calls import BYTES_PER_PAYLOAD, Collection, IndexCalls, Search
 from truespan.index.filters import (
     Equals,
     Field,
@@ -92,16 +92,11 @@ class QdrantIndex(ABC):
         check_vector(vector, collection.size)
         if scope.documents == frozenset() or limit < 1:
             return [], []
+        least = None if floor is None else threshold(floor, distance)
+        approximate = self.approximate(scope)
+        search = Search(conditions(scope), vector, limit, least, tuple(ids), approximate)
         with self._calls() as calls:
-            found, named = calls.search(
-                collection,
-                conditions(scope),
-                vector,
-                limit,
-                None if floor is None else threshold(floor, distance),
-                tuple(ids),
-                self.approximate(scope),
-            )
+            found, named = calls.search(collection, search)
         return hits_of(found, distance, floor), hits_of(named, distance, floor)
 
     def scan(self, scope: Scope) -> Iterator[list[IndexedPoint]]:

@@ -34,6 +34,20 @@ class Collection(Struct, frozen=True, array_like=True):
         return f"{self.size} dimensions, {self.distance} distance"
 
 
+class Search(Struct, frozen=True, array_like=True):
+    """A search for the nearest points, and for the nearest among `ids`, under the same conditions.
+
+    `threshold` is on Qdrant's own scale. The embedded index is always exact.
+    """
+
+    where: Where
+    vector: bytes
+    limit: int
+    threshold: float | None = None
+    ids: tuple[str, ...] = ()
+    approximate: bool = False
+
+
 class IndexCalls(Protocol):
     """Each call names its collection, and each call that touches points names its tenant.
 
@@ -59,17 +73,9 @@ class IndexCalls(Protocol):
         self, collection: Collection, where: Where, stale: list[tuple[str, str]]
     ) -> None: ...
 
-    # Return the nearest points, and the nearest among `ids`, under the same conditions.
-    # `threshold` is on Qdrant's own scale. The embedded index is always exact.
+    # Return the nearest points, and the nearest among the ids of the search.
     def search(
-        self,
-        collection: Collection,
-        where: Where,
-        vector: bytes,
-        limit: int,
-        threshold: float | None,
-        ids: tuple[str, ...],
-        approximate: bool,
+        self, collection: Collection, search: Search
     ) -> tuple[list[RawHit], list[RawHit]]: ...
 
     # Return one page of points with their vectors, and the id that starts the next page.

@@ -18,7 +18,7 @@ import qdrant_edge as edge
 
 from truespan.errors import IndexRefused, IndexSchemaMismatch, IndexUnavailable, TruespanError
 from truespan.files.disk import require_space, sync_folder
-from truespan.index.calls import BYTES_PER_PAYLOAD, REBUILD, Collection, RawHit, Where
+from truespan.index.calls import BYTES_PER_PAYLOAD, REBUILD, Collection, RawHit, Search, Where
 from truespan.index.filters import (
     Equals,
     Field,
@@ -129,37 +129,26 @@ class Shard:
         for point, text_hash in stale:
             self.delete((*where, HasId((point,)), Equals(Field.TEXT_HASH, text_hash)))
 
-    def search(
-        self,
-        where: Where,
-        vector: bytes,
-        limit: int,
-        threshold: float | None,
-        ids: tuple[str, ...],
-        approximate: bool,
-    ) -> tuple[list[RawHit], list[RawHit]]:
+    @edge_errors("search")
+    def search(self, search: Search) -> tuple[list[RawHit], list[RawHit]]:
         """Compare with every point that meets the conditions; the result is always exact."""
-        del approximate
-        nearest = edge.Query.Nearest(self._numbers(vector))
-        found = self._search(where, nearest, limit, threshold)
-        if not ids:
-            return found, []
-        return found, self._search((*where, HasId(ids)), nearest, len(ids), threshold)
+        nearest = edge.Query.Nearest(self._numbers(search.vector))
 
-    def _search(
-        self, where: Where, nearest: edge.Query, limit: int, threshold: float | None
-    ) -> list[RawHit]:
-        with edge_errors("search"):
+        def find(where: Where, limit: int) -> list[RawHit]:
             query = edge.QueryRequest(
                 limit=limit,
                 query=nearest,
                 filter=build(where, edge),
-                score_threshold=threshold,
+                score_threshold=search.threshold,
                 with_payload=_HASH_ONLY,
                 params=_EXACT,
             )
             hits = self._edge.query(query)
             return [(str(hit.id), hit.score, text_hash_of(hit.payload) or "") for hit in hits]
+
+        ids = search.ids
+        found = find(search.where, search.limit)
+        return found, find((*search.where, HasId(ids)), len(ids)) if ids else []
 
     def scan(
         self, where: Where, start: str | None, limit: int

@@ -13,7 +13,7 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 
 from truespan.errors import IndexRefused, IndexSchemaMismatch, IndexUnavailable
-from truespan.index.calls import Collection, RawHit, Where
+from truespan.index.calls import Collection, RawHit, Search, Where
 from truespan.index.filters import (
     Equals,
     Field,
@@ -48,33 +48,23 @@ _USUAL = models.OptimizersConfigDiff(deleted_threshold=0.2, vacuum_min_vector_nu
 _LOOK_AGAIN_SECONDS = 0.5
 _REWRITE_SECONDS = 60.0
 
-
-def _keyword(*, is_tenant: bool = False, on_disk: bool | None = None) -> models.KeywordIndexParams:
-    return models.KeywordIndexParams(
-        type=models.KeywordIndexType.KEYWORD,
-        is_tenant=is_tenant,
-        on_disk=on_disk,
-        enable_hnsw=is_tenant,
-    )
-
-
-def _integer(*, exactly: bool) -> models.IntegerIndexParams:
-    return models.IntegerIndexParams(
-        type=models.IntegerIndexType.INTEGER, lookup=exactly, range=not exactly, enable_hnsw=False
-    )
-
-
+_WORD = models.KeywordIndexParams(
+    type=models.KeywordIndexType.KEYWORD, is_tenant=False, enable_hnsw=False
+)
+_RANGE = models.IntegerIndexParams(
+    type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False
+)
 _INDEXES: dict[Field, models.KeywordIndexParams | models.IntegerIndexParams] = {
-    Field.TENANT: _keyword(is_tenant=True),
-    Field.DOCUMENT: _integer(exactly=True),
-    Field.POS_START: _integer(exactly=False),
-    Field.POS_END: _integer(exactly=False),
-    Field.POS_REACH: _integer(exactly=False),
-    Field.CHAPTER: _keyword(),
-    Field.SECTION: _keyword(),
-    Field.KIND: _keyword(),
+    Field.TENANT: _WORD.model_copy(update={"is_tenant": True, "enable_hnsw": True}),
+    Field.DOCUMENT: _RANGE.model_copy(update={"lookup": True, "range": False}),
+    Field.POS_START: _RANGE,
+    Field.POS_END: _RANGE,
+    Field.POS_REACH: _RANGE,
+    Field.CHAPTER: _WORD,
+    Field.SECTION: _WORD,
+    Field.KIND: _WORD,
     # Only deletions of single points go by the hash, so it need not take up memory.
-    Field.TEXT_HASH: _keyword(on_disk=True),
+    Field.TEXT_HASH: _WORD.model_copy(update={"on_disk": True}),
 }
 """Every field that a filter may name: strict collections refuse filters on any other."""
 
@@ -205,37 +195,28 @@ class Server:
             ):
                 _require_done(done)
 
-    def search(
-        self,
-        collection: Collection,
-        where: Where,
-        vector: bytes,
-        limit: int,
-        threshold: float | None,
-        ids: tuple[str, ...],
-        approximate: bool,
-    ) -> tuple[list[RawHit], list[RawHit]]:
-        """Return the nearest points, and the nearest among `ids`, in one request."""
+    def search(self, collection: Collection, search: Search) -> tuple[list[RawHit], list[RawHit]]:
+        """Return the nearest points, and the nearest among the ids, in one request."""
 
         def nearest(where: Where, limit: int, approximate: bool) -> models.QueryRequest:
             return models.QueryRequest(
-                query=models.NearestQuery(nearest=numbers_of(Vector(vector)).tolist()),
+                query=models.NearestQuery(nearest=numbers_of(Vector(search.vector)).tolist()),
                 filter=build(where, models),
                 params=_APPROXIMATE if approximate else _EXACT,
                 limit=limit,
-                score_threshold=threshold,
+                score_threshold=search.threshold,
                 with_payload=_HASH_ONLY,
                 with_vector=False,
             )
 
-        searches = [nearest(where, limit, approximate)]
-        if ids:
-            searches.append(nearest((*where, HasId(ids)), len(ids), approximate=False))
+        requests = [nearest(search.where, search.limit, search.approximate)]
+        if ids := search.ids:
+            requests.append(nearest((*search.where, HasId(ids)), len(ids), approximate=False))
         with self._request(collection, "search") as name:
             answers = self._client.query_batch_points(
-                name, requests=searches, consistency=self._consistency
+                name, requests=requests, consistency=self._consistency
             )
-            if len(answers) != len(searches):
+            if len(answers) != len(requests):
                 raise ValueError("as many answers as questions are expected")
             # JSON has the shortest digits of a float32; read as a double they are another number.
             found, *named = (
