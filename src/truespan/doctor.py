@@ -24,7 +24,7 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.ingest.indexing import Indexer, clear_retired, embed_pending
-from truespan.ingest.job_log import Progress
+from truespan.ingest.run import Progress
 from truespan.ingestion import IngestJobs, OnProgress
 from truespan.jobs.world_jobs import open_orders
 from truespan.maintenance.doctor.apply import Applier

@@ -17,9 +17,8 @@ from truespan.errors import (
     StoreBusy,
 )
 from truespan.evaluation.compare import ALLOWED_DROP, Verdict, gate_generation
-from truespan.ingest.deps import IngestDeps
 from truespan.ingest.indexing import ReindexReport, build_generation, prepare_index
-from truespan.ingest.job_log import JobLog, Progress
+from truespan.ingest.run import IngestDeps, JobLog, Progress
 from truespan.ingestion import IngestJobs
 from truespan.jobs.world_jobs import REINDEX, Jobs
 from truespan.observer import RequestTrace

@@ -17,8 +17,6 @@ from truespan.errors import (
     StorageFull,
     StoreBusy,
 )
-from truespan.ingest.deps import IngestDeps, OtherGeneration, ProviderCheck
-from truespan.ingest.job_log import IngestReport, JobLog, Progress
 from truespan.ingest.pipeline import (
     IngestRequest,
     find_removed,
@@ -32,6 +30,14 @@ from truespan.ingest.pipeline import (
     split_sources,
 )
 from truespan.ingest.plan import DryRun
+from truespan.ingest.run import (
+    IngestDeps,
+    IngestReport,
+    JobLog,
+    OtherGeneration,
+    Progress,
+    ProviderCheck,
+)
 from truespan.jobs.world_jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.observer import RequestTrace
 from truespan.retrieval.bm25 import keep_counting

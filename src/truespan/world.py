@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from truespan.answers.decide import Replay
     from truespan.evaluation.evaluate import Evaluation
     from truespan.generations import Generations
-    from truespan.ingest.job_log import IngestReport, Progress
     from truespan.ingest.plan import DryRun
+    from truespan.ingest.run import IngestReport, Progress
     from truespan.ingestion import IngestJobs, OnPrune
     from truespan.maintenance.repair import RepairReport
     from truespan.reader import Reader

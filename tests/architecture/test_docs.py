@@ -35,10 +35,10 @@ from truespan.cli.app import app
 from truespan.generations import Promotion
 from truespan.ingest import draft
 from truespan.ingest.indexing import ReindexReport
-from truespan.ingest.job_log import IngestReport
 from truespan.ingest.manifest import MANIFEST_FIELDS
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DocumentOutcome, DryRun, PlannedDocument
+from truespan.ingest.run import IngestReport
 from truespan.maintenance.doctor.plan import Finding
 from truespan.parsing import archive, child_parser, pdf
 from truespan.parsing import detect as sniff

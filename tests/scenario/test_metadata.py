@@ -9,7 +9,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import Place, place
-from truespan.ingest.job_log import Progress
+from truespan.ingest.run import Progress
 from truespan.world import World
 
 PAGE = """<html lang="en-GB"><head><title>The harbour book</title>

@@ -19,7 +19,7 @@ from truespan.errors import (
     ProviderRefused,
     SourceMissing,
 )
-from truespan.ingest.job_log import Progress
+from truespan.ingest.run import Progress
 from truespan.types.job import DocumentState, JobState, Phase
 from truespan.world import World
 

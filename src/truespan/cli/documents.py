@@ -12,7 +12,7 @@ from truespan.errors import InvalidSettings, WorldExists
 from truespan.serialize import EXIT_PARTIAL, EXIT_REFUSED, chunk_data, to_json
 
 if TYPE_CHECKING:
-    from truespan.ingest.job_log import IngestReport
+    from truespan.ingest.run import IngestReport
     from truespan.types.document import Document
 
 jobs_app = Typer(

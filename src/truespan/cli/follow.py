@@ -13,7 +13,7 @@ from typer import echo
 
 from truespan.cli.output_reports import show_followed, show_one_job
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
-from truespan.ingest.job_log import Progress
+from truespan.ingest.run import Progress
 from truespan.jobs.world_jobs import MAINTENANCE, REINDEX
 from truespan.serialize import (
     EXIT_PARTIAL,

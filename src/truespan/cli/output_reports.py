@@ -10,8 +10,8 @@ from typing import Any
 from truespan.cli.output import pluralize, table
 from truespan.generations import Promotion
 from truespan.ingest.indexing import ReindexReport
-from truespan.ingest.job_log import IngestReport
 from truespan.ingest.plan import PRICES_AS_OF, DocumentOutcome, DryRun, Estimate, compare_prices
+from truespan.ingest.run import IngestReport
 from truespan.jobs.world_jobs import MAINTENANCE
 from truespan.maintenance.delete import Receipt
 from truespan.maintenance.doctor.leaks import is_canary

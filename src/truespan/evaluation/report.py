@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from html import escape
 from math import ceil, floor
 from typing import NewType
@@ -73,8 +74,6 @@ BINS = 20
 MOST_POINTS = 200
 MOST_BARS = 300
 """The changes drawn; of more, those that changed most."""
-
-Scale = Callable[[float], float]
 
 
 def _distribution_plot(hits: Sequence[ScoredHit]) -> Markup:
@@ -232,13 +231,12 @@ def _rule(x1: float, y1: float, x2: float, y2: float, kind: str = "axis") -> Mar
     return element("line", {"class": kind, "x1": x1, "y1": y1, "x2": x2, "y2": y2})
 
 
-def _across(least: float, most: float) -> Scale:
-    return lambda value: LEFT + (value - least) / (most - least) * (WIDTH - LEFT - RIGHT)
+def _scale(least: float, most: float, start: float, end: float) -> Callable[[float], float]:
+    return lambda value: start + (value - least) / (most - least) * (end - start)
 
 
-def _up(least: float, most: float) -> Scale:
-    bottom = HEIGHT - BOTTOM
-    return lambda value: bottom - (value - least) / (most - least) * (bottom - TOP)
+_across = partial(_scale, start=LEFT, end=WIDTH - RIGHT)
+_up = partial(_scale, start=HEIGHT - BOTTOM, end=TOP)
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

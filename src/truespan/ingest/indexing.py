@@ -15,11 +15,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from truespan.errors import GenerationNotFound, IndexUnavailable, ProfileMismatch, StoreDamaged
-from truespan.ingest.deps import IngestDeps, ProviderCheck
 from truespan.ingest.draft import text_chunks
 from truespan.ingest.embed import Remark, check_drift, embed_texts
 from truespan.ingest.figures import find_parent, parent_ref
-from truespan.ingest.job_log import REMARKS, Failure, Progress, RunLog
+from truespan.ingest.run import REMARKS, Failure, IngestDeps, Progress, ProviderCheck, RunLog
 from truespan.protocols import VectorIndex
 from truespan.types.chunk import NewChunk, PendingChunk, Vector
 from truespan.types.document import Document, RevisionRef, assets_token

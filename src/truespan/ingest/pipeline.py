@@ -16,14 +16,13 @@ from hashlib import sha256
 import msgspec
 
 from truespan.errors import AssetsTaken, SourceMissing, SourceRefused, TruespanError
-from truespan.ingest.deps import IngestDeps
 from truespan.ingest.draft import DEFAULT_VERSION, make_draft
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
-from truespan.ingest.job_log import REMARKS, Failure, IngestReport, Progress, RunLog
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.plan import DryRun, documents_to_remove, estimate, plan_run
+from truespan.ingest.run import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
 from truespan.parsing import may_have_pictures, usual_kind
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, JobShare, Phase

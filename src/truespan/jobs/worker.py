@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 from truespan.components import Components
 from truespan.doctor import Doctor, repair_world
 from truespan.errors import Cancelled, Interrupted, TruespanError, WorldNotFound
 from truespan.generations import run_reindex_job
-from truespan.ingest.deps import ProviderCheck
-from truespan.ingest.job_log import JobLog
+from truespan.ingest.run import JobLog, ProviderCheck
 from truespan.ingestion import IngestJobs, WorkOutcome
 from truespan.jobs.world_jobs import (
     DOCTOR,
@@ -68,15 +67,21 @@ class LibraryWorker:
         world, scope, job = self._find(order)
         if scope is None or job is None:
             return Outcome.OVER
-        with self._claim_in_process(job.id) as is_claimed:
-            if not is_claimed:
+        with self._lock:
+            # Another thread of this process may run it.
+            if job.id in self._current:
                 return Outcome.AGAIN
+            self._current.add(job.id)
+        try:
             outcome = Outcome.OVER
             if self._start(scope, job):
                 outcome = self._run_started(world, scope, job, stopping, last, later)
             if job.parent is not None or job.shares:
                 settle_job(self._components, scope, job.parent or job.id)
             return outcome
+        finally:
+            with self._lock:
+                self._current.discard(job.id)
 
     def leave(self, order: JobOrder) -> None:
         """Record that a job of this process is interrupted, which does not count as a crash."""
@@ -171,19 +176,6 @@ class LibraryWorker:
             scope, job.id, owner, seen=JobState.QUEUED, crashes=record.crashes
         )
         return outcome if requeued else Outcome.OVER
-
-    @contextmanager
-    def _claim_in_process(self, job: str) -> Iterator[bool]:
-        """Give whether no other thread of this process runs a job; keep others from it."""
-        with self._lock:
-            is_free = job not in self._current
-            self._current.add(job)
-        try:
-            yield is_free
-        finally:
-            if is_free:
-                with self._lock:
-                    self._current.discard(job)
 
 
 def resume_waiting(components: Components, scopes: list[Scope]) -> list[Job]:

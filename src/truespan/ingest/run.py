@@ -1,17 +1,30 @@
-"""The log of a run: progress for the caller, lines for Python's logging, the record of the job."""
+"""A run of ingestion: what it depends on, what it reports, and its log.
+
+The log has progress for the caller, lines for Python's logging, and the record of the job.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from truespan.errors import Cancelled, Interrupted, TruespanError
-from truespan.ingest.embed import Remark
+from truespan.ingest.embed import Canary, Remark
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.protocols import Clock
+from truespan.protocols import (
+    AssetStore,
+    Clock,
+    Embedder,
+    EmbeddingLimits,
+    SourceFinder,
+    SourceParser,
+    TokenCounter,
+    UploadStore,
+    VectorIndex,
+)
 from truespan.types.job import (
     DocumentState,
     JobCounts,
@@ -22,9 +35,11 @@ from truespan.types.job import (
     Phase,
 )
 from truespan.types.scope import Scope
+from truespan.types.source import Source
 from truespan.types.telemetry import CounterName
 
 if TYPE_CHECKING:
+    from truespan.ingest.draft import Preparation
     from truespan.store import Store
 
 SECONDS_BETWEEN_RECORDS = 1.0
@@ -55,6 +70,51 @@ REMARKS = {
     ),
 }
 """The code and the message of each remark."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherGeneration:
+    """Another generation that new documents enter; `named` if an alias points to it."""
+
+    scope: Scope
+    embedder: Embedder
+    named: bool
+
+
+@dataclass(slots=True)
+class ProviderCheck:
+    """The checks that a provider has passed, so that a job does not repeat them."""
+
+    canary: Canary = field(default_factory=Canary)
+    probed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IngestDeps:
+    """The store, the index, the provider and the rest that ingestion uses, each as a port."""
+
+    store: Store
+    index: VectorIndex
+    embedder: Embedder
+    sources: SourceFinder
+    parser: SourceParser
+    counter: TokenCounter
+    assets: AssetStore
+    clock: Clock
+    limits: EmbeddingLimits
+    preparation: Preparation
+    uploads: UploadStore | None = None
+    other_generations: Callable[[Scope], Sequence[OtherGeneration]] = lambda _scope: ()
+    """Return the other generations of the scope's world that documents enter as well."""
+    trace: RequestTrace = NULL_OBSERVER
+    checks: dict[int, ProviderCheck] = field(default_factory=dict)
+    """Checks of the provider of each generation; runs of the same job share them."""
+
+    def read(self, source: Source) -> bytes:
+        """Return the bytes of a file or of an upload; raises SourceRefused."""
+        if source.upload and self.uploads is not None:
+            return self.uploads.read(source)
+        return self.sources.read(source)
 
 
 @dataclass(frozen=True, slots=True)
