@@ -110,11 +110,7 @@ class AccessTokens:
 
 
 def authenticate_token(components: Components, within: Authority, text: object) -> Principal:
-    """Return the principal of a token, with its authority within another one.
-
-    Raises:
-        Unauthorized: always the same error, whatever is wrong with the token.
-    """
+    """Return the principal of a token within an authority; any fault is the same error."""
     secret = TokenSecret.parse(text)
     if secret is None:
         raise Unauthorized

@@ -116,11 +116,7 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
 
 
 def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
-    """Return the arguments of a call as their type.
-
-    Raises:
-        InvalidSettings: a name is unknown or missing, or a value has the wrong type or size.
-    """
+    """Return the arguments of a call as their type; raises InvalidSettings."""
     try:
         return msgspec.convert(values, kind, strict=True)
     except msgspec.ValidationError as error:

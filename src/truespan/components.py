@@ -135,11 +135,7 @@ class Components:
             raise ProfileMismatch(str(profile), str(configured))
 
     def embedder_named(self, name: str | None) -> Embedder:
-        """Return the embedder of this name; None for the default one.
-
-        Raises:
-            InvalidSettings: no embedder has that name.
-        """
+        """Return the embedder of this name, the default one for None; raises InvalidSettings."""
         if name is None:
             return self.embedder
         if name not in self.others:

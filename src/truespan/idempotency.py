@@ -23,16 +23,11 @@ class IdempotencyStore:
         """Sealed replies that could not be stored; None for a request that failed."""
 
     def run(self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]) -> bytes:
-        """Run `work` and return its reply; if the key was used before, return the stored reply.
+        """Run `work` once for a key and return its reply; see `Library.run_idempotent`.
 
         `fingerprint` identifies the whole request. Work that raises may be tried again with the
         same key. A reply that cannot be stored now is still returned, and stored before the next
         request with a key.
-
-        Raises:
-            KeyReused: the key was used with another request.
-            KeyBusy: the first request with it is still running.
-            InvalidSettings: the key is invalid.
         """
         text = key.text
         if not 1 <= len(text) <= LONGEST_KEY or not text.isascii() or not text.isprintable():

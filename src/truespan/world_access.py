@@ -50,11 +50,7 @@ class WorldAccess:
         return Scope(self.authority, record.id, record.generation)
 
     def readable_scope(self) -> Scope | None:
-        """Return the scope of the whole world; None while it has no generation.
-
-        Raises:
-            NotAllowed: the authority may read only as a reader.
-        """
+        """Return the same scope; raises NotAllowed if the authority may read only as a reader."""
         scope = self.scope()
         if scope is not None and not self.authority.may(Verb.READ, scope.world):
             raise NotAllowed("read without a reader")
@@ -68,9 +64,7 @@ class WorldAccess:
     def writable_scope(self) -> Scope:
         """Return the scope for writing with a model; an empty world gets its first generation.
 
-        Raises:
-            WorldNotFound: the authority may not write to the world.
-            ProfileMismatch: the model of the generation is not configured.
+        Raises WorldNotFound without permission, ProfileMismatch if the model is not configured.
         """
         record, store = self.record(), self.components.store
         if not self.authority.may(Verb.WRITE, record.id):
@@ -91,12 +85,7 @@ class WorldAccess:
         return Scope(self.authority, record.id, generation)
 
     def maintenance_scope(self) -> Scope:
-        """Return the scope for maintenance, which needs the right to read and write everything.
-
-        Raises:
-            WorldNotFound: the authority may not write to the world.
-            InvalidSettings: the world is empty.
-        """
+        """Return the scope for maintenance, which needs the right to read and write everything."""
         self.require_writable()
         scope = self.readable_scope()
         if scope is None:
@@ -104,11 +93,7 @@ class WorldAccess:
         return scope
 
     def generations_scope(self) -> Scope | None:
-        """Return the scope of the default generation, for changing generations.
-
-        Raises:
-            NotAllowed: the authority may not administer the world.
-        """
+        """Return the scope of the default generation, which only an administrator may change."""
         record = require_world(self.components.store, self.authority, self.world)
         if not self.authority.may(Verb.ADMINISTER, record.id):
             raise NotAllowed("change generations")

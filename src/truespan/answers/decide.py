@@ -171,11 +171,7 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
 
 
 def replay(record: Any) -> Decision:
-    """Return the decision on the evidence of a record.
-
-    Raises:
-        InvalidSettings: it is no record, or one of another version.
-    """
+    """Return the decision on the evidence of a record."""
     return decide(evidence_from_json(record))
 
 
@@ -187,11 +183,7 @@ def replay_record(record: UsageRecord) -> Replay:
 
 
 def replay_json(plain: Any) -> Replay:
-    """Do the same with a record from JSON: one of the usage log, or its evidence alone.
-
-    Raises:
-        InvalidSettings: it is neither.
-    """
+    """Do the same with a record from JSON: one of the usage log, or its evidence alone."""
     if isinstance(plain, dict) and "evidence" in plain:
         try:
             return replay_record(msgspec.convert(plain, UsageRecord))

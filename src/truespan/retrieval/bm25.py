@@ -21,7 +21,7 @@ from unicodedata import category, is_normalized, normalize
 
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
-from truespan.types.words import CountedRevision, Postings, WordCatalog, WordEntry
+from truespan.types.words import CountedRevision, WordCatalog, WordEntry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -212,20 +212,14 @@ class Layout:
         self, store: Store, scope: Scope, term: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the places of the chunks with a term, and how often each contains it."""
-        found = self.recent.get(term)
-        if found is None:
-            found = self._places(store.postings(scope, term))
-            if sum(len(places) for places, _ in list(self.recent.values())) > MOST_RECENT:
-                self.recent.clear()
-            self.recent[term] = found
-        return found
-
-    def _places(self, postings: Postings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Turn postings into places; revisions that are not active are left out."""
         import numpy as np
 
+        if found := self.recent.get(term):
+            return found
+        postings = store.postings(scope, term)
         pairs = np.frombuffer(postings.packed, np.dtype([("index", "<u4"), ("count", "<u2")]))
         keys = np.array(postings.keys, np.int64)
+        # Revisions that are not active are left out.
         row = np.searchsorted(self.keys, keys)
         row[row == len(self.keys)] = 0
         known = self.keys[row] == keys if len(self.keys) else np.zeros(len(keys), bool)
@@ -235,7 +229,10 @@ class Layout:
         if len(self.keys):
             kept &= index < self.sizes[repeated]
         places = self.starts[repeated[kept]] + index[kept]
-        return places, pairs["count"][kept].astype(np.int64)
+        if sum(len(others) for others, _ in list(self.recent.values())) > MOST_RECENT:
+            self.recent.clear()
+        self.recent[term] = found = (places, pairs["count"][kept].astype(np.int64))
+        return found
 
 
 @lru_cache(maxsize=4)

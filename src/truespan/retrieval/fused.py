@@ -85,9 +85,6 @@ def fetch_fused(
 
     `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
     Chunks past the candidates follow by similarity, so that requesting more never reorders.
-
-    Raises:
-        InvalidSettings: the scope is a reader's.
     """
     if scope.position is not None:
         # How rare a word is in a book reveals something about the unread part.

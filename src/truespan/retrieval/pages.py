@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -62,12 +62,7 @@ class Pages:
     until: int | None = None
 
     def page(self, wanted: PageRequest) -> SentencePage:
-        """Return the wanted sentences, as many as there are.
-
-        Raises:
-            StoreDamaged: a sentence has changed since the document was ingested.
-            Restart: the revision is gone.
-        """
+        """Return the wanted sentences, as many as there are."""
         # One more than wanted, if it may be seen: it says whether others follow.
         first, last = wanted.first, wanted.first + wanted.count
         if self.until is not None:
@@ -79,10 +74,7 @@ class Pages:
             raise Restart
         shown, following = stored[: wanted.count], stored[wanted.count :]
         return SentencePage(
-            document=self.head.document,
-            doc_id=self.head.doc_id,
-            title=self.head.title,
-            source=self.head.source,
+            **asdict(self.head),
             first=wanted.first,
             last=shown[-1].sid if shown else -1,
             more=bool(following),
@@ -197,12 +189,7 @@ def resolve(
     through_chapter: str | None,
     passage: str | None,
 ) -> int:
-    """Return the last sentence read, given in exactly one of three ways.
-
-    Raises:
-        InvalidSettings: not exactly one is given, or the sentence does not exist.
-        PassageNotFound, PassageAmbiguous: the passage occurs nowhere, or more than once.
-    """
+    """Return the last sentence read, given in exactly one of three ways; see `Reader.set`."""
     if [sid, through_chapter, passage].count(None) != 2:
         raise InvalidSettings(
             "Give the position as a sentence, a chapter or a passage: exactly one of them."

@@ -90,11 +90,7 @@ class Pipeline:
         return self.deps.trace
 
     def admit(self, action: str, *texts: str | None, reader: str | None = None) -> World:
-        """Return the world, if the caller may read all of it or may read as `reader`.
-
-        Raises:
-            WorldNotFound, NotAllowed, BlankQuery: before anything that costs more.
-        """
+        """Return the world, if the caller may read all of it or may read as `reader`."""
         with self.trace.stage(Stage.ADMITTED):
             world = require_world(self.store, self.authority, self.world, self.generation)
             if reader is None:
@@ -151,11 +147,7 @@ class Pipeline:
         return scope
 
     def vectors(self, scope: Scope, *texts: str) -> list[Vector]:
-        """Return the vectors of query texts, in order.
-
-        Raises:
-            ProfileMismatch, QueryTooLong, ProviderUnavailable, ProviderRefused, ProviderBadReply
-        """
+        """Return the vectors of query texts, in order."""
         with self.trace.stage(Stage.VECTOR):
             return [query_vector(self.deps, scope, text) for text in texts]
 

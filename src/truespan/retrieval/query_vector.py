@@ -74,12 +74,6 @@ def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
     """Return the vector of a stripped query under the scope's locked profile.
 
     A cached vector saves the provider call and nothing else: the profile is compared first.
-
-    Raises:
-        ProfileMismatch: the configured embedder is not the one the world was built with.
-        QueryTooLong: the model would not read the whole query.
-        ProviderUnavailable, ProviderRefused: the embedder failed.
-        ProviderBadReply: the vector has the wrong length, is zero or not finite.
     """
     profile, embedder = scope.profile, deps.embedder_for(scope.profile)
     if embedder.profile.id != profile.id:

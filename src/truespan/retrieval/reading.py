@@ -59,12 +59,7 @@ class ReaderRetriever:
     reader: str
 
     def retrieve(self, request: ReadingRequest) -> ContextBundle:
-        """Return context for a query from the read part of a book.
-
-        Raises:
-            WorldNotFound, NotAllowed, DocumentNotFound: it does not exist for this caller.
-            BlankQuery, QueryTooLong: before the provider is asked.
-        """
+        """Return context for a query from the read part of a book; see `Reader.retrieve`."""
         world, attempt = self._begin(request)
         return build_bundle(self.pipeline, attempt, lambda: self._run(world, attempt, request))
 

@@ -47,15 +47,7 @@ class Retriever:
     split: Callable[[str, int], list[str]]
 
     def retrieve(self, request: RetrievalRequest, *, near_misses: bool = False) -> ContextBundle:
-        """Return the bundle for a request.
-
-        If a service fails, the bundle has the status `error`. A request that cannot be answered at
-        all raises.
-
-        Raises:
-            WorldNotFound, NotAllowed: before anything that costs more.
-            BlankQuery, QueryTooLong: before the provider is asked.
-        """
+        """Return the bundle for a request; see `World.retrieve`."""
         world, attempt = self._begin(request)
         return build_bundle(
             self.pipeline, attempt, lambda: self._run(world, attempt, request, near_misses)

@@ -80,14 +80,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
 
 
 def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules) -> Retrieved:
-    """Return the best chunks for an answer at or above the floor, from one state of the world.
-
-    Raises:
-        WorldNotFound, NotAllowed, BlankQuery: before anything that costs more.
-        QueryTooLong: before the provider is asked.
-        ProfileMismatch, InvalidConfiguration: the settings do not fit the world.
-        ProviderUnavailable, IndexUnavailable, ...: a service failed.
-    """
+    """Return the best chunks for an answer at or above the floor, from one state of the world."""
     query = (request.query or "").strip()
     world = pipeline.admit("answer without a reader", query)
     attempt = Attempt()
@@ -143,10 +136,6 @@ def search_documents(
     """Return verified chunks, best first, until there are enough chunks and different documents.
 
     No floor applies: this is for evaluations.
-
-    Raises:
-        NotAllowed, BlankQuery, QueryTooLong: before the provider is asked.
-        ProfileMismatch, ServiceError: as for `search`.
     """
     query = query.strip()
     world = pipeline.admit("evaluate without a reader", query)

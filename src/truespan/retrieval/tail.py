@@ -148,9 +148,6 @@ def _check_sentences(text: str, start: int, stored: list[StoredSentence]) -> Non
     """Check each sentence that lies whole in a text against its recorded digest.
 
     Between sentences there may be only white space, so nothing can hide there.
-
-    Raises:
-        StoreDamaged: a sentence has changed since the book was ingested.
     """
     before: int | None = None
     for sentence in stored:

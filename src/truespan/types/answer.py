@@ -206,11 +206,8 @@ class AnswerRules:
     ) -> DecisionSettings:
         """Return the settings of decisions on what was found under a profile.
 
-        `measured` is the calibration that counts for it, if there is one.
-
-        Raises:
-            InvalidConfiguration: the profile has another distance than the operator expects, or
-                one for which there are no raw thresholds.
+        `measured` is the calibration that counts for it, if there is one. Raises
+        InvalidConfiguration if the distance is not the one that the operator expects.
         """
         if self.distance not in (None, profile.distance):
             raise InvalidConfiguration(

@@ -257,9 +257,8 @@ Documents = frozenset[int] | Unlimited
 class DocumentCatalog:
     """Every document in force, by number.
 
-    It is kept for as long as the world does not change, and a request asks it several times. So
-    that a request costs the same in a world of a thousand documents and of a million, what can be
-    counted once is.
+    It is kept as long as the world does not change. What can be counted once is, so that a request
+    costs the same in a world of a thousand documents and of a million.
     """
 
     def __init__(self, entries: Iterable[CatalogEntry]) -> None:

@@ -92,11 +92,7 @@ class RestoreReport:
 
 
 def manifest_from_json(text: bytes, *, known_schema: int) -> Manifest:
-    """Return the manifest of a backup that this version can restore.
-
-    Raises:
-        BackupInvalid: it is not one, was changed, or is of a newer version.
-    """
+    """Return the manifest of a backup; raises BackupInvalid unless this version can restore it."""
     try:
         fields: dict[str, Any] = json.loads(text)
         newer = fields["format"] > FORMAT or fields["schema"] > known_schema

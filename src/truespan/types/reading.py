@@ -135,16 +135,22 @@ class PageFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class SentencePage:
-    """Some sentences of a document, in order. `last` is the last one given, -1 for none.
-
-    `more` says whether others follow that the same caller may see.
-    """
+class PageHead:
+    """What stands above a page: which document it is of, in names that its caller may see."""
 
     document: int
     doc_id: str
     title: str
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePage(PageHead):
+    """Some sentences of a document, in order. `last` is the last one given, -1 for none.
+
+    `more` says whether others follow that the same caller may see.
+    """
+
     first: int
     last: int
     more: bool
@@ -158,16 +164,6 @@ class StoredImage:
 
     data: bytes = field(repr=False)
     media_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class PageHead:
-    """What stands above a page: which document it is of, in names that its caller may see."""
-
-    document: int
-    doc_id: str
-    title: str
-    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +206,7 @@ class Passage:
 
 
 def wanted_image(image_ref: str) -> ImageFile | None:
-    """Return what a reference names; None where no image can have it.
-
-    Raises:
-        InvalidSettings: it is not a string.
-    """
+    """Return what a reference names; None where no image can have it."""
     if not isinstance(image_ref, str):
         raise InvalidSettings("An image is named by a string.")
     return image_file(image_ref)

@@ -122,12 +122,7 @@ class Filters:
                 raise InvalidSettings(f"{name} must be a list of strings.")
 
     def with_arguments(self, arguments: FilterArguments) -> Filters:
-        """Return these filters with those that a caller gave as keyword arguments.
-
-        Raises:
-            TypeError: there is no such filter.
-            InvalidSettings: a value has the wrong type or length.
-        """
+        """Return these filters with those that a caller gave as keyword arguments, checked."""
         given: dict[str, Any] = {}
         values: dict[str, Any] = {**arguments}
         for name, value in values.items():

@@ -83,11 +83,7 @@ class DocumentOptions:
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
-        """Return what keyword arguments declare, checked.
-
-        Raises:
-            InvalidSettings: a value cannot be used.
-        """
+        """Return what keyword arguments set, checked; raises InvalidSettings."""
         if unknown := keywords.keys() - DocumentArguments.__annotations__.keys():
             raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
         given: dict[str, Any] = {k: v for k, v in keywords.items() if v is not None}
@@ -120,11 +116,7 @@ class IngestOptions:
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[IngestArguments]) -> IngestOptions:
-        """Return the options that keyword arguments set, checked.
-
-        Raises:
-            InvalidSettings: a value cannot be used.
-        """
+        """Return what keyword arguments set, checked; raises InvalidSettings."""
         prune, allow_empty = keywords.pop("prune", False), keywords.pop("allow_empty", False)
         return cls(DocumentOptions.from_arguments(**keywords), prune, allow_empty)
 
@@ -309,11 +301,7 @@ class Upload:
 
 
 def check_upload_name(name: object) -> str:
-    """Return the name of an upload in Unicode's NFC form.
-
-    Raises:
-        InvalidSettings: it is empty, too long, has parts of a path, or cannot be printed in a line.
-    """
+    """Return the name of an upload in NFC; raises InvalidSettings if it cannot be a file name."""
     if not isinstance(name, str):
         raise InvalidSettings("The name of an upload must be a string.")
     normal = unicodedata.normalize("NFC", name)
@@ -331,11 +319,7 @@ def check_upload_name(name: object) -> str:
 
 
 def check_uploads(uploads: Sequence[Upload]) -> tuple[Upload, ...]:
-    """Return uploads with checked names.
-
-    Raises:
-        InvalidSettings: there are none, a name cannot be used, or two are the same.
-    """
+    """Return uploads with checked names; raises InvalidSettings without any, or with two alike."""
     checked = tuple(Upload(check_upload_name(upload.name), upload.content) for upload in uploads)
     if not checked:
         raise InvalidSettings("There is no file to ingest.")
