@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from hashlib import sha256
+from itertools import accumulate, pairwise
 from typing import Any
 
 from truespan.errors import InvalidConfiguration
@@ -258,10 +259,5 @@ def _map_to_clean(text: str, clean_text: str, offsets: Sequence[int]) -> Sequenc
     """
     if text == clean_text:
         return offsets
-    found: list[int] = []
-    begin = length = 0
-    for offset in offsets:
-        length += len(clean(text[begin:offset]))
-        found.append(min(length, len(clean_text)))
-        begin = offset
-    return found
+    lengths = accumulate(len(clean(text[a:b])) for a, b in pairwise([0, *offsets]))
+    return [min(length, len(clean_text)) for length in lengths]

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from urllib.parse import quote
 
 from truespan.errors import SourceBroken, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.epub.package import BookFiles, BookPlaces, Entry, Item, read_package
-from truespan.parsing.html import Member, Pictures, read_page, to_block
+from truespan.parsing.html import Pictures, read_page, to_block
 from truespan.parsing.html.elements import PageReader
 from truespan.parsing.html.inline import Picture, PlacedMark
 from truespan.parsing.html.structure import Piece
@@ -46,7 +47,8 @@ class _Book:
     """Reads a book page by page, so that only one page is in memory as a tree."""
 
     def __init__(self, files: BookFiles, images: bool) -> None:
-        self.package, self.pictures = read_package(files), Pictures(wanted=images)
+        self.package = read_package(files)
+        self.pictures = Pictures(images, files.archive, self.package.media_types)
         self.readable = 0
         """The number of pages that could be read."""
         self._files = files
@@ -92,9 +94,9 @@ class _Book:
             return
         self._cover_done = True
         find, cover = self.pictures.find, self.package.cover
-        members = {member.name for source in sources if (member := find(source.strip()))}
+        members = {find(source.strip()) for source in sources}
         if cover and cover.member and cover.member not in members:
-            self.pictures.find = self._find_member
+            self.pictures.find = str
             yield to_block(_picture_piece(cover.member), None, None, self.pictures)
             self.pictures.find = find
 
@@ -104,12 +106,7 @@ class _Book:
             self._missing += 1
             return []
         base = item.member
-
-        def find(address: str) -> Member | None:
-            member = self._files.find_member(base, address)
-            return self._find_member(member) if member else None
-
-        self.pictures.find = find
+        self.pictures.find = partial(self._files.find_member, base)
         image_page = [_picture_piece("/" + quote(base))] if item.is_image else []
         if item.is_image and item.media_type != "image/svg+xml":
             self.readable += 1
@@ -134,18 +131,6 @@ class _Book:
             if not piece.region.fallback and not (is_navigation and piece.region.navigation)
         ]
         return pieces or image_page
-
-    def _find_member(self, name: str) -> Member:
-        def read() -> bytes | None:
-            try:
-                return self._files.archive.read(name)
-            except SourceUnsafe:
-                raise
-            except SourceRefused:
-                return None
-
-        media_type = self.package.media_types.get(name, "")
-        return Member(name, media_type, read, name in self._files.archive.names)
 
 
 def _picture_piece(source: str) -> Piece:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import binascii
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import lxml.etree as etree
 
 from truespan.errors import SourceBroken, SourceNotText, SourceRefused, SourceUnsafe
+from truespan.parsing.archive import Archive
 from truespan.parsing.detect import decode
 from truespan.parsing.headings import HeadingPlaces, begins_with_title
 from truespan.parsing.html.elements import PageReader
@@ -85,22 +85,17 @@ _DATA = re.compile(
 )
 
 
-class Member(NamedTuple):
-    """A picture in an archive, whose type may be unknown; `read` returns None if it is missing."""
-
-    name: str
-    media_type: str
-    read: Callable[[], bytes | None]
-    exists: bool
-
-
 @dataclass(slots=True)
 class Pictures:
-    """The pictures found so far. Bytes are read only if `wanted`, and once for each picture."""
+    """The pictures found so far. Bytes are read only if `wanted`, and once for each picture.
+
+    In a book, `find` resolves an address to a member of the archive, if it leads to one.
+    """
 
     wanted: bool
-    find: Callable[[str], Member | None] = lambda _: None
-    """Resolves an address to a member; None if it leads out of the archive."""
+    archive: Archive | None = None
+    media_types: Mapping[str, str] = field(default_factory=dict)
+    find: Callable[[str], str | None] = lambda _: None
     images: list[Image] = field(default_factory=list)
     _indexes: dict[str, int | None] = field(default_factory=dict)
     _total: int = 0
@@ -131,22 +126,27 @@ class Pictures:
 
             image = self._add_image(source, decode_image)
             return Figure(picture.alt, f"data:{found['type'].lower()}", image)
-        member = self.find(source)
-        if member is None:
+        archive, member = self.archive, self.find(source)
+        if archive is None or not member:
             return Figure(picture.alt, source[:_LONGEST_ORIGIN])
         self._mapped += 1
-        self._missing += not member.exists
+        self._missing += member not in archive.names
 
         def read_member() -> Image | None:
-            extension = _extension_of(member.media_type, member.name)
-            content = member.read() if extension else None
+            extension = _extension_of(self.media_types.get(member, ""), member)
+            try:
+                content = archive.read(member) if extension else None
+            except SourceUnsafe:
+                raise
+            except SourceRefused:
+                return None
             return Image(extension, content) if extension and content else None
 
-        image = self._add_image(member.name, read_member)
+        image = self._add_image(member, read_member)
         # An alternative text that is only the name of the file, with or without folders, is noise.
         file_name = picture.alt.replace("\\", "/").lstrip("./").lower()
-        is_name = file_name and f"/{member.name.lower()}".endswith(f"/{file_name}")
-        return Figure("" if is_name else picture.alt, member.name[:_LONGEST_ORIGIN], image)
+        is_name = file_name and f"/{member.lower()}".endswith(f"/{file_name}")
+        return Figure("" if is_name else picture.alt, member[:_LONGEST_ORIGIN], image)
 
     def counts(self) -> PictureCounts:
         return PictureCounts(self._total, self._sourced, self._mapped, self._missing)

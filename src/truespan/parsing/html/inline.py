@@ -43,12 +43,8 @@ class Flow(NamedTuple):
     marks: tuple[PlacedMark, ...] = ()
 
 
-class Position(NamedTuple):
-    """A position in the text of an `Inline`: the number of the block, and the index of the part."""
-
-    block: int
-    part: int
-
+Position = tuple[int, int]
+"""A position in the text of an `Inline`: the number of the block, and the index of the part."""
 
 # A NUL stands for a line break: no page can hold one, because the parser removes them. The sign for
 # a mark is removed from the text here, in the few blocks that have marks.
@@ -87,7 +83,7 @@ class Inline:
         self.add(MARK_SIGN)
 
     def position(self) -> Position:
-        return Position(self._taken, len(self.parts))
+        return self._taken, len(self.parts)
 
     def text_since(self, position: Position) -> str | None:
         """Return the text after a position.
@@ -96,23 +92,23 @@ class Inline:
         deeply nested links from taking quadratic time.
         """
         end = len(self.parts)
-        if position.block != self._taken or end - position.part > _MOST_PARTS:
+        if position[0] != self._taken or end - position[1] > _MOST_PARTS:
             return None
-        if any(place in self._marks for place in range(position.part, end)):
+        if any(place in self._marks for place in range(position[1], end)):
             return None
-        return "".join(self.parts[position.part :])
+        return "".join(self.parts[position[1] :])
 
     def replace_since(self, position: Position, text: str) -> None:
         """Replace the text that `text_since` returns, unless a bracket opens right before it."""
-        if not position.part or not self.parts[position.part - 1].endswith(("[", "(")):
-            del self.parts[position.part :]
+        if not position[1] or not self.parts[position[1] - 1].endswith(("[", "(")):
+            del self.parts[position[1] :]
             self.add(text)
 
     def is_blank_before(self, position: Position) -> bool:
         """Return whether a position is at the beginning of its block."""
-        if position.part > _MOST_PARTS:
+        if position[1] > _MOST_PARTS:
             return False
-        return not any(part.strip(_INVISIBLE) for part in self.parts[: position.part])
+        return not any(part.strip(_INVISIBLE) for part in self.parts[: position[1]])
 
     def add_flow(self, flow: Flow) -> None:
         done = 0

@@ -113,12 +113,21 @@ def _find_running_heads(pages: Sequence[list[Line]]) -> set[tuple[int, int]]:
             for words, offset in _read_variants(line.text, page):
                 groups[_Key(highest, words, offset)].append(edge)
     certain: list[list[_EdgeLine]] = []
+    total = len(pages)
     for key, edges in groups.items():
         if len(edges) < _NUMBERED_PAGES:
             continue
         usual = median(edge.height for edge in edges)
         level = [edge for edge in edges if abs(edge.height - usual) <= _SAME_HEIGHT]
-        if _is_certain(key, level, len(pages)):
+        count, odd = len(level), sum(edge.page % 2 for edge in level)
+        # The share of all pages, of the odd ones or of the even ones.
+        shares = (count / total, odd / max(total // 2, 1), (count - odd) / ((total + 1) // 2))
+        if key.offset is not None:
+            needed = _MOST * total if key.words is None else 0
+            is_certain = count >= max(_NUMBERED_PAGES, needed)
+        else:
+            is_certain = count >= _PLAIN_PAGES and max(shares) >= _MOST
+        if is_certain:
             certain.append(level)
     if not certain:
         return set()
@@ -148,16 +157,6 @@ def _read_variants(text: str, page: int) -> Iterator[tuple[str | None, int | Non
     roman = text.strip("- ").lower()
     if _ROMAN.fullmatch(roman):
         yield "#", (parse_roman(roman) or 0) - page
-
-
-def _is_certain(key: _Key, edges: Sequence[_EdgeLine], pages: int) -> bool:
-    if key.offset is not None:
-        return len(edges) >= max(_NUMBERED_PAGES, _MOST * pages if key.words is None else 0)
-    if len(edges) < _PLAIN_PAGES:
-        return False
-    odd = sum(edge.page % 2 for edge in edges)
-    shares = (len(edges) / pages, odd / max(pages // 2, 1), (len(edges) - odd) / ((pages + 1) // 2))
-    return max(shares) >= _MOST
 
 
 def _letters_only(text: str) -> str:
