@@ -85,11 +85,13 @@ def to_blocks(paragraphs: Sequence[Paragraph]) -> Iterator[Block]:
             continue
         text, pages = paragraph.text, paragraph.pages
         heading = outline.enter(text, blank_lines=paragraph.blank_lines)
-        if heading and heading.bare and title and _is_title_of_heading(title.text):
+        if heading and heading.bare and title and _is_title_like(title.text):
+            skip = not recognise(title.text) and not _is_contents(title.text)
+        if title and skip:
             outline.add_title(title.text)
             shift = len(text) + 2
             pages += tuple(PageStart(offset + shift, page) for offset, page in title.pages)
-            text, skip = f"{text}\n\n{title.text}", True
+            text = f"{text}\n\n{title.text}"
         kind = BlockKind.LIST if paragraph.bulleted else BlockKind.PARAGRAPH
         kind = BlockKind.HEADING if heading else kind
         yield Block(kind, text, outline.chapter, outline.section, pages=pages)
@@ -171,10 +173,6 @@ def _is_title_like(text: str) -> bool:
     # Short words in the middle of a title may be in lower case.
     weighty = [word for index, word in enumerate(words) if len(word) > 3 or not index]
     return not ends and not any(word[:1].islower() for word in weighty)
-
-
-def _is_title_of_heading(text: str) -> bool:
-    return _is_title_like(text) and not recognise(text) and not _is_contents(text)
 
 
 def _is_contents(text: str) -> bool:

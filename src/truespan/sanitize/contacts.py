@@ -17,9 +17,9 @@ from truespan.sanitize.findings import (
     IP_ADDRESS,
     PHONE,
     Finding,
-    before,
-    lowered,
-    places,
+    find_words,
+    text_before,
+    to_lower,
 )
 
 _LOCAL_WIDTH = 64
@@ -50,7 +50,7 @@ _SPELLED_AT = re.compile(r"[\[({] ?at ?[\])}]", re.IGNORECASE)
 
 def scan_emails(view: str) -> Iterator[Finding]:
     """Yield email addresses, also with `%40` and spelled as `[at]` and `[dot]`."""
-    for at, sign in places(view, _SIGNS):
+    for at, sign in find_words(view, _SIGNS):
         start, end = _local_start(view, at), _domain_end(view, at + len(sign))
         if start < at and end:
             yield Finding(start, end, EMAIL, "email")
@@ -138,7 +138,7 @@ def _is_v4(view: str, start: int, end: int) -> bool:
         return False
     if address.is_loopback or address.is_unspecified or address.packed[:2] == b"\xff\xff":
         return False
-    if _OTHER_NUMBER.search(before(view, start, _BEFORE)):
+    if _OTHER_NUMBER.search(text_before(view, start, _BEFORE)):
         return False
     # The version of a package, as in `zlib-1.2.3.4`.
     follows_name = start > 1 and view[start - 1] in "-_" and view[start - 2].isalpha()
@@ -208,7 +208,7 @@ def _find_number(view: str, start: int, run: str, regions: Sequence[str]) -> tup
     """
     if _DATE.match(run) or _DECIMAL.search(run):
         return None
-    labelled = _PHONES_LABEL.search(lowered(before(view, start, _PHONES_BEFORE))) is not None
+    labelled = _PHONES_LABEL.search(to_lower(text_before(view, start, _PHONES_BEFORE))) is not None
     for _ in range(_TRIES):
         if _FEWEST <= sum(map(str.isdigit, run)) <= _MOST:
             rule = _rule_for(run, regions) or ("phone.labelled" if labelled else "")

@@ -6,12 +6,13 @@ that offsets are the same in both.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -182,7 +183,7 @@ def hide_markers(text: str, view: str, labels: Iterable[str]) -> str:
     return hide(view, (Finding(*found.span(), "", "") for found in marker.finditer(text)))
 
 
-def lowered(view: str) -> str:
+def to_lower(view: str) -> str:
     """Return `view` in lower case, with the same length."""
     lower = view.lower()
     if len(lower) != len(view):
@@ -190,7 +191,7 @@ def lowered(view: str) -> str:
     return lower
 
 
-def by_part(words: Iterable[str], parts: Sequence[str]) -> Words:
+def group_words(words: Iterable[str], parts: Sequence[str]) -> Words:
     """Group words by the first of some parts that they contain; the rest under ""."""
     grouped: dict[str, list[str]] = {part: [] for part in (*parts, "")}
     for word in words:
@@ -198,7 +199,7 @@ def by_part(words: Iterable[str], parts: Sequence[str]) -> Words:
     return grouped
 
 
-def places(view: str, words: Words) -> Iterator[tuple[int, str]]:
+def find_words(view: str, words: Words) -> Iterator[tuple[int, str]]:
     """Yield each position of some words with the word; this is faster than any pattern."""
     for part, group in words.items():
         if part in view:
@@ -209,7 +210,7 @@ def places(view: str, words: Words) -> Iterator[tuple[int, str]]:
                     at = view.find(word, at + 1)
 
 
-def before(view: str, start: int, width: int) -> str:
+def text_before(view: str, start: int, width: int) -> str:
     """Return up to `width` characters before `start`, but only those after a hidden value.
 
     The length of a hidden value must not matter, because its marker has another length.
@@ -220,9 +221,7 @@ def before(view: str, start: int, width: int) -> str:
 
 def pseudonym(label: str, value: str, key: bytes) -> str:
     """Return the marker for a value: the same for all its spellings, not computable without key."""
-    normalize = _SPELLINGS.get(label)
-    value = normalize(fold(value)) if normalize else fold(value)
-    message = f"{label}\0{value}".encode("utf-8", "surrogatepass")
+    message = f"{label}\0{_normalize(label, fold(value))}".encode("utf-8", "surrogatepass")
     return f"[{label}:{hmac.digest(key, message, 'sha256').hex()[:_PSEUDONYM_DIGITS]}]"
 
 
@@ -230,31 +229,18 @@ def compact(value: str) -> str:
     return "".join(filter(str.isalnum, value)).upper()
 
 
-def _normalize_email(value: str) -> str:
-    signs = {"at": "@", "dot": "."}
-    plain = re.sub(r" ?[\[({] ?(at|dot) ?[\])}] ?", lambda word: signs[word[1]], value.casefold())
-    return plain.replace("%40", "@")
-
-
-def _normalize_phone(value: str) -> str:
-    digits = "".join(filter(str.isdigit, value))
-    international = value.lstrip("(").startswith(("+", "00"))
-    return f"+{digits.removeprefix('00')}" if international else digits
-
-
-def _normalize_address(value: str) -> str:
-    try:
-        return str(ipaddress.ip_address(value))
-    except ValueError:
+def _normalize(label: str, value: str) -> str:
+    """Return what all spellings of a value have in common."""
+    if label == EMAIL:
+        signs = {"at": "@", "dot": "."}
+        value = re.sub(r" ?[\[({] ?(at|dot) ?[\])}] ?", lambda w: signs[w[1]], value.casefold())
+        return value.replace("%40", "@")
+    if label == PHONE:
+        digits = "".join(filter(str.isdigit, value))
+        international = value.lstrip("(").startswith(("+", "00"))
+        return f"+{digits.removeprefix('00')}" if international else digits
+    if label == IP_ADDRESS:
         # A finding that was widened holds more than the address.
-        return value
-
-
-_SPELLINGS: dict[str, Callable[[str], str]] = {
-    EMAIL: _normalize_email,
-    PHONE: _normalize_phone,
-    CREDIT_CARD: compact,
-    IBAN: compact,
-    NATIONAL_ID: compact,
-    IP_ADDRESS: _normalize_address,
-}
+        with contextlib.suppress(ValueError):
+            return str(ipaddress.ip_address(value))
+    return compact(value) if label in (CREDIT_CARD, IBAN, NATIONAL_ID) else value

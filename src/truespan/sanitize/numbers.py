@@ -20,9 +20,9 @@ from truespan.sanitize.findings import (
     IBAN,
     NATIONAL_ID,
     Finding,
-    before,
     compact,
-    lowered,
+    text_before,
+    to_lower,
 )
 
 Check = Callable[[str], bool]
@@ -310,9 +310,9 @@ def _is_valid(view: str, start: int, end: int, kind: NumberKind) -> bool:
     for beside in (view[max(start - 2, 0) : start][::-1], view[end : end + 2]):
         if beside[:1] == "_" or (beside[:1] in edges and beside[1:] in _DIGITS):
             return False
-    context = before(view, start, CONTEXT)
+    context = text_before(view, start, CONTEXT)
     if kind.words:
-        text = lowered(context)
+        text = to_lower(context)
         # A word does not count as the end of a longer word.
         if not any(w in text and re.search(rf"(?<!\w){re.escape(w)}", text) for w in kind.words):
             return False

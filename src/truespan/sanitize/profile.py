@@ -24,14 +24,14 @@ from importlib import import_module
 from typing import Any
 
 from truespan.errors import InvalidConfiguration
-from truespan.sanitize.findings import HIDDEN, LABELS, Finding, before, lowered
+from truespan.sanitize.findings import HIDDEN, LABELS, Finding, text_before, to_lower
 from truespan.sanitize.numbers import NAMED
 
 MOST_WAYS = 10_000
 WIDEST = 512
 
 
-def checked(pattern: str, where: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str, where: str) -> re.Pattern[str]:
     """Compile a pattern; raise `InvalidConfiguration` unless its cost is bounded."""
     try:
         compiled = re.compile(pattern)
@@ -117,7 +117,7 @@ class ProfileRule:
                     "".join(filter(str.isalnum, value))
                 ):
                     continue
-                context = lowered(before(view, found.start(), _REACH)) if self.context else ""
+                context = to_lower(text_before(view, found.start(), _REACH)) if self.context else ""
                 if not self.context or any(word in context for word in self.context):
                     yield Finding(*found.span(), self.label, self.name)
 
@@ -203,7 +203,9 @@ def _rule(where: str, number: int, table: Any) -> ProfileRule:
             f"{where}: there is no such validator.", advice=f"Choose one of {', '.join(NAMED)}."
         )
     context = tuple(word.lower() for word in _strings(where, table, "context"))
-    return ProfileRule(f"profile.{number}", label, checked(pattern, where), validator, context)
+    return ProfileRule(
+        f"profile.{number}", label, compile_pattern(pattern, where), validator, context
+    )
 
 
 def _strings(where: str, table: dict[str, Any], key: str) -> list[str]:

@@ -15,70 +15,63 @@ from truespan.sanitize.findings import (
     HIDDEN,
     PASSWORD,
     Finding,
-    before,
-    by_part,
-    lowered,
-    places,
+    find_words,
+    group_words,
+    text_before,
+    to_lower,
 )
 from truespan.sanitize.numbers import looks_random
 
 _LONGEST = 2000
-_RUN = r"[0-9A-Za-z_-]"
+_RUN, _ALNUM = "[0-9A-Za-z_-]", "[0-9A-Za-z]"
+_SLACK_HOOK = re.compile("(?<=hooks.slack.com/services/)[0-9A-Za-z/]{20,120}(?![0-9A-Za-z/])")
 
 
 def _compile(body: str, edge: str = _RUN) -> re.Pattern[str]:
     return re.compile(rf"(?<!{edge})(?:{body})(?!{edge})")
 
 
-_Keys = tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]
+_Keys = tuple[tuple[str, str, re.Pattern[str]], ...]
 
 _PREFIX_KEYS: _Keys = (
-    ("sk", ("sk-",), _compile(rf"sk-{_RUN}{{20,{_LONGEST}}}")),
-    ("aws", ("AKIA", "ASIA"), _compile("A[KS]IA[0-9A-Z]{16}")),
-    (
-        "github",
-        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-        _compile("gh[pousr]_[0-9A-Za-z]{36,255}", "[0-9A-Za-z]"),
-    ),
-    ("github", ("github_pat_",), _compile("github_pat_[0-9A-Za-z_]{22,255}", "[0-9A-Za-z]")),
-    ("gitlab", ("glpat-",), _compile(rf"glpat-{_RUN}{{20,300}}")),
-    ("slack", ("xox",), _compile("xox[abceoprs]-[0-9][0-9A-Za-z-]{9,300}")),
-    ("slack", ("xapp-",), _compile("xapp-[0-9A-Za-z-]{20,300}")),
-    ("google", ("AIza",), _compile(rf"AIza{_RUN}{{35}}")),
-    ("google", ("ya29.",), _compile(rf"ya29\.{_RUN}{{20,{_LONGEST}}}")),
-    ("google", ("GOCSPX-",), _compile(rf"GOCSPX-{_RUN}{{28}}")),
-    ("stripe", ("whsec_",), _compile("whsec_[0-9A-Za-z]{24,255}")),
-    ("twilio", ("SK",), _compile("SK[0-9a-f]{32}")),
-    ("sendgrid", ("SG.",), _compile(rf"SG\.{_RUN}{{16,64}}\.{_RUN}{{16,128}}")),
-    ("npm", ("npm_",), _compile("npm_[0-9A-Za-z]{36}")),
-    ("pypi", ("pypi-",), _compile(rf"pypi-{_RUN}{{50,{_LONGEST}}}")),
-    ("huggingface", ("hf_",), _compile("hf_[0-9A-Za-z]{30,64}")),
-    ("shopify", ("shp",), _compile("shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32}")),
-    ("mailgun", ("key-",), _compile("key-[0-9a-f]{32}")),
-    ("databricks", ("dapi",), _compile("dapi[0-9a-f]{32}(?:-[0-9])?")),
-    ("groq", ("gsk_",), _compile("gsk_[0-9A-Za-z]{40,80}")),
-    ("xai", ("xai-",), _compile("xai-[0-9A-Za-z]{40,100}")),
-    ("replicate", ("r8_",), _compile("r8_[0-9A-Za-z]{32,64}")),
-    ("age", ("AGE-SECRET-KEY-1",), _compile("AGE-SECRET-KEY-1[0-9A-Z]{58}")),
-    ("jwt", ("eyJ",), _compile(rf"eyJ{_RUN}{{8,4000}}\.eyJ{_RUN}{{8,8000}}\.{_RUN}{{0,2000}}")),
+    ("sk", "sk-", _compile(rf"sk-{_RUN}{{20,{_LONGEST}}}")),
+    ("aws", "AKIA ASIA", _compile("A[KS]IA[0-9A-Z]{16}")),
+    ("github", "ghp_ gho_ ghu_ ghs_ ghr_", _compile("gh[pousr]_[0-9A-Za-z]{36,255}", _ALNUM)),
+    ("github", "github_pat_", _compile("github_pat_[0-9A-Za-z_]{22,255}", _ALNUM)),
+    ("gitlab", "glpat-", _compile(rf"glpat-{_RUN}{{20,300}}")),
+    ("slack", "xox", _compile("xox[abceoprs]-[0-9][0-9A-Za-z-]{9,300}")),
+    ("slack", "xapp-", _compile("xapp-[0-9A-Za-z-]{20,300}")),
+    ("google", "AIza", _compile(rf"AIza{_RUN}{{35}}")),
+    ("google", "ya29.", _compile(rf"ya29\.{_RUN}{{20,{_LONGEST}}}")),
+    ("google", "GOCSPX-", _compile(rf"GOCSPX-{_RUN}{{28}}")),
+    ("stripe", "whsec_", _compile("whsec_[0-9A-Za-z]{24,255}")),
+    ("twilio", "SK", _compile("SK[0-9a-f]{32}")),
+    ("sendgrid", "SG.", _compile(rf"SG\.{_RUN}{{16,64}}\.{_RUN}{{16,128}}")),
+    ("npm", "npm_", _compile("npm_[0-9A-Za-z]{36}")),
+    ("pypi", "pypi-", _compile(rf"pypi-{_RUN}{{50,{_LONGEST}}}")),
+    ("huggingface", "hf_", _compile("hf_[0-9A-Za-z]{30,64}")),
+    ("shopify", "shp", _compile("shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32}")),
+    ("mailgun", "key-", _compile("key-[0-9a-f]{32}")),
+    ("databricks", "dapi", _compile("dapi[0-9a-f]{32}(?:-[0-9])?")),
+    ("groq", "gsk_", _compile("gsk_[0-9A-Za-z]{40,80}")),
+    ("xai", "xai-", _compile("xai-[0-9A-Za-z]{40,100}")),
+    ("replicate", "r8_", _compile("r8_[0-9A-Za-z]{32,64}")),
+    ("age", "AGE-SECRET-KEY-1", _compile("AGE-SECRET-KEY-1[0-9A-Z]{58}")),
+    ("jwt", "eyJ", _compile(rf"eyJ{_RUN}{{8,4000}}\.eyJ{_RUN}{{8,8000}}\.{_RUN}{{0,2000}}")),
 )
 """The service, the prefixes of its keys, and their pattern."""
 _BY_PREFIX = {
     beginning: (rule, pattern)
     for rule, beginnings, pattern in _PREFIX_KEYS
-    for beginning in beginnings
+    for beginning in beginnings.split()
 }
-_BY_PART = by_part(_BY_PREFIX, ("_", "-"))
+_BY_PART = group_words(_BY_PREFIX, ("_", "-"))
 
 _OTHER_KEYS: _Keys = (
-    ("stripe", ("_live_", "_test_"), _compile("[spr]k_(?:live|test)_[0-9A-Za-z]{16,255}")),
-    ("digitalocean", ("_v1_",), _compile("do[opr]_v1_[0-9a-f]{64}")),
-    ("telegram", (":AA",), _compile(rf"[0-9]{{8,10}}:AA{_RUN}{{33}}")),
-    (
-        "slack",
-        ("hooks.slack.com/services/",),
-        re.compile("(?<=hooks.slack.com/services/)[0-9A-Za-z/]{20,120}(?![0-9A-Za-z/])"),
-    ),
+    ("stripe", "_live_ _test_", _compile("[spr]k_(?:live|test)_[0-9A-Za-z]{16,255}")),
+    ("digitalocean", "_v1_", _compile("do[opr]_v1_[0-9a-f]{64}")),
+    ("telegram", ":AA", _compile(rf"[0-9]{{8,10}}:AA{_RUN}{{33}}")),
+    ("slack", "hooks.slack.com/services/", _SLACK_HOOK),
 )
 """The service, strings that its keys contain, and their pattern."""
 
@@ -99,19 +92,19 @@ _BEARER_VALUE = re.compile(rf"[ \t]{{1,4}}{_VALUE}")
 
 def scan_api_keys(view: str) -> Iterator[Finding]:
     """Yield the API keys of a text, which may overlap."""
-    for at, beginning in places(view, _BY_PART):
+    for at, beginning in find_words(view, _BY_PART):
         rule, pattern = _BY_PREFIX[beginning]
         found = pattern.match(view, at)
         if found and (rule != "sk" or _has_random_part(found[0])):
             yield Finding(*found.span(), API_KEY, f"api_key.{rule}")
     for rule, needles, pattern in _OTHER_KEYS:
-        if any(needle in view for needle in needles):
+        if any(needle in view for needle in needles.split()):
             for found in pattern.finditer(view):
                 yield Finding(*found.span(), API_KEY, f"api_key.{rule}")
     if "PRIVATE KEY" in view:
         yield from _private_keys(view)
-    for at, word in places(lowered(view), {"": _WORDS}):
-        if word == "key" and not _OF_A_KEY.search(before(view, at, 24)):
+    for at, word in find_words(to_lower(view), {"": _WORDS}):
+        if word == "key" and not _OF_A_KEY.search(text_before(view, at, 24)):
             continue  # Many keys are not API keys.
         found = (_BEARER_VALUE if word == "bearer" else _ASSIGNED).match(view, at + len(word))
         if found and looks_random(found[1]):
@@ -160,7 +153,7 @@ _WORDS_BEFORE = (
     "|κωδικός|密码|密碼|パスワード|비밀번호|pass="
 )
 _PASSWORD_WORDS = _WORDS_BEFORE.split("|")
-_PASSWORD_WORDS_BY_PART = by_part(_PASSWORD_WORDS, ("pass", "w"))
+_PASSWORD_WORDS_BY_PART = group_words(_PASSWORD_WORDS, ("pass", "w"))
 _ASSIGNS = re.compile(
     r"(?:(?<==)|[0-9A-Za-z_]{0,16}[\"'`\])]{0,2}[ \t]{0,4}(?::=|=>|[:=]))[ \t]{0,4}"
 )
@@ -194,10 +187,10 @@ _URL_USER = re.compile(rf"[^\s/@:?#{HIDDEN}]{{0,128}}:([^\s/@{HIDDEN}]{{1,256}})
 
 def scan_passwords(view: str) -> Iterator[Finding]:
     """Yield the passwords of a text, which may overlap."""
-    for at, word in places(lowered(view), _PASSWORD_WORDS_BY_PART):
+    for at, word in find_words(to_lower(view), _PASSWORD_WORDS_BY_PART):
         if span := _value_after(view, at, at + len(word)):
             yield Finding(*span, PASSWORD, "password.assigned")
-    for at, _ in places(view, {"": ("://",)}):
+    for at, _ in find_words(view, {"": ("://",)}):
         found = _URL_USER.match(view, at + 3)
         if found and not _CODE.fullmatch(found[1]):
             yield Finding(*found.span(1), PASSWORD, "password.url")
@@ -206,7 +199,7 @@ def scan_passwords(view: str) -> Iterator[Finding]:
 def _value_after(view: str, at: int, end: int) -> tuple[int, int] | None:
     if assigns := _ASSIGNS.match(view, end):
         return _value(view, assigns.end())
-    if _OPTION.search(before(view, at, 16)):
+    if _OPTION.search(text_before(view, at, 16)):
         option = _ARGUMENT.match(view, end)
         return _value(view, option.end()) if option else None
     if element := _ELEMENT.match(view, end):

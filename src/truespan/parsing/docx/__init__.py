@@ -61,7 +61,7 @@ def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
             for note in part.root.iterchildren(f"{W}{kind}") if kind else ():
                 # The other types are the separator lines above the notes of a page.
                 if note.get(f"{W}type", "normal") == "normal":
-                    notes.setdefault((kind, note.get(f"{W}id", "")), Box(note, part))
+                    notes.setdefault((kind, note.get(f"{W}id", "")), (note, part))
         body = Body(
             package,
             Styles(styles.root if styles else None),
@@ -106,16 +106,12 @@ def _find(
             for option in select_alternative(child):
                 yield from _find(option, wanted, in_contents)
         elif tag not in DROPPED and tag not in PROPERTIES and tag not in _BLOCKS:
-            yield from _find(
-                child, wanted, in_contents or (tag == Tag.CONTROL and _is_contents(child))
+            galleries = (
+                gallery.get(VAL, "").strip().lower()
+                for properties in (child.iterchildren(f"{W}sdtPr") if tag == Tag.CONTROL else ())
+                for gallery in properties.iter(f"{W}docPartGallery")
             )
-
-
-def _is_contents(control: etree._Element) -> bool:
-    for properties in control.iterchildren(f"{W}sdtPr"):
-        for gallery in properties.iter(f"{W}docPartGallery"):
-            return gallery.get(VAL, "").strip().lower() == _CONTENTS
-    return False
+            yield from _find(child, wanted, in_contents or next(galleries, "") == _CONTENTS)
 
 
 def _read_table(
@@ -237,7 +233,7 @@ class Body:
 
     def _add_passage(self, format: _Format, passage: Passage, headings: bool) -> None:
         # Blank items are counted too, so the number is taken before anything else.
-        marker = self._next_marker(format)
+        marker = self.lists.next_marker(format.list_id, format.list_level)
         if passage.blank:
             return
         kind = format.style.kind
@@ -290,7 +286,7 @@ class Body:
                 attachments.notes += line.notes
                 attachments.boxes += line.boxes
                 passage = line.passage()
-            marker = self._next_marker(format)
+            marker = self.lists.next_marker(format.list_id, format.list_level)
             if passage.blank:
                 return passage
             passage = passage.strip()
@@ -298,9 +294,6 @@ class Body:
 
         self._add_block(BlockKind.TABLE, _read_table(table, read))
         self._add_attachments(attachments)
-
-    def _next_marker(self, format: _Format) -> str | None:
-        return self.lists.next_marker(format.list_id, format.list_level) if format.list_id else None
 
     def _add_attachments(self, line: Line) -> None:
         """Add the notes and then the text boxes of a paragraph or table."""
@@ -310,10 +303,10 @@ class Body:
             self._in_note = True
             while self._pending_notes:
                 if note := self.notes.pop(self._pending_notes.popleft(), None):
-                    self.read(note.content, note.part)
+                    self.read(*note)
             self._in_note = False
         for box in line.boxes:
-            self.read(box.content, box.part)
+            self.read(*box)
 
     def _plain_format(self, paragraph: etree._Element) -> _Format:
         """Return the format of a paragraph without direct formatting, from a cache by style."""

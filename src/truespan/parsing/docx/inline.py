@@ -208,12 +208,8 @@ _SPECIAL_CHARACTERS = {
 _BROKEN_LINE = re.compile(r"[ \t]*[\r\n]\s*")
 
 
-class Box(NamedTuple):
-    """The content of a text box or note, and the part that resolves its references."""
-
-    content: etree._Element
-    part: Part
-
+Box = tuple[etree._Element, Part]
+"""The content of a text box or note, and the part that resolves its references."""
 
 NoteRef = tuple[str, str]
 """A reference to a note: "footnote" or "endnote", and its id."""
@@ -323,7 +319,7 @@ class Inline:
             return
         part = self.package.read_new_part(relation.target)
         if part is not None:
-            line.boxes.append(Box(part.root, part))
+            line.boxes.append((part.root, part))
 
     def _read_frame(self, element: etree._Element, line: Line) -> None:
         """Read a drawing; its properties hold the alternative text."""
@@ -377,7 +373,7 @@ _HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
     **dict.fromkeys((f"{W}footnoteReference", f"{W}endnoteReference"), Inline._add_note),
     Tag.ALTERNATIVES: Inline._read_alternatives,
     **dict.fromkeys(
-        (Tag.TEXT_BOX, f"{A}txBody"), lambda inline, e, line: line.boxes.append(Box(e, inline.part))
+        (Tag.TEXT_BOX, f"{A}txBody"), lambda inline, e, line: line.boxes.append((e, inline.part))
     ),
     f"{DIAGRAM}relIds": Inline._add_diagram,
     **dict.fromkeys((f"{WP}inline", f"{WP}anchor"), Inline._read_frame),

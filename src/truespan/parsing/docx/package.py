@@ -299,7 +299,14 @@ class Pictures:
             self._missing += 1
             return Figure(alt, relation.target)
         if self.wanted and member not in self._indexes:
-            self._indexes[member] = self._read(member)
+            try:
+                content = self.archive.read(member)
+            except (SourceBroken, SourceUnsupported):
+                content = None
+            self._damaged += content is None
+            self._indexes[member] = None if content is None else len(self.images)
+            if content is not None:
+                self.images.append(Image(_find_extension(member, content), content))
         return Figure(alt, member, self._indexes.get(member))
 
     def counts(self) -> PictureCounts:
@@ -314,18 +321,10 @@ class Pictures:
         )
         return [f"Pictures {reason}: {count}." for count, reason in reasons if count]
 
-    def _read(self, member: str) -> int | None:
-        """Keep an image and return its index; None if it is damaged."""
-        try:
-            content = self.archive.read(member)
-        except (SourceBroken, SourceUnsupported):
-            content = None
-        if content is None:
-            self._damaged += 1
-            return None
-        _, dot, extension = member.rpartition("/")[2].lower().rpartition(".")
-        if not dot or not _EXTENSION.fullmatch(extension):
-            known = (known for mark, known in _SIGNATURES.items() if content.startswith(mark))
-            extension = next(known, "bin")
-        self.images.append(Image(extension, content))
-        return len(self.images) - 1
+
+def _find_extension(member: str, content: bytes) -> str:
+    _, dot, extension = member.rpartition("/")[2].lower().rpartition(".")
+    if dot and _EXTENSION.fullmatch(extension):
+        return extension
+    known = (known for mark, known in _SIGNATURES.items() if content.startswith(mark))
+    return next(known, "bin")

@@ -32,6 +32,14 @@ def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
     blocks = tuple(book.read_blocks())
     if not book.readable:
         raise SourceBroken(name)
+    warnings = (
+        f"{'1 page is' if count == 1 else f'{count} pages are'} {reason}"
+        for count, reason in (
+            (book.missing, "named by the book and not in it."),
+            (book.unreadable, "not readable, and left out."),
+        )
+        if count
+    )
     properties = book.package.properties
     return Loaded(
         blocks=blocks,
@@ -39,7 +47,7 @@ def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
         properties=properties,
         images=tuple(book.pictures.images),
         pictures=book.pictures.counts(),
-        warnings=tuple(book.warnings()),
+        warnings=tuple(warnings),
     )
 
 
@@ -55,7 +63,7 @@ class _Book:
         self._entries: dict[str, list[Entry]] = defaultdict(list)
         for entry in self.package.entries:
             self._entries[entry.member].append(entry)
-        self._missing = self._unreadable = 0
+        self.missing = self.unreadable = 0
         self._cover_done = False
 
     def read_blocks(self) -> Iterator[Block]:
@@ -76,14 +84,6 @@ class _Book:
                 yield replace(block, pages=pending + block.pages) if pending else block
                 pending = ()
 
-    def warnings(self) -> Iterator[str]:
-        for count, reason in (
-            (self._missing, "named by the book and not in it."),
-            (self._unreadable, "not readable, and left out."),
-        ):
-            if count:
-                yield f"{'1 page is' if count == 1 else f'{count} pages are'} {reason}"
-
     def _separate_cover(self, piece: Piece) -> Iterator[Block]:
         """Yield the cover before the first piece of the book, unless the piece shows it.
 
@@ -103,7 +103,7 @@ class _Book:
     def _read_pieces(self, item: Item | None, entries: list[Entry]) -> list[Piece]:
         """Read a page; one bad page does not spoil the book."""
         if item is None or item.member is None or item.member not in self._files.archive.names:
-            self._missing += 1
+            self.missing += 1
             return []
         base = item.member
         self.pictures.find = partial(self._files.find_member, base)
@@ -112,7 +112,7 @@ class _Book:
             self.readable += 1
             return image_page
         if not item.is_page and not item.is_image:
-            self._unreadable += 1
+            self.unreadable += 1
             return []
         reader = PageReader(frozenset(entry.fragment for entry in entries if entry.fragment))
         try:
@@ -121,7 +121,7 @@ class _Book:
         except SourceUnsafe:
             raise
         except SourceRefused:
-            self._unreadable += 1
+            self.unreadable += 1
             return []
         self.readable += 1
         is_navigation = base == self.package.navigation

@@ -363,13 +363,13 @@ class BookPlaces:
         A label must not apply before its position, so an entry that points into a piece waits for
         the next piece, unless the piece is a heading: that names itself what begins.
         """
-        here: list[Entry] = []
+        reached: list[Entry] = []
         later: list[Entry] = []
         for offset, mark in piece.marks:
             if isinstance(mark, Anchor):
-                reached = here if offset == 0 or piece.level else later
-                reached += self._by_fragment.pop(mark.id, ())
-        for entry in (*self._due, *here):
+                entries = reached if offset == 0 or piece.level else later
+                entries += self._by_fragment.pop(mark.id, ())
+        for entry in (*self._due, *reached):
             self._has_entry = self._in_title = True
             self._in_section = entry.depth > 1
             if self._in_section:
@@ -378,7 +378,7 @@ class BookPlaces:
                 self._places.begin_chapter(entry.label, piece.level)
         if not piece.text:
             pass
-        elif here or self._due:
+        elif reached or self._due:
             self._in_title = self._in_title and bool(piece.level)
         elif not self._has_entry:
             self._places.enter(piece.level, piece.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import codecs
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -213,24 +214,17 @@ def read_page(name: str, content: bytes, reader: PageReader, *, xhtml: bool = Fa
                 reader.data(text)
         return
     # By its byte order mark, by the encoding it names, or by detection.
-    encoding = None if content.startswith(_BYTE_ORDER_MARKS) else _find_encoding(content)
-    text = content.decode(encoding, "replace") if encoding else decode(content)
+    codec, found = "", None
+    if not content.startswith(_BYTE_ORDER_MARKS):
+        found = _CHARSET.search(content, 0, _HEAD) or _DECLARATION.match(content, 0, _HEAD)
+    if found:
+        with contextlib.suppress(LookupError):
+            codec = codecs.lookup(found[1].decode("ascii", "replace")).name
+    codec = _READ_AS.get(codec, codec)
+    text = content.decode(codec, "replace") if _ENCODINGS.fullmatch(codec) else decode(content)
     if text is None:
         raise SourceNotText(name)
     _parse_html(name, text, reader, xhtml=xhtml)
-
-
-def _find_encoding(content: bytes) -> str | None:
-    """Return the encoding that a page names; None for UTF-8 and for unknown names."""
-    found = _CHARSET.search(content, 0, _HEAD) or _DECLARATION.match(content, 0, _HEAD)
-    if not found:
-        return None
-    try:
-        codec = codecs.lookup(found[1].decode("ascii", "replace")).name
-    except LookupError:
-        return None
-    codec = _READ_AS.get(codec, codec)
-    return codec if _ENCODINGS.fullmatch(codec) else None
 
 
 def _parse_xml(name: str, content: bytes) -> etree._Element | None:

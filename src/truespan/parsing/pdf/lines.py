@@ -279,23 +279,20 @@ def _find_gutter(pieces: Sequence[Line]) -> float | None:
         if not (change < 0 < next_change and end > start):
             continue
         middle = (start + end) / 2
-        if crossing > _MOST_ACROSS * len(pieces) or not _is_gutter(pieces, middle):
+        if crossing > _MOST_ACROSS * len(pieces):
             continue
-        if best is None or end - start > best[0]:
+        left = [piece for piece in pieces if piece.right <= middle]
+        right = [piece for piece in pieces if piece.left >= middle]
+        if not _is_prose(left) or not _is_prose(right):
+            continue
+        # The columns share at least half the height of the shorter one.
+        left_top, left_bottom = max(p.top for p in left), min(p.bottom for p in left)
+        right_top, right_bottom = max(p.top for p in right), min(p.bottom for p in right)
+        shared = min(left_top, right_top) - max(left_bottom, right_bottom)
+        is_gutter = shared * 2 >= min(left_top - left_bottom, right_top - right_bottom)
+        if is_gutter and (best is None or end - start > best[0]):
             best = (end - start, middle)
     return best[1] if best else None
-
-
-def _is_gutter(pieces: Sequence[Line], middle: float) -> bool:
-    left = [piece for piece in pieces if piece.right <= middle]
-    right = [piece for piece in pieces if piece.left >= middle]
-    if not _is_prose(left) or not _is_prose(right):
-        return False
-    # The columns share at least half the height of the shorter one.
-    left_top, left_bottom = max(p.top for p in left), min(p.bottom for p in left)
-    right_top, right_bottom = max(p.top for p in right), min(p.bottom for p in right)
-    shared = min(left_top, right_top) - max(left_bottom, right_bottom)
-    return shared * 2 >= min(left_top - left_bottom, right_top - right_bottom)
 
 
 def _is_prose(column: Sequence[Line]) -> bool:

@@ -209,7 +209,15 @@ def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
         left, right = min(line.left for line in run), max(line.right for line in run)
         if len(run) < _SHORT_RUN:
             right = max(right, left + usual)
-        pitch = _pitch(run)
+        steps = sorted(
+            before.bottom - after.bottom
+            for before, after in pairwise(run)
+            if not _other_size(before, after)
+        )
+        pitch = normal = _NORMAL_PITCH * median(line.height for line in run)
+        # Up to half of all gaps may be between paragraphs, so only the lower half counts.
+        if steps and (step := median(steps[: len(steps) // 2 + 1])):
+            pitch = max(step, normal * 0.8)
         result.extend(Placed(line, page, number, left, right, pitch) for line in run)
     return result
 
@@ -231,9 +239,9 @@ def join_paragraphs(
             relation = _relate(lines[start], lines[number - 1], lines[number])
         if relation == "new":
             text, pages = _join_text(lines[start:number], relations, page, hyphenated)
-            here, blank_lines = lines[start], _TOP
-            if start and lines[start - 1].run == here.run and here.pitch > 0:
-                drop = (lines[start - 1].line.bottom - here.line.bottom) / here.pitch
+            current, blank_lines = lines[start], _TOP
+            if start and lines[start - 1].run == current.run and current.pitch > 0:
+                drop = (lines[start - 1].line.bottom - current.line.bottom) / current.pitch
                 blank_lines = max(0, min(round(drop) - 1, _TOP))
             yield Paragraph(text, blank_lines, pages, start, _BULLET.match(text) is not None)
             start, page, relations = number, lines[number - 1].page, []
@@ -266,33 +274,33 @@ def _join_text(
     return "".join(parts), tuple(pages)
 
 
-def _relate(first: Placed, before: Placed, here: Placed) -> _Relation:
+def _relate(first: Placed, before: Placed, current: Placed) -> _Relation:
     """Return how a line relates to a paragraph, given the first and last line of that."""
-    if _other_size(before.line, here.line) or _BULLET.match(here.line.text):
+    if _other_size(before.line, current.line) or _BULLET.match(current.line.text):
         return "new"
     ended = _ENDS.search(before.line.text) is not None
     # The first word of this line had fitted on the line before.
     room = before.right - before.line.right
-    short = room > here.line.first_width + _SLACK * before.line.height
+    short = room > current.line.first_width + _SLACK * before.line.height
     broken_word = _BROKEN_WORD.search(before.line.text) is not None
-    lower_case = here.line.text[:1].islower()
-    if here.run != before.run:
+    lower_case = current.line.text[:1].islower()
+    if current.run != before.run:
         if short and not broken_word:
             return "new"
         return "same" if lower_case or not ended else "new"
-    height = here.line.height
-    usual = max(here.pitch, _NORMAL_PITCH * height)
-    if before.line.bottom - here.line.bottom > _WIDE_PITCH * usual:
+    height = current.line.height
+    usual = max(current.pitch, _NORMAL_PITCH * height)
+    if before.line.bottom - current.line.bottom > _WIDE_PITCH * usual:
         return "new"
     if broken_word and lower_case:
         return "same"
-    if before.line.cells > 1 or here.line.cells > 1:
+    if before.line.cells > 1 or current.line.cells > 1:
         return "line"
-    indented = here.line.left - before.line.left > _INDENT * height
+    indented = current.line.left - before.line.left > _INDENT * height
     if short:
         return "new" if ended or indented else "line"
     hanging = before.line.left - first.line.left > _INDENT * height
-    back = abs(here.line.left - first.line.left) < _SLACK * height
+    back = abs(current.line.left - first.line.left) < _SLACK * height
     if (indented and ended) or (hanging and back):
         return "new"
     return "same"
@@ -314,16 +322,3 @@ def _split_runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
         run.append(line)
     if run:
         yield run
-
-
-def _pitch(run: Sequence[Line]) -> float:
-    """Return the usual distance between the lines of a run."""
-    steps = [
-        before.bottom - after.bottom
-        for before, after in pairwise(run)
-        if not _other_size(before, after)
-    ]
-    height = median(line.height for line in run)
-    # Up to half of all gaps may be between paragraphs, so only the lower half counts.
-    usual = median(sorted(steps)[: len(steps) // 2 + 1]) if steps else 0.0
-    return max(usual, _NORMAL_PITCH * height * 0.8) if usual else _NORMAL_PITCH * height
